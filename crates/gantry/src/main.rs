@@ -1,0 +1,2 @@
+//! The `gantry` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Conditions with correct transition times.

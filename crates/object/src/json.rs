@@ -1,0 +1,1 @@
+//! Decoding JSON bodies: duplicates, depth, and exact errors.

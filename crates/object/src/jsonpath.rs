@@ -1,0 +1,1 @@
+//! JSONPath as kubectl and CRD columns use it.

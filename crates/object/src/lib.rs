@@ -1,0 +1,19 @@
+//! What is true of every Kubernetes object, and of nothing else.
+//!
+//! Quantities, names, selectors, taints, structural schemas, patches, paths and
+//! table rows, all as pure functions over JSON values: no client, no clock, no
+//! randomness. Every part of Gantry that touches an object stands on this crate;
+//! it knows no resource by name.
+
+pub mod condition;
+pub mod field;
+pub mod json;
+pub mod jsonpath;
+pub mod names;
+pub mod patch;
+pub mod quantity;
+pub mod schema;
+pub mod selector;
+pub mod table;
+pub mod taint;
+pub mod time;

@@ -1,0 +1,1 @@
+//! Names of objects and what makes one valid.
