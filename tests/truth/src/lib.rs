@@ -20,12 +20,14 @@ mod binaries;
 mod kubeconfig;
 mod plane;
 mod process;
+mod proxy;
 mod secret;
 
 pub use binaries::{Binaries, KUBERNETES_VERSION, Program};
 pub use kubeconfig::{Access, Kubeconfig};
 pub use plane::{ApiServer, Client, ControlPlane, Etcd};
 pub use process::Process;
+pub use proxy::Proxy;
 
 /// The environment variable that carries the kubeconfigs of servers that run already: a path
 /// list, written by `cargo xtask test` and read by the scenario tests.
