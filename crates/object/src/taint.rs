@@ -356,7 +356,8 @@ pub fn merge_tolerations(first: &[Toleration], second: &[Toleration]) -> Vec<Tol
     merged
 }
 
-/// What kube-apiserver would say of the taints of a node.
+/// What kube-apiserver would say of the taints of a node. It places them at
+/// `metadata.taints`, wherever they are.
 #[must_use]
 pub fn validate_taints(taints: &[Taint], path: &Path) -> Errors {
     let mut errors = Errors::new();

@@ -48,10 +48,14 @@ impl Amount {
     }
 
     pub(super) fn cmp(&self, other: &Self) -> Ordering {
-        if let (Self::Int { value: a, scale: s }, Self::Int { value: b, scale: t }) = (self, other)
-            && s == t
+        // Within 18 places `i128` holds both at the finer scale.
+        if let (&Self::Int { value: a, scale: s }, &Self::Int { value: b, scale: t }) =
+            (self, other)
+            && s.abs_diff(t) <= 18
         {
-            return a.cmp(b);
+            let fine = s.min(t);
+            let at = |value: i64, scale: i32| i128::from(value) * 10_i128.pow(scale.abs_diff(fine));
+            return at(a, s).cmp(&at(b, t));
         }
         self.to_decimal().cmp(&other.to_decimal())
     }
@@ -149,11 +153,30 @@ impl Amount {
 
     /// Mantissa and exponent, the exponent the highest multiple of three.
     pub(super) fn by_thousands(&self) -> (String, i64) {
+        if let &Self::Int { value, scale } = self
+            && value != 0
+        {
+            let (mut mantissa, mut exponent) = (value, i64::from(scale));
+            while mantissa % 10 == 0 {
+                mantissa /= 10;
+                exponent += 1;
+            }
+            let zeros = exponent.rem_euclid(3);
+            if let Some(mantissa) = scaled_up(mantissa, zeros as u32) {
+                return (mantissa.to_string(), exponent - zeros);
+            }
+        }
         self.to_decimal().by_thousands()
     }
 
     /// Mantissa and power of 1024 of an amount that is a whole number.
     pub(super) fn by_1024(&self) -> (String, i32) {
+        if let &Self::Int { value, scale: 0 } = self
+            && value != 0
+        {
+            let times = value.trailing_zeros() / 10;
+            return ((value >> (times * 10)).to_string(), times as i32);
+        }
         self.to_decimal().by_1024()
     }
 }

@@ -1,5 +1,6 @@
 //! From text to [`Quantity`], with the shortcuts and the roundings of Kubernetes.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::amount::{Amount, Dec};
@@ -141,7 +142,10 @@ fn fast(text: &str, parts: &Parts<'_>, suffix: Suffix) -> Option<Quantity> {
     if scale < NANO {
         return None;
     }
-    let shifted = format!("{}{}", parts.whole, parts.places);
+    let shifted: Cow<'_, str> = match parts.places {
+        "" => parts.whole.into(),
+        places => format!("{}{places}", parts.whole).into(),
+    };
     let number: i64 = shifted.parse().ok()?;
     let value = number.checked_mul(factor)?;
     let value = if parts.negative { -value } else { value };

@@ -128,11 +128,11 @@ fn bad_taints_are_refused() {
     });
     taints.push(taint("a:NoExecute"));
     assert_eq!(
-        texts(&validate_taints(&taints, &Path::new("spec").child("taints"))),
+        texts(&validate_taints(&taints, &Path::new("metadata").child("taints"))),
         [
-            "spec.taints[1]: Duplicate value: {\"Effect\":\"NoSchedule\",\"Key\":\"a\",\"TimeAdded\":null,\"Value\":\"2\"}: taints must be unique by key and effect pair",
-            "spec.taints[2].effect: Required value",
-            "spec.taints[3].effect: Unsupported value: \"Never\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
+            "metadata.taints[1]: Duplicate value: {\"Effect\":\"NoSchedule\",\"Key\":\"a\",\"TimeAdded\":null,\"Value\":\"2\"}: taints must be unique by key and effect pair",
+            "metadata.taints[2].effect: Required value",
+            "metadata.taints[3].effect: Unsupported value: \"Never\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
         ]
     );
 }
