@@ -4,9 +4,12 @@
 //! files into it, which nothing else here does.
 
 mod control_plane;
+mod coverage;
 mod generate;
 mod progress;
 mod repository;
+mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -26,15 +29,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    ControlPlane(control_plane::Arguments),
+    Test(test::Arguments),
+    Tidy(tidy::Arguments),
+    Coverage(coverage::Arguments),
     Generate(generate::Arguments),
+    ControlPlane(control_plane::Arguments),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.chore {
-        Chore::ControlPlane(arguments) => control_plane::run(arguments),
+        Chore::Test(arguments) => test::run(arguments),
+        Chore::Tidy(arguments) => tidy::run(arguments),
+        Chore::Coverage(arguments) => coverage::run(arguments),
         Chore::Generate(arguments) => generate::run(arguments),
+        Chore::ControlPlane(arguments) => control_plane::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,5 +51,25 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_chore_explains_itself_with_an_example() {
+        fn check(command: &clap::Command) {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "{name} has no description");
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Example"), "{name} has no example");
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
+        Arguments::command().debug_assert();
     }
 }

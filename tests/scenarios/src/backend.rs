@@ -1,0 +1,350 @@
+//! The servers a scenario is played on, and how much of one a scenario gets for itself.
+//!
+//! `cargo xtask test` starts real servers and names them in the environment; a bare
+//! `cargo test` starts them here when the first scenario asks. Either way they end with the
+//! process that started them.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use truth::{ApiServer, Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Kubeconfig};
+
+use crate::client::Client;
+use crate::request;
+
+/// The servers every scenario is played on. The first is the truth.
+pub const BACKENDS: &[Backend] = &[Backend::KubeApiServer];
+
+/// A sort of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// A real kube-apiserver on etcd.
+    KubeApiServer,
+}
+
+impl Backend {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KubeApiServer => "kube-apiserver",
+        }
+    }
+}
+
+/// How much of a server a scenario gets for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// A namespace.
+    Namespaced,
+    /// All of it, tidied afterwards.
+    Exclusive,
+    /// One that was started for it.
+    Fresh,
+}
+
+/// A server to talk to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// What it is: `kube-apiserver` or `drydock`.
+    pub name: &'static str,
+    /// Its address, such as `https://127.0.0.1:6443`.
+    pub url: String,
+    /// Its certificate authority, as PEM.
+    pub authority_pem: String,
+    /// The token of a user who may do everything.
+    pub admin_token: String,
+    /// The token of a user who may do nothing.
+    pub outsider_token: String,
+}
+
+impl Server {
+    fn real(config: &Kubeconfig) -> Self {
+        Self {
+            name: Backend::KubeApiServer.name(),
+            url: config.server.clone(),
+            authority_pem: config.authority_pem.clone(),
+            admin_token: config.access.admin_token.clone(),
+            outsider_token: config.access.outsider_token.clone(),
+        }
+    }
+}
+
+/// A server lent to one scenario: what has to end or be tidied afterwards hangs on it.
+pub struct Lease {
+    /// The server.
+    pub server: Server,
+    /// The kubeconfig of the server, for programs that need a file.
+    pub kubeconfig: PathBuf,
+    baseline: Option<Baseline>,
+    _lock: Option<File>,
+    _own: Option<ApiServer>,
+}
+
+impl Lease {
+    /// A server of the given sort for `scenario`.
+    ///
+    /// # Errors
+    /// Where no server can be had.
+    pub async fn take(backend: Backend, scope: Scope, scenario: &str) -> Result<Self> {
+        match (backend, scope) {
+            (Backend::KubeApiServer, Scope::Namespaced) => Self::namespaced().await,
+            (Backend::KubeApiServer, Scope::Exclusive) => Self::exclusive(scenario).await,
+            (Backend::KubeApiServer, Scope::Fresh) => Self::fresh().await,
+        }
+    }
+
+    /// A server shared with other scenarios; the scenario keeps to its own namespace, which is
+    /// never deleted because that takes seconds.
+    ///
+    /// # Errors
+    /// Where no server can be had.
+    pub async fn namespaced() -> Result<Self> {
+        let (kubeconfig, config) = blocking(|| shared(Role::Shared, "")).await?;
+        Ok(Self {
+            server: Server::real(&config),
+            kubeconfig,
+            baseline: None,
+            _lock: None,
+            _own: None,
+        })
+    }
+
+    /// A server nobody else uses meanwhile. [`Lease::give_back`] deletes what `scenario` left
+    /// outside namespaces.
+    ///
+    /// # Errors
+    /// Where no server can be had.
+    pub async fn exclusive(scenario: &str) -> Result<Self> {
+        let scenario = scenario.to_owned();
+        let (kubeconfig, config, lock) = blocking(move || {
+            let (kubeconfig, config) = shared(Role::Exclusive, &scenario)?;
+            let path = kubeconfig.with_extension("lock");
+            let lock =
+                File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+            lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+            Ok((kubeconfig, config, lock))
+        })
+        .await?;
+        let server = Server::real(&config);
+        let baseline = Some(Baseline::take(&Client::new(&server)?).await?);
+        Ok(Self { server, kubeconfig, baseline, _lock: Some(lock), _own: None })
+    }
+
+    /// A server of the scenario's own, empty.
+    ///
+    /// # Errors
+    /// Where the server does not start.
+    pub async fn fresh() -> Result<Self> {
+        let own = blocking(|| ApiServer::start(&Binaries::locate(&say), &etcd_address()?)).await?;
+        Ok(Self {
+            server: Server::real(own.config()),
+            kubeconfig: own.kubeconfig().to_owned(),
+            baseline: None,
+            _lock: None,
+            _own: Some(own),
+        })
+    }
+
+    /// Ends the lease: cluster-scoped objects beyond those found at its start are deleted.
+    ///
+    /// # Errors
+    /// Where an object cannot be deleted.
+    pub async fn give_back(self) -> Result<()> {
+        match &self.baseline {
+            Some(baseline) => baseline.restore(&Client::new(&self.server)?).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The cluster-scoped objects of a server, as paths.
+struct Baseline {
+    collections: Vec<String>,
+    objects: Vec<String>,
+}
+
+impl Baseline {
+    /// Resources that are left as they are: namespaces are never deleted because that takes
+    /// seconds, and definitions of custom resources are shared.
+    const LEFT_ALONE: [&'static str; 2] = ["namespaces", "customresourcedefinitions"];
+
+    async fn take(client: &Client) -> Result<Self> {
+        let mut collections = Vec::new();
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        for root in ["/api", "/apis"] {
+            let discovery = client.send(&request::get(root).header("Accept", accept)).await?;
+            collections.extend(deletable_collections(root, &discovery.body));
+        }
+        let objects = Self::objects(client, &collections).await?;
+        Ok(Self { collections, objects })
+    }
+
+    async fn objects(client: &Client, collections: &[String]) -> Result<Vec<String>> {
+        let mut objects = Vec::new();
+        for collection in collections {
+            let list = client.send(&request::get(collection)).await?;
+            for item in list.body["items"].as_array().into_iter().flatten() {
+                let name = item.pointer("/metadata/name").and_then(Value::as_str);
+                objects.extend(name.map(|name| format!("{collection}/{name}")));
+            }
+        }
+        objects.sort();
+        Ok(objects)
+    }
+
+    async fn restore(&self, client: &Client) -> Result<()> {
+        for object in Self::objects(client, &self.collections).await? {
+            if self.objects.binary_search(&object).is_err() {
+                let request = request::delete(&object).query("gracePeriodSeconds", "0");
+                let answer = client.send(&request).await?;
+                anyhow::ensure!(
+                    matches!(answer.code, 200 | 202 | 404),
+                    "cannot delete {object}: {}",
+                    answer.body
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The paths of cluster-scoped collections whose objects can be listed and deleted.
+fn deletable_collections(root: &str, discovery: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut paths = Vec::new();
+    for group in list(&discovery["items"]) {
+        let group_name =
+            group.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        // The first version is the preferred one; the same objects show in each.
+        let Some(version) = list(&group["versions"]).into_iter().next() else { continue };
+        for resource in list(&version["resources"]) {
+            let name = resource["resource"].as_str().unwrap_or_default();
+            let verbs = list(&resource["verbs"]);
+            let can = |verb: &str| verbs.iter().any(|known| known == verb);
+            if resource["scope"] == "Cluster"
+                && can("list")
+                && can("delete")
+                && !Baseline::LEFT_ALONE.contains(&name)
+            {
+                let version = version["version"].as_str().unwrap_or_default();
+                let path = [root, group_name, version, name];
+                let path: Vec<&str> = path.into_iter().filter(|part| !part.is_empty()).collect();
+                paths.push(path.join("/"));
+            }
+        }
+    }
+    paths
+}
+
+/// Which of the servers that run already a scenario may use. Controllers and schedulers act on
+/// a whole server, so scenarios without them have one apart.
+#[derive(Clone, Copy)]
+enum Role {
+    Shared,
+    Exclusive,
+}
+
+/// The kubeconfig of a running server: of the first named in the environment where scenarios
+/// share, of one of the others where they do not.
+fn shared(role: Role, scenario: &str) -> Result<(PathBuf, Kubeconfig)> {
+    static STARTED: Mutex<[Option<Arc<ControlPlane>>; 2]> = Mutex::new([None, None]);
+    let named: Vec<PathBuf> = match std::env::var_os(KUBECONFIGS_VARIABLE) {
+        Some(paths) => std::env::split_paths(&paths).collect(),
+        None => Vec::new(),
+    };
+    let chosen = match role {
+        Role::Shared => named.first(),
+        Role::Exclusive => {
+            let others = named.get(1..).unwrap_or_default();
+            let turn = scenario.bytes().map(usize::from).sum::<usize>();
+            others.get(turn % others.len().max(1))
+        }
+    };
+    if let Some(path) = chosen {
+        return Ok((path.clone(), Kubeconfig::read(path)?));
+    }
+    let slot = match role {
+        Role::Shared => 0,
+        Role::Exclusive => 1,
+    };
+    // A start that failed for one scenario fails for all: the lock is poisoned by no panic here.
+    let mut started = STARTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let plane = match &started[slot] {
+        Some(plane) => Arc::clone(plane),
+        None => {
+            let plane = Arc::new(ControlPlane::start(&Binaries::locate(&say), 1)?);
+            started[slot] = Some(Arc::clone(&plane));
+            plane
+        }
+    };
+    let server = &plane.servers()[0];
+    Ok((server.kubeconfig().to_owned(), server.config().clone()))
+}
+
+/// The etcd for servers of a scenario's own.
+fn etcd_address() -> Result<String> {
+    static STARTED: OnceLock<Result<truth::Etcd, String>> = OnceLock::new();
+    if let Ok(address) = std::env::var(ETCD_VARIABLE) {
+        return Ok(address);
+    }
+    let start =
+        || truth::Etcd::start(&Binaries::locate(&say)).map_err(|error| format!("{error:#}"));
+    match STARTED.get_or_init(start) {
+        Ok(etcd) => Ok(etcd.address().to_owned()),
+        Err(error) => Err(anyhow::Error::msg(error.clone())),
+    }
+}
+
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+/// Starting servers and taking file locks block a thread: not one of the runtime's.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.context("a blocking step panicked")?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_cluster_scoped_collections_that_can_be_emptied_are_found() {
+        let resource = |name: &str, scope: &str, verbs: &[&str]| json!({"resource": name, "scope": scope, "verbs": verbs});
+        let group = |name: &str, resources: Value| {
+            json!({"items": [{"metadata": {"name": name},
+                "versions": [{"version": "v1", "resources": resources}, {"version": "v1beta1"}]}]})
+        };
+        let all = ["delete", "list"];
+        let check = |root: &str, discovery: Value, expected: &[&str]| {
+            assert_eq!(deletable_collections(root, &discovery), expected);
+        };
+        check(
+            "/api",
+            group(
+                "",
+                json!([
+                    resource("nodes", "Cluster", &all),
+                    resource("namespaces", "Cluster", &all),
+                    resource("componentstatuses", "Cluster", &["list"]),
+                    resource("pods", "Namespaced", &all),
+                ]),
+            ),
+            &["/api/v1/nodes"],
+        );
+        check(
+            "/apis",
+            group("storage.k8s.io", json!([resource("csinodes", "Cluster", &all)])),
+            &["/apis/storage.k8s.io/v1/csinodes"],
+        );
+        check("/apis", json!({}), &[]);
+    }
+}

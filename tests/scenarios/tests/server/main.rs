@@ -1,0 +1,3 @@
+//! Scenarios of the API server alone: no controller runs, and whole answers are compared.
+
+mod scopes;

@@ -1,0 +1,162 @@
+//! `cargo xtask test`: everything that must hold before a change is pushed.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Program};
+
+use crate::progress::Progress;
+use crate::{repository, tidy};
+
+/// One server for the scenarios that share, one for those that want it for themselves.
+const SERVERS: usize = 2;
+
+/// Where the definitions of our own kinds are.
+const DEFINITIONS: &str = "crates/api/crds";
+
+/// Run every check: format, lints, house rules, and all tests against a real kube-apiserver
+///
+/// Builds etcd and kube-apiserver 1.35 with Go on the first run, into a cache folder outside
+/// the tree (GANTRY_CACHE, else XDG_CACHE_HOME/gantry, else ~/.cache/gantry), starts one etcd
+/// and two kube-apiservers, runs all tests against them and ends them. KUBEBUILDER_ASSETS names
+/// a folder with programs to use instead.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  cargo xtask test")]
+pub struct Arguments {}
+
+/// Runs the chore.
+pub fn run(_arguments: &Arguments) -> Result<()> {
+    let mut steps = Steps::default();
+    let result = all(&mut steps);
+    eprintln!("{}", steps.closing_line(result.is_ok()));
+    result
+}
+
+fn all(steps: &mut Steps) -> Result<()> {
+    steps.run("format", || {
+        let fix = "run `cargo fmt --all`";
+        cargo(repository::cargo().args(["fmt", "--all", "--check"])).context(fix)
+    })?;
+    steps.run("lint", || {
+        let arguments =
+            ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        cargo(repository::cargo().args(arguments))
+    })?;
+    steps.run("tidy", tidy::check)?;
+    let mut plane = steps.run("control plane", control_plane)?;
+    let tested = steps.run("test", || test(&plane));
+    if tested.is_err() {
+        for log in plane.keep_logs() {
+            eprintln!("log: {}", log.display());
+        }
+        plane.check()?;
+    }
+    tested
+}
+
+/// Starts the real servers and installs our definitions.
+fn control_plane() -> Result<ControlPlane> {
+    let progress = Progress::new();
+    let report = |line: &str| progress.say(line);
+    let binaries = Binaries::locate(&report);
+    report("starting etcd and kube-apiserver");
+    let plane = ControlPlane::start(&binaries, SERVERS)?;
+    let folder = repository::root().join(DEFINITIONS);
+    if folder.is_dir() {
+        let kubectl = binaries.path(Program::Kubectl)?;
+        for server in plane.servers() {
+            report("installing custom resource definitions");
+            let apply = ["apply", "--server-side", "--filename", DEFINITIONS];
+            let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+            for arguments in [apply.as_slice(), wait.as_slice()] {
+                let output = Command::new(&kubectl)
+                    .current_dir(repository::root())
+                    .args(arguments)
+                    .arg("--kubeconfig")
+                    .arg(server.kubeconfig())
+                    .output()
+                    .context("cannot run kubectl")?;
+                ensure!(
+                    output.status.success(),
+                    "kubectl {} failed: {}",
+                    arguments.join(" "),
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        }
+    }
+    Ok(plane)
+}
+
+fn test(plane: &ControlPlane) -> Result<()> {
+    let kubeconfigs = plane.servers().iter().map(truth::ApiServer::kubeconfig);
+    let kubeconfigs = std::env::join_paths(kubeconfigs)
+        .context("the path of the temporary folder contains the separator of path lists")?;
+    cargo(
+        repository::cargo()
+            .args(["test", "--workspace", "--locked"])
+            .env(KUBECONFIGS_VARIABLE, kubeconfigs)
+            .env(ETCD_VARIABLE, plane.etcd().address()),
+    )
+}
+
+/// Runs cargo; what it prints goes where ours goes.
+fn cargo(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot run cargo")?;
+    let arguments = command.get_args().map(|one| one.to_string_lossy());
+    let arguments = arguments.collect::<Vec<_>>().join(" ");
+    if !status.success() {
+        bail!("`cargo {arguments}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// The steps done so far and how long each took.
+#[derive(Default)]
+struct Steps {
+    done: Vec<(&'static str, Duration)>,
+}
+
+impl Steps {
+    fn run<T>(&mut self, name: &'static str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+        eprintln!("== {name}");
+        let started = Instant::now();
+        let result = step();
+        self.done.push((name, started.elapsed()));
+        result.with_context(|| format!("the step `{name}` failed"))
+    }
+
+    fn closing_line(&self, is_success: bool) -> String {
+        let verdict = if is_success { "passed" } else { "FAILED" };
+        let total: Duration = self.done.iter().map(|(_, took)| *took).sum();
+        let steps: Vec<String> = self
+            .done
+            .iter()
+            .map(|(name, took)| format!("{name} {:.1} s", took.as_secs_f64()))
+            .collect();
+        format!("{verdict} in {:.1} s: {}", total.as_secs_f64(), steps.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_names_each_step_with_its_time() {
+        let steps = Steps {
+            done: vec![("format", Duration::from_millis(1500)), ("test", Duration::from_secs(60))],
+        };
+        assert_eq!(steps.closing_line(true), "passed in 61.5 s: format 1.5 s, test 60.0 s");
+        assert!(steps.closing_line(false).starts_with("FAILED"));
+    }
+
+    #[test]
+    fn a_step_that_fails_is_named_in_the_error() {
+        let mut steps = Steps::default();
+        let error = steps.run("tidy", || -> Result<()> { bail!("too long") }).unwrap_err();
+        assert_eq!(format!("{error:#}"), "the step `tidy` failed: too long");
+        assert_eq!(steps.done.len(), 1);
+    }
+}

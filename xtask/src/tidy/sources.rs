@@ -1,0 +1,236 @@
+//! Rules about the files of the repository.
+
+use crate::repository::SourceFile;
+
+/// The longest source file, in lines: a reader holds no more in mind.
+const LINES_MAX: usize = 800;
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
+
+/// Crates that take the time, randomness and settings as arguments.
+const PURE_CRATES: [&str; 3] = ["crates/object", "crates/api", "crates/drydock"];
+
+/// What the `clippy.toml` of a pure crate bans.
+const PURE_BANS: [&str; 7] = [
+    "std::time::SystemTime::now",
+    "std::time::Instant::now",
+    "jiff::Timestamp::now",
+    "std::thread::sleep",
+    "std::env::var",
+    "std::collections::HashMap",
+    "std::collections::HashSet",
+];
+
+// The words below are written in two parts so that this file does not contain them.
+
+/// Marks of work that was left: it is done, or it is an issue.
+const UNFINISHED: [&str; 4] =
+    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
+
+/// Words that tell where or how this was made, or that name one of many mirrors. They are
+/// looked for in lower case, as parts of words.
+const OUT_OF_PLACE: [&str; 14] = [
+    concat!("../", "shared"),
+    concat!("/work", "/main"),
+    concat!("/work", "/wt"),
+    concat!("/work", "/shared"),
+    concat!("work", "tree"),
+    concat!("clau", "de"),
+    concat!("anthro", "pic"),
+    concat!("open", "ai"),
+    concat!("chat", "gpt"),
+    concat!("language ", "model"),
+    concat!("crates", ".io"),
+    concat!("proxy.", "golang.org"),
+    concat!("pypi", ".org"),
+    concat!("registry.", "npmjs.org"),
+];
+
+fn is_generated(path: &str) -> bool {
+    path.split('/').any(|part| part == "generated")
+}
+
+fn extension(path: &str) -> &str {
+    path.rsplit_once('.').map_or("", |(_, extension)| extension)
+}
+
+/// Source files and folders whose name says nothing.
+pub fn forbidden_names(files: &[SourceFile]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| extension(&file.path) == "rs") {
+        let stems = file.path.split('/').map(|part| part.strip_suffix(".rs").unwrap_or(part));
+        for stem in stems.filter(|stem| EMPTY_NAMES.contains(stem)) {
+            findings.push(format!("{}: `{stem}` says nothing: name it for its noun", file.path));
+        }
+    }
+    findings
+}
+
+/// Source files that are too long.
+pub fn long_files(files: &[SourceFile]) -> Vec<String> {
+    let sources = files.iter().filter(|file| extension(&file.path) == "rs");
+    let long = sources.filter(|file| !is_generated(&file.path)).filter_map(|file| {
+        let lines = file.text.lines().count();
+        (lines > LINES_MAX).then(|| {
+            format!("{}: {lines} lines, more than {LINES_MAX}: split it into a folder", file.path)
+        })
+    });
+    long.collect()
+}
+
+/// Comments that say something is not done.
+pub fn unfinished_comments(files: &[SourceFile]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in files {
+        let is_source = matches!(extension(&file.path), "rs" | "toml" | "go" | "sh" | "yaml");
+        if !is_source || is_generated(&file.path) {
+            continue;
+        }
+        for (index, line) in file.text.lines().enumerate() {
+            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
+            if let Some(word) = words.find(|word| UNFINISHED.contains(word)) {
+                let place = format!("{}:{}", file.path, index + 1);
+                findings.push(format!("{place}: {word}: do it now or open an issue"));
+            }
+        }
+    }
+    findings
+}
+
+/// Words that do not belong in the repository.
+pub fn forbidden_words(files: &[SourceFile]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in files {
+        // Cargo writes where packages come from.
+        if file.path == "Cargo.lock" || is_generated(&file.path) {
+            continue;
+        }
+        for (index, line) in file.text.lines().enumerate() {
+            let line = line.to_lowercase();
+            for word in OUT_OF_PLACE.iter().filter(|word| line.contains(**word)) {
+                let place = format!("{}:{}", file.path, index + 1);
+                findings.push(format!("{place}: {word:?} does not belong in this repository"));
+            }
+        }
+    }
+    findings
+}
+
+/// Packages that do not take the lints of the workspace.
+pub fn missing_lints(files: &[SourceFile]) -> Vec<String> {
+    let manifests = files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
+    let without = manifests.filter(|file| {
+        let mut lines = file.text.lines().map(str::trim).skip_while(|line| *line != "[lints]");
+        lines.next();
+        let lines = lines.take_while(|line| !line.starts_with('['));
+        !lines.into_iter().any(|line| line == "workspace = true")
+    });
+    without.map(|file| format!("{}: add `[lints]` with `workspace = true`", file.path)).collect()
+}
+
+/// Pure crates whose `clippy.toml` lets something impure pass.
+pub fn impure_crates(files: &[SourceFile]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for pure in PURE_CRATES {
+        let path = format!("{pure}/clippy.toml");
+        let Some(file) = files.iter().find(|file| file.path == path) else {
+            findings.push(format!("{path} is missing: a pure crate bans clocks and hash order"));
+            continue;
+        };
+        for ban in PURE_BANS.iter().filter(|ban| !file.text.contains(&format!("path = \"{ban}\"")))
+        {
+            findings.push(format!("{path}: ban {ban}"));
+        }
+    }
+    findings
+}
+
+/// The licence of this repository, where it is missing or another.
+pub fn missing_licence(files: &[SourceFile]) -> Vec<String> {
+    let licence = files.iter().find(|file| file.path == "LICENSE");
+    let is_there = licence
+        .is_some_and(|file| file.text.contains("Apache License") && file.text.contains("2.0"));
+    if is_there { Vec::new() } else { vec!["LICENSE: put the Apache License 2.0 there".to_owned()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: fn(&[SourceFile]) -> Vec<String>, path: &str, text: &str, expected: usize) {
+        let file = SourceFile { path: path.to_owned(), text: text.to_owned() };
+        let findings = rule(&[file]);
+        assert_eq!(findings.len(), expected, "{path}: {findings:?}");
+    }
+
+    #[test]
+    fn a_name_says_what_is_inside() {
+        check(forbidden_names, "crates/a/src/quantity.rs", "", 0);
+        check(forbidden_names, "crates/a/src/utils.rs", "", 1);
+        check(forbidden_names, "crates/a/src/common/mod.rs", "", 1);
+        check(forbidden_names, "crates/a/src/helpers/misc.rs", "", 2);
+        check(forbidden_names, "docs/common/page.md", "", 0);
+        check(forbidden_names, "crates/a/src/utility.rs", "", 0);
+    }
+
+    #[test]
+    fn a_source_file_has_at_most_800_lines() {
+        check(long_files, "a.rs", &"\n".repeat(800), 0);
+        check(long_files, "a.rs", &"\n".repeat(801), 1);
+        check(long_files, "src/generated/a.rs", &"\n".repeat(801), 0);
+        check(long_files, "a.md", &"\n".repeat(801), 0);
+    }
+
+    #[test]
+    fn nothing_is_left_for_later() {
+        check(unfinished_comments, "a.rs", &format!("// {}: later\n", UNFINISHED[0]), 1);
+        check(unfinished_comments, "a.rs", &format!("a\nb\n// {}\n", UNFINISHED[1]), 1);
+        check(unfinished_comments, "a.rs", "// todo as a word of clippy\n", 0);
+        check(unfinished_comments, "a.md", UNFINISHED[0], 0);
+        check(unfinished_comments, "a.rs", &format!("{}_VALUE", UNFINISHED[3]), 1);
+        check(unfinished_comments, "a.rs", &format!("{}ATHON", UNFINISHED[3]), 0);
+    }
+
+    #[test]
+    fn words_out_of_place_are_found() {
+        for word in OUT_OF_PLACE {
+            check(
+                forbidden_words,
+                "README.md",
+                &format!("fine\nsee {}!\n", word.to_uppercase()),
+                1,
+            );
+        }
+        check(forbidden_words, "README.md", "shared work", 0);
+        check(forbidden_words, "Cargo.lock", OUT_OF_PLACE[10], 0);
+    }
+
+    #[test]
+    fn every_package_takes_the_lints_of_the_workspace() {
+        check(missing_lints, "crates/a/Cargo.toml", "[lints]\nworkspace = true\n", 0);
+        check(missing_lints, "crates/a/Cargo.toml", "[package]\nname = \"a\"\n", 1);
+        check(missing_lints, "crates/a/Cargo.toml", "[lints]\n[x]\nworkspace = true\n", 1);
+        check(missing_lints, "Cargo.toml", "[workspace]\n", 0);
+    }
+
+    #[test]
+    fn a_pure_crate_bans_clocks_and_hash_order() {
+        let all: String = PURE_BANS.iter().map(|ban| format!("{{ path = \"{ban}\" }}\n")).collect();
+        let file = |text: &str, index: usize| SourceFile {
+            path: format!("{}/clippy.toml", PURE_CRATES[index]),
+            text: text.to_owned(),
+        };
+        let files = |first: &str| [file(first, 0), file(&all, 1), file(&all, 2)];
+        assert_eq!(impure_crates(&files(&all)).len(), 0);
+        assert_eq!(impure_crates(&files(&all.replace("std::env::var", "x"))).len(), 1);
+        assert_eq!(impure_crates(&[]).len(), PURE_CRATES.len());
+    }
+
+    #[test]
+    fn the_licence_is_there() {
+        check(missing_licence, "LICENSE", "Apache License\nVersion 2.0", 0);
+        check(missing_licence, "LICENSE", "", 1);
+        check(missing_licence, "README.md", "", 1);
+    }
+}
