@@ -1,0 +1,64 @@
+//! A limit on how many requests a client sends in a second: a token bucket.
+//!
+//! There is none by default, since the API server has its own fairness; it is for a
+//! component that must leave room for others on a server without it.
+
+use std::time::Duration;
+
+/// So many requests a second on average, and so many at once after a pause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Requests per second, averaged.
+    pub qps: f64,
+    /// How many may be sent at once when none were sent for a while.
+    pub burst: u32,
+}
+
+/// The bucket: it gives each request the time at which it may be sent.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    interval: Duration,
+    slack: Duration,
+    /// When the next request would be due if requests came evenly.
+    next: Duration,
+}
+
+impl Bucket {
+    /// `None` where the rate is not one: zero, negative or not a number.
+    pub(crate) fn new(rate: Rate) -> Option<Self> {
+        if !rate.qps.is_finite() || rate.qps <= 0.0 || rate.burst == 0 {
+            return None;
+        }
+        let interval = Duration::try_from_secs_f64(1.0 / rate.qps).ok()?;
+        Some(Self { interval, slack: interval * (rate.burst - 1), next: Duration::ZERO })
+    }
+
+    /// Takes a token and returns how long to wait before it may be used.
+    pub(crate) fn take(&mut self, now: Duration) -> Duration {
+        // The debt model: `next` runs ahead of the present by what was sent in a burst.
+        let due = self.next.max(now);
+        self.next = due.saturating_add(self.interval);
+        due.saturating_sub(self.slack).saturating_sub(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_at_once_and_the_rest_evenly() {
+        let mut bucket = Bucket::new(Rate { qps: 10.0, burst: 3 }).unwrap();
+        let mut take = |now_ms| bucket.take(Duration::from_millis(now_ms)).as_millis();
+        assert_eq!([take(0), take(0), take(0), take(0), take(0)], [0, 0, 0, 100, 200]);
+        assert_eq!(take(1000), 0);
+        assert_eq!([take(5000), take(5000), take(5000), take(5000)], [0, 0, 0, 100]);
+    }
+
+    #[test]
+    fn a_rate_that_is_none_is_refused() {
+        for (qps, burst) in [(0.0, 1), (-1.0, 1), (f64::NAN, 1), (5.0, 0), (f64::INFINITY, 1)] {
+            assert!(Bucket::new(Rate { qps, burst }).is_none(), "{qps} {burst}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! One kind's objects as an ordered stream of deltas.
+//!
+//! [`machine`] decides what to ask the server next and what is news; [`Reflector`] carries
+//! it out over a [`Client`](crate::client::Client), and [`Feeds`] joins several kinds into
+//! one stream of a component's own type. The guarantee is the machine's: in API order,
+//! without loss or repeats, through lost connections and expired versions.
+//!
+//! Nothing here keeps objects: that is a [`Store`](crate::store::Store), or the core.
+
+mod backoff;
+pub mod machine;
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Access, Error, EventStream, ListOptions, Object, ResourceType, WatchOptions};
+use crate::clock::Clock;
+use crate::shutdown::Shutdown;
+
+pub(crate) use backoff::Backoff;
+pub use machine::Delta;
+use machine::{Effect, Failure, Input, Machine};
+
+/// How long after its own time limit a watch that the server has not ended is given up.
+const OVERTIME: Duration = Duration::from_secs(30);
+
+/// Lists and watches the objects of one resource, for ever.
+pub struct Reflector<T> {
+    access: Access<T>,
+    label_selector: String,
+    field_selector: String,
+    seed: u64,
+}
+
+impl<T: Object> Reflector<T> {
+    /// A reflector of all objects that `access` reaches.
+    #[must_use]
+    pub fn new(access: Access<T>) -> Self {
+        Self { access, label_selector: String::new(), field_selector: String::new(), seed: 0 }
+    }
+
+    /// Only objects with these labels.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        selector.clone_into(&mut self.label_selector);
+        self
+    }
+
+    /// Only objects with these field values.
+    #[must_use]
+    pub fn fields(mut self, selector: &str) -> Self {
+        selector.clone_into(&mut self.field_selector);
+        self
+    }
+
+    /// What spreads the waits after failures.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Runs until `stop` is cancelled or the receiver is gone. Each delta goes through
+    /// `map` into the bounded `sink`; a slow receiver slows the watch, and the server
+    /// ends a watch that is too slow, which costs a new list and no delta.
+    pub async fn run<E: Send>(
+        self,
+        sink: mpsc::Sender<E>,
+        map: impl Fn(Delta<T>) -> E + Send,
+        stop: CancellationToken,
+    ) {
+        let clock = self.access.client().clock().clone();
+        let mut machine = Machine::new(self.seed);
+        let mut watch = None;
+        let mut input = Input::Start;
+        loop {
+            let mut request = None;
+            for effect in machine.step(clock.monotonic(), input) {
+                match effect {
+                    Effect::Deliver(delta) => {
+                        let sent = tokio::select! {
+                            biased;
+                            sent = sink.send(map(delta)) => sent,
+                            () = stop.cancelled() => return,
+                        };
+                        if sent.is_err() {
+                            return;
+                        }
+                    }
+                    Effect::Report(what) => {
+                        tracing::warn!(resource = %self.access.resource(), "{what}");
+                    }
+                    other => request = Some(other),
+                }
+            }
+            input = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = sink.closed() => return,
+                input = self.perform(request, &mut watch, &clock) => input,
+            };
+        }
+    }
+
+    /// Carries out what the machine asks for; where it asks for nothing, the watch goes on.
+    async fn perform(
+        &self,
+        request: Option<Effect<T>>,
+        watch: &mut Option<Watch<T>>,
+        clock: &Clock,
+    ) -> Input<T> {
+        match request {
+            Some(Effect::List { limit, continue_token }) => {
+                *watch = None;
+                let (label_selector, field_selector) =
+                    (self.label_selector.clone(), self.field_selector.clone());
+                let options = ListOptions {
+                    label_selector,
+                    field_selector,
+                    limit,
+                    continue_token,
+                    resource_version: None,
+                };
+                match self.access.list(&options).await {
+                    Ok(page) => Input::Page(page),
+                    Err(error) => Input::Failed(failure_of(error)),
+                }
+            }
+            Some(Effect::WakeAfter(delay)) => {
+                *watch = None;
+                clock.sleep(delay).await;
+                Input::Woke
+            }
+            Some(Effect::Watch { resource_version, timeout }) => {
+                let options = WatchOptions {
+                    label_selector: self.label_selector.clone(),
+                    field_selector: self.field_selector.clone(),
+                    resource_version,
+                    timeout: Some(timeout),
+                };
+                *watch = None;
+                match self.access.watch(&options).await {
+                    Ok(stream) => {
+                        let deadline = clock.monotonic() + timeout + OVERTIME;
+                        watch.insert(Watch { stream, deadline }).next(clock).await
+                    }
+                    Err(error) => Input::Failed(failure_of(error)),
+                }
+            }
+            Some(Effect::Deliver(_) | Effect::Report(_)) | None => match watch {
+                Some(watch) => watch.next(clock).await,
+                // The machine always asks for something when no watch is open.
+                None => Input::Failed(Failure::Lost("no watch is open".to_owned())),
+            },
+        }
+    }
+}
+
+struct Watch<T> {
+    stream: EventStream<T>,
+    deadline: Duration,
+}
+
+impl<T: Object> Watch<T> {
+    async fn next(&mut self, clock: &Clock) -> Input<T> {
+        let left = self.deadline.saturating_sub(clock.monotonic());
+        match clock.timeout(left, self.stream.next()).await {
+            None => Input::Failed(Failure::Lost("silent beyond its time limit".to_owned())),
+            Some(Ok(Some(event))) => Input::Event(event),
+            Some(Ok(None)) => Input::WatchEnded,
+            Some(Err(error)) => Input::Failed(Failure::Lost(chain(&error))),
+        }
+    }
+}
+
+fn failure_of(error: Error) -> Failure {
+    match error {
+        Error::Refused { refusal, .. } => Failure::Refused(refusal),
+        other => Failure::Lost(chain(&other)),
+    }
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text.push_str(": ");
+            text.push_str(&told);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Several kinds, joined into one stream of a component's own type.
+///
+/// Order holds within a kind, as it does on the server; between kinds there is none.
+pub struct Feeds<E> {
+    client: crate::client::Client,
+    shutdown: Shutdown,
+    sink: mpsc::Sender<E>,
+    stream: mpsc::Receiver<E>,
+    seed: u64,
+}
+
+impl<E: Send + 'static> Feeds<E> {
+    /// No kinds yet; at most `capacity` deltas wait for the component.
+    #[must_use]
+    pub fn new(client: &crate::client::Client, shutdown: &Shutdown, capacity: usize) -> Self {
+        let (sink, stream) = mpsc::channel(capacity.max(1));
+        Self { client: client.clone(), shutdown: shutdown.clone(), sink, stream, seed: 0 }
+    }
+
+    /// What spreads the waits after failures.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Adds all objects of a resource, each delta turned into an `E`.
+    #[must_use]
+    pub fn add<T: Object>(
+        self,
+        resource: ResourceType,
+        map: impl Fn(Delta<T>) -> E + Send + 'static,
+    ) -> Self {
+        let access = self.client.access::<T>(resource, "");
+        self.add_reflector(Reflector::new(access), map)
+    }
+
+    /// Adds a reflector of the caller's making.
+    #[must_use]
+    pub fn add_reflector<T: Object>(
+        mut self,
+        reflector: Reflector<T>,
+        map: impl Fn(Delta<T>) -> E + Send + 'static,
+    ) -> Self {
+        // Each kind waits differently, from one seed.
+        self.seed = self.seed.wrapping_add(1);
+        let name = format!("reflector {}", reflector.access.resource());
+        let run = reflector.seed(self.seed).run(self.sink.clone(), map, self.shutdown.token());
+        self.shutdown.spawn(name, run);
+        self
+    }
+
+    /// The stream; it ends when shutdown begins.
+    #[must_use]
+    pub fn into_stream(self) -> mpsc::Receiver<E> {
+        self.stream
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The reflector against a scripted server: what is asked, and what is delivered.
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::client::{Nameplate, Options};
+use crate::clock::Hand;
+use crate::fake::{Reply, Script, Tail, event, list, object};
+
+struct Run {
+    script: Script,
+    stream: mpsc::Receiver<Delta<Nameplate>>,
+    shutdown: Shutdown,
+    hand: Hand,
+}
+
+fn run(replies: Vec<Reply>) -> Run {
+    let script = Script::new(replies);
+    let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
+    let client = script.client(&Options { clock, ..Options::new("test") });
+    let shutdown = Shutdown::new();
+    let pods = ResourceType::namespaced("", "v1", "pods");
+    let stream = Feeds::new(&client, &shutdown, 4).add(pods, |delta| delta).into_stream();
+    Run { script, stream, shutdown, hand }
+}
+
+impl Run {
+    /// The next `count` deltas, in short.
+    async fn deltas(&mut self, count: usize) -> Vec<String> {
+        let mut told = Vec::new();
+        while told.len() < count {
+            let delta = tokio::time::timeout(Duration::from_secs(10), self.stream.recv());
+            told.push(match delta.await.expect("a delta comes").expect("the stream goes on") {
+                Delta::Upserted(object) => {
+                    format!("+{} {}", object.metadata.name, object.metadata.resource_version)
+                }
+                Delta::Deleted { key, uid } => format!("-{} {uid}", key.name()),
+                Delta::Malformed { key, .. } => format!("?{}", key.name()),
+                Delta::Synced => "synced".to_owned(),
+            });
+        }
+        told
+    }
+
+    /// Lets the waits of the reflector pass until `count` requests were sent.
+    async fn until_asked(&self, count: usize) {
+        for _ in 0..10_000 {
+            if self.script.lines().len() >= count {
+                return;
+            }
+            tokio::task::yield_now().await;
+            if let Some(due) = self.hand.next_due()
+                && due <= Duration::from_secs(30)
+            {
+                self.hand.advance(due);
+            }
+        }
+        panic!("asked only {:?}", self.script.lines());
+    }
+
+    /// Ends the reflector, and returns what it asked, without the spread of timeouts.
+    async fn asked(self) -> Vec<String> {
+        self.shutdown.begin();
+        self.shutdown.join(&Clock::system(), Duration::from_secs(5)).await.unwrap();
+        let cut = |line: String| {
+            line.split("&timeoutSeconds=")
+                .next()
+                .unwrap_or_default()
+                .replace("GET /api/v1/pods?", "")
+        };
+        self.script.lines().into_iter().map(cut).collect()
+    }
+}
+
+fn watch_from(version: u64) -> String {
+    format!("watch=true&allowWatchBookmarks=true&resourceVersion={version}")
+}
+
+#[tokio::test]
+async fn a_list_in_pages_then_a_watch_that_breaks_and_goes_on() {
+    let mut run = run(vec![
+        list(9, "next", &[object("a", "u1", 3)]),
+        list(9, "", &[object("b", "u2", 4)]),
+        Reply::watch(
+            &[
+                event("MODIFIED", &object("a", "u1", 12)),
+                event("BOOKMARK", r#"{"metadata":{"resourceVersion":"15"}}"#),
+            ],
+            Tail::Break,
+        ),
+        Reply::watch(
+            &[
+                event("MODIFIED", &object("a", "u1", 12)),
+                event("DELETED", &object("b", "u2", 17)),
+                event(
+                    "ADDED",
+                    r#"{"metadata":{"namespace":"shop","name":"c","resourceVersion":"18"},"x":"é"}"#,
+                ),
+            ],
+            Tail::Hang,
+        ),
+    ]);
+    assert_eq!(run.deltas(4).await, ["+a 3", "+b 4", "synced", "+a 12"]);
+    run.until_asked(4).await;
+    assert_eq!(run.deltas(2).await, ["-b u2", "+c 18"]);
+    let asked = ["limit=500", "limit=500&continue=next", &watch_from(9), &watch_from(15)];
+    assert_eq!(run.asked().await, asked);
+}
+
+#[tokio::test]
+async fn an_expired_version_is_a_new_list_told_as_a_difference() {
+    let gone = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410}"#;
+    let mut run = run(vec![
+        list(9, "", &[object("a", "u1", 3), object("b", "u2", 4), object("c", "u3", 5)]),
+        Reply::watch(&[event("ERROR", gone)], Tail::Hang),
+        list(30, "", &[object("a", "u1", 3), object("b", "u9", 22)]),
+        Reply::new(410, gone),
+        list(31, "", &[object("a", "u1", 3), object("b", "u9", 22)]),
+    ]);
+    assert_eq!(run.deltas(4).await, ["+a 3", "+b 4", "+c 5", "synced"]);
+    assert_eq!(run.deltas(4).await, ["-b u2", "+b 22", "-c u3", "synced"]);
+    run.until_asked(6).await;
+    assert_eq!(run.deltas(1).await, ["synced"]);
+    let list = "limit=500".to_owned();
+    let asked = [list.clone(), watch_from(9), list.clone(), watch_from(30), list, watch_from(31)];
+    assert_eq!(run.asked().await, asked);
+}
+
+#[tokio::test]
+async fn refusals_and_silence_are_tried_again() {
+    let mut run = run(vec![
+        Reply::new(503, "starting"),
+        Reply::new(403, r#"{"status":"Failure","reason":"Forbidden","message":"no","code":403}"#),
+        list(9, "", &[]),
+        Reply::watch(&[], Tail::End),
+        Reply::watch(&["<html>".to_owned()], Tail::Hang),
+        Reply::watch(&[event("ADDED", &object("a", "u1", 11))], Tail::Hang),
+    ]);
+    run.until_asked(6).await;
+    assert_eq!(run.deltas(2).await, ["synced", "+a 11"]);
+    assert_eq!(run.asked().await[5], watch_from(9));
+}
+
+#[tokio::test]
+async fn the_reflector_ends_when_nobody_listens() {
+    let run = run(vec![list(9, "", &[object("a", "u1", 3)])]);
+    drop(run.stream);
+    run.shutdown.begin();
+    assert_eq!(run.shutdown.join(&Clock::system(), Duration::from_secs(5)).await, Ok(()));
+}

@@ -1,0 +1,375 @@
+//! What a component shows of itself over HTTP: `/metrics`, `/healthz`, `/livez`, `/readyz`.
+//!
+//! Health is a set of named checks. `/livez` (and `/healthz`) says whether the process
+//! should go on, `/readyz` whether it does its work; each lists its checks with `?verbose`,
+//! or when one fails, and answers for one check under `/readyz/<name>`, as Kubernetes'
+//! own programs do.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// How many connections are served at once; more wait.
+const CONNECTIONS_MAX: usize = 64;
+/// How long a client may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to rest when the system has no file descriptor left.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Why the endpoints cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Another process has the port.
+    #[error(
+        "port {} of {} is in use; choose another port, or end the process that holds it \
+         (`ss -ltnp 'sport = :{}'` names it)", .address.port(), .address.ip(), .address.port()
+    )]
+    InUse {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// The system refuses the address.
+    #[error(
+        "cannot listen on {address}: {source}; choose an address of this machine and a port \
+             above 1023"
+    )]
+    Refused {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The metrics of a process; clones share them.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Mutex<Registry>>);
+
+impl Metrics {
+    /// No metrics yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers metrics.
+    pub fn register<R>(&self, register: impl FnOnce(&mut Registry) -> R) -> R {
+        register(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The metrics as text, in the OpenMetrics format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let registry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::new();
+        // Writing to a string cannot fail; what a collector of ours could not write is
+        // left out.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    Live,
+    Ready,
+}
+
+type CheckFn = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+struct Check {
+    name: &'static str,
+    probe: Probe,
+    run: CheckFn,
+}
+
+/// The named checks of a process; clones share them.
+#[derive(Clone, Default)]
+pub struct Health(Arc<Mutex<Vec<Check>>>);
+
+impl Health {
+    /// No checks: alive and ready.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a check without which the process should be restarted.
+    pub fn add_live(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add(Check { name, probe: Probe::Live, run: Box::new(check) });
+    }
+
+    /// Adds a check without which the process does not do its work.
+    pub fn add_ready(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.add(Check { name, probe: Probe::Ready, run: Box::new(check) });
+    }
+
+    fn add(&self, check: Check) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(check);
+    }
+
+    /// Whether all checks of readiness, and of life, pass.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.report("readyz", None).is_some_and(|report| report.ok)
+    }
+
+    /// Runs the checks of an endpoint, or the one of them that is named; `None` where there
+    /// is no such check.
+    fn report(&self, endpoint: &str, only: Option<&str>) -> Option<Report> {
+        let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = Report { ok: true, text: String::new() };
+        let mut found = only.is_none_or(|name| name == "ping");
+        if found {
+            report.text.push_str("[+]ping ok\n");
+        }
+        let asked = |check: &&Check| {
+            (endpoint == "readyz" || check.probe == Probe::Live)
+                && only.is_none_or(|name| name == check.name)
+        };
+        for check in checks.iter().filter(asked) {
+            found = true;
+            match (check.run)() {
+                Ok(()) => {
+                    let _ = writeln!(report.text, "[+]{} ok", check.name);
+                }
+                Err(reason) => {
+                    report.ok = false;
+                    let _ = writeln!(report.text, "[-]{} failed: {reason}", check.name);
+                }
+            }
+        }
+        found.then_some(report)
+    }
+}
+
+struct Report {
+    ok: bool,
+    text: String,
+}
+
+/// A port that is open, and not served yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Opens the port; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// When the port is in use, or the address is not one of this machine.
+    pub async fn bind(address: SocketAddr) -> Result<Self, ServeError> {
+        let refused = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AddrInUse => ServeError::InUse { address },
+            _ => ServeError::Refused { address, source },
+        };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(Self { listener, address })
+    }
+
+    /// The address with the port that was opened.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is cancelled, and ends the requests under way.
+    pub async fn run(self, metrics: Metrics, health: Health, stop: CancellationToken) {
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = accept(&self.listener, &room) => accepted,
+            };
+            let Some((stream, permit)) = accepted else {
+                tokio::time::sleep(ACCEPT_REST).await;
+                continue;
+            };
+            let (metrics, health) = (metrics.clone(), health.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = answer(&metrics, &health, &request);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service);
+            let connection = graceful.watch(connection);
+            // Joined by `graceful` below.
+            tokio::spawn(async move {
+                let _permit = permit;
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "connection ended early");
+                }
+            });
+        }
+        graceful.shutdown().await;
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = room.clone().acquire_owned().await.ok()?;
+    let (stream, _) = listener.accept().await.ok()?;
+    Some((stream, permit))
+}
+
+fn answer<B>(metrics: &Metrics, health: &Health, request: &Request<B>) -> Response<Full<Bytes>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served\n".to_owned());
+    }
+    let path = request.uri().path();
+    if path == "/metrics" {
+        let mut response = text(StatusCode::OK, metrics.render());
+        response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
+        return response;
+    }
+    let (endpoint, only) = match path.trim_start_matches('/').split_once('/') {
+        Some((endpoint, name)) => (endpoint, Some(name)),
+        None => (path.trim_start_matches('/'), None),
+    };
+    if !matches!(endpoint, "healthz" | "livez" | "readyz") {
+        let paths = "/metrics, /healthz, /livez and /readyz";
+        return text(StatusCode::NOT_FOUND, format!("{path} is not served; {paths} are\n"));
+    }
+    let Some(Report { ok, text: mut lines }) = health.report(endpoint, only) else {
+        return text(StatusCode::NOT_FOUND, format!("{endpoint} has no check of that name\n"));
+    };
+    if !ok {
+        let _ = writeln!(lines, "{endpoint} check failed");
+        return text(StatusCode::INTERNAL_SERVER_ERROR, lines);
+    }
+    let verbose = request.uri().query().is_some_and(|query| {
+        query.split('&').any(|pair| pair.split('=').next() == Some("verbose"))
+    });
+    if verbose {
+        let _ = writeln!(lines, "{endpoint} check passed");
+        return text(StatusCode::OK, lines);
+    }
+    text(StatusCode::OK, "ok".to_owned())
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http_body_util::BodyExt as _;
+    use prometheus_client::metrics::counter::Counter;
+
+    use super::*;
+
+    async fn got(health: &Health, metrics: &Metrics, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(()).unwrap();
+        let response = answer(metrics, health, &request);
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn each_endpoint_answers_for_its_checks() {
+        let (health, metrics) = (Health::new(), Metrics::new());
+        let synced = Arc::new(AtomicBool::new(false));
+        health.add_live("engine", || Ok(()));
+        health.add_ready("reflectors", {
+            let synced = synced.clone();
+            move || if synced.load(Ordering::Relaxed) { Ok(()) } else { Err("pods".into()) }
+        });
+        let check = async |path: &str, status: u16, body: &str| {
+            assert_eq!(got(&health, &metrics, path).await, (status, body.to_owned()), "{path}");
+        };
+        check("/livez", 200, "ok").await;
+        let failed = "[+]ping ok\n[+]engine ok\n[-]reflectors failed: pods\nreadyz check failed\n";
+        check("/readyz", 500, failed).await;
+        check("/readyz/engine", 200, "ok").await;
+        check("/readyz/nothing", 404, "readyz has no check of that name\n").await;
+        synced.store(true, Ordering::Relaxed);
+        check("/readyz", 200, "ok").await;
+        let all = "[+]ping ok\n[+]engine ok\nhealthz check passed\n";
+        check("/healthz?verbose", 200, all).await;
+        let paths = "/ is not served; /metrics, /healthz, /livez and /readyz are\n";
+        check("/", 404, paths).await;
+    }
+
+    #[tokio::test]
+    async fn metrics_are_open_metrics_text() {
+        let metrics = Metrics::new();
+        let binds = metrics.register(|registry| {
+            let counter: Counter = Counter::default();
+            registry.register("gantry_binds", "Pods bound", counter.clone());
+            counter
+        });
+        binds.inc();
+        let (_, text) = got(&Health::new(), &metrics, "/metrics").await;
+        assert_eq!(
+            text,
+            "# HELP gantry_binds Pods bound.\n# TYPE gantry_binds counter\ngantry_binds_total 1\n# EOF\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named_and_a_free_one_serves() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(any).await.unwrap();
+        let address = server.address();
+        let error = Server::bind(address).await.unwrap_err().to_string();
+        let port = address.port();
+        assert!(error.starts_with(&format!("port {port} of 127.0.0.1 is in use; ")), "{error}");
+
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(server.run(Metrics::new(), Health::new(), stop.clone()));
+        let answer = tokio::task::spawn_blocking(move || {
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream
+                .write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        let answer = answer.await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"), "{answer}");
+        stop.cancel();
+        running.await.unwrap();
+    }
+}
