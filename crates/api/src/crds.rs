@@ -63,6 +63,6 @@ pub fn to_yaml_stream() -> String {
 }
 
 #[cfg(test)]
-mod facts;
+pub(crate) mod facts;
 #[cfg(test)]
 mod tests;
