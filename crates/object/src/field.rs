@@ -168,10 +168,9 @@ impl Error {
         Self::with(path, Fault::NotFound, Some(value.into()), "")
     }
 
-    /// A value outside a closed set.
+    /// A value outside a closed set, which is listed in the order given.
     pub fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
-        let mut names: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
-        names.sort();
+        let names: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
         let detail = if names.is_empty() {
             String::new()
         } else {
@@ -258,7 +257,7 @@ mod tests {
         check(Error::duplicate(&path, "a"), "spec.replicas: Duplicate value: \"a\"");
         check(
             Error::not_supported(&path, "x", &["b", "a"]),
-            "spec.replicas: Unsupported value: \"x\": supported values: \"a\", \"b\"",
+            "spec.replicas: Unsupported value: \"x\": supported values: \"b\", \"a\"",
         );
         check(Error::too_long(&path, 63), "spec.replicas: Too long: may not be more than 63 bytes");
         check(
