@@ -65,4 +65,6 @@ pub fn to_yaml_stream() -> String {
 #[cfg(test)]
 pub(crate) mod facts;
 #[cfg(test)]
+pub(crate) mod judged;
+#[cfg(test)]
 mod tests;

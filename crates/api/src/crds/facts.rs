@@ -49,8 +49,18 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-pub(crate) fn samples_of(plural: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(plural)
+/// The samples of a kind: file name, text and value.
+pub(crate) fn samples(plural: &str) -> Vec<(String, String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(plural);
+    let mut samples = Vec::new();
+    for entry in std::fs::read_dir(&folder).expect("a folder of samples") {
+        let path = entry.expect("a readable folder").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("a readable sample");
+        let value = serde_saphyr::from_str(&text).expect(&name);
+        samples.push((name, text, value));
+    }
+    samples
 }
 
 /// The fact tables of every kind that this crate has a CRD for.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::facts::{Facts, VersionFacts, of_crd, parse, samples_of, tables};
+use super::facts::{Facts, VersionFacts, of_crd, parse, samples, tables};
 use super::{CRDS, to_yaml_stream};
 
 #[test]
@@ -87,19 +87,6 @@ fn the_stream_holds_every_definition_once() {
     let documents: Vec<Value> = serde_saphyr::from_multiple(&stream).expect("a YAML stream");
     let names: Vec<&Value> = documents.iter().map(|crd| &crd["metadata"]["name"]).collect();
     assert_eq!(names, CRDS.iter().map(|crd| crd.name).collect::<Vec<_>>());
-}
-
-/// The samples of a kind: file name, text and value.
-fn samples(plural: &str) -> Vec<(String, String, Value)> {
-    let mut samples = Vec::new();
-    for entry in std::fs::read_dir(samples_of(plural)).expect("a folder of samples") {
-        let path = entry.expect("a readable folder").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&path).expect("a readable sample");
-        let value = serde_saphyr::from_str(&text).expect(&name);
-        samples.push((name, text, value));
-    }
-    samples
 }
 
 #[test]
