@@ -45,6 +45,7 @@ mod junctors;
 mod lists;
 mod meta;
 mod node;
+mod patching;
 mod pruning;
 mod rules;
 mod standard;

@@ -1,0 +1,119 @@
+//! What a write must meet beyond the object itself: the built-in admission
+//! plugins that kube-apiserver enables by default and this product depends on.
+//!
+//! Each plugin is one function in its own file; the order is kube-apiserver's.
+//! Webhooks will stand between [`mutate`] and [`validate`].
+
+mod default_tolerations;
+mod namespace_lifecycle;
+mod node_taints;
+mod priority;
+mod service_account;
+
+use serde_json::Value;
+
+use crate::answer::Failure;
+use crate::kinds::Found;
+use crate::request::Identity;
+use crate::server::Server;
+use crate::write::Part;
+
+/// What a write does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A changed object.
+    Update,
+    /// An object that goes.
+    Delete,
+}
+
+/// A write, as plugins see it.
+pub struct Attributes<'a> {
+    /// The server, for other objects.
+    pub server: &'a Server,
+    /// The kind, in the version of the request.
+    pub found: &'a Found,
+    /// The namespace, where the kind has one.
+    pub namespace: Option<&'a str>,
+    /// The name.
+    pub name: &'a str,
+    /// Which part of the object is written.
+    pub part: Part,
+    /// What the write does.
+    pub operation: Operation,
+    /// Who writes.
+    pub identity: &'a Identity,
+    /// The object as it was.
+    pub old: Option<&'a Value>,
+    /// Whether nothing will be stored.
+    pub dry_run: bool,
+}
+
+/// A plugin that looks at certain kinds only; each kind's strategy names those that look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plugin {
+    /// Gives a pod its service account and the token to use it.
+    ServiceAccount,
+    /// Marks a new node as not ready.
+    NodeTaints,
+    /// Turns the name of a pod's priority class into a number.
+    PodPriority,
+    /// Keeps the default priority class unique.
+    DefaultPriorityClass,
+    /// Lets a pod outlive a short failure of its node.
+    DefaultTolerations,
+    /// Keeps the namespaces that a cluster cannot do without.
+    SystemNamespaces,
+}
+
+impl Attributes<'_> {
+    /// A refusal of this write.
+    pub(crate) fn forbid(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::forbidden(&self.found.kind.resource(), self.name, why)
+    }
+
+    /// The object another kind keeps under a key.
+    pub(crate) fn lookup(&self, group: &str, plural: &str, key: &str) -> Option<Value> {
+        let registry = self.server.registry();
+        let stored = registry.resource(group, plural)?.table.get(key)?;
+        serde_json::from_slice(&stored.body).ok()
+    }
+}
+
+/// Lets the plugins complete the object.
+///
+/// # Errors
+/// When one refuses the write.
+pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failure> {
+    namespace_lifecycle::admit(attributes)?;
+    for plugin in attributes.found.kind.strategy.admission() {
+        match plugin {
+            Plugin::ServiceAccount => service_account::mutate(attributes, object)?,
+            Plugin::NodeTaints => node_taints::mutate(attributes, object),
+            Plugin::PodPriority => priority::mutate(attributes, object)?,
+            Plugin::DefaultTolerations => default_tolerations::mutate(attributes, object),
+            Plugin::DefaultPriorityClass | Plugin::SystemNamespaces => {}
+        }
+    }
+    Ok(())
+}
+
+/// Lets the plugins judge the completed object, or, where it is to be deleted, the old one.
+///
+/// # Errors
+/// When one refuses the write.
+pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
+    for plugin in attributes.found.kind.strategy.admission() {
+        match plugin {
+            Plugin::DefaultPriorityClass => priority::validate(attributes, object)?,
+            Plugin::SystemNamespaces => namespace_lifecycle::protect(attributes)?,
+            Plugin::ServiceAccount
+            | Plugin::NodeTaints
+            | Plugin::PodPriority
+            | Plugin::DefaultTolerations => {}
+        }
+    }
+    Ok(())
+}

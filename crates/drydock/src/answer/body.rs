@@ -1,0 +1,122 @@
+//! The bytes of an answer.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use http_body::Frame;
+use serde_json::Value;
+
+use super::Failure;
+
+/// What the server answers with.
+pub type Answer = Response<Body>;
+
+/// The body of an answer: pieces known at once, or a stream of them.
+pub struct Body(Kind);
+
+enum Kind {
+    Pieces(std::vec::IntoIter<Bytes>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl Body {
+    /// Nothing.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::pieces(Vec::new())
+    }
+
+    /// One piece after another.
+    #[must_use]
+    pub fn pieces(pieces: Vec<Bytes>) -> Self {
+        Self(Kind::Pieces(pieces.into_iter()))
+    }
+
+    /// Pieces as they come to be.
+    pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Kind::Stream(Box::pin(stream)))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::pieces(vec![bytes])
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut self.0 {
+            Kind::Pieces(pieces) => pieces.next(),
+            Kind::Stream(stream) => std::task::ready!(stream.as_mut().poll_next(context)),
+        };
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Kind::Pieces(pieces) if pieces.len() == 0)
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match &self.0 {
+            Kind::Pieces(pieces) => {
+                let length: usize = pieces.as_slice().iter().map(Bytes::len).sum();
+                http_body::SizeHint::with_exact(length as u64)
+            }
+            Kind::Stream(_) => http_body::SizeHint::default(),
+        }
+    }
+}
+
+/// The media type of nearly every answer.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer of JSON pieces.
+#[must_use]
+pub fn pieces(code: StatusCode, pieces: Vec<Bytes>) -> Answer {
+    typed(code, JSON, Body::pieces(pieces))
+}
+
+/// An answer of a given media type.
+#[must_use]
+pub fn typed(code: StatusCode, content_type: HeaderValue, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = code;
+    answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    answer
+}
+
+/// An answer of one JSON value.
+#[must_use]
+pub fn value(code: StatusCode, value: &Value) -> Answer {
+    pieces(code, vec![object::json::encode(value).into()])
+}
+
+/// Plain text.
+#[must_use]
+pub fn text(code: StatusCode, text: impl Into<String>) -> Answer {
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    typed(code, content_type, Bytes::from(text.into()).into())
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        let mut answer = value(failure.code, &failure.to_status());
+        let seconds = failure.details.as_ref().and_then(|details| details.get("retryAfterSeconds"));
+        if let Some(seconds) = seconds.and_then(Value::as_u64) {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
+    }
+}

@@ -1,0 +1,337 @@
+//! Refusals, as the `Status` objects that kube-apiserver answers with.
+
+use std::fmt;
+
+use http::StatusCode;
+use object::field;
+use serde_json::{Map, Value, json};
+
+/// A group and a resource, as error messages name them: `deployments.apps`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupResource<'a> {
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The plural resource name, or the kind where upstream's message says the kind.
+    pub resource: &'a str,
+}
+
+impl fmt::Display for GroupResource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            return f.write_str(self.resource);
+        }
+        write!(f, "{}.{}", self.resource, self.group)
+    }
+}
+
+/// Why a request was not carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The HTTP status.
+    pub code: StatusCode,
+    /// `Status.reason`.
+    pub reason: &'static str,
+    /// `Status.message`.
+    pub message: String,
+    /// `Status.details`, where there are any.
+    pub details: Option<Value>,
+    /// The resource whose next change may cure this, where a short wait is worth it.
+    pub awaits: Option<&'static str>,
+}
+
+impl Failure {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, awaits: None }
+    }
+
+    fn about(mut self, what: &GroupResource<'_>, name: &str) -> Self {
+        let mut details = Map::new();
+        for (key, value) in [("name", name), ("group", what.group), ("kind", what.resource)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), value.into());
+            }
+        }
+        self.details = Some(Value::Object(details));
+        self
+    }
+
+    fn detail(mut self, key: &str, value: Value) -> Self {
+        let details = self.details.get_or_insert_with(|| Value::Object(Map::new()));
+        details[key] = value;
+        self
+    }
+
+    /// A request that makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// No valid credentials.
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// The path leads nowhere.
+    #[must_use]
+    pub fn no_such_path() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with_empty_details()
+    }
+
+    fn with_empty_details(mut self) -> Self {
+        self.details = Some(Value::Object(Map::new()));
+        self
+    }
+
+    /// No such object.
+    #[must_use]
+    pub fn not_found(what: &GroupResource<'_>, name: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{what} {name:?} not found"))
+            .about(what, name)
+    }
+
+    /// The name is taken.
+    #[must_use]
+    pub fn already_exists(what: &GroupResource<'_>, name: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", format!("{what} {name:?} already exists"))
+            .about(what, name)
+    }
+
+    /// A generated name that was taken, so that the client should try again.
+    #[must_use]
+    pub fn generated_name_taken(what: &GroupResource<'_>, name: &str) -> Self {
+        let mut failure = Self::already_exists(what, name);
+        failure.message = format!(
+            "{what} {name:?} already exists, the server was not able to generate a unique name for the object"
+        );
+        failure
+    }
+
+    /// The object changed in the meantime, or a precondition is not met.
+    pub fn conflict(what: &GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {what} {name:?}: {why}"),
+        )
+        .about(what, name)
+    }
+
+    /// The conflict of two writers.
+    #[must_use]
+    pub fn modified(what: &GroupResource<'_>, name: &str) -> Self {
+        Self::conflict(
+            what,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// Not allowed to this client, or not allowed at all.
+    pub fn forbidden(what: &GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
+        let message = match (what.resource.is_empty(), name.is_empty()) {
+            (true, _) => format!("forbidden: {why}"),
+            (_, true) => format!("{what} is forbidden: {why}"),
+            _ => format!("{what} {name:?} is forbidden: {why}"),
+        };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(what, name)
+    }
+
+    /// The object is wrong, field by field. `kind` is the group and the kind.
+    #[must_use]
+    pub fn invalid(kind: &GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors {
+            let text = error.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let listed = match texts.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|error| {
+                json!({
+                    "reason": error.fault.reason(),
+                    "message": error.body(),
+                    "field": error.path.to_string(),
+                })
+            })
+            .collect();
+        let message = if listed.is_empty() {
+            format!("{kind} {name:?} is invalid")
+        } else {
+            format!("{kind} {name:?} is invalid: {listed}")
+        };
+        let failure =
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(kind, name);
+        if causes.is_empty() { failure } else { failure.detail("causes", causes.into()) }
+    }
+
+    /// A patch that could not be read or applied, with the HTTP status kube-apiserver gives it.
+    pub fn unapplied_patch(code: u16, message: impl Into<String>) -> Self {
+        match code {
+            400 => Self::bad_request(message),
+            413 => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message),
+            422 => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "Invalid",
+                "the server rejected our request due to an error in our request",
+            )
+            .with_empty_details(),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        }
+    }
+
+    /// The verb is not offered by this resource.
+    #[must_use]
+    pub fn method_not_supported(what: &GroupResource<'_>, verb: &str) -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            format!("{verb} is not supported on resources of kind \"{what}\""),
+        )
+        .about(what, "")
+    }
+
+    /// The HTTP method means nothing on this path.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_empty_details()
+    }
+
+    /// None of the media types the client accepts is offered.
+    #[must_use]
+    pub fn not_acceptable(offered: &[&str]) -> Self {
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            format!("only the following media types are accepted: {}", offered.join(", ")),
+        )
+    }
+
+    /// The body's media type is not understood.
+    #[must_use]
+    pub fn unsupported_media_type(offered: &[&str]) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                offered.join(", ")
+            ),
+        )
+    }
+
+    /// The body is longer than the server reads.
+    #[must_use]
+    pub fn too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    /// The revision a client wants is no longer known.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// The revision a client wants has not happened yet.
+    #[must_use]
+    pub fn revision_too_large(wanted: u64, current: u64) -> Self {
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            format!("Timeout: Too large resource version: {wanted}, current: {current}"),
+        )
+        .detail(
+            "causes",
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
+        )
+        .detail("retryAfterSeconds", 1.into())
+    }
+
+    /// Try again later.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        let failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        if retry_after_seconds == 0 {
+            return failure.with_empty_details();
+        }
+        failure.detail("retryAfterSeconds", retry_after_seconds.into())
+    }
+
+    /// The server could not do what it should.
+    pub fn internal(message: impl fmt::Display) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("Internal error occurred: {message}"),
+        )
+    }
+
+    /// Not available now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    }
+
+    /// Adds causes to the details, keeping those that are there.
+    #[must_use]
+    pub fn with_causes(self, causes: Value) -> Self {
+        self.detail("causes", causes)
+    }
+
+    /// Says that a change of `resource` may cure this in a moment.
+    #[must_use]
+    pub fn awaiting(mut self, resource: &'static str) -> Self {
+        self.awaits = Some(resource);
+        self
+    }
+
+    /// Puts the uid into the details.
+    #[must_use]
+    pub fn with_uid(self, uid: &str) -> Self {
+        self.detail("uid", uid.into())
+    }
+
+    /// The `Status` object.
+    #[must_use]
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code.as_u16(),
+        });
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

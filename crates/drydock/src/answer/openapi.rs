@@ -1,0 +1,207 @@
+//! OpenAPI v3: the structure of every kind, one document per group and version.
+//!
+//! `kubectl explain` walks the schemas; `kubectl apply` and `diff` read merge keys
+//! and look whether `PATCH` takes `fieldValidation`. Native kinds come without
+//! prose; custom ones with the descriptions of their definitions.
+
+use std::collections::BTreeSet;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Answer, Failure, body};
+use crate::kinds::{Kind, Registry, Version, group_version, native};
+
+const REFERENCE: &str = "#/components/schemas/";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// `/openapi/v3`: where each document is. The hash lets clients keep a document.
+#[must_use]
+pub fn index(registry: &Registry) -> Answer {
+    let mut paths = Map::new();
+    for (group, versions) in registry.groups() {
+        for version in versions {
+            let name = match group.as_str() {
+                "" => format!("api/{version}"),
+                group => format!("apis/{group}/{version}"),
+            };
+            let hash = Sha256::digest(object::json::encode(&build(registry, group, version)));
+            let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
+            let url = format!("/openapi/v3/{name}?hash={hash}");
+            paths.insert(name, json!({"serverRelativeURL": url}));
+        }
+    }
+    body::value(StatusCode::OK, &json!({"paths": paths}))
+}
+
+/// One document.
+///
+/// # Errors
+/// When there is no such group and version.
+pub fn document(registry: &Registry, group: &str, version: &str) -> Result<Answer, Failure> {
+    let mut groups = registry.groups().iter();
+    if !groups
+        .any(|(name, versions)| name == group && versions.iter().any(|known| known == version))
+    {
+        return Err(Failure::no_such_path());
+    }
+    Ok(body::value(StatusCode::OK, &build(registry, group, version)))
+}
+
+fn build(registry: &Registry, group: &str, version: &str) -> Value {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    let mut wanted = BTreeSet::new();
+    let kinds = registry.kinds().filter(|kind| kind.group == group);
+    for kind in kinds {
+        let Some(offered) = kind.versions.iter().find(|offered| offered.name == version) else {
+            continue;
+        };
+        let schema = match &offered.openapi {
+            Some(raw) => custom_schemas(kind, offered, raw, &mut schemas, &mut wanted),
+            None => native_name(group, version, &kind.names.kind),
+        };
+        wanted.insert(schema.clone());
+        add_paths(kind, offered, &schema, &mut paths);
+    }
+    add_reachable(&mut schemas, wanted);
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.35.4"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    })
+}
+
+/// The name under which the native definitions keep a kind.
+fn native_name(group: &str, version: &str, kind: &str) -> String {
+    let definitions = native::openapi_definitions();
+    let wanted = json!({"group": group, "kind": kind, "version": version});
+    let found = definitions.as_object().into_iter().flatten().find(|(_, definition)| {
+        let kinds = definition["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|kinds| kinds.contains(&wanted) && kinds.len() == 1)
+    });
+    found.map(|(name, _)| name.clone()).unwrap_or_default()
+}
+
+fn custom_schemas(
+    kind: &Kind,
+    version: &Version,
+    raw: &Value,
+    schemas: &mut Map<String, Value>,
+    wanted: &mut BTreeSet<String>,
+) -> String {
+    let mut parts: Vec<&str> = kind.group.split('.').collect();
+    parts.reverse();
+    let name = format!("{}.{}.{}", parts.join("."), version.name, kind.names.kind);
+    let list = format!("{}.{}.{}", parts.join("."), version.name, kind.names.list_kind);
+    let identity =
+        |name: &str| json!([{"group": kind.group, "kind": name, "version": version.name}]);
+    let mut schema = raw.clone();
+    schema["properties"]["apiVersion"] = json!({"type": "string"});
+    schema["properties"]["kind"] = json!({"type": "string"});
+    schema["properties"]["metadata"] = reference(OBJECT_META);
+    schema["x-kubernetes-group-version-kind"] = identity(&kind.names.kind);
+    schemas.insert(name.clone(), schema);
+    schemas.insert(
+        list,
+        json!({
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": reference(LIST_META),
+                "items": {"type": "array", "items": reference(&name)},
+            },
+            "x-kubernetes-group-version-kind": identity(&kind.names.list_kind),
+        }),
+    );
+    wanted.extend([OBJECT_META.to_owned(), LIST_META.to_owned()]);
+    name
+}
+
+fn reference(name: &str) -> Value {
+    json!({"allOf": [{"$ref": format!("{REFERENCE}{name}")}]})
+}
+
+fn add_paths(kind: &Kind, version: &Version, schema: &str, paths: &mut Map<String, Value>) {
+    let root = match kind.group.as_str() {
+        "" => format!("/api/{}", version.name),
+        _ => format!("/apis/{}", group_version(&kind.group, &version.name)),
+    };
+    let place =
+        if kind.namespaced { format!("{root}/namespaces/{{namespace}}") } else { root.clone() };
+    let collection = format!("{place}/{}", kind.names.plural);
+    let operations = [
+        (collection.clone(), "get", "list", "list"),
+        (collection.clone(), "post", "create", "post"),
+        (collection.clone(), "delete", "deletecollection", "deletecollection"),
+        (format!("{collection}/{{name}}"), "get", "get", "get"),
+        (format!("{collection}/{{name}}"), "put", "update", "put"),
+        (format!("{collection}/{{name}}"), "patch", "patch", "patch"),
+        (format!("{collection}/{{name}}"), "delete", "delete", "delete"),
+    ];
+    for (path, method, verb, action) in operations {
+        if version.verbs.iter().any(|offered| offered == verb) {
+            let entry = paths.entry(path).or_insert_with(|| json!({}));
+            entry[method] = operation(kind, version, schema, method, action);
+        }
+    }
+    if kind.namespaced && version.verbs.iter().any(|offered| offered == "list") {
+        let everywhere = format!("{root}/{}", kind.names.plural);
+        paths.insert(everywhere, json!({"get": operation(kind, version, schema, "get", "list")}));
+    }
+}
+
+fn operation(kind: &Kind, version: &Version, schema: &str, method: &str, action: &str) -> Value {
+    let mut operation = json!({
+        "operationId": format!("{action}{}{}", version.name, kind.names.kind),
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": {
+            "group": kind.group, "kind": kind.names.kind, "version": version.name,
+        },
+        "responses": {"200": {
+            "description": "OK",
+            "content": {"application/json": {"schema": {"$ref": format!("{REFERENCE}{schema}")}}},
+        }},
+    });
+    if matches!(method, "post" | "put" | "patch") {
+        let parameters = ["dryRun", "fieldManager", "fieldValidation"].map(|name| {
+            json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}})
+        });
+        operation["parameters"] = parameters.to_vec().into();
+    }
+    operation
+}
+
+/// Adds the native definitions in `wanted` and all they refer to.
+fn add_reachable(schemas: &mut Map<String, Value>, wanted: BTreeSet<String>) {
+    let definitions = native::openapi_definitions();
+    let mut open: Vec<String> = wanted.into_iter().collect();
+    while let Some(name) = open.pop() {
+        if schemas.contains_key(&name) {
+            continue;
+        }
+        let Some(definition) = definitions.get(&name) else { continue };
+        references(definition, &mut open);
+        schemas.insert(name, definition.clone());
+    }
+}
+
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, entry) in map {
+                match entry.as_str().and_then(|text| text.strip_prefix(REFERENCE)) {
+                    Some(name) if key == "$ref" => found.push(name.to_owned()),
+                    _ => references(entry, found),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|entry| references(entry, found)),
+        _ => {}
+    }
+}

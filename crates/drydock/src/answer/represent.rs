@@ -1,0 +1,337 @@
+//! Objects in the form a client asked for: as they are, as a table, or only
+//! their metadata; one, many, or as they change.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::ACCEPT;
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use object::table::{Include, partial_object_metadata};
+use serde_json::{Map, Value, json};
+
+use super::{Answer, Failure, body};
+use crate::kinds::{Found, Kind, Version};
+use crate::request::Query;
+use crate::server::Server;
+use crate::store::{Change, Revision, Stored};
+use crate::write::{Written, materialize};
+
+mod rows;
+
+/// The media types offered.
+pub const OFFERED: [&str; 1] = ["application/json"];
+
+/// How large the pieces of a long list are.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// The form of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// The objects as they are.
+    Object,
+    /// A table, each row with this much of the object.
+    Table(Include),
+    /// Only the metadata.
+    Metadata,
+}
+
+impl Form {
+    /// Finds the first form the client accepts that is offered.
+    ///
+    /// # Errors
+    /// When none is.
+    pub fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Self, Failure> {
+        let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let accept: Vec<&str> = accept.flat_map(|value| value.split(',')).collect();
+        if accept.iter().all(|clause| clause.trim().is_empty()) {
+            return Ok(Self::Object);
+        }
+        let found = accept.iter().find_map(|clause| Self::of_clause(clause, query));
+        found.unwrap_or_else(|| Err(Failure::not_acceptable(&OFFERED)))
+    }
+
+    fn of_clause(clause: &str, query: &Query) -> Option<Result<Self, Failure>> {
+        let mut parts = clause.split(';').map(str::trim);
+        if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
+            return None;
+        }
+        let mut wanted = "";
+        for parameter in parts {
+            match parameter.split_once('=') {
+                Some(("as", form)) => wanted = form,
+                Some(("g", group)) if group != "meta.k8s.io" => return None,
+                Some(("v", version)) if version != "v1" => return None,
+                _ => {}
+            }
+        }
+        match wanted {
+            "" => Some(Ok(Self::Object)),
+            "Table" => Some(include_object(query).map(Self::Table)),
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Ok(Self::Metadata)),
+            _ => None,
+        }
+    }
+
+    /// The same for answers that are never tables, such as those of a subresource.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self::Object
+    }
+}
+
+fn include_object(query: &Query) -> Result<Include, Failure> {
+    let given = query.text("includeObject").unwrap_or_default();
+    Include::parse(given).ok_or_else(|| {
+        let why = "must be 'Metadata', 'Object', 'None', or empty";
+        Failure::bad_request(format!("Invalid value: {given:?}: {why}"))
+    })
+}
+
+/// Where a list stands.
+pub struct Page {
+    /// The revision it shows.
+    pub revision: Revision,
+    /// How to get the next page.
+    pub next: Option<String>,
+    /// How many objects are left.
+    pub remaining: Option<usize>,
+}
+
+impl Page {
+    fn metadata(&self) -> Map<String, Value> {
+        let mut metadata = at_revision(self.revision.to_string().into());
+        if let Some(next) = &self.next {
+            metadata.insert("continue".to_owned(), next.clone().into());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+        metadata
+    }
+}
+
+/// The metadata of something that shows this revision.
+fn at_revision(revision: Value) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    if !revision.is_null() {
+        metadata.insert("resourceVersion".to_owned(), revision);
+    }
+    metadata
+}
+
+/// The answer to a write.
+#[must_use]
+pub fn written(
+    server: &Server,
+    found: &Found,
+    form: &Form,
+    code: StatusCode,
+    written: &Written,
+) -> Answer {
+    match written {
+        Written::Stored(stored) => self::stored(server, found, form, code, stored),
+        Written::Rehearsed(value) => {
+            body::value(code, &shown(found, form, value.clone(), server.env().now()))
+        }
+    }
+}
+
+/// The answer that shows one object.
+#[must_use]
+pub fn stored(
+    server: &Server,
+    found: &Found,
+    form: &Form,
+    code: StatusCode,
+    stored: &Stored,
+) -> Answer {
+    if *form == Form::Object {
+        return body::pieces(code, whole(&found.kind, found.version(), stored));
+    }
+    let value = materialize(&found.kind, found.version(), stored);
+    body::value(code, &shown(found, form, value, server.env().now()))
+}
+
+fn shown(found: &Found, form: &Form, value: Value, now: Timestamp) -> Value {
+    match form {
+        Form::Object => value,
+        Form::Metadata => partial_object_metadata(&value),
+        Form::Table(include) => {
+            let metadata = at_revision(value["metadata"]["resourceVersion"].clone());
+            let rows = vec![rows::row(found, value, now)];
+            rows::table(found, metadata, rows, *include)
+        }
+    }
+}
+
+/// The object as it goes over the wire, in pieces that need no copy.
+fn whole(kind: &Kind, version: &Version, stored: &Stored) -> Vec<Bytes> {
+    match version.conversion {
+        None => vec![version.opening.clone(), stored.body.slice(1..)],
+        Some(_) => vec![object::json::encode(&materialize(kind, version, stored)).into()],
+    }
+}
+
+/// The answer that shows many objects.
+#[must_use]
+pub fn list(
+    server: &Server,
+    found: &Found,
+    form: &Form,
+    objects: &[Arc<Stored>],
+    page: &Page,
+) -> Answer {
+    let (kind, version) = (&found.kind, found.version());
+    match form {
+        Form::Object => body::pieces(StatusCode::OK, whole_list(found, objects, page)),
+        Form::Table(include) => {
+            let now = server.env().now();
+            let row =
+                |stored: &Arc<Stored>| rows::row(found, materialize(kind, version, stored), now);
+            let rows = objects.iter().map(row).collect();
+            body::value(StatusCode::OK, &rows::table(found, page.metadata(), rows, *include))
+        }
+        Form::Metadata => {
+            let items = objects
+                .iter()
+                .map(|stored| partial_object_metadata(&materialize(kind, version, stored)));
+            let list = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": page.metadata(),
+                "items": items.collect::<Vec<_>>(),
+            });
+            body::value(StatusCode::OK, &list)
+        }
+    }
+}
+
+fn whole_list(found: &Found, objects: &[Arc<Stored>], page: &Page) -> Vec<Bytes> {
+    let (kind, version) = (&found.kind, found.version());
+    let api_version = version.api_version(kind);
+    let mut pieces = Vec::new();
+    let mut piece = BytesMut::with_capacity(PIECE_BYTES.min(4096 + objects.len() * 512));
+    let head = format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
+        kind.names.list_kind,
+        Value::Object(page.metadata())
+    );
+    piece.put_slice(head.as_bytes());
+    for (index, stored) in objects.iter().enumerate() {
+        if index > 0 {
+            piece.put_u8(b',');
+        }
+        item(&mut piece, kind, version, stored);
+        if piece.len() >= PIECE_BYTES {
+            pieces.push(piece.split().freeze());
+            piece.reserve(PIECE_BYTES);
+        }
+    }
+    piece.put_slice(b"]}\n");
+    pieces.push(piece.freeze());
+    pieces
+}
+
+/// An element of a list: those of native kinds do not repeat what the list says of them.
+fn item(out: &mut BytesMut, kind: &Kind, version: &Version, stored: &Stored) {
+    if version.conversion.is_some() {
+        let mut value = materialize(kind, version, stored);
+        if let Some(map) = value.as_object_mut() {
+            map.remove("apiVersion");
+            map.remove("kind");
+        }
+        out.put_slice(&object::json::encode(&value));
+    } else if kind.is_custom() {
+        out.put_slice(&version.opening);
+        out.put_slice(&stored.body[1..]);
+    } else {
+        out.put_slice(&stored.body);
+    }
+}
+
+/// Writes the events of one watch.
+pub struct Frames {
+    found: Found,
+    form: Form,
+    /// Whether a table's columns have been sent: they come with the first event only.
+    columns_sent: bool,
+}
+
+impl Frames {
+    /// Frames in the given form.
+    #[must_use]
+    pub fn new(found: &Found, form: &Form) -> Self {
+        Self { found: found.clone(), form: form.clone(), columns_sent: false }
+    }
+
+    /// Appends one event.
+    pub fn event(&mut self, out: &mut BytesMut, change: Change, stored: &Stored, now: Timestamp) {
+        let kind = match change {
+            Change::Added => "ADDED",
+            Change::Modified => "MODIFIED",
+            Change::Deleted => "DELETED",
+        };
+        let (resource, version) = (&self.found.kind, self.found.version());
+        out.reserve(stored.body.len() + 128);
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(kind.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        if self.form == Form::Object {
+            for piece in whole(resource, version, stored) {
+                out.put_slice(&piece);
+            }
+        } else {
+            let value = materialize(resource, version, stored);
+            out.put_slice(&object::json::encode(&self.shown(value, now)));
+        }
+        out.put_slice(b"}\n");
+    }
+
+    fn shown(&mut self, value: Value, now: Timestamp) -> Value {
+        let mut shown = shown(&self.found, &self.form, value, now);
+        let is_table = matches!(self.form, Form::Table(_));
+        if is_table && std::mem::replace(&mut self.columns_sent, true) {
+            shown["columnDefinitions"] = Value::Null;
+        }
+        shown
+    }
+
+    /// An event that only says how far the watch has come.
+    #[must_use]
+    pub fn bookmark(&self, revision: Revision, ends_initial: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if ends_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, version) = (&self.found.kind, self.found.version());
+        let object = match self.form {
+            Form::Object => json!({
+                "kind": kind.names.kind,
+                "apiVersion": version.api_version(kind),
+                "metadata": metadata,
+            }),
+            Form::Metadata => partial_object_metadata(&json!({"metadata": metadata})),
+            Form::Table(_) => json!({
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+                "columnDefinitions": null,
+                "rows": [],
+            }),
+        };
+        frame("BOOKMARK", &object)
+    }
+
+    /// The event that ends a watch.
+    #[must_use]
+    pub fn failure(&self, failure: &Failure) -> Bytes {
+        frame("ERROR", &failure.to_status())
+    }
+}
+
+fn frame(kind: &str, object: &Value) -> Bytes {
+    let mut bytes = object::json::encode(&json!({"type": kind, "object": object}));
+    bytes.push(b'\n');
+    bytes.into()
+}

@@ -1,0 +1,206 @@
+//! The kinds that are built in: read from the tables that `cargo xtask generate
+//! kinds` takes from a real kube-apiserver, and joined with their strategies.
+
+mod go_form;
+mod habits;
+
+use std::sync::{Arc, LazyLock};
+
+use object::schema::{Definitions, Schema};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub use go_form::as_written;
+
+use super::{
+    FieldSource, Kind, Names, Origin, Registry, SelectableField, Subresource, Version, opening,
+};
+use crate::store::Store;
+use crate::subresources::SERVED;
+
+const DISCOVERY: &str = include_str!("generated/discovery.json");
+const DEFINITIONS: &str = include_str!("generated/definitions.json");
+
+/// The generated tables, read once: they are constants of the program.
+static TABLES: LazyLock<Tables> = LazyLock::new(Tables::read);
+
+struct Tables {
+    discovery: Discovery,
+    definitions: Definitions,
+    raw: Arc<Value>,
+    object_meta: Schema,
+}
+
+#[derive(Deserialize)]
+struct Discovery {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    resource: String,
+    response_kind: ResponseKind,
+    scope: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    verbs: Vec<String>,
+    #[serde(default)]
+    subresources: Vec<DiscoveredSubresource>,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoveredSubresource {
+    subresource: String,
+    response_kind: ResponseKind,
+    verbs: Vec<String>,
+}
+
+const WELL_FORMED: &str = "the generated tables are well formed, as the tests check";
+
+impl Tables {
+    fn read() -> Self {
+        let raw: Value = serde_json::from_str(DEFINITIONS).expect(WELL_FORMED);
+        let document = json!({"components": {"schemas": raw}});
+        let definitions = Definitions::from_openapi([&document]).expect(WELL_FORMED);
+        let object_meta = definitions
+            .schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+            .expect(WELL_FORMED);
+        Self {
+            discovery: serde_json::from_str(DISCOVERY).expect(WELL_FORMED),
+            definitions,
+            raw: Arc::new(raw),
+            object_meta,
+        }
+    }
+}
+
+/// The schema of every object's metadata.
+#[must_use]
+pub fn object_meta() -> &'static Schema {
+    &TABLES.object_meta
+}
+
+/// The raw OpenAPI definitions of the native kinds.
+#[must_use]
+pub fn openapi_definitions() -> &'static Arc<Value> {
+    &TABLES.raw
+}
+
+/// A registry of the native kinds, their objects kept in `store`.
+#[must_use]
+pub fn registry(store: &Store) -> Registry {
+    let tables = &*TABLES;
+    let groups = tables.discovery.groups.iter().map(|group| {
+        let versions = group.versions.iter().map(|version| version.version.clone()).collect();
+        (group.name.clone(), versions)
+    });
+    let mut registry = Registry::new(groups.collect());
+    let kinds = tables.discovery.groups.iter().flat_map(|group| kinds(tables, group, store));
+    registry.extend(kinds.map(Arc::new));
+    registry
+}
+
+/// The kinds of a group, each with all its versions.
+fn kinds(tables: &Tables, group: &Group, store: &Store) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for offered in &group.versions {
+        for resource in &offered.resources {
+            let version = version(tables, &group.name, offered, resource);
+            match kinds.iter_mut().find(|kind| kind.names.plural == resource.resource) {
+                Some(kind) => kind.versions.push(version),
+                None => kinds.push(kind(&group.name, resource, version, store)),
+            }
+        }
+    }
+    kinds
+}
+
+fn kind(group: &str, resource: &Resource, version: Version, store: &Store) -> Kind {
+    let strategy = super::strategies::of(group, &resource.resource);
+    let fields = strategy.selectable().iter().map(|field| SelectableField {
+        name: field.name.to_owned(),
+        source: FieldSource::Native(field.value),
+    });
+    Kind {
+        group: group.to_owned(),
+        names: Names {
+            plural: resource.resource.clone(),
+            singular: resource.singular_resource.clone(),
+            kind: resource.response_kind.kind.clone(),
+            list_kind: format!("{}List", resource.response_kind.kind),
+            short: resource.short_names.clone(),
+            categories: resource.categories.clone(),
+        },
+        namespaced: resource.scope == "Namespaced",
+        versions: vec![version],
+        table: store.table(&super::strategies::table_of(group, &resource.resource)),
+        fields: fields.collect(),
+        habits: habits::of(group, &resource.resource),
+        strategy,
+        origin: Origin::Native,
+    }
+}
+
+fn version(tables: &Tables, group: &str, offered: &GroupVersion, resource: &Resource) -> Version {
+    let kind = &resource.response_kind.kind;
+    let schema = tables.definitions.of_kind(group, &offered.version, kind);
+    Version {
+        name: offered.version.clone(),
+        schema: schema.unwrap_or_else(|| tables.object_meta.clone()),
+        opening: opening(group, &offered.version, kind),
+        verbs: resource.verbs.clone(),
+        subresources: resource
+            .subresources
+            .iter()
+            .filter(|part| SERVED.contains(&part.subresource.as_str()))
+            .map(|part| subresource(part, group, offered))
+            .collect(),
+        columns: Vec::new(),
+        scale: None,
+        deprecation: None,
+        conversion: super::strategies::conversion_of(group, &offered.version, &resource.resource),
+        openapi: None,
+    }
+}
+
+/// Discovery leaves group and version empty where they are those of the resource.
+fn subresource(
+    discovered: &DiscoveredSubresource,
+    group: &str,
+    offered: &GroupVersion,
+) -> Subresource {
+    let ResponseKind { group: own_group, version: own_version, kind } = &discovered.response_kind;
+    let own = !own_version.is_empty();
+    Subresource {
+        name: discovered.subresource.clone(),
+        group: if own { own_group.clone() } else { group.to_owned() },
+        version: if own { own_version.clone() } else { offered.version.clone() },
+        kind: kind.clone(),
+        verbs: discovered.verbs.clone(),
+    }
+}

@@ -1,0 +1,9 @@
+//! What a request asks for: the path, the options of its query, and who asks.
+
+pub mod authenticate;
+pub mod options;
+pub mod path;
+
+pub use authenticate::Identity;
+pub use options::{FieldValidation, ListOptions, Query, WriteOptions};
+pub use path::{Route, Target};

@@ -1,0 +1,208 @@
+//! From a request to an answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::answer::represent::Form;
+use crate::answer::{Answer, Failure, body, discovery, openapi};
+use crate::env::Env;
+use crate::request::{Identity, ListOptions, Query, Route, Target, authenticate};
+use crate::server::{Config, Server};
+use crate::subresources;
+use crate::verbs::{self, Ask};
+
+/// An embedded API server. Clones share one state.
+#[derive(Clone)]
+pub struct Drydock {
+    server: Arc<Server>,
+}
+
+impl Drydock {
+    /// A server with the objects that every cluster begins with.
+    #[must_use]
+    pub fn new(config: Config, env: impl Env) -> Self {
+        let server = Arc::new(Server::new(config, Box::new(env)));
+        crate::bootstrap::bootstrap(&server);
+        Self { server }
+    }
+
+    /// The state behind it, for what runs in the same process and measures it.
+    #[must_use]
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// Answers one request. Whatever goes wrong is an answer, too.
+    pub async fn answer<B>(&self, request: Request<B>) -> Answer
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        match self.try_answer(parts, body).await {
+            Ok(answer) => answer,
+            Err(failure) => failure.into(),
+        }
+    }
+
+    async fn try_answer<B>(&self, parts: Parts, body: B) -> Result<Answer, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let identity = match parts.extensions.get::<Identity>() {
+            Some(identity) => identity.clone(),
+            None => authenticate::authenticate(&self.server.config().credentials, &parts.headers)?
+                .clone(),
+        };
+        let body = read(body, self.server.config().body_bytes_max).await?;
+        match Route::parse(parts.uri.path()) {
+            Route::Resource(target) => self.resource(&parts, target, body, &identity).await,
+            route if parts.method == Method::GET => self.document(&parts, &route),
+            _ => Err(Failure::method_not_allowed()),
+        }
+    }
+
+    fn document(&self, parts: &Parts, route: &Route) -> Result<Answer, Failure> {
+        let registry = self.server.registry();
+        match route {
+            Route::CoreVersions => Ok(discovery::core_versions(&registry, &parts.headers)),
+            Route::Groups => Ok(discovery::groups(&registry, &parts.headers)),
+            Route::Group(group) => discovery::group(&registry, group),
+            Route::GroupVersion(group, version) => {
+                discovery::group_version(&registry, group, version)
+            }
+            Route::OpenApiV3 => Ok(openapi::index(&registry)),
+            Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
+            Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
+            Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
+            Route::Metrics => Ok(body::text(StatusCode::OK, self.server.metrics())),
+            Route::Root => Ok(discovery::paths(&registry)),
+            Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),
+        }
+    }
+
+    async fn resource(
+        &self,
+        parts: &Parts,
+        target: Target,
+        body: Bytes,
+        identity: &Identity,
+    ) -> Result<Answer, Failure> {
+        let found = self.server.find(&target)?;
+        let query = Query::parse(parts.uri.query());
+        let form = Form::negotiate(&parts.headers, &query)?;
+        let ask = Ask {
+            server: &self.server,
+            found,
+            target,
+            query,
+            headers: parts.headers.clone(),
+            body,
+            identity,
+            form,
+        };
+        let subresource = ask.target.subresource.as_deref();
+        match verb(&parts.method, &ask.target)? {
+            verb if !matches!(subresource, None | Some("status")) => {
+                verbs::require_offered(&ask.found, subresource, verb)?;
+                subresources::answer(&ask, verb)
+            }
+            "list" => {
+                let options = ListOptions::parse(&ask.query)?;
+                let verb = if options.watch { "watch" } else { "list" };
+                verbs::require_offered(&ask.found, subresource, verb)?;
+                if options.watch {
+                    verbs::watch::watch(&ask, &options)
+                } else {
+                    verbs::list::list(&ask, &options)
+                }
+            }
+            "get" if ask.query.flag("watch") == Some(true) => {
+                let options = single(&ask)?;
+                verbs::require_offered(&ask.found, subresource, "watch")?;
+                verbs::watch::watch(&ask, &options)
+            }
+            verb => {
+                verbs::require_offered(&ask.found, subresource, verb)?;
+                whole(&ask, verb).await
+            }
+        }
+    }
+}
+
+/// A watch on a path that names one object is a watch for that name.
+fn single(ask: &Ask<'_>) -> Result<ListOptions, Failure> {
+    let mut options = ListOptions::parse(&ask.query)?;
+    let name = format!("metadata.name={}", ask.name());
+    options.fields =
+        if options.fields.is_empty() { name } else { format!("{},{name}", options.fields) };
+    Ok(options)
+}
+
+async fn whole(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
+    match verb {
+        "get" => verbs::get::get(ask),
+        "create" => verbs::create::create(ask).await,
+        "update" => verbs::update::update(ask),
+        "patch" => verbs::patch::patch(ask),
+        "delete" => verbs::delete::delete(ask),
+        "deletecollection" => verbs::delete::delete_collection(ask),
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+fn verb(method: &Method, target: &Target) -> Result<&'static str, Failure> {
+    let named = target.name.is_some();
+    match *method {
+        Method::GET | Method::HEAD if named => Ok("get"),
+        Method::GET | Method::HEAD => Ok("list"),
+        Method::POST if !named || target.subresource.is_some() => Ok("create"),
+        Method::PUT if named => Ok("update"),
+        Method::PATCH if named => Ok("patch"),
+        Method::DELETE if named => Ok("delete"),
+        Method::DELETE => Ok("deletecollection"),
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let read = Box::pin(Limited::new(body, bytes_max).collect()).await;
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return Failure::too_large(bytes_max);
+        }
+        Failure::bad_request(format!("the body could not be read: {error}"))
+    })
+}
+
+impl<B> tower::Service<Request<B>> for Drydock
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let drydock = self.clone();
+        Box::pin(async move { Ok(drydock.answer(request).await) })
+    }
+}

@@ -1,0 +1,129 @@
+//! The one value that everything else is about.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::answer::Failure;
+use crate::env::Env;
+use crate::kinds::{Found, Kind, Registry};
+use crate::request::Target;
+use crate::request::authenticate::Credential;
+use crate::store::Store;
+
+/// How a drydock behaves.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Who may enter.
+    pub credentials: Vec<Credential>,
+    /// How many events of a resource a watch can be resumed from.
+    pub window_events: usize,
+    /// The largest body that is read, in bytes.
+    pub body_bytes_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            credentials: Vec::new(),
+            window_events: crate::store::WINDOW_EVENTS,
+            // kube-apiserver's own limit.
+            body_bytes_max: 3 * 1024 * 1024,
+        }
+    }
+}
+
+/// The state of a server and what it knows.
+pub struct Server {
+    store: Store,
+    registry: ArcSwap<Registry>,
+    env: Box<dyn Env>,
+    config: Config,
+    /// Held while definitions change, so that two changes cannot undo each other.
+    pub(crate) defining: std::sync::Mutex<()>,
+}
+
+impl Server {
+    /// A server that holds nothing but its native kinds.
+    #[must_use]
+    pub fn new(config: Config, env: Box<dyn Env>) -> Self {
+        let store = Store::new(config.window_events);
+        let registry = crate::kinds::native::registry(&store);
+        Self {
+            store,
+            registry: ArcSwap::from_pointee(registry),
+            env,
+            config,
+            defining: std::sync::Mutex::new(()),
+        }
+    }
+
+    /// Where everything is kept.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The kinds known now.
+    #[must_use]
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.load_full()
+    }
+
+    /// Puts another set of kinds in place.
+    pub(crate) fn replace_registry(&self, registry: Registry) {
+        self.registry.store(Arc::new(registry));
+    }
+
+    /// The outside world.
+    #[must_use]
+    pub fn env(&self) -> &dyn Env {
+        &*self.env
+    }
+
+    /// How this server behaves.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The resource a path names.
+    ///
+    /// # Errors
+    /// When there is none, or the path gives a namespace to what has none.
+    pub fn find(&self, target: &Target) -> Result<Found, Failure> {
+        let registry = self.registry.load();
+        let found = registry.find(&target.group, &target.version, &target.resource);
+        let found = found.ok_or_else(Failure::no_such_path)?;
+        let placed = target.namespace.is_some();
+        let lists_all = target.namespace.is_none() && target.name.is_none();
+        if found.kind.namespaced != placed && !(found.kind.namespaced && lists_all) {
+            return Err(Failure::no_such_path());
+        }
+        Ok(found)
+    }
+
+    /// What this server counts, in the text form that Prometheus reads.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let mut text = String::from(
+            "# HELP apiserver_storage_objects Objects stored, by resource.\n# TYPE apiserver_storage_objects gauge\n",
+        );
+        for kind in self.registry.load().kinds() {
+            let count = kind.table.len();
+            let name = kind.qualified_name();
+            text.push_str(&format!("apiserver_storage_objects{{resource=\"{name}\"}} {count}\n"));
+        }
+        text
+    }
+
+    /// A native kind that every server has.
+    ///
+    /// # Panics
+    /// When there is no such kind, which only a change of the generated table could cause.
+    #[must_use]
+    pub fn native(&self, group: &str, plural: &str) -> Arc<Kind> {
+        let registry = self.registry.load();
+        Arc::clone(registry.resource(group, plural).expect("a native kind is always registered"))
+    }
+}

@@ -1,0 +1,99 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn draft(name: &str, value: u32) -> Draft {
+    Draft::new(
+        &json!({"apiVersion": "v1", "kind": "Thing", "data": value, "metadata": {"name": name, "uid": "u"}}),
+        Box::default(),
+    )
+}
+
+fn put(store: &Store, name: &str, value: u32) -> Revision {
+    let table = store.table("things");
+    let expect = table.get(name).map_or(Expect::Absent, |stored| Expect::At(stored.revision));
+    store.commit(&table, &name.into(), expect, Write::Put(draft(name, value))).unwrap().revision
+}
+
+fn remove(store: &Store, name: &str) {
+    let table = store.table("things");
+    if let Some(stored) = table.get(name) {
+        let write = Write::Remove(draft(name, 0));
+        store.commit(&table, &name.into(), Expect::At(stored.revision), write).unwrap();
+    }
+}
+
+#[test]
+fn a_stored_object_is_json_with_its_revision_inside() {
+    let store = Store::default();
+    let revision = put(&store, "a", 1);
+    let stored = store.table("things").get("a").unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&stored.body).unwrap();
+    assert_eq!(
+        value,
+        json!({"data": 1, "metadata": {"name": "a", "resourceVersion": revision.to_string(), "uid": "u"}})
+    );
+    assert!(draft("a", 1).same_as(&stored));
+    assert!(!draft("a", 2).same_as(&stored));
+}
+
+#[test]
+fn a_commit_happens_only_when_the_key_is_as_expected() {
+    let store = Store::default();
+    let revision = put(&store, "a", 1);
+    let table = store.table("things");
+    let commit =
+        |expect| store.commit(&table, &"a".into(), expect, Write::Put(draft("a", 2))).is_ok();
+    assert!(!commit(Expect::Absent));
+    assert!(!commit(Expect::At(revision + 1)));
+    assert_eq!(store.revision(), revision);
+    assert!(commit(Expect::At(revision)));
+    assert_eq!(store.revision(), revision + 1);
+}
+
+#[test]
+fn a_reader_behind_the_window_is_told() {
+    let store = Store::new(2);
+    let table = store.table("things");
+    let mut tail = table.tail(store.revision()).unwrap();
+    for value in 0..3 {
+        put(&store, "a", value);
+    }
+    assert_eq!(tail.take(10).unwrap_err(), Gone { oldest: 2 });
+    assert!(table.tail(1).is_err());
+    assert_eq!(table.tail(2).unwrap().take(10).unwrap().len(), 2);
+    assert!(table.list_at("", 1).is_err());
+}
+
+proptest! {
+    /// A list at any remembered revision plus the events since equals the list now.
+    #[test]
+    fn list_then_watch_equals_list_now(ops in proptest::collection::vec((0..6u8, 0..3u32), 1..60), at in 0..60usize) {
+        let store = Store::default();
+        let table = store.table("things");
+        let mut seen = Vec::new();
+        for (index, (name, value)) in ops.iter().enumerate() {
+            let name = format!("n{name}");
+            if *value == 0 { remove(&store, &name) } else { put(&store, &name, *value); }
+            // Other tables move the revision too.
+            let other = store.table("others");
+            store.commit(&other, &format!("o{index}").into(), Expect::Absent, Write::Put(draft("o", 1))).unwrap();
+            seen.push((store.revision(), table.list("").0.iter().map(|s| (s.key.clone(), s.revision)).collect::<Vec<_>>()));
+        }
+        let (revision, then) = &seen[at % seen.len()];
+        let listed: Vec<_> = table.list_at("", *revision).unwrap().iter().map(|s| (s.key.clone(), s.revision)).collect();
+        prop_assert_eq!(&listed, then);
+        let mut replayed: BTreeMap<_, _> = listed.into_iter().collect();
+        let mut last = *revision;
+        for event in table.tail(*revision).unwrap().take(usize::MAX).unwrap() {
+            prop_assert!(event.revision() > last);
+            last = event.revision();
+            match event.change {
+                Change::Deleted => { replayed.remove(&event.object.key); }
+                _ => { replayed.insert(event.object.key.clone(), event.object.revision); }
+            }
+        }
+        let now: BTreeMap<_, _> = table.list("").0.iter().map(|s| (s.key.clone(), s.revision)).collect();
+        prop_assert_eq!(replayed, now);
+    }
+}

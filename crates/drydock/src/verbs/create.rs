@@ -1,0 +1,70 @@
+//! A new object.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::Ask;
+use crate::answer::{Answer, Failure};
+use crate::request::WriteOptions;
+use crate::write::{self, Decoded, Written, meta_text};
+
+/// Stores the object in the body.
+///
+/// # Errors
+/// When the body is not such an object, or it is refused, or its name is taken.
+pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
+    if ask.found.version().verbs.len() == 1 {
+        return crate::subresources::create_unstored(ask);
+    }
+    let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
+    let media_type = write::media_type(&ask.headers);
+    let (kind, version) = (&ask.found.kind, ask.found.version());
+    let Decoded { value, mut warnings } =
+        write::decode(kind, version, &media_type, &ask.body, options.field_validation)?;
+    check_namespace(ask, &value)?;
+    let written = patiently(ask, || {
+        write::create(ask.server, &ask.found, ask.namespace(), ask.writer(options.dry_run), &value)
+    })
+    .await?;
+    warnings.extend(kind.strategy.warnings(&value, None));
+    warnings.extend(version.deprecation.clone());
+    if !options.dry_run {
+        crate::kinds::crd::after_write(ask.server, kind, &written);
+    }
+    Ok(ask.written(StatusCode::CREATED, &written, &warnings))
+}
+
+/// How long a create waits for what a controller is about to make.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Tries again while all that is missing is an object that a controller makes on its own, such
+/// as the service account of a namespace that is a moment old.
+async fn patiently(
+    ask: &Ask<'_>,
+    attempt: impl Fn() -> Result<Written, Failure>,
+) -> Result<Written, Failure> {
+    let ends = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let result = attempt();
+        let Err(Failure { awaits: Some(resource), .. }) = &result else { return result };
+        let table = ask.server.store().table(resource);
+        let Ok(mut tail) = table.tail(ask.server.store().revision()) else { return result };
+        if tokio::time::timeout_at(ends, tail.changed()).await.is_err() {
+            return result;
+        }
+    }
+}
+
+/// Refuses an object that says it is elsewhere than the path says.
+pub(super) fn check_namespace(ask: &Ask<'_>, object: &Value) -> Result<(), Failure> {
+    let given = meta_text(object, "namespace");
+    let expected = ask.namespace().unwrap_or_default();
+    if given.is_empty() || given == expected {
+        return Ok(());
+    }
+    let why =
+        "the namespace of the provided object does not match the namespace sent on the request";
+    Err(Failure::bad_request(why))
+}

@@ -1,0 +1,95 @@
+//! Objects that go.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Ask;
+use super::selection::Selection;
+use crate::answer::{Answer, Failure, body, represent};
+use crate::request::ListOptions;
+use crate::request::options::{DeleteOptions, Propagation};
+use crate::write::{self, Removed, Written, meta_text};
+
+/// Deletes the object the path names.
+///
+/// # Errors
+/// When it is not there, a precondition is not met, or deletion is not allowed.
+pub fn delete(ask: &Ask<'_>) -> Result<Answer, Failure> {
+    let options = options(ask)?;
+    let kind = &ask.found.kind;
+    let writer = ask.writer(options.dry_run);
+    let removed =
+        write::remove(ask.server, &ask.found, ask.namespace(), ask.name(), &options, writer)?;
+    if !options.dry_run {
+        crate::kinds::crd::after_removal(ask.server, kind, &removed);
+    }
+    if removed.gone && !kind.habits.returns_deleted {
+        return Ok(body::value(StatusCode::OK, &success(ask, &removed)));
+    }
+    let waits = !removed.gone
+        && matches!(options.propagation, Some(Propagation::Background | Propagation::Foreground));
+    let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok(ask.written(code, &removed.object, &[]))
+}
+
+fn options(ask: &Ask<'_>) -> Result<DeleteOptions, Failure> {
+    if ask.body.is_empty() {
+        return DeleteOptions::parse(&ask.query, None);
+    }
+    let media_type = write::media_type(&ask.headers);
+    let decoded = write::decode_value(&media_type, &ask.body)?;
+    DeleteOptions::parse(&ask.query, Some(&decoded.value))
+}
+
+fn success(ask: &Ask<'_>, removed: &Removed) -> Value {
+    let uid = match &removed.object {
+        Written::Stored(stored) => {
+            let value: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
+            meta_text(&value, "uid").to_owned()
+        }
+        Written::Rehearsed(value) => meta_text(value, "uid").to_owned(),
+    };
+    let kind = &ask.found.kind;
+    let mut details = json!({"name": ask.name(), "kind": kind.names.plural, "uid": uid});
+    if !kind.group.is_empty() {
+        details["group"] = kind.group.clone().into();
+    }
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    })
+}
+
+/// Deletes every object the selectors name, and answers with the list of them.
+///
+/// # Errors
+/// When an option is malformed, or one deletion fails; earlier ones stay done.
+pub fn delete_collection(ask: &Ask<'_>) -> Result<Answer, Failure> {
+    let options = options(ask)?;
+    let list = ListOptions::parse(&ask.query)?;
+    let selection = Selection::parse(&ask.found, &list)?;
+    let kind = &ask.found.kind;
+    let (objects, revision) = kind.table.list(&ask.target.prefix());
+    let mut deleted = Vec::new();
+    for stored in objects.into_iter().filter(|stored| selection.matches(stored)) {
+        let (namespace, name) = stored.namespace_and_name();
+        let namespace = kind.namespaced.then_some(namespace);
+        let writer = ask.writer(options.dry_run);
+        match write::remove(ask.server, &ask.found, namespace, name, &options, writer) {
+            Ok(removed) => {
+                if !options.dry_run {
+                    crate::kinds::crd::after_removal(ask.server, kind, &removed);
+                }
+                deleted.push(stored);
+            }
+            // Somebody else was faster: what was wanted is so.
+            Err(failure) if failure.reason == "NotFound" => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    let page = represent::Page { revision, next: None, remaining: None };
+    Ok(represent::list(ask.server, &ask.found, &ask.form, &deleted, &page))
+}

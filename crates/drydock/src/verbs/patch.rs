@@ -1,0 +1,112 @@
+//! A change to the object that is there, in one of three languages.
+
+use http::StatusCode;
+use object::json::{self, Limits};
+use object::patch::{self, PatchError};
+use object::schema::Node;
+use serde_json::{Map, Value};
+
+use super::Ask;
+use crate::answer::{Answer, Failure};
+use crate::request::WriteOptions;
+use crate::write::decode::DEPTH_MAX;
+use crate::write::{self, Attempt};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const LIMITS: Limits = Limits { depth_max: DEPTH_MAX };
+
+/// A patch, read but not applied.
+pub enum Patch {
+    /// Operations on paths.
+    Json(patch::json::Patch),
+    /// A document to merge.
+    Merge(Value),
+    /// A document to merge by the schema's merge keys.
+    Strategic(Map<String, Value>),
+}
+
+/// Applies the patch in the body.
+///
+/// # Errors
+/// When the patch is malformed or does not apply, or the result is refused.
+pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
+    let options = WriteOptions::parse(&ask.query, "PatchOptions")?;
+    let (kind, version) = (&ask.found.kind, ask.found.version());
+    let patch = Patch::read(
+        ask,
+        if kind.is_custom() { &[JSON, MERGE] } else { &[JSON, MERGE, STRATEGIC] },
+    )?;
+    let attempt = Attempt {
+        found: &ask.found,
+        namespace: ask.namespace(),
+        name: ask.name(),
+        part: ask.part(),
+        writer: ask.writer(options.dry_run),
+    };
+    let mut warnings = Vec::new();
+    let written = write::update(ask.server, &attempt, |old| {
+        let patched = patch.apply(old.clone(), version.schema.root())?;
+        if json::depth(&patched) > DEPTH_MAX {
+            let why = format!("the patched object nests deeper than {DEPTH_MAX} levels");
+            return Err(Failure::bad_request(why));
+        }
+        let mut strays = Vec::new();
+        let object = write::decode::conform(kind, version, patched, &mut strays)?;
+        warnings = write::decode::report(kind, version, strays, options.field_validation)?;
+        warnings.extend(kind.strategy.warnings(&object, Some(old)));
+        Ok(object)
+    })?;
+    warnings.extend(version.deprecation.clone());
+    if !options.dry_run {
+        crate::kinds::crd::after_write(ask.server, kind, &written);
+    }
+    Ok(ask.written(StatusCode::OK, &written, &warnings))
+}
+
+impl Patch {
+    /// Reads the body in one of the `offered` languages.
+    ///
+    /// # Errors
+    /// When it is in another, or malformed.
+    pub fn read(ask: &Ask<'_>, offered: &[&str]) -> Result<Self, Failure> {
+        let media_type = write::media_type(&ask.headers);
+        if !offered.contains(&media_type.as_str()) {
+            return Err(Failure::unsupported_media_type(offered));
+        }
+        match media_type.as_str() {
+            JSON => patch::json::Patch::read(&ask.body, LIMITS).map(Self::Json).map_err(refusal),
+            MERGE => patch::merge::read(&ask.body, LIMITS)
+                .map(|decoded| Self::Merge(decoded.value))
+                .map_err(refusal),
+            _ => match patch::merge::read(&ask.body, LIMITS).map_err(refusal)?.value {
+                Value::Object(map) => Ok(Self::Strategic(map)),
+                _ => Err(Failure::bad_request("a strategic merge patch is an object")),
+            },
+        }
+    }
+
+    /// The object with the patch applied.
+    ///
+    /// # Errors
+    /// When it does not apply.
+    pub fn apply(&self, object: Value, schema: Node<'_>) -> Result<Value, Failure> {
+        match (self, object) {
+            (Self::Json(operations), object) => operations.apply(object, LIMITS).map_err(refusal),
+            (Self::Merge(change), object) => {
+                patch::merge::apply(object, change.clone()).map_err(refusal)
+            }
+            (Self::Strategic(change), Value::Object(object)) => {
+                let patched = patch::strategic::apply(object, change.clone(), &schema);
+                patched.map(Value::Object).map_err(refusal)
+            }
+            (Self::Strategic(_), object) => Ok(object),
+        }
+    }
+}
+
+/// The answer to a patch that was not applied.
+fn refusal(error: PatchError) -> Failure {
+    Failure::unapplied_patch(error.status(), error.to_string())
+}

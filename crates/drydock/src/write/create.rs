@@ -1,0 +1,104 @@
+//! A new object.
+
+use std::sync::Arc;
+
+use object::schema;
+use serde_json::Value;
+
+use super::{Part, Writer, Written, draft, meta_text, metadata};
+use crate::admission::{self, Attributes, Operation};
+use crate::answer::Failure;
+use crate::kinds::{Found, Origin};
+use crate::server::Server;
+use crate::store::{Expect, Write};
+
+/// How often another name is drawn when a generated one is taken.
+const NAME_ATTEMPTS_MAX: usize = 8;
+
+/// Stores a decoded object under a name that is not taken.
+///
+/// # Errors
+/// When the object is refused or the name is taken.
+pub fn create(
+    server: &Server,
+    found: &Found,
+    namespace: Option<&str>,
+    writer: Writer<'_>,
+    object: &Value,
+) -> Result<Written, Failure> {
+    let kind = &found.kind;
+    if kind.origin == (Origin::Custom { terminating: true }) {
+        let mut failure = Failure::method_not_supported(&kind.resource(), "create");
+        "create not allowed while custom resource definition is terminating"
+            .clone_into(&mut failure.message);
+        return Err(failure);
+    }
+    let generated =
+        meta_text(object, "name").is_empty() && !meta_text(object, "generateName").is_empty();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match attempt(server, found, namespace, writer, object.clone()) {
+            Err(failure) if failure.reason == "AlreadyExists" && generated => {
+                if attempts == NAME_ATTEMPTS_MAX {
+                    let name = meta_text(object, "generateName");
+                    return Err(Failure::generated_name_taken(&kind.resource(), name));
+                }
+            }
+            result => return result,
+        }
+    }
+}
+
+fn attempt(
+    server: &Server,
+    found: &Found,
+    namespace: Option<&str>,
+    writer: Writer<'_>,
+    mut object: Value,
+) -> Result<Written, Failure> {
+    let (kind, version) = (&found.kind, found.version());
+    metadata::begin(server, kind, namespace, &mut object);
+    if version.has_status() && !kind.strategy.keeps_status_at_creation() {
+        object.as_object_mut().expect("metadata was set on it").remove("status");
+    }
+    super::update::fill_in(kind, version, &mut object);
+    let name = meta_text(&object, "name").to_owned();
+    let attributes = Attributes {
+        server,
+        found,
+        namespace,
+        name: &name,
+        part: Part::Object,
+        operation: Operation::Create,
+        identity: writer.identity,
+        old: None,
+        dry_run: writer.dry_run,
+    };
+    admission::mutate(&attributes, &mut object)?;
+    kind.strategy.prepare_create(&mut object, server.env().now());
+    if !kind.is_custom() {
+        crate::kinds::native::as_written(&version.schema, &mut object);
+    }
+    let mut errors = metadata::validate(kind, &object, None);
+    if kind.is_custom() {
+        errors.extend(schema::validate(&version.schema, &object, None));
+    }
+    errors.extend(kind.strategy.validate(&object));
+    if !errors.is_empty() {
+        return Err(Failure::invalid(&kind.group_kind(), &name, &errors));
+    }
+    admission::validate(&attributes, &object)?;
+    let key: Arc<str> = super::key(namespace, &name).into();
+    if writer.dry_run {
+        if kind.table.get(&key).is_some() {
+            return Err(Failure::already_exists(&kind.resource(), &name));
+        }
+        return Ok(Written::Rehearsed(object));
+    }
+    let write = Write::Put(draft(kind, version, object));
+    match server.store().commit(&kind.table, &key, Expect::Absent, write) {
+        Ok(stored) => Ok(Written::Stored(stored)),
+        Err(_) => Err(Failure::already_exists(&kind.resource(), &name)),
+    }
+}

@@ -1,0 +1,136 @@
+//! What the server keeps true of every object's metadata.
+
+use object::field::{Errors, Path};
+use object::names::meta::{self, Scope};
+use object::names::{self};
+use object::time::Time;
+use serde_json::{Map, Value};
+
+use crate::kinds::{Kind, NameRule};
+use crate::server::Server;
+
+/// Fields of the metadata that only the server sets.
+const SYSTEM_FIELDS: [&str; 8] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+    "managedFields",
+];
+
+/// Sets what every new object gets.
+pub fn begin(server: &Server, kind: &Kind, namespace: Option<&str>, object: &mut Value) {
+    let now = Time::from(server.env().now());
+    let uid = server.env().uid();
+    let metadata = metadata_mut(object);
+    for field in SYSTEM_FIELDS {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".to_owned(), uid.into());
+    metadata.insert("creationTimestamp".to_owned(), now.to_string().into());
+    if kind.habits.generation {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
+    match namespace {
+        Some(namespace) => metadata.insert("namespace".to_owned(), namespace.into()),
+        None => metadata.remove("namespace"),
+    };
+    let named = metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
+    if !named && !base.is_empty() {
+        let name = names::generated_name(base, &server.env().suffix());
+        metadata.insert("name".to_owned(), name.into());
+    }
+}
+
+/// Carries over what an update cannot change.
+pub fn carry_over(object: &mut Value, old: &Value) {
+    let empty = Map::new();
+    let old = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let metadata = metadata_mut(object);
+    for field in SYSTEM_FIELDS {
+        match old.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    for field in ["name", "namespace"] {
+        if let Some(value) = old.get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+}
+
+/// The metadata, made where there is none.
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    metadata.as_object_mut().expect("it was made an object just now")
+}
+
+/// What is wrong with the metadata of an object that is about to be stored.
+pub fn validate(kind: &Kind, object: &Value, old: Option<&Value>) -> Errors {
+    let empty = Map::new();
+    let of = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned();
+    let metadata = of(object).unwrap_or_else(|| empty.clone());
+    let at = Path::new("metadata");
+    match old {
+        None => {
+            let scope = if kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
+            let rule: names::NameRule = match kind.habits.name_rule {
+                NameRule::Subdomain => names::name_is_dns_subdomain,
+                NameRule::Label => names::name_is_dns_label,
+                NameRule::Label1035 => names::name_is_dns1035_label,
+                NameRule::PathSegment => names::name_is_path_segment,
+            };
+            let mut errors = meta::validate_object_meta(&metadata, scope, rule, &at);
+            if !kind.is_custom() {
+                errors.extend(kube_finalizers(&metadata, &at));
+            }
+            errors
+        }
+        Some(old) => {
+            let old = of(old).unwrap_or(empty);
+            meta::validate_object_meta_update(&metadata, &old, &at)
+        }
+    }
+}
+
+/// Native kinds take no finalizer without a domain but those of Kubernetes itself.
+fn kube_finalizers(metadata: &Map<String, Value>, at: &Path) -> Errors {
+    let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
+    let named = finalizers.enumerate().filter_map(|(index, name)| Some((index, name.as_str()?)));
+    named
+        .flat_map(|(index, name)| {
+            meta::validate_kube_finalizer(name, &at.child("finalizers").index(index))
+        })
+        .collect()
+}
+
+/// Whether something still has to happen before the object may go.
+pub fn has_finalizers(object: &Value) -> bool {
+    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    finalizers.and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+}
+
+/// Whether the object is marked as deleted.
+pub fn is_deleting(object: &Value) -> bool {
+    object.get("metadata").is_some_and(|metadata| {
+        metadata.get("deletionTimestamp").is_some_and(|value| !value.is_null())
+    })
+}
+
+/// Counts a change of the spec.
+pub fn bump_generation(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    metadata.insert("generation".to_owned(), (generation + 1).into());
+}

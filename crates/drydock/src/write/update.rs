@@ -1,0 +1,222 @@
+//! A changed object.
+
+use std::sync::Arc;
+
+use object::field::{Error, Path};
+use object::schema;
+use serde_json::{Map, Value};
+
+use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
+use crate::admission::{self, Attributes, Operation};
+use crate::answer::Failure;
+use crate::kinds::{Found, Kind, Version};
+use crate::server::Server;
+use crate::store::{Expect, Stored, Write};
+
+/// How often a change is computed anew because another writer was faster.
+const ATTEMPTS_MAX: usize = 100;
+
+/// A change to one object.
+pub struct Attempt<'a> {
+    /// The kind, in the version of the request.
+    pub found: &'a Found,
+    /// The namespace, where the kind has one.
+    pub namespace: Option<&'a str>,
+    /// The name.
+    pub name: &'a str,
+    /// Which part of the object changes.
+    pub part: Part,
+    /// Who writes.
+    pub writer: Writer<'a>,
+}
+
+/// Applies `change` to the object as it is, again when another writer was faster.
+///
+/// # Errors
+/// When the object is not there, `change` refuses, or the result is refused.
+pub fn update(
+    server: &Server,
+    attempt: &Attempt<'_>,
+    mut change: impl FnMut(&Value) -> Result<Value, Failure>,
+) -> Result<Written, Failure> {
+    let kind = &attempt.found.kind;
+    let key = super::key(attempt.namespace, attempt.name);
+    for _ in 0..ATTEMPTS_MAX {
+        let Some(current) = kind.table.get(&key) else {
+            return Err(Failure::not_found(&kind.resource(), attempt.name));
+        };
+        if let Some(written) = once(server, attempt, &current, &mut change)? {
+            return Ok(written);
+        }
+    }
+    Err(Failure::modified(&kind.resource(), attempt.name))
+}
+
+/// One attempt; nothing when another writer was faster.
+fn once(
+    server: &Server,
+    attempt: &Attempt<'_>,
+    current: &Arc<Stored>,
+    change: &mut impl FnMut(&Value) -> Result<Value, Failure>,
+) -> Result<Option<Written>, Failure> {
+    let (kind, version) = (&attempt.found.kind, attempt.found.version());
+    let old = materialize(kind, version, current);
+    let mut object = change(&old)?;
+    check_identity(kind, attempt.name, &object, &old)?;
+    metadata::carry_over(&mut object, &old);
+    prepare(server, attempt, &mut object, &old);
+    let attributes = Attributes {
+        server,
+        found: attempt.found,
+        namespace: attempt.namespace,
+        name: attempt.name,
+        part: attempt.part,
+        operation: Operation::Update,
+        identity: attempt.writer.identity,
+        old: Some(&old),
+        dry_run: attempt.writer.dry_run,
+    };
+    admission::mutate(&attributes, &mut object)?;
+    if !kind.is_custom() {
+        crate::kinds::native::as_written(&version.schema, &mut object);
+    }
+    validate(attempt, &object, &old)?;
+    admission::validate(&attributes, &object)?;
+    commit(server, attempt, current, object)
+}
+
+fn check_identity(kind: &Kind, name: &str, object: &Value, old: &Value) -> Result<(), Failure> {
+    let (given, current) = (meta_text(object, "uid"), meta_text(old, "uid"));
+    if !given.is_empty() && given != current {
+        let why = format!(
+            "Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
+        );
+        return Err(Failure::conflict(&kind.resource(), name, why));
+    }
+    let given = meta_text(object, "resourceVersion");
+    if given.is_empty() {
+        if kind.habits.unconditional_update {
+            return Ok(());
+        }
+        let at = Path::new("metadata").child("resourceVersion");
+        let error = Error::invalid(&at, 0, "must be specified for an update");
+        return Err(Failure::invalid(&kind.group_kind(), name, &[error]));
+    }
+    if given != meta_text(old, "resourceVersion") {
+        return Err(Failure::modified(&kind.resource(), name));
+    }
+    Ok(())
+}
+
+fn prepare(server: &Server, attempt: &Attempt<'_>, object: &mut Value, old: &Value) {
+    let (kind, version) = (&attempt.found.kind, attempt.found.version());
+    let now = server.env().now();
+    match attempt.part {
+        Part::Status => {
+            take_status(kind, object, old);
+            kind.strategy.prepare_status(object, old, now);
+            fill_in(kind, version, object);
+        }
+        Part::Object => {
+            if version.has_status() {
+                keep(object, old, "status");
+            }
+            fill_in(kind, version, object);
+            kind.strategy.prepare_update(object, old, now);
+        }
+        Part::Named(part) => {
+            fill_in(kind, version, object);
+            kind.strategy.prepare_part(part, object, old);
+        }
+    }
+    let counts = kind.habits.generation && attempt.part != Part::Status;
+    if counts && kind.strategy.is_new_generation(object, old) {
+        metadata::bump_generation(object);
+    }
+}
+
+/// Fills in defaults.
+pub fn fill_in(kind: &Kind, version: &Version, object: &mut Value) {
+    if kind.is_custom() {
+        schema::default(&version.schema, object);
+    }
+    kind.strategy.default(object);
+}
+
+fn keep(object: &mut Value, old: &Value, field: &str) {
+    let map = object.as_object_mut().expect("metadata was set on it");
+    match old.get(field) {
+        Some(value) => map.insert(field.to_owned(), value.clone()),
+        None => map.remove(field),
+    };
+}
+
+/// Leaves of `object` the status, and for native kinds labels and annotations; the rest is `old`'s.
+fn take_status(kind: &Kind, object: &mut Value, old: &Value) {
+    let status = object.get("status").cloned();
+    let metadata = object.get("metadata").and_then(Value::as_object).cloned();
+    *object = old.clone();
+    let map = object.as_object_mut().expect("an object is stored");
+    match status {
+        Some(status) => map.insert("status".to_owned(), status),
+        None => map.remove("status"),
+    };
+    if kind.is_custom() {
+        return;
+    }
+    let given = metadata.unwrap_or_else(Map::new);
+    for field in ["labels", "annotations", "finalizers"] {
+        let metadata = metadata::metadata_mut(object);
+        match given.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+}
+
+fn validate(attempt: &Attempt<'_>, object: &Value, old: &Value) -> Result<(), Failure> {
+    let kind = &attempt.found.kind;
+    let mut errors = metadata::validate(kind, object, Some(old));
+    if kind.is_custom() {
+        errors.extend(schema::validate(&attempt.found.version().schema, object, Some(old)));
+    }
+    errors.extend(match attempt.part {
+        Part::Status => kind.strategy.validate_status(object, old),
+        Part::Object => kind.strategy.validate_update(object, old),
+        Part::Named(part) => kind.strategy.validate_part(part, object, old),
+    });
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid(&kind.group_kind(), attempt.name, &errors))
+}
+
+fn commit(
+    server: &Server,
+    attempt: &Attempt<'_>,
+    current: &Arc<Stored>,
+    object: Value,
+) -> Result<Option<Written>, Failure> {
+    let (kind, version) = (&attempt.found.kind, attempt.found.version());
+    if attempt.writer.dry_run {
+        return Ok(Some(Written::Rehearsed(object)));
+    }
+    let ended = is_ended(kind, &object);
+    let next = draft(kind, version, object);
+    if !ended && next.same_as(current) {
+        return Ok(Some(Written::Stored(Arc::clone(current))));
+    }
+    let write = if ended { Write::Remove(next) } else { Write::Put(next) };
+    let committed =
+        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write);
+    Ok(committed.ok().map(Written::Stored))
+}
+
+/// Whether nothing holds a deleted object any more.
+pub(super) fn is_ended(kind: &Kind, object: &Value) -> bool {
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    metadata::is_deleting(object)
+        && !metadata::has_finalizers(object)
+        && grace.unwrap_or(0) == 0
+        && !kind.strategy.holds(object)
+}
