@@ -13,16 +13,19 @@ use serde_json::Value;
 use truth::{ApiServer, Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Kubeconfig};
 
 use crate::client::Client;
+use crate::embedded::Embedded;
 use crate::request;
 
 /// The servers every scenario is played on. The first is the truth.
-pub const BACKENDS: &[Backend] = &[Backend::KubeApiServer];
+pub const BACKENDS: &[Backend] = &[Backend::KubeApiServer, Backend::Drydock];
 
 /// A sort of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// A real kube-apiserver on etcd.
     KubeApiServer,
+    /// The embedded server.
+    Drydock,
 }
 
 impl Backend {
@@ -31,6 +34,7 @@ impl Backend {
     pub fn name(self) -> &'static str {
         match self {
             Self::KubeApiServer => "kube-apiserver",
+            Self::Drydock => "drydock",
         }
     }
 }
@@ -82,6 +86,7 @@ pub struct Lease {
     baseline: Option<Baseline>,
     _lock: Option<File>,
     _own: Option<ApiServer>,
+    _embedded: Option<Embedded>,
 }
 
 impl Lease {
@@ -91,6 +96,8 @@ impl Lease {
     /// Where no server can be had.
     pub async fn take(backend: Backend, scope: Scope, scenario: &str) -> Result<Self> {
         match (backend, scope) {
+            // A drydock costs nothing, so every scenario has its own.
+            (Backend::Drydock, _) => Self::embedded().await,
             (Backend::KubeApiServer, Scope::Namespaced) => Self::namespaced().await,
             (Backend::KubeApiServer, Scope::Exclusive) => Self::exclusive(scenario).await,
             (Backend::KubeApiServer, Scope::Fresh) => Self::fresh().await,
@@ -110,6 +117,7 @@ impl Lease {
             baseline: None,
             _lock: None,
             _own: None,
+            _embedded: None,
         })
     }
 
@@ -131,7 +139,7 @@ impl Lease {
         .await?;
         let server = Server::real(&config);
         let baseline = Some(Baseline::take(&Client::new(&server)?).await?);
-        Ok(Self { server, kubeconfig, baseline, _lock: Some(lock), _own: None })
+        Ok(Self { server, kubeconfig, baseline, _lock: Some(lock), _own: None, _embedded: None })
     }
 
     /// A server of the scenario's own, empty.
@@ -146,6 +154,19 @@ impl Lease {
             baseline: None,
             _lock: None,
             _own: Some(own),
+            _embedded: None,
+        })
+    }
+
+    async fn embedded() -> Result<Self> {
+        let embedded = Embedded::start().await?;
+        Ok(Self {
+            server: embedded.server.clone(),
+            kubeconfig: embedded.kubeconfig.clone(),
+            baseline: None,
+            _lock: None,
+            _own: None,
+            _embedded: Some(embedded),
         })
     }
 

@@ -26,6 +26,7 @@ pub mod backend;
 pub mod client;
 pub mod compare;
 pub mod differences;
+pub mod embedded;
 pub mod normalise;
 pub mod request;
 pub mod scenario;

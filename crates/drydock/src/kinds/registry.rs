@@ -107,7 +107,7 @@ impl Registry {
         }
         let mut groups = native;
         for (group, mut versions) in custom {
-            versions.sort_by(|left, right| version_order(right).cmp(&version_order(left)));
+            versions.sort_by_key(|version| std::cmp::Reverse(version_order(version)));
             match groups.iter_mut().find(|(known, _)| known == group) {
                 Some((_, known)) => {
                     known.extend(
