@@ -48,7 +48,7 @@ impl PatchError {
 }
 
 /// The name Go gives the type of a decoded value, for messages about a wrong one.
-fn go_type(value: &serde_json::Value) -> &'static str {
+pub(crate) fn go_type(value: &serde_json::Value) -> &'static str {
     use serde_json::Value;
     match value {
         Value::Null => "%!s(<nil>)",
