@@ -211,6 +211,21 @@ proptest! {
     }
 
     #[test]
+    fn a_json_patch_is_its_operations_one_by_one_or_nothing(
+        operations in prop::collection::vec(operation(), 0..5),
+    ) {
+        let play = |document: Value, operations: &[Value]| {
+            let body = Value::from(operations).to_string();
+            let patch = json::Patch::read(body.as_bytes(), Limits::default()).unwrap();
+            patch.apply(document, Limits::default())
+        };
+        let start = json!({"a": [1, {"b": [2]}], "b": {"a": null}});
+        let step = |document, operation: &Value| play(document, std::slice::from_ref(operation));
+        let one_by_one = operations.iter().try_fold(start.clone(), step);
+        prop_assert_eq!(play(start, &operations), one_by_one);
+    }
+
+    #[test]
     fn a_test_of_the_whole_document_passes_exactly_when_it_is_equal(
         left in document(),
         right in document(),
