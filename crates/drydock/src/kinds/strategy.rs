@@ -21,7 +21,7 @@ pub struct Selectable {
 /// How long an object may take to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It goes at once.
+    /// It goes at once, unless a finalizer holds it.
     Now,
     /// It stays, marked as deleted, for so many seconds, until whoever runs it is done.
     After(i64),

@@ -98,7 +98,7 @@ fn once(
     let (kind, version) = (&found.kind, found.version());
     let mut object = old;
     mark(server, kind, &mut object, options);
-    let gone = is_ended(kind, &object);
+    let gone = is_ended(kind, &object) || !metadata::is_deleting(&object);
     if writer.dry_run {
         return Some(Removed { object: Written::Rehearsed(object), gone });
     }
@@ -117,7 +117,10 @@ fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOption
     set_propagation(kind, object, options.propagation);
     let was_deleting = metadata::is_deleting(object);
     let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let held = metadata::has_finalizers(object) || kind.strategy.holds(object);
     let seconds = match kind.strategy.ending(object, options.grace_seconds) {
+        // What goes at once goes unmarked.
+        Ending::Now if !held => return,
         Ending::Now => 0,
         Ending::After(seconds) => seconds,
     };
