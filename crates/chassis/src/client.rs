@@ -206,11 +206,12 @@ impl Client {
         let (verb, path) = (call.method.clone(), call.path.clone());
         let request = self.request(call)?;
         self.wait_for_rate().await;
+        // Before the clock runs: waiting for one's own turn is not the server's silence.
+        let _permit = self.shared.in_flight.acquire().await.ok();
         let exchange = async {
-            let _permit = self.shared.in_flight.acquire().await.ok();
-            let response = self.inner.send(request).await.map_err(tower::BoxError::from)?;
+            let response = self.inner.send(request).await.map_err(cause_of)?;
             let (parts, body) = response.into_parts();
-            let body = body.collect().await.map_err(tower::BoxError::from)?.to_bytes();
+            let body = body.collect().await.map_err(cause_of)?.to_bytes();
             Ok::<_, tower::BoxError>((parts, body))
         };
         let limit = self.shared.timeout;
@@ -235,12 +236,12 @@ impl Client {
         let request = self.request(call)?;
         self.wait_for_rate().await;
         let exchange = async {
-            let response = self.inner.send(request).await.map_err(tower::BoxError::from)?;
+            let response = self.inner.send(request).await.map_err(cause_of)?;
             let (parts, body) = response.into_parts();
             if parts.status.is_success() {
                 return Ok((parts, Ok(body)));
             }
-            let body = body.collect().await.map_err(tower::BoxError::from)?.to_bytes();
+            let body = body.collect().await.map_err(cause_of)?.to_bytes();
             Ok::<_, tower::BoxError>((parts, Err(body)))
         };
         let limit = self.shared.timeout;
@@ -276,6 +277,15 @@ impl Client {
         if !wait.is_zero() {
             self.shared.clock.sleep(wait).await;
         }
+    }
+}
+
+/// What the transport said, without the wrapping that says only "service error".
+fn cause_of(error: kube::Error) -> tower::BoxError {
+    match error {
+        kube::Error::Service(cause) => cause,
+        kube::Error::HyperError(cause) => cause.into(),
+        other => other.into(),
     }
 }
 
