@@ -1,1 +1,62 @@
-//! Placeholder.
+//! What Gantry reads and writes, and how it is spelled on the wire.
+//!
+//! Custom resources as data ([`crds`]), lean structs that name only the fields some
+//! code of Gantry reads or writes, and the labels and resource names that carry QoS
+//! class and priority. The crate depends on serde and `object` alone: it knows no
+//! client, no server and no clock, so that cores can take its types as facts.
+//!
+//! A struct is never written back whole: what it does not name would be lost.
+//! Components patch the fields they own, or create objects that are all theirs.
+//!
+//! ```
+//! use api::{Pod, priority::PriorityBand, qos::QosClass};
+//! let pod: Pod = serde_json::from_str(
+//!     r#"{"metadata":{"name":"train-0","labels":{"koordinator.sh/qosClass":"BE"}},
+//!         "spec":{"priority":5500,"containers":[{"name":"main"}],"dnsPolicy":"Default"}}"#,
+//! )?;
+//! assert_eq!(QosClass::of_pod(&pod), QosClass::Be);
+//! assert_eq!(PriorityBand::stated_by(&pod), Some(PriorityBand::Batch));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+pub mod condition;
+pub mod crds;
+pub mod deployment;
+pub mod int_or_string;
+pub mod job;
+pub mod lease;
+pub mod malformed;
+pub mod namespace;
+pub mod node;
+pub mod node_metric;
+pub mod object_meta;
+pub mod pod;
+pub mod pod_disruption_budget;
+pub mod pod_template;
+pub mod priority;
+pub mod qos;
+pub mod replica_set;
+pub mod resource;
+pub mod resource_names;
+pub mod service_account;
+mod wire;
+
+#[cfg(test)]
+mod round_trips;
+
+pub use condition::Condition;
+pub use deployment::Deployment;
+pub use int_or_string::{IntOrString, Rounding};
+pub use job::Job;
+pub use lease::Lease;
+pub use malformed::Malformed;
+pub use namespace::Namespace;
+pub use node::Node;
+pub use node_metric::NodeMetric;
+pub use object_meta::{ObjectMeta, OwnerReference};
+pub use pod::{Pod, ResourceList};
+pub use pod_disruption_budget::PodDisruptionBudget;
+pub use pod_template::PodTemplate;
+pub use replica_set::ReplicaSet;
+pub use resource::Resource;
+pub use service_account::ServiceAccount;

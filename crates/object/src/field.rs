@@ -130,7 +130,8 @@ pub struct Error {
     pub path: Path,
     /// What kind.
     pub fault: Fault,
-    /// The offending value, where the kind of fault shows one.
+    /// The offending value, where the kind of fault shows one; none where the message
+    /// leaves it out.
     pub value: Option<Value>,
     /// What is wrong, in words.
     pub detail: String,
@@ -207,8 +208,10 @@ impl Error {
         match self.fault {
             Fault::Required | Fault::Forbidden | Fault::TooLong => {}
             _ => {
-                text.push_str(": ");
-                text.push_str(&shown(self.value.as_ref()));
+                if let Some(value) = &self.value {
+                    text.push_str(": ");
+                    text.push_str(&shown(value));
+                }
             }
         }
         if !self.detail.is_empty() {
@@ -220,11 +223,10 @@ impl Error {
 }
 
 /// A value as an error message shows it: text quoted, the rest as JSON.
-fn shown(value: Option<&Value>) -> String {
+fn shown(value: &Value) -> String {
     match value {
-        None | Some(Value::Null) => "null".to_owned(),
-        Some(Value::String(text)) => format!("{text:?}"),
-        Some(other) => other.to_string(),
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
     }
 }
 

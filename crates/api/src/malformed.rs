@@ -1,0 +1,56 @@
+//! The error that every label and annotation protocol shares.
+
+use std::fmt;
+
+/// Longest part of a bad value that a message repeats, in characters.
+const SHOWN_CHARS_MAX: usize = 64;
+
+/// A label, annotation or field whose value cannot be read.
+///
+/// ```
+/// let error = api::qos::QosClass::parse("GOLD").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "koordinator.sh/qosClass has the value \"GOLD\": use one of LSE, LSR, LS, BE or SYSTEM"
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// The key of the label or annotation, or the path of the field.
+    pub key: &'static str,
+    /// The value as it was found.
+    pub value: String,
+    /// What to write instead.
+    pub fix: &'static str,
+}
+
+impl Malformed {
+    pub(crate) fn new(key: &'static str, value: &str, fix: &'static str) -> Self {
+        Self { key, value: value.to_owned(), fix }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String = self.value.chars().take(SHOWN_CHARS_MAX).collect();
+        let cut = if shown.len() < self.value.len() { "…" } else { "" };
+        write!(f, "{} has the value {shown:?}{cut}: {}", self.key, self.fix)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_value_is_cut_in_the_message_only() {
+        let error = Malformed::new("key", &"é".repeat(1000), "write less");
+        assert_eq!(
+            error.to_string(),
+            format!("key has the value \"{}\"…: write less", "é".repeat(SHOWN_CHARS_MAX))
+        );
+        assert_eq!(error.value.chars().count(), 1000);
+    }
+}

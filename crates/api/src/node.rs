@@ -1,0 +1,104 @@
+//! Nodes, as far as they are registered, judged and filled.
+
+use std::collections::BTreeMap;
+
+use object::taint::Taint;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::object_meta::ObjectMeta;
+use crate::pod::ResourceList;
+use crate::resource::resource;
+use crate::wire;
+
+/// A node.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Node {
+    /// Who it is.
+    pub metadata: ObjectMeta,
+    /// What is asked of it.
+    pub spec: NodeSpec,
+    /// What it reports.
+    pub status: NodeStatus,
+}
+
+resource!(Node, "", "v1", "Node", "nodes", false);
+
+/// What is asked of a node.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSpec {
+    /// What keeps pods away.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+    /// Whether the node is cordoned.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unschedulable: bool,
+    /// Addresses that its pods get.
+    #[serde(rename = "podCIDR", skip_serializing_if = "String::is_empty")]
+    pub pod_cidr: String,
+    /// Id at the cloud provider.
+    #[serde(rename = "providerID", skip_serializing_if = "String::is_empty")]
+    pub provider_id: String,
+}
+
+/// What a node reports.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// What the machine has.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: ResourceList,
+    /// What pods may request.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocatable: ResourceList,
+    /// The conditions `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure` and others.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Where it can be reached.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<NodeAddress>,
+    /// Versions of what runs on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<NodeInfo>,
+}
+
+/// One address of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeAddress {
+    /// `InternalIP`, `Hostname` or another.
+    pub r#type: String,
+    /// The address.
+    pub address: String,
+}
+
+/// Versions of what runs on a node; the server wants all of them, empty or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeInfo {
+    /// Id of the machine.
+    #[serde(rename = "machineID")]
+    pub machine_id: String,
+    /// Id of the board.
+    #[serde(rename = "systemUUID")]
+    pub system_uuid: String,
+    /// Changes with each start.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// Kernel.
+    pub kernel_version: String,
+    /// Distribution.
+    pub os_image: String,
+    /// Container runtime.
+    pub container_runtime_version: String,
+    /// Kubelet.
+    pub kubelet_version: String,
+    /// Deprecated and empty in recent kubelets.
+    pub kube_proxy_version: String,
+    /// Such as `linux`.
+    pub operating_system: String,
+    /// Such as `amd64`.
+    pub architecture: String,
+}

@@ -1,0 +1,152 @@
+//! Pods, as far as controllers, nodes and schedulers read and write them.
+
+use std::collections::BTreeMap;
+
+use object::quantity::Quantity;
+use object::taint::Toleration;
+use serde::{Deserialize, Serialize};
+
+use crate::object_meta::ObjectMeta;
+use crate::resource::resource;
+use crate::wire;
+
+mod status;
+
+pub use status::{
+    ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, ContainerWaiting,
+    HostIp, PodIp, PodPhase, PodStatus,
+};
+
+/// Amounts by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;
+
+/// A pod.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Pod {
+    /// Who it is.
+    pub metadata: ObjectMeta,
+    /// What it should be.
+    pub spec: PodSpec,
+    /// What it is.
+    pub status: PodStatus,
+}
+
+resource!(Pod, "", "v1", "Pod", "pods", true);
+
+/// What a pod runs and where it may.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    /// Node the pod is bound to; empty while it waits.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node_name: String,
+    /// What runs side by side.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub containers: Vec<Container>,
+    /// What runs before, one after another; with `Always` as restart policy, beside.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub init_containers: Vec<Container>,
+    /// Amounts for the pod as a whole, instead of the sum of its containers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    /// What the sandbox costs on top.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub overhead: ResourceList,
+    /// Taints the pod puts up with.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    /// Priority, resolved from the class at admission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Name of the priority class.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub priority_class_name: String,
+    /// Scheduler in charge.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub scheduler_name: String,
+    /// What happens when a container ends.
+    pub restart_policy: RestartPolicy,
+    /// Seconds a container gets to end; the server's default is 30.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Seconds after its start at which the pod fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
+    /// While there is a gate, the pod is not scheduled.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub scheduling_gates: Vec<SchedulingGate>,
+    /// Whether the pod uses the addresses and ports of its node.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub host_network: bool,
+}
+
+/// One container.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    /// Name within the pod.
+    pub name: String,
+    /// Image to run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// What it asks for and may use.
+    pub resources: ResourceRequirements,
+    /// Ports it listens on.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<ContainerPort>,
+    /// Overrides that of the pod; `Always` makes an init container a sidecar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<RestartPolicy>,
+}
+
+/// What a container or a pod asks for and may use.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceRequirements {
+    /// What it is sure to get.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: ResourceList,
+    /// What it may not exceed.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: ResourceList,
+}
+
+/// A port of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerPort {
+    /// Name within the pod.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Port in the pod.
+    pub container_port: i32,
+    /// Port on the node; 0 means none.
+    pub host_port: i32,
+    /// Address on the node; empty means all.
+    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    pub host_ip: String,
+    /// TCP, UDP or SCTP; empty means TCP.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub protocol: String,
+}
+
+/// What keeps a pod from being scheduled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SchedulingGate {
+    /// Who has to remove it.
+    pub name: String,
+}
+
+/// What happens when a container ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum RestartPolicy {
+    /// It is started again.
+    #[default]
+    Always,
+    /// It is started again if it failed.
+    OnFailure,
+    /// It stays ended.
+    Never,
+}

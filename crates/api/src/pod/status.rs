@@ -1,0 +1,189 @@
+//! What the kubelet, or a hollow node in its place, reports of a pod.
+
+use object::time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::wire;
+
+/// What a pod is.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Where it is in its life.
+    pub phase: PodPhase,
+    /// The conditions `PodScheduled`, `Initialized`, `ContainersReady`, `Ready` and others.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Generation that the status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Why it is in this phase, as one word, such as `Evicted`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why it is in this phase, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Node on which preemption makes room for it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub nominated_node_name: String,
+    /// Address of its node.
+    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    pub host_ip: String,
+    /// Addresses of its node.
+    #[serde(
+        rename = "hostIPs",
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub host_ips: Vec<HostIp>,
+    /// Its address.
+    #[serde(rename = "podIP", skip_serializing_if = "String::is_empty")]
+    pub pod_ip: String,
+    /// Its addresses; the first equals `pod_ip`.
+    #[serde(
+        rename = "podIPs",
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub pod_ips: Vec<PodIp>,
+    /// When the node accepted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// State of the containers.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// State of the init containers.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+    /// QoS class as Kubernetes derived it at creation; see [`crate::qos::NativeQos`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub qos_class: String,
+}
+
+/// Where a pod is in its life. A phase that is none of these is read as `Unknown`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub enum PodPhase {
+    /// Not all containers have started.
+    #[default]
+    Pending,
+    /// At least one container runs, starts or restarts.
+    Running,
+    /// All containers ended well and stay ended.
+    Succeeded,
+    /// All containers ended, at least one badly, and stay ended.
+    Failed,
+    /// The node cannot be asked.
+    #[serde(other)]
+    Unknown,
+}
+
+impl PodPhase {
+    /// Whether the pod has ended for good.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// One address of the node of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct HostIp {
+    /// The address.
+    pub ip: String,
+}
+
+/// One address of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct PodIp {
+    /// The address.
+    pub ip: String,
+}
+
+/// State of one container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// Name of the container.
+    pub name: String,
+    /// What it does now.
+    pub state: ContainerState,
+    /// How it ended the last time.
+    pub last_state: ContainerState,
+    /// Whether it passes its readiness probe.
+    pub ready: bool,
+    /// How often it was restarted.
+    pub restart_count: i32,
+    /// Image it runs.
+    pub image: String,
+    /// Digest of the image.
+    #[serde(rename = "imageID")]
+    pub image_id: String,
+    /// Id in the container runtime.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    /// Whether it passed its startup probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<bool>,
+}
+
+/// One of three states; none of them means waiting.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerState {
+    /// It has not started, or waits to start again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<ContainerWaiting>,
+    /// It runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<ContainerRunning>,
+    /// It ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<ContainerTerminated>,
+}
+
+/// Why a container does not run yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerWaiting {
+    /// As one word, such as `ContainerCreating`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// In words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// Since when a container runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerRunning {
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerTerminated {
+    /// Exit status; 0 is success.
+    pub exit_code: i32,
+    /// As one word, such as `Completed` or `Error`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// In words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+    /// Id in the container runtime.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+}

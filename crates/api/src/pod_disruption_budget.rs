@@ -1,0 +1,67 @@
+//! Pod disruption budgets.
+
+use std::collections::BTreeMap;
+
+use object::selector::label::LabelSelector;
+use object::time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::int_or_string::IntOrString;
+use crate::object_meta::ObjectMeta;
+use crate::resource::resource;
+use crate::wire;
+
+/// How many pods of a group may be missing at will.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudget {
+    /// Who it is.
+    pub metadata: ObjectMeta,
+    /// What is allowed.
+    pub spec: PodDisruptionBudgetSpec,
+    /// What is allowed at present.
+    pub status: PodDisruptionBudgetStatus,
+}
+
+resource!(PodDisruptionBudget, "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true);
+
+/// What a budget allows: one of the two amounts.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudgetSpec {
+    /// Pods that must stay healthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<IntOrString>,
+    /// Pods that may be missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// The pods; absent means none, empty means all of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// When pods that are not healthy may be evicted: `IfHealthyBudget` or `AlwaysAllow`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy_pod_eviction_policy: Option<String>,
+}
+
+/// What a budget allows at present; counts are always written, as in a deployment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudgetStatus {
+    /// Generation that the status speaks of.
+    pub observed_generation: i64,
+    /// Pods that may be evicted now.
+    pub disruptions_allowed: i32,
+    /// Pods that are healthy.
+    pub current_healthy: i32,
+    /// Pods that must be healthy.
+    pub desired_healthy: i32,
+    /// Pods that there should be.
+    pub expected_pods: i32,
+    /// Pods whose eviction was allowed and is not seen yet, with the time it was.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub disrupted_pods: BTreeMap<String, Time>,
+    /// The condition `DisruptionAllowed`.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,1 @@
+//! What the module does as a whole.
