@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod limit;
 mod resource;
+mod typed;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -193,9 +194,8 @@ impl Client {
     /// # Errors
     /// When there is no answer, it is a refusal, or it is not an `R`.
     pub async fn call<R: DeserializeOwned>(&self, call: Call) -> Result<R, Error> {
-        let Call { method: verb, path, .. } = call.clone();
-        let body = self.call_bytes(call).await?;
-        serde_json::from_slice(&body).map_err(|source| Error::Unreadable { verb, path, source })
+        let (asked, body) = self.exchange(call).await?;
+        serde_json::from_slice(&body).map_err(|source| asked.unreadable(source))
     }
 
     /// Sends a request and returns the bytes of the answer.
@@ -203,8 +203,11 @@ impl Client {
     /// # Errors
     /// When there is no answer, or it is a refusal.
     pub async fn call_bytes(&self, call: Call) -> Result<Bytes, Error> {
-        let (verb, path) = (call.method.clone(), call.path.clone());
-        let request = self.request(call)?;
+        Ok(self.exchange(call).await?.1)
+    }
+
+    async fn exchange(&self, call: Call) -> Result<(Asked, Bytes), Error> {
+        let (asked, request) = self.request(call)?;
         self.wait_for_rate().await;
         // Before the clock runs: waiting for one's own turn is not the server's silence.
         let _permit = self.shared.in_flight.acquire().await.ok();
@@ -216,13 +219,10 @@ impl Client {
         };
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
-            None => Err(Error::TimedOut { verb, path, limit }),
-            Some(Err(source)) => Err(Error::Unreachable { verb, path, source }),
-            Some(Ok((parts, body))) if parts.status.is_success() => Ok(body),
-            Some(Ok((parts, body))) => {
-                let refusal = Box::new(refusal_of(&parts, &body));
-                Err(Error::Refused { verb, path, refusal })
-            }
+            None => Err(asked.timed_out(limit)),
+            Some(Err(source)) => Err(asked.unreachable(source)),
+            Some(Ok((parts, body))) if parts.status.is_success() => Ok((asked, body)),
+            Some(Ok((parts, body))) => Err(asked.refused(&parts, &body)),
         }
     }
 
@@ -232,8 +232,7 @@ impl Client {
     /// # Errors
     /// When there is no answer, or it is a refusal.
     pub async fn open(&self, call: Call) -> Result<Body, Error> {
-        let (verb, path) = (call.method.clone(), call.path.clone());
-        let request = self.request(call)?;
+        let (asked, request) = self.request(call)?;
         self.wait_for_rate().await;
         let exchange = async {
             let response = self.inner.send(request).await.map_err(cause_of)?;
@@ -246,17 +245,14 @@ impl Client {
         };
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
-            None => Err(Error::TimedOut { verb, path, limit }),
-            Some(Err(source)) => Err(Error::Unreachable { verb, path, source }),
+            None => Err(asked.timed_out(limit)),
+            Some(Err(source)) => Err(asked.unreachable(source)),
             Some(Ok((_, Ok(body)))) => Ok(body),
-            Some(Ok((parts, Err(body)))) => {
-                let refusal = Box::new(refusal_of(&parts, &body));
-                Err(Error::Refused { verb, path, refusal })
-            }
+            Some(Ok((parts, Err(body)))) => Err(asked.refused(&parts, &body)),
         }
     }
 
-    fn request(&self, call: Call) -> Result<Request<Body>, Error> {
+    fn request(&self, call: Call) -> Result<(Asked, Request<Body>), Error> {
         let mut request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -265,9 +261,11 @@ impl Client {
         if !call.body.is_empty() {
             request = request.header(CONTENT_TYPE, call.content_type);
         }
-        request
+        let request = request
             .body(Body::from(call.body))
-            .map_err(|error| Error::Request { what: error.to_string() })
+            .map_err(|error| Error::Request { what: error.to_string() })?;
+        let asked = Asked { verb: request.method().clone(), uri: request.uri().clone() };
+        Ok((asked, request))
     }
 
     async fn wait_for_rate(&self) {
@@ -289,10 +287,40 @@ fn cause_of(error: kube::Error) -> tower::BoxError {
     }
 }
 
-fn refusal_of(parts: &http::response::Parts, body: &[u8]) -> Refusal {
-    let retry_after = parts.headers.get(http::header::RETRY_AFTER);
-    let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-    Refusal::parse(parts.status.as_u16(), seconds, body)
+/// A request that is under way. The parts are shared with it: text is made of them only
+/// where there is an error to tell.
+struct Asked {
+    verb: Method,
+    uri: http::Uri,
+}
+
+impl Asked {
+    fn parts(self) -> (Method, String) {
+        (self.verb, self.uri.to_string())
+    }
+
+    fn timed_out(self, limit: Duration) -> Error {
+        let (verb, path) = self.parts();
+        Error::TimedOut { verb, path, limit }
+    }
+
+    fn unreachable(self, source: tower::BoxError) -> Error {
+        let (verb, path) = self.parts();
+        Error::Unreachable { verb, path, source }
+    }
+
+    fn unreadable(self, source: serde_json::Error) -> Error {
+        let (verb, path) = self.parts();
+        Error::Unreadable { verb, path, source }
+    }
+
+    fn refused(self, parts: &http::response::Parts, body: &[u8]) -> Error {
+        let retry_after = parts.headers.get(http::header::RETRY_AFTER);
+        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let refusal = Box::new(Refusal::parse(parts.status.as_u16(), seconds, body));
+        let (verb, path) = self.parts();
+        Error::Refused { verb, path, refusal }
+    }
 }
 
 #[cfg(test)]

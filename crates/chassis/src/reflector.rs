@@ -219,20 +219,29 @@ impl<E: Send + 'static> Feeds<E> {
         self
     }
 
-    /// Adds all objects of a resource, each delta turned into an `E`.
+    /// Adds all objects of a kind, each delta turned into an `E`.
     #[must_use]
-    pub fn add<T: Object>(
+    pub fn watch<T: api::Resource + Object>(
+        self,
+        map: impl Fn(Delta<T>) -> E + Send + 'static,
+    ) -> Self {
+        self.watch_resource(ResourceType::of::<T>(), map)
+    }
+
+    /// Adds all objects of a resource that has no struct of its own, or is read as another.
+    #[must_use]
+    pub fn watch_resource<T: Object>(
         self,
         resource: ResourceType,
         map: impl Fn(Delta<T>) -> E + Send + 'static,
     ) -> Self {
         let access = self.client.access::<T>(resource, "");
-        self.add_reflector(Reflector::new(access), map)
+        self.watch_with(Reflector::new(access), map)
     }
 
     /// Adds a reflector of the caller's making.
     #[must_use]
-    pub fn add_reflector<T: Object>(
+    pub fn watch_with<T: Object>(
         mut self,
         reflector: Reflector<T>,
         map: impl Fn(Delta<T>) -> E + Send + 'static,
