@@ -88,6 +88,8 @@ pub struct Client {
 }
 
 struct Shared {
+    /// Where the server is, for errors.
+    server: String,
     user_agent: HeaderValue,
     timeout: Duration,
     in_flight: Semaphore,
@@ -147,7 +149,8 @@ impl Client {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<tower::BoxError>,
     {
-        Self::wrap(kube::Client::new(service, "default"), options)
+        let server = "the API server in this process".to_owned();
+        Self::wrap(kube::Client::new(service, "default"), server, options)
     }
 
     /// A client of the server that `source` tells of. Must be called within a tokio
@@ -156,11 +159,13 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be found or read, or cannot work.
     pub async fn connect(source: &Source, options: &Options) -> Result<Self, ConnectError> {
-        Ok(Self::wrap(connect::connect(source, options).await?, options))
+        let (inner, server) = connect::connect(source, options).await?;
+        Ok(Self::wrap(inner, server, options))
     }
 
-    fn wrap(inner: kube::Client, options: &Options) -> Self {
+    fn wrap(inner: kube::Client, server: String, options: &Options) -> Self {
         let shared = Shared {
+            server,
             user_agent: options.user_agent(),
             timeout: options.timeout,
             in_flight: Semaphore::new(options.in_flight_max.clamp(1, Semaphore::MAX_PERMITS)),
@@ -220,7 +225,7 @@ impl Client {
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
             None => Err(asked.timed_out(limit)),
-            Some(Err(source)) => Err(asked.unreachable(source)),
+            Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
             Some(Ok((parts, body))) if parts.status.is_success() => Ok((asked, body)),
             Some(Ok((parts, body))) => Err(asked.refused(&parts, &body)),
         }
@@ -246,7 +251,7 @@ impl Client {
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
             None => Err(asked.timed_out(limit)),
-            Some(Err(source)) => Err(asked.unreachable(source)),
+            Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
             Some(Ok((_, Ok(body)))) => Ok(body),
             Some(Ok((parts, Err(body)))) => Err(asked.refused(&parts, &body)),
         }
@@ -304,9 +309,9 @@ impl Asked {
         Error::TimedOut { verb, path, limit }
     }
 
-    fn unreachable(self, source: tower::BoxError) -> Error {
-        let (verb, path) = self.parts();
-        Error::Unreachable { verb, path, source }
+    fn unreachable(self, server: &str, source: tower::BoxError) -> Error {
+        let ((verb, path), server) = (self.parts(), server.to_owned());
+        Error::Unreachable { verb, path, server, source }
     }
 
     fn unreadable(self, source: serde_json::Error) -> Error {

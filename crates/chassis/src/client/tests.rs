@@ -105,10 +105,8 @@ async fn an_answer_that_does_not_come_is_an_error_that_may_have_had_an_effect() 
     assert!(!error.is_definite());
     assert_eq!(error.to_string(), "GET /api/v1/namespaces/shop/pods/a: no answer within 60s");
     let error = pods(&client, "shop").get("a").await.unwrap_err();
-    assert!(
-        error.to_string().ends_with("no answer from the API server: connection reset by peer"),
-        "{error}"
-    );
+    let want = "no answer from the API server in this process: connection reset by peer";
+    assert!(error.to_string().ends_with(want), "{error}");
     let error = pods(&client, "shop").get("a").await.unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
 }
