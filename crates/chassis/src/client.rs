@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod limit;
 mod resource;
+mod typed;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -87,6 +88,8 @@ pub struct Client {
 }
 
 struct Shared {
+    /// Where the server is, for errors.
+    server: String,
     user_agent: HeaderValue,
     timeout: Duration,
     in_flight: Semaphore,
@@ -146,7 +149,8 @@ impl Client {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<tower::BoxError>,
     {
-        Self::wrap(kube::Client::new(service, "default"), options)
+        let server = "the API server in this process".to_owned();
+        Self::wrap(kube::Client::new(service, "default"), server, options)
     }
 
     /// A client of the server that `source` tells of. Must be called within a tokio
@@ -155,11 +159,13 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be found or read, or cannot work.
     pub async fn connect(source: &Source, options: &Options) -> Result<Self, ConnectError> {
-        Ok(Self::wrap(connect::connect(source, options).await?, options))
+        let (inner, server) = connect::connect(source, options).await?;
+        Ok(Self::wrap(inner, server, options))
     }
 
-    fn wrap(inner: kube::Client, options: &Options) -> Self {
+    fn wrap(inner: kube::Client, server: String, options: &Options) -> Self {
         let shared = Shared {
+            server,
             user_agent: options.user_agent(),
             timeout: options.timeout,
             in_flight: Semaphore::new(options.in_flight_max.clamp(1, Semaphore::MAX_PERMITS)),
@@ -193,9 +199,8 @@ impl Client {
     /// # Errors
     /// When there is no answer, it is a refusal, or it is not an `R`.
     pub async fn call<R: DeserializeOwned>(&self, call: Call) -> Result<R, Error> {
-        let Call { method: verb, path, .. } = call.clone();
-        let body = self.call_bytes(call).await?;
-        serde_json::from_slice(&body).map_err(|source| Error::Unreadable { verb, path, source })
+        let (asked, body) = self.exchange(call).await?;
+        serde_json::from_slice(&body).map_err(|source| asked.unreadable(source))
     }
 
     /// Sends a request and returns the bytes of the answer.
@@ -203,25 +208,26 @@ impl Client {
     /// # Errors
     /// When there is no answer, or it is a refusal.
     pub async fn call_bytes(&self, call: Call) -> Result<Bytes, Error> {
-        let (verb, path) = (call.method.clone(), call.path.clone());
-        let request = self.request(call)?;
+        Ok(self.exchange(call).await?.1)
+    }
+
+    async fn exchange(&self, call: Call) -> Result<(Asked, Bytes), Error> {
+        let (asked, request) = self.request(call)?;
         self.wait_for_rate().await;
+        // Before the clock runs: waiting for one's own turn is not the server's silence.
+        let _permit = self.shared.in_flight.acquire().await.ok();
         let exchange = async {
-            let _permit = self.shared.in_flight.acquire().await.ok();
-            let response = self.inner.send(request).await.map_err(tower::BoxError::from)?;
+            let response = self.inner.send(request).await.map_err(cause_of)?;
             let (parts, body) = response.into_parts();
-            let body = body.collect().await.map_err(tower::BoxError::from)?.to_bytes();
+            let body = body.collect().await.map_err(cause_of)?.to_bytes();
             Ok::<_, tower::BoxError>((parts, body))
         };
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
-            None => Err(Error::TimedOut { verb, path, limit }),
-            Some(Err(source)) => Err(Error::Unreachable { verb, path, source }),
-            Some(Ok((parts, body))) if parts.status.is_success() => Ok(body),
-            Some(Ok((parts, body))) => {
-                let refusal = Box::new(refusal_of(&parts, &body));
-                Err(Error::Refused { verb, path, refusal })
-            }
+            None => Err(asked.timed_out(limit)),
+            Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
+            Some(Ok((parts, body))) if parts.status.is_success() => Ok((asked, body)),
+            Some(Ok((parts, body))) => Err(asked.refused(&parts, &body)),
         }
     }
 
@@ -231,31 +237,27 @@ impl Client {
     /// # Errors
     /// When there is no answer, or it is a refusal.
     pub async fn open(&self, call: Call) -> Result<Body, Error> {
-        let (verb, path) = (call.method.clone(), call.path.clone());
-        let request = self.request(call)?;
+        let (asked, request) = self.request(call)?;
         self.wait_for_rate().await;
         let exchange = async {
-            let response = self.inner.send(request).await.map_err(tower::BoxError::from)?;
+            let response = self.inner.send(request).await.map_err(cause_of)?;
             let (parts, body) = response.into_parts();
             if parts.status.is_success() {
                 return Ok((parts, Ok(body)));
             }
-            let body = body.collect().await.map_err(tower::BoxError::from)?.to_bytes();
+            let body = body.collect().await.map_err(cause_of)?.to_bytes();
             Ok::<_, tower::BoxError>((parts, Err(body)))
         };
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
-            None => Err(Error::TimedOut { verb, path, limit }),
-            Some(Err(source)) => Err(Error::Unreachable { verb, path, source }),
+            None => Err(asked.timed_out(limit)),
+            Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
             Some(Ok((_, Ok(body)))) => Ok(body),
-            Some(Ok((parts, Err(body)))) => {
-                let refusal = Box::new(refusal_of(&parts, &body));
-                Err(Error::Refused { verb, path, refusal })
-            }
+            Some(Ok((parts, Err(body)))) => Err(asked.refused(&parts, &body)),
         }
     }
 
-    fn request(&self, call: Call) -> Result<Request<Body>, Error> {
+    fn request(&self, call: Call) -> Result<(Asked, Request<Body>), Error> {
         let mut request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -264,9 +266,11 @@ impl Client {
         if !call.body.is_empty() {
             request = request.header(CONTENT_TYPE, call.content_type);
         }
-        request
+        let request = request
             .body(Body::from(call.body))
-            .map_err(|error| Error::Request { what: error.to_string() })
+            .map_err(|error| Error::Request { what: error.to_string() })?;
+        let asked = Asked { verb: request.method().clone(), uri: request.uri().clone() };
+        Ok((asked, request))
     }
 
     async fn wait_for_rate(&self) {
@@ -279,10 +283,49 @@ impl Client {
     }
 }
 
-fn refusal_of(parts: &http::response::Parts, body: &[u8]) -> Refusal {
-    let retry_after = parts.headers.get(http::header::RETRY_AFTER);
-    let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-    Refusal::parse(parts.status.as_u16(), seconds, body)
+/// What the transport said, without the wrapping that says only "service error".
+fn cause_of(error: kube::Error) -> tower::BoxError {
+    match error {
+        kube::Error::Service(cause) => cause,
+        kube::Error::HyperError(cause) => cause.into(),
+        other => other.into(),
+    }
+}
+
+/// A request that is under way. The parts are shared with it: text is made of them only
+/// where there is an error to tell.
+struct Asked {
+    verb: Method,
+    uri: http::Uri,
+}
+
+impl Asked {
+    fn parts(self) -> (Method, String) {
+        (self.verb, self.uri.to_string())
+    }
+
+    fn timed_out(self, limit: Duration) -> Error {
+        let (verb, path) = self.parts();
+        Error::TimedOut { verb, path, limit }
+    }
+
+    fn unreachable(self, server: &str, source: tower::BoxError) -> Error {
+        let ((verb, path), server) = (self.parts(), server.to_owned());
+        Error::Unreachable { verb, path, server, source }
+    }
+
+    fn unreadable(self, source: serde_json::Error) -> Error {
+        let (verb, path) = self.parts();
+        Error::Unreadable { verb, path, source }
+    }
+
+    fn refused(self, parts: &http::response::Parts, body: &[u8]) -> Error {
+        let retry_after = parts.headers.get(http::header::RETRY_AFTER);
+        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let refusal = Box::new(Refusal::parse(parts.status.as_u16(), seconds, body));
+        let (verb, path) = self.parts();
+        Error::Refused { verb, path, refusal }
+    }
 }
 
 #[cfg(test)]

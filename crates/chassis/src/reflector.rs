@@ -170,7 +170,7 @@ impl<T: Object> Watch<T> {
             None => Input::Failed(Failure::Lost("silent beyond its time limit".to_owned())),
             Some(Ok(Some(event))) => Input::Event(event),
             Some(Ok(None)) => Input::WatchEnded,
-            Some(Err(error)) => Input::Failed(Failure::Lost(chain(&error))),
+            Some(Err(error)) => Input::Failed(Failure::Lost(told(&error))),
         }
     }
 }
@@ -178,23 +178,19 @@ impl<T: Object> Watch<T> {
 fn failure_of(error: Error) -> Failure {
     match error {
         Error::Refused { refusal, .. } => Failure::Refused(refusal),
-        other => Failure::Lost(chain(&other)),
+        other => Failure::Lost(told(&other)),
     }
 }
 
-/// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let told = error.to_string();
-        if !text.contains(&told) {
-            text.push_str(": ");
-            text.push_str(&told);
-        }
-        cause = error.source();
+/// An error with its innermost cause, on one line; the layers between say little.
+fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = error.to_string();
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
     }
-    text
+    let root = innermost.to_string();
+    if text.contains(&root) { text } else { format!("{text}: {root}") }
 }
 
 /// Several kinds, joined into one stream of a component's own type.
@@ -223,20 +219,29 @@ impl<E: Send + 'static> Feeds<E> {
         self
     }
 
-    /// Adds all objects of a resource, each delta turned into an `E`.
+    /// Adds all objects of a kind, each delta turned into an `E`.
     #[must_use]
-    pub fn add<T: Object>(
+    pub fn watch<T: api::Resource + Object>(
+        self,
+        map: impl Fn(Delta<T>) -> E + Send + 'static,
+    ) -> Self {
+        self.watch_resource(ResourceType::of::<T>(), map)
+    }
+
+    /// Adds all objects of a resource that has no struct of its own, or is read as another.
+    #[must_use]
+    pub fn watch_resource<T: Object>(
         self,
         resource: ResourceType,
         map: impl Fn(Delta<T>) -> E + Send + 'static,
     ) -> Self {
         let access = self.client.access::<T>(resource, "");
-        self.add_reflector(Reflector::new(access), map)
+        self.watch_with(Reflector::new(access), map)
     }
 
     /// Adds a reflector of the caller's making.
     #[must_use]
-    pub fn add_reflector<T: Object>(
+    pub fn watch_with<T: Object>(
         mut self,
         reflector: Reflector<T>,
         map: impl Fn(Delta<T>) -> E + Send + 'static,

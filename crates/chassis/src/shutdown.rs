@@ -194,6 +194,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_signal_begins_the_shutdown() {
+        let shutdown = Shutdown::new();
+        shutdown.listen_for_signals().unwrap();
+        let pid = std::process::id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(sent.success());
+        tokio::time::timeout(Duration::from_secs(10), shutdown.begun()).await.unwrap();
+        assert_eq!(shutdown.join(&Clock::system(), GRACE).await, Ok(()));
+    }
+
+    #[tokio::test]
     async fn a_task_that_does_not_end_is_named() {
         let shutdown = Shutdown::new();
         shutdown.spawn("stuck", std::future::pending());

@@ -204,9 +204,8 @@ impl<T: DeserializeOwned> Access<T> {
         if let Some(version) = &options.resource_version {
             call = call.query("resourceVersion", version);
         }
-        let (verb, path) = (call.method.clone(), call.path.clone());
-        let body = self.client.call_bytes(call).await?;
-        decode_page(&body).map_err(|source| Error::Unreadable { verb, path, source })
+        let (asked, body) = self.client.exchange(call).await?;
+        decode_page(&body).map_err(|source| asked.unreadable(source))
     }
 
     /// The whole list, page by page. Objects that are not a `T` are an error here.

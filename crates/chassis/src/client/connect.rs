@@ -129,11 +129,11 @@ fn listed(what: &str, known: &[String]) -> String {
     format!("it has {}", known.join(", "))
 }
 
-/// A client with a connection pool of our own making.
+/// A client with a connection pool of our own making, and the server's address.
 pub(super) async fn connect(
     source: &Source,
     options: &Options,
-) -> Result<kube::Client, ConnectError> {
+) -> Result<(kube::Client, String), ConnectError> {
     let (config, told) = match source {
         Source::InCluster => (in_cluster()?, Told::pod()),
         Source::File { path, context } => {
@@ -149,7 +149,8 @@ pub(super) async fn connect(
             None => (in_cluster()?, Told::pod()),
         },
     };
-    build(&config, options).map_err(|reason| told.unusable(reason))
+    let client = build(&config, options).map_err(|reason| told.unusable(reason))?;
+    Ok((client, config.cluster_url.to_string().trim_end_matches('/').to_owned()))
 }
 
 /// Which part of which file a configuration came from.

@@ -196,12 +196,14 @@ pub enum Error {
         refusal: Box<Refusal>,
     },
     /// No answer came: refused connection, broken TLS, a connection that ended early.
-    #[error("{verb} {path}: no answer from the API server: {}", root_of(.source.as_ref()))]
+    #[error("{verb} {path}: no answer from {server}: {}", root_of(.source.as_ref()))]
     Unreachable {
         /// The HTTP method.
         verb: http::Method,
         /// The path and query.
         path: String,
+        /// The server's address.
+        server: String,
         /// What the transport said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -113,7 +113,7 @@ impl<T: DeserializeOwned> EventStream<T> {
             match self.body.frame().await {
                 // A last line without an end was cut short: its event comes again.
                 None => return Ok(None),
-                Some(Err(error)) => return Err(StreamError::Broken(error.into())),
+                Some(Err(error)) => return Err(StreamError::Broken(super::cause_of(error))),
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
                         self.buffer.extend_from_slice(data);

@@ -1,5 +1,6 @@
 //! Which resource a request is about, and where it lives on the server.
 
+use api::Resource;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -41,6 +42,13 @@ pub struct ResourceType {
 }
 
 impl ResourceType {
+    /// The resource that a struct of the `api` crate describes.
+    #[must_use]
+    pub fn of<T: Resource>() -> Self {
+        let named = Self::namespaced(T::GROUP, T::VERSION, T::PLURAL);
+        Self { namespaced: T::NAMESPACED, ..named }
+    }
+
     /// A resource whose objects live in namespaces.
     #[must_use]
     pub fn namespaced(group: &str, version: &str, plural: &str) -> Self {
@@ -144,6 +152,18 @@ impl Identity<'_> {
 pub trait Object: serde::de::DeserializeOwned + Send + 'static {
     /// Who this is, at which version.
     fn identity(&self) -> Identity<'_>;
+}
+
+impl<T: Resource + serde::de::DeserializeOwned + Send + 'static> Object for T {
+    fn identity(&self) -> Identity<'_> {
+        let meta = self.meta();
+        Identity {
+            namespace: &meta.namespace,
+            name: &meta.name,
+            uid: &meta.uid,
+            resource_version: &meta.resource_version,
+        }
+    }
 }
 
 /// The identity of an object and nothing else of it: what is read of an object whose rest

@@ -105,10 +105,8 @@ async fn an_answer_that_does_not_come_is_an_error_that_may_have_had_an_effect() 
     assert!(!error.is_definite());
     assert_eq!(error.to_string(), "GET /api/v1/namespaces/shop/pods/a: no answer within 60s");
     let error = pods(&client, "shop").get("a").await.unwrap_err();
-    assert!(
-        error.to_string().ends_with("no answer from the API server: connection reset by peer"),
-        "{error}"
-    );
+    let want = "no answer from the API server in this process: connection reset by peer";
+    assert!(error.to_string().ends_with(want), "{error}");
     let error = pods(&client, "shop").get("a").await.unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
 }
@@ -134,4 +132,23 @@ async fn requests_beyond_the_rate_wait_their_turn() {
     hand.advance(Duration::from_secs(1));
     writes.await.unwrap();
     assert_eq!(script.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn a_kind_with_a_struct_is_written_where_its_metadata_says() {
+    let script = Script::new(good(3));
+    let client = script.client(&Options::new("hollow"));
+    let mut lease = api::Lease::default();
+    "n1".clone_into(&mut lease.metadata.name);
+    let error = client.create(&lease).await.unwrap_err().to_string();
+    assert_eq!(error, "invalid request: Lease n1 needs a namespace");
+    "kube-node-lease".clone_into(&mut lease.metadata.namespace);
+    client.create(&lease).await.unwrap();
+    client.replace(&lease).await.unwrap();
+    client.all::<api::Node>().get("n1").await.unwrap();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    let lines = [format!("POST {path}"), format!("PUT {path}/n1"), "GET /api/v1/nodes/n1".into()];
+    assert_eq!(script.lines(), lines);
+    let body: Value = serde_json::from_str(&script.asked()[1].body).unwrap();
+    assert_eq!(body, api::Resource::to_json(&lease));
 }

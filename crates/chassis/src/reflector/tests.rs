@@ -20,7 +20,8 @@ fn run(replies: Vec<Reply>) -> Run {
     let client = script.client(&Options { clock, ..Options::new("test") });
     let shutdown = Shutdown::new();
     let pods = ResourceType::namespaced("", "v1", "pods");
-    let stream = Feeds::new(&client, &shutdown, 4).add(pods, |delta| delta).into_stream();
+    let stream =
+        Feeds::new(&client, &shutdown, 4).watch_resource(pods, |delta| delta).into_stream();
     Run { script, stream, shutdown, hand }
 }
 
