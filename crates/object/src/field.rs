@@ -225,8 +225,24 @@ impl Error {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => go_float(float),
+            _ => number.to_string(),
+        },
         other => other.to_string(),
     }
+}
+
+/// A float as Go's `%v` prints it: the shortest digits, an exponent of two digits
+/// where it is below -4 or at least 6.
+pub(crate) fn go_float(number: f64) -> String {
+    let text = format!("{number:e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    if exponent.parse::<i32>().is_ok_and(|exponent| (-4..6).contains(&exponent)) {
+        return number.to_string();
+    }
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+    format!("{digits}e{sign}{exponent:0>2}")
 }
 
 impl fmt::Display for Error {

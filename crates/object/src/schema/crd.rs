@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::format::TextFormat;
 use super::node::{Arena, Checks, Data, Id, Kind, ListType, MapType, Pattern, Schema, Values};
+use super::pattern;
 use super::pruning;
 use super::structural::{self, Raw};
 use super::{rules, standard, validation};
@@ -385,7 +386,7 @@ pub(super) fn checks(raw: Raw<'_>, arena: &mut Arena) -> Option<Box<Checks>> {
         min_length: whole("minLength"),
         max_length: whole("maxLength"),
         pattern: pattern.and_then(|source| {
-            let regex = structural::compile(source).ok()?;
+            let regex = pattern::compile(source).ok()?;
             Some(Pattern { source: source.into(), regex })
         }),
         min_items: whole("minItems"),

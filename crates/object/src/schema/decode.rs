@@ -177,7 +177,11 @@ fn go_type(arena: &Arena, data: &Data, depth: usize) -> String {
         Kind::Number => "float64".to_owned(),
         Kind::Boolean => "bool".to_owned(),
         Kind::Array => format!("[]{}", inner(data.items)),
-        Kind::Object if data.fields.is_empty() => format!("map[string]{}", inner(data.value_id())),
+        Kind::Object if data.fields.is_empty() => match inner(data.value_id()) {
+            // The one map type that has a name wherever it is used.
+            quantities if quantities == "resource.Quantity" => "v1.ResourceList".to_owned(),
+            values => format!("map[string]{values}"),
+        },
         Kind::Object => "struct".to_owned(),
         Kind::IntOrString => "intstr.IntOrString".to_owned(),
         Kind::Quantity => "resource.Quantity".to_owned(),

@@ -84,6 +84,19 @@ pub(super) fn errors(schema: &Schema, value: &Value, base: &Path, root: bool) ->
     walk.errors
 }
 
+/// The first resource, the value itself or one embedded in it, whose type is no text
+/// or whose metadata does not decode: what an API server answers with 400 before it
+/// looks at anything else.
+#[must_use]
+pub fn metadata_fault(schema: &Schema, value: &Value) -> Option<Error> {
+    let errors = errors(schema, value, &Path::root(), true);
+    errors.into_iter().find(|error| {
+        error.detail == "must be a string"
+            || error.detail.starts_with("json: ")
+            || error.detail.starts_with("parsing time")
+    })
+}
+
 struct Walk<'a> {
     arena: &'a Arena,
     base: &'a Path,

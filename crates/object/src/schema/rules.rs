@@ -54,6 +54,13 @@ pub const SUPPORTED_FUNCTIONS: [&str; 25] = [
 /// Longer rules are refused: an expression is a tree that is walked by recursion.
 const SOURCE_MAX: usize = 8 * 1024;
 
+/// Deeper brackets are refused for the same reason.
+const BRACKETS_MAX: usize = 48;
+
+/// The parser needs some 150 KiB of stack for each bracket it is in, so it runs on a
+/// stack of its own.
+const PARSER_STACK_BYTES: usize = 64 << 20;
+
 /// The reasons a rule may give, as a CRD writes them.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -70,6 +77,8 @@ pub(super) struct Rule {
     /// Where in the value the fault is, relative to it.
     field_path: Option<Box<str>>,
     uses_old: bool,
+    /// How deep the deeper of the expressions nests.
+    depth: usize,
 }
 
 impl fmt::Debug for Rule {
@@ -104,7 +113,10 @@ fn compile_one(schema: Raw<'_>, rule: Raw<'_>) -> Option<Rule> {
         "FieldValueDuplicate" => Fault::Duplicate,
         _ => Fault::Invalid,
     };
+    let depths = [Some(&program), message_program.as_ref()];
+    let depths = depths.into_iter().flatten().map(|program| typing::depth(program.expression()));
     Some(Rule {
+        depth: depths.max().unwrap_or_default(),
         uses_old: program.references().has_variable("oldSelf"),
         source: source.into(),
         program,
@@ -120,6 +132,20 @@ fn parse(source: &str) -> Result<Program, String> {
     if source.len() > SOURCE_MAX {
         return Err(format!("rules may have at most {SOURCE_MAX} bytes"));
     }
+    if bracket_depth(source) > BRACKETS_MAX {
+        return Err(format!("brackets may nest at most {BRACKETS_MAX} deep"));
+    }
+    let owned = source.to_owned();
+    let parser = std::thread::Builder::new().stack_size(PARSER_STACK_BYTES);
+    let parsed = parser.spawn(move || parse_here(&owned)).map(std::thread::JoinHandle::join);
+    match parsed {
+        Ok(Ok(parsed)) => parsed,
+        Ok(Err(_)) => Err("the parser failed on this rule".to_owned()),
+        Err(error) => Err(format!("no thread to parse the rule on: {error}")),
+    }
+}
+
+fn parse_here(source: &str) -> Result<Program, String> {
     let program = ENV.compile(source).map_err(|errors| {
         // The parser of the reference implementation indents the excerpt.
         errors.to_string().replace("\n| ", "\n | ")
@@ -128,6 +154,19 @@ fn parse(source: &str) -> Result<Program, String> {
         return Err(format!("expressions may nest at most {} deep", typing::DEPTH_MAX));
     }
     Ok(program)
+}
+
+fn bracket_depth(source: &str) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for byte in source.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 /// Whether each rule is written as it must be, apart from its expression.
@@ -191,21 +230,21 @@ pub(super) fn check_source(
     for (index, rule) in rules.enumerate() {
         let at = path.child("x-kubernetes-validations").index(index);
         let this = Type::Schema { schema, resource: root || schema.embeds() };
-        match checked(rule.text("rule"), this) {
+        let uses_old = match checked(rule.text("rule"), this) {
             Err(why) => {
                 let why = format!("compilation failed: {why}");
                 errors.push(rule_error(&at.child("rule"), rule, &why));
                 continue;
             }
-            Ok(kind) if kind.is_other_than("bool") => {
+            Ok((_, kind)) if kind.is_other_than("bool") => {
                 let why = "cel expression must evaluate to a bool";
                 errors.push(rule_error(&at.child("rule"), rule, why));
                 continue;
             }
-            Ok(_) => {}
-        }
+            Ok((program, _)) => program.references().has_variable("oldSelf"),
+        };
         check_message(rule, this, &at.child("messageExpression"), errors);
-        check_old(rule, &at, uncorrelated, errors);
+        check_old(rule, uses_old, &at, uncorrelated, errors);
     }
 }
 
@@ -219,16 +258,21 @@ fn check_message(rule: Raw<'_>, this: Type<'_>, at: &Path, errors: &mut Errors) 
             let why = format!("messageExpression compilation failed: {why}");
             errors.push(rule_error(at, rule, &why));
         }
-        Ok(kind) if kind.is_other_than("string") => {
+        Ok((_, kind)) if kind.is_other_than("string") => {
             errors.push(rule_error(at, rule, "messageExpression must evaluate to a string"));
         }
         Ok(_) => {}
     }
 }
 
-fn check_old(rule: Raw<'_>, at: &Path, uncorrelated: Option<&Path>, errors: &mut Errors) {
+fn check_old(
+    rule: Raw<'_>,
+    uses_old: bool,
+    at: &Path,
+    uncorrelated: Option<&Path>,
+    errors: &mut Errors,
+) {
     let source = rule.text("rule");
-    let uses_old = parse(source).is_ok_and(|program| program.references().has_variable("oldSelf"));
     let optional = rule.stated("optionalOldSelf");
     if uses_old {
         if let Some(within) = uncorrelated {
@@ -248,9 +292,10 @@ fn check_old(rule: Raw<'_>, at: &Path, uncorrelated: Option<&Path>, errors: &mut
     }
 }
 
-fn checked<'a>(source: &str, this: Type<'a>) -> Result<Type<'a>, String> {
+fn checked<'a>(source: &str, this: Type<'a>) -> Result<(Program, Type<'a>), String> {
     let program = parse(source)?;
-    typing::check(&program, this, source, &SUPPORTED_FUNCTIONS)
+    let kind = typing::check(&program, this, source, &SUPPORTED_FUNCTIONS)?;
+    Ok((program, kind))
 }
 
 /// An error that shows the whole rule, the way kube-apiserver prints its own struct.

@@ -5,9 +5,9 @@
 //! The checks read the raw JSON of the schema, because they are about what was
 //! written, not about what it means.
 
-use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::pattern;
 use crate::field::{Error, Errors, Path};
 
 /// The raw JSON of one schema, with the zero value for what is not there.
@@ -258,20 +258,11 @@ fn junctors(schema: Raw<'_>, skip: Skip, path: &Path, errors: &mut Errors) {
     if let Some(not) = schema.child("not") {
         nested(not, false, &path.child("not"), errors);
     }
-    let pattern = schema.text("pattern");
-    if let Err(error) = compile(pattern) {
+    let source = schema.text("pattern");
+    if let Err(error) = pattern::compile(source) {
         let why = format!("must be a valid regular expression, but isn't: {error}");
-        errors.push(Error::invalid(&path.child("pattern"), pattern, why));
+        errors.push(Error::invalid(&path.child("pattern"), source, why));
     }
-}
-
-/// Compiles a pattern; the error is one line that names the fault.
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    Regex::new(pattern).map_err(|error| {
-        let text = error.to_string();
-        let reason = text.lines().rev().find_map(|line| line.trim().strip_prefix("error: "));
-        format!("error parsing regexp: {}: `{pattern}`", reason.unwrap_or(text.as_str()))
-    })
 }
 
 fn nested(schema: Raw<'_>, skip_any_of: bool, path: &Path, errors: &mut Errors) {

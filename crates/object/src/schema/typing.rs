@@ -11,7 +11,7 @@ use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, Select
 
 use super::structural::Raw;
 
-/// How deep an expression may nest; it is walked by recursion.
+/// How deep an expression may nest: it is checked and run by recursion.
 pub(super) const DEPTH_MAX: usize = 200;
 
 /// The type of an expression, as far as it is known.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::node::{Arena, Checks, Data, Id, Kind, ListType, Schema, Values};
 use super::trail::Trail;
 use super::{lists, meta, rules};
-use crate::field::{Error, Errors, Fault, Path};
+use crate::field::{Error, Errors, Fault, Path, go_float};
 
 /// All that is wrong with `value`; `old` is what it replaces, if anything.
 ///
@@ -199,6 +199,12 @@ impl Walk<'_> {
 
     fn number(&mut self, checks: Option<&Checks>, value: &Value, trail: &Trail<'_>) -> u32 {
         let Some(checks) = checks else { return 2 };
+        if let Some(factor) = nonpositive_factor(checks, value) {
+            let path = trail.body_path();
+            let shown = shown(&factor);
+            let why = format!("factor MultipleOf declared for {path} must be positive: {shown}");
+            self.push(Error::invalid(&self.at(&path), shown, why));
+        }
         for fault in number_faults(checks, value) {
             self.refuse(trail, shown(value), &fault);
         }
@@ -436,13 +442,10 @@ pub(super) fn unsupported(
     error
 }
 
-/// A number as Go prints it: a whole float has no fraction.
+/// A value as Go holds it: what is beyond 64 bits is a float.
 fn shown(value: &Value) -> Value {
     match value {
-        Value::Number(number) if !number.is_i64() => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 && float.abs() < 9e18 => go_i64(float).into(),
-            _ => value.clone(),
-        },
+        Value::Number(number) if number.is_u64() && !number.is_i64() => number.as_f64().into(),
         _ => value.clone(),
     }
 }
@@ -454,16 +457,13 @@ fn go_i64(number: f64) -> i64 {
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
-/// A float as Go's `%v` prints it.
-fn go_float(number: f64) -> String {
-    let size = number.abs();
-    if size == 0.0 || (1e-4..1e21).contains(&size) {
-        return number.to_string();
+/// A factor that nothing is a multiple of: for an integer, the factor is cut to one.
+fn nonpositive_factor(checks: &Checks, value: &Value) -> Option<Value> {
+    let factor = checks.multiple_of?;
+    match value.as_i64() {
+        Some(_) => (go_i64(factor) <= 0).then(|| go_i64(factor).into()),
+        None => (factor <= 0.0).then(|| factor.into()),
     }
-    let text = format!("{number:e}");
-    let Some((digits, exponent)) = text.split_once('e') else { return text };
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-    format!("{digits}e{sign}{exponent:0>2}")
 }
 
 /// The limits that a number breaks. An integer is compared as an integer.
@@ -479,10 +479,11 @@ fn number_faults(checks: &Checks, value: &Value) -> Vec<String> {
         None => float.partial_cmp(&bound),
     };
     let mut faults = Vec::new();
-    if let Some(factor) = checks.multiple_of {
+    if let Some(factor) = checks.multiple_of
+        && nonpositive_factor(checks, value).is_none()
+    {
         let multiple = match integer {
-            _ if factor <= 0.0 => false,
-            Some(integer) => go_i64(factor) > 0 && integer % go_i64(factor) == 0,
+            Some(integer) => integer % go_i64(factor) == 0,
             None if factor < 1.0 => nearly_whole(1.0 / factor * float),
             None => nearly_whole(float / factor),
         };
