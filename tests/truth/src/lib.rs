@@ -18,6 +18,7 @@
 
 mod binaries;
 mod kubeconfig;
+mod plain;
 mod plane;
 mod process;
 mod proxy;

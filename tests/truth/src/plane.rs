@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::binaries::{Binaries, Program};
 use crate::kubeconfig::{Access, Kubeconfig};
+use crate::plain;
 use crate::process::{Folder, Process};
 use crate::secret;
 
@@ -24,6 +25,9 @@ const READY_POLL: Duration = Duration::from_millis(50);
 /// A free port is found by opening and closing it, so another process can take it in between;
 /// that many ports are tried.
 const PORT_ATTEMPTS_MAX: u32 = 3;
+
+/// How many revisions are too old from the start.
+const REVISIONS_COMPACTED: u32 = 10;
 
 /// A running etcd.
 #[derive(Debug)]
@@ -55,6 +59,7 @@ impl Etcd {
             ];
             let mut process = Process::start("etcd", &program, &arguments, folder.path())?;
             wait_for_port(&mut process, port)?;
+            age(&format!("127.0.0.1:{port}"))?;
             Ok((address, process))
         });
         match started {
@@ -334,6 +339,20 @@ impl Client {
     }
 }
 
+/// Moves etcd some revisions on and compacts them. A server on it is then like one that has been
+/// running for a while: revision 1 is too old for a list and for a watch.
+fn age(address: &str) -> Result<()> {
+    let post = |path: &str, body: Value| {
+        plain::exchange(address, "POST", path, "application/json", &body.to_string())
+    };
+    for _ in 0..REVISIONS_COMPACTED {
+        // The key and the value are the letter a in base64.
+        post("/v3/kv/put", json!({"key": "YQ==", "value": "YQ=="}))?;
+    }
+    post("/v3/kv/compaction", json!({"revision": REVISIONS_COMPACTED.to_string()}))?;
+    Ok(())
+}
+
 fn scheduler_configuration(kubeconfig: &Path, extra: &Value) -> Result<Value> {
     let mut config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -379,6 +398,7 @@ fn server_arguments(
         format!("--service-account-signing-key-file={}", key.display()),
         format!("--token-auth-file={}", tokens.display()),
         "--authorization-mode=RBAC".to_owned(),
+        "--anonymous-auth=false".to_owned(),
         "--logging-format=json".to_owned(),
     ]
 }

@@ -1,18 +1,17 @@
-//! Plain reads of a server for programs that have no TLS: `kubectl proxy` and HTTP/1.0.
+//! Plain reads of a server for programs that have no TLS, through `kubectl proxy`.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::binaries::{Binaries, Program};
+use crate::plain;
 use crate::process::{Folder, Process};
 
-/// How long the proxy may take to start, and an answer to come.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long the proxy may take to start.
+const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// What `kubectl proxy` prints before its address.
 const ANNOUNCEMENT: &str = "Starting to serve on ";
@@ -40,7 +39,7 @@ impl Proxy {
             format!("--kubeconfig={}", kubeconfig.display()),
         ];
         let mut process = Process::start("kubectl-proxy", &program, &arguments, folder.path())?;
-        let deadline = Instant::now() + ANSWER_WITHIN;
+        let deadline = Instant::now() + READY_WITHIN;
         let address = loop {
             process.check()?;
             let said = fs::read_to_string(process.log()).unwrap_or_default();
@@ -59,28 +58,6 @@ impl Proxy {
     /// # Errors
     /// Where the server does not answer 200.
     pub fn get(&self, path: &str, accept: &str) -> Result<Vec<u8>> {
-        let answer = self.exchange(path, accept).with_context(|| format!("cannot get {path}"))?;
-        let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
-        let end = end.with_context(|| format!("the answer to {path} has no end of headers"))?;
-        let head = String::from_utf8_lossy(&answer[..end]);
-        let status = head.lines().next().unwrap_or_default();
-        let body = &answer[end + 4..];
-        ensure!(
-            status.split(' ').nth(1) == Some("200"),
-            "GET {path} answers {status:?}: {}",
-            String::from_utf8_lossy(body)
-        );
-        Ok(body.to_vec())
-    }
-
-    /// HTTP/1.0 has neither chunks nor connections that stay open, so an answer is what comes
-    /// until the end.
-    fn exchange(&self, path: &str, accept: &str) -> Result<Vec<u8>> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n")?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(answer)
+        plain::exchange(&self.address, "GET", path, accept, "")
     }
 }
