@@ -281,5 +281,14 @@ mod tests {
             "spec.replicas: Too many: 3: must have at most 2 items",
         );
         check(Error::required(&Path::root(), ""), "<nil>: Required value");
+        let mut omitted = Error::invalid(&path, 1, "no");
+        omitted.value = None;
+        check(omitted, "spec.replicas: Invalid value: no");
+        for (float, shown) in [(2.5, "2.5"), (3.0, "3"), (1e20, "1e+20"), (1e-7, "1e-07")] {
+            check(
+                Error::invalid(&path, float, "no"),
+                &format!("spec.replicas: Invalid value: {shown}: no"),
+            );
+        }
     }
 }
