@@ -532,4 +532,38 @@ mod tests {
         assert!(!folder.exists());
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     }
+
+    #[test]
+    fn the_real_controllers_and_scheduler_bring_a_pod_to_a_node() {
+        let binaries = Binaries::locate(&|line| eprintln!("{line}"));
+        let plane = ControlPlane::start(&binaries, 1).unwrap();
+        let kubeconfig = plane.servers()[0].kubeconfig();
+        let names = ["deployment-controller", "replicaset-controller", "serviceaccount-controller"];
+        let mut controllers =
+            Client::kube_controller_manager(&binaries, kubeconfig, &names).unwrap();
+        let mut scheduler = Client::kube_scheduler(&binaries, kubeconfig, &Value::Null).unwrap();
+        let program = binaries.path(Program::Kubectl).unwrap();
+        let kubectl = |arguments: &[&str]| {
+            let output = Command::new(&program)
+                .args(arguments)
+                .arg("--kubeconfig")
+                .arg(kubeconfig)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        let node = plane.servers()[0].kubeconfig().with_file_name("node.json");
+        write(&node, r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
+            .unwrap();
+        kubectl(&["create", "-f", &node.display().to_string()]);
+        let capacity = json!({"status": {"capacity": {"cpu": "1", "memory": "1Gi", "pods": "9"}}});
+        kubectl(&["patch", "node", "n1", "--subresource=status", "-p", &capacity.to_string()]);
+        kubectl(&["taint", "node", "n1", "node.kubernetes.io/not-ready-"]);
+        kubectl(&["create", "deployment", "web", "--image=none"]);
+        let scheduled = "--for=condition=PodScheduled";
+        kubectl(&["wait", "--for=create", "pods", "-l", "app=web", "--timeout=30s"]);
+        kubectl(&["wait", scheduled, "pods", "-l", "app=web", "--timeout=30s"]);
+        controllers.check().unwrap();
+        scheduler.check().unwrap();
+    }
 }

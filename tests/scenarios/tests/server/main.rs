@@ -1,4 +1,5 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
+mod quantity;
 mod scopes;
 mod verbs;
