@@ -3,6 +3,7 @@
 //! They are apart from the product: they may start programs, read the source tree and write
 //! files into it, which nothing else here does.
 
+mod bench;
 mod control_plane;
 mod coverage;
 mod generate;
@@ -34,6 +35,7 @@ enum Chore {
     Coverage(coverage::Arguments),
     Generate(generate::Arguments),
     ControlPlane(control_plane::Arguments),
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Coverage(arguments) => coverage::run(arguments),
         Chore::Generate(arguments) => generate::run(arguments),
         Chore::ControlPlane(arguments) => control_plane::run(arguments),
+        Chore::Bench(arguments) => bench::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -103,14 +103,14 @@ impl Env for ManualEnv {
 
 /// SplitMix64: small, seeded, and good enough for identifiers that need to be
 /// distinct but not secret.
-struct SplitMix(Mutex<u64>);
+pub(crate) struct SplitMix(Mutex<u64>);
 
 impl SplitMix {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }
 
-    fn draw(&self) -> u64 {
+    pub(crate) fn draw(&self) -> u64 {
         let mut state = self.0.lock().expect("no holder of this lock panics");
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = *state;

@@ -225,6 +225,21 @@ fn find_go() -> Result<PathBuf> {
     )
 }
 
+/// What the program `package` of the module in `tests/kubernetes` prints, such as `./fields`.
+///
+/// # Errors
+/// Where `go` is missing or the program fails.
+pub fn go_run(package: &str) -> Result<String> {
+    let output = Command::new(find_go()?)
+        .args(["run", "-mod=readonly", package])
+        .current_dir(MODULE)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {package} of tests/kubernetes"))?;
+    ensure!(output.status.success(), "{package} of tests/kubernetes failed ({})", output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("{package} does not print text"))
+}
+
 /// Runs `go build`, telling now and then how many packages are done. What it prints besides is
 /// kept for the error.
 fn go_build(go: &Path, output: &Path, packages: &[&str], report: &dyn Fn(&str)) -> Result<()> {

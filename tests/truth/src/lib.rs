@@ -24,7 +24,7 @@ mod process;
 mod proxy;
 mod secret;
 
-pub use binaries::{Binaries, KUBERNETES_VERSION, Program};
+pub use binaries::{Binaries, KUBERNETES_VERSION, Program, go_run};
 pub use kubeconfig::{Access, Kubeconfig};
 pub use plane::{ApiServer, Client, ControlPlane, Etcd};
 pub use process::Process;

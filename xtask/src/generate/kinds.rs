@@ -55,6 +55,8 @@ pub fn run() -> Result<()> {
         merge(&mut definitions, &document).with_context(|| format!("in the document of {path}"))?;
     }
     repository::write(&format!("{FOLDER}/definitions.json"), &one_per_line(&definitions))?;
+    report("asking the Go structs how their empty fields look");
+    repository::write(&format!("{FOLDER}/fields.txt"), &truth::go_run("./fields")?)?;
     progress.clear();
     println!("wrote {} definitions to {FOLDER}", definitions.len());
     Ok(())

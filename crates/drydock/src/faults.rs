@@ -1,0 +1,256 @@
+//! A layer that makes a server behave badly, by seed.
+//!
+//! Delay, loss before and after the work is done, 409, 429, 500, watches that close and
+//! watches that are stale: everything a client of a real API server meets. The same seed
+//! and the same requests give the same faults, so a failing seed is a test case.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::{Method, Request, StatusCode};
+
+use crate::answer::{Answer, Body, Failure, body};
+use crate::env::SplitMix;
+
+/// Out of a thousand requests, how many meet each fault.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Answered late, by up to [`Faults::delay_max`].
+    pub delayed: u32,
+    /// Never reach the server.
+    pub lost_before: u32,
+    /// Reach the server; the answer does not come back.
+    pub lost_after: u32,
+    /// Writes that are answered 409 without being tried.
+    pub conflict: u32,
+    /// Answered 429 without being tried.
+    pub too_many: u32,
+    /// Answered 500 without being tried.
+    pub internal: u32,
+    /// Watches that end after a few pieces.
+    pub watch_closed: u32,
+    /// Watches whose start is too long ago.
+    pub watch_stale: u32,
+    /// The longest delay.
+    pub delay_max: Duration,
+}
+
+/// A request whose fate nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was lost")]
+pub struct Lost;
+
+/// A service that meets faults on its way.
+#[derive(Clone)]
+pub struct Faulty<S> {
+    inner: S,
+    faults: Arc<Mutex<Faults>>,
+    random: Arc<SplitMix>,
+}
+
+/// What happens to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    Delayed(Duration),
+    LostBefore,
+    LostAfter,
+    Answered(StatusCode),
+    ClosedAfter(usize),
+    Stale,
+}
+
+/// The most pieces that a watch sends before it is closed.
+const PIECES_MAX: u64 = 4;
+
+impl<S> Faulty<S> {
+    /// Puts faults, drawn from `seed`, in front of `inner`.
+    #[must_use]
+    pub fn new(inner: S, faults: Faults, seed: u64) -> Self {
+        let random = Arc::new(SplitMix::new(seed));
+        Self { inner, faults: Arc::new(Mutex::new(faults)), random }
+    }
+
+    /// Ends all faults from now on, for every clone.
+    pub fn heal(&self) {
+        *self.faults.lock().expect("no holder of this lock panics") = Faults::default();
+    }
+
+    fn fate(&self, method: &Method, is_watch: bool) -> Fate {
+        let faults = *self.faults.lock().expect("no holder of this lock panics");
+        let is_write = !matches!(*method, Method::GET | Method::HEAD);
+        // Two numbers for every request, whatever becomes of it: the draws stay in step.
+        let (mut die, detail) = (self.random.draw() % 1000, self.random.draw());
+        let delay_millis = u64::try_from(faults.delay_max.as_millis()).unwrap_or(u64::MAX);
+        let delay = Duration::from_millis(detail % delay_millis.saturating_add(1).max(1));
+        let pieces = usize::try_from(detail % PIECES_MAX).unwrap_or(0);
+        let chances = [
+            (faults.delayed, true, Fate::Delayed(delay)),
+            (faults.lost_before, true, Fate::LostBefore),
+            (faults.lost_after, true, Fate::LostAfter),
+            (faults.conflict, is_write, Fate::Answered(StatusCode::CONFLICT)),
+            (faults.too_many, true, Fate::Answered(StatusCode::TOO_MANY_REQUESTS)),
+            (faults.internal, true, Fate::Answered(StatusCode::INTERNAL_SERVER_ERROR)),
+            (faults.watch_closed, is_watch, Fate::ClosedAfter(pieces)),
+            (faults.watch_stale, is_watch, Fate::Stale),
+        ];
+        for (chance, applies, fate) in chances {
+            let chance = u64::from(chance);
+            if die < chance {
+                return if applies { fate } else { Fate::Fine };
+            }
+            die -= chance;
+        }
+        Fate::Fine
+    }
+}
+
+impl<S, B> tower::Service<Request<B>> for Faulty<S>
+where
+    S: tower::Service<Request<B>, Response = Answer> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: Send + 'static,
+{
+    type Response = Answer;
+    type Error = Lost;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Lost>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Lost>> {
+        self.inner.poll_ready(context).map_err(|_| Lost)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch =
+            query.split('&').any(|option| matches!(option, "watch" | "watch=true" | "watch=1"));
+        let fate = self.fate(request.method(), is_watch);
+        // The service that was polled is the one that is called; the clone takes its place.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        Box::pin(async move {
+            match fate {
+                Fate::LostBefore => return Err(Lost),
+                Fate::Answered(code) => return Ok(refusal(code).into()),
+                Fate::Stale => return Ok(stale()),
+                Fate::Delayed(delay) => tokio::time::sleep(delay).await,
+                Fate::Fine | Fate::LostAfter | Fate::ClosedAfter(_) => {}
+            }
+            let answer = inner.call(request).await.map_err(|_| Lost)?;
+            match fate {
+                Fate::LostAfter => Err(Lost),
+                Fate::ClosedAfter(pieces) => Ok(answer.map(|body| closed_after(body, pieces))),
+                _ => Ok(answer),
+            }
+        })
+    }
+}
+
+fn refusal(code: StatusCode) -> Failure {
+    let what = crate::answer::failure::GroupResource { group: "", resource: "objects" };
+    match code {
+        StatusCode::CONFLICT => Failure::modified(&what, "injected"),
+        StatusCode::TOO_MANY_REQUESTS => {
+            Failure::too_many_requests("too many requests, please try again later", 1)
+        }
+        _ => Failure::internal("injected"),
+    }
+}
+
+fn stale() -> Answer {
+    let failure = Failure::expired("too old resource version: 0 (1)");
+    let event = serde_json::json!({"type": "ERROR", "object": failure.to_status()});
+    body::value(StatusCode::OK, &event)
+}
+
+fn closed_after(body: Body, pieces: usize) -> Body {
+    let frames = http_body_util::BodyStream::new(body).take(pieces);
+    Body::stream(frames.filter_map(|frame| async {
+        let Ok(frame) = frame;
+        frame.into_data().ok()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::env::ManualEnv;
+    use crate::request::Identity;
+    use crate::{Config, Drydock};
+
+    fn request(method: Method, path: &str, body: &str) -> Request<http_body_util::Full<Bytes>> {
+        let mut request = Request::new(http_body_util::Full::from(body.to_owned()));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().unwrap();
+        let identity = Identity { user: "test".to_owned(), groups: Vec::new() };
+        request.extensions_mut().insert(identity);
+        request
+    }
+
+    /// The bytes of a conversation: a name per write, then a list and a watch.
+    async fn conversation(faults: Faults, seed: u64) -> Vec<String> {
+        let env = ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, seed);
+        let server = Faulty::new(Drydock::new(Config::default(), env), faults, seed);
+        let path = "/api/v1/namespaces/default/configmaps";
+        let mut bytes = Vec::new();
+        for _ in 0..40 {
+            let create = r#"{"metadata":{"generateName":"a-"}}"#;
+            let calls = [
+                request(Method::POST, path, create),
+                request(Method::GET, path, ""),
+                request(Method::GET, &format!("{path}?watch=true&timeoutSeconds=1"), ""),
+            ];
+            for call in calls {
+                let said = match server.clone().oneshot(call).await {
+                    Ok(answer) => {
+                        let code = answer.status();
+                        let body = answer.into_body().collect().await.unwrap().to_bytes();
+                        format!("{code} {}", String::from_utf8_lossy(&body))
+                    }
+                    Err(lost) => lost.to_string(),
+                };
+                bytes.push(said);
+            }
+        }
+        bytes
+    }
+
+    const ALL: Faults = Faults {
+        delayed: 50,
+        lost_before: 50,
+        lost_after: 50,
+        conflict: 50,
+        too_many: 50,
+        internal: 50,
+        watch_closed: 100,
+        watch_stale: 100,
+        delay_max: Duration::from_millis(200),
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_seed_gives_the_same_bytes() {
+        assert_eq!(conversation(ALL, 7).await, conversation(ALL, 7).await);
+        assert_ne!(conversation(ALL, 7).await, conversation(ALL, 8).await);
+        let none = Faults::default();
+        assert_eq!(conversation(none, 7).await, conversation(none, 7).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_fault_is_met() {
+        let said = conversation(ALL, 3).await.join("\n");
+        for sign in ["the connection was lost", "409 ", "429 ", "500 ", "too old resource version"]
+        {
+            assert!(said.contains(sign), "no {sign:?} in forty rounds");
+        }
+        let healthy = conversation(Faults::default(), 3).await.join("\n");
+        assert!(!healthy.contains("lost") && !healthy.contains("500 "));
+    }
+}

@@ -1,0 +1,170 @@
+//! `gantry up`: a control plane with nodes, in one process.
+
+mod in_process;
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use chassis::client::Client;
+use chassis::clock::Clock;
+use chassis::shutdown::Shutdown;
+use drydock::env::SystemEnv;
+use drydock::request::Identity;
+use drydock::request::authenticate::Credential;
+use drydock::serve::{Authority, Kubeconfig, listen, secret, serve};
+use drydock::{Config, Drydock};
+
+use crate::hollow_nodes::NodeArguments;
+
+/// How long tasks may take to end.
+const GRACE: Duration = Duration::from_secs(10);
+/// The name of cluster, context and user in the kubeconfig.
+const NAME: &str = "gantry";
+
+/// Run a control plane with nodes in this process
+///
+/// An embedded Kubernetes API server with every kind of Gantry installed, the usual workload
+/// controllers, and nodes whose kubelet is simulated. Nothing is kept when it ends.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  gantry up
+  gantry up --nodes 100x32cpu,256Gi --nodes 8x96cpu,1Ti,8nvidia.com/gpu --kubeconfig ./kubeconfig")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    nodes: NodeArguments,
+
+    /// Where to write the kubeconfig [default: gantry.yaml in ~/.kube]
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+}
+
+/// Runs the command.
+#[tokio::main]
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let clock = Clock::system();
+    let shutdown = Shutdown::new();
+    shutdown.listen_for_signals()?;
+    let path = kubeconfig_path(arguments.kubeconfig.as_deref())?;
+    check_replaceable(&path)?;
+    let server = start_server(arguments, &path, &shutdown).await?;
+    let client = in_process::client(&server.drydock, "up");
+    install_crds(&client).await?;
+    let options = workloads::Options::new(clock.clone()).ca_pem(&server.certificate_pem);
+    workloads::start(&client, options, &shutdown);
+    let nodes = hollow::start(&client, arguments.nodes.options(&clock), &shutdown);
+    tokio::select! {
+        ready = nodes.ready() => {
+            ready?;
+            welcome(&server.url, &path, arguments.nodes.count());
+        }
+        () = shutdown.begun() => {}
+    }
+    shutdown.begun().await;
+    if std::io::stdout().is_terminal() {
+        println!();
+    }
+    shutdown.join(&clock, GRACE).await?;
+    // Nobody can get in with it any more.
+    std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    println!("gantry has ended");
+    Ok(())
+}
+
+struct Server {
+    drydock: Drydock,
+    url: String,
+    certificate_pem: String,
+}
+
+async fn start_server(arguments: &Arguments, path: &Path, shutdown: &Shutdown) -> Result<Server> {
+    let listener = listen(arguments.listen).await?;
+    let address = listener.local_addr().context("cannot tell where the server listens")?;
+    let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "::1".to_owned()];
+    let host = address.ip().to_string();
+    if !names.contains(&host) {
+        names.push(host.clone());
+    }
+    let authority = Authority::new(&names)?;
+    let token = secret()?;
+    // A wildcard address is where to listen, not where to go.
+    let url = match address.ip().is_unspecified() {
+        true => format!("https://127.0.0.1:{}", address.port()),
+        false => format!("https://{address}"),
+    };
+    let identity =
+        Identity { user: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
+    let config = Config {
+        credentials: vec![Credential { token: token.clone(), identity }],
+        ..Config::default()
+    };
+    let drydock = Drydock::new(config, SystemEnv::new(arguments.nodes.seed()));
+    let file = Kubeconfig {
+        name: NAME,
+        url: &url,
+        certificate_pem: &authority.certificate_pem,
+        token: &token,
+    };
+    file.write(path)?;
+    let serving = serve(drydock.clone(), listener, authority.server, shutdown.token());
+    shutdown.spawn("API server", serving);
+    Ok(Server { drydock, url, certificate_pem: authority.certificate_pem })
+}
+
+async fn install_crds(client: &Client) -> Result<()> {
+    for crd in api::crds::all() {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let call = chassis::client::Call::new(http::Method::POST, path)
+            .body("application/yaml", crd.yaml.as_bytes());
+        client.call_bytes(call).await.with_context(|| format!("cannot install {}", crd.name))?;
+    }
+    Ok(())
+}
+
+fn kubeconfig_path(given: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = given {
+        return std::path::absolute(path)
+            .with_context(|| format!("{} is not a path", path.display()));
+    }
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let home = home.context("HOME is not set: say where to write with --kubeconfig PATH")?;
+    Ok(PathBuf::from(home).join(".kube").join("gantry.yaml"))
+}
+
+/// Refuses to overwrite a kubeconfig that is not ours: it may be the only way into a cluster.
+fn check_replaceable(path: &Path) -> Result<()> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.contains(&format!("current-context: {NAME}\n")) => Ok(()),
+        Ok(_) => bail!(
+            "{} is there already and was not written by gantry up: choose another path with --kubeconfig",
+            path.display()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| {
+            format!("cannot read {}: choose another path with --kubeconfig", path.display())
+        }),
+    }
+}
+
+fn welcome(url: &str, path: &Path, nodes: usize) {
+    let noun = if nodes == 1 { "node" } else { "nodes" };
+    println!(
+        "Gantry is up on {url} with {nodes} {noun}.
+
+  export KUBECONFIG={}
+
+Then try:
+  kubectl get nodes
+  kubectl create deployment web --image=nginx --replicas=3
+  kubectl get pods --output=wide
+
+Ctrl-C ends it.",
+        path.display()
+    );
+}

@@ -1,0 +1,179 @@
+//! What is asked of each server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use chassis::client::{Binding, Call, Client, ListOptions, ResourceType, WatchOptions};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::subjects::IN_FLIGHT;
+
+/// The namespace of the load.
+pub const NAMESPACE: &str = "bench";
+/// How long every watcher may take to see everything.
+const WATCHERS_PATIENCE: Duration = Duration::from_secs(300);
+
+fn pods() -> ResourceType {
+    ResourceType::namespaced("", "v1", "pods")
+}
+
+fn config_maps() -> ResourceType {
+    ResourceType::namespaced("", "v1", "configmaps")
+}
+
+/// Makes the namespace, its service account and some nodes.
+///
+/// # Errors
+/// When the server refuses.
+pub async fn prepare(client: &Client, nodes: usize) -> Result<()> {
+    let namespaces = client.access::<Value>(ResourceType::cluster("", "v1", "namespaces"), "");
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    unless_there(namespaces.create(&namespace).await)?;
+    let accounts =
+        client.access::<Value>(ResourceType::namespaced("", "v1", "serviceaccounts"), NAMESPACE);
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    unless_there(accounts.create(&account).await)?;
+    let registry = client.access::<Value>(ResourceType::cluster("", "v1", "nodes"), "");
+    for index in 0..nodes {
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": format!("bench-{index}")},
+            "status": {"capacity": {"cpu": "32", "memory": "256Gi", "pods": "1000"}},
+        });
+        unless_there(registry.create(&node).await)?;
+    }
+    Ok(())
+}
+
+fn unless_there<T>(result: Result<T, chassis::client::Error>) -> Result<()> {
+    match result {
+        Err(error) if error.is_already_exists() => Ok(()),
+        result => Ok(result.map(|_| ())?),
+    }
+}
+
+/// Creates pods and binds each to a node, and says how many pods a second that was.
+///
+/// # Errors
+/// When any request fails: a failing run is not measured.
+pub async fn create_and_bind(
+    client: &Client,
+    prefix: &str,
+    count: usize,
+    node: impl Fn(usize) -> String,
+) -> Result<f64> {
+    let access = client.access::<Value>(pods(), NAMESPACE);
+    let began = Instant::now();
+    stream::iter(0..count)
+        .map(|index| {
+            let (access, node) = (access.clone(), node(index));
+            async move {
+                let name = format!("{prefix}-{index}");
+                access.create(&pod(&name)).await?;
+                let binding = Binding { pod: &name, node: &node, ..Binding::default() };
+                access.bind(&binding).await
+            }
+        })
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect::<Vec<()>>()
+        .await?;
+    Ok(count as f64 / began.elapsed().as_secs_f64())
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "bench", "pod-template-hash": "6c7d8f9b5"}},
+        "spec": {
+            "containers": [{
+                "name": "main",
+                "image": "registry.example/app:1.2.3",
+                "ports": [{"containerPort": 8080}],
+                "env": [{"name": "MODE", "value": "bench"}],
+                "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+            }],
+        },
+    })
+}
+
+/// Lists all pods and says how many lists a second that would be.
+///
+/// # Errors
+/// When there are not as many pods as expected.
+pub async fn list(client: &Client, expected: usize) -> Result<f64> {
+    let began = Instant::now();
+    let call = Call::new(Method::GET, format!("/api/v1/namespaces/{NAMESPACE}/pods"));
+    let body = client.call_bytes(call).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    // Counted after the clock has stopped: decoding is the client's work.
+    let list: Value = serde_json::from_slice(&body).context("the list is not JSON")?;
+    let count = list["items"].as_array().map_or(0, Vec::len);
+    ensure!(count == expected, "the list has {count} pods instead of {expected}");
+    Ok(1.0 / seconds)
+}
+
+/// Writes while watchers watch, and says how many events a second reached them, all together.
+///
+/// # Errors
+/// When a watcher misses an event.
+pub async fn fan_out(client: &Client, watchers: usize, writes: usize) -> Result<f64> {
+    let access = client.access::<Value>(config_maps(), NAMESPACE);
+    let start = access.list(&ListOptions::default()).await?.resource_version;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..watchers {
+        let options = WatchOptions { resource_version: start.clone(), ..WatchOptions::default() };
+        let mut events = access.watch(&options).await?;
+        let seen = Arc::clone(&seen);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..writes {
+                events.next().await?.context("a watch ended early")?;
+                seen.fetch_add(1, Ordering::Relaxed);
+            }
+            anyhow::Ok(())
+        }));
+    }
+    let began = Instant::now();
+    stream::iter(0..writes)
+        .map(|index| {
+            let access = access.clone();
+            let payload = "x".repeat(1024);
+            async move {
+                let map = json!({
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"generateName": "event-"},
+                    "data": {"index": index.to_string(), "payload": payload},
+                });
+                access.create(&map).await.map(|_| ())
+            }
+        })
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect::<Vec<()>>()
+        .await?;
+    for task in tasks {
+        tokio::time::timeout(WATCHERS_PATIENCE, task).await.context("a watcher is stuck")???;
+    }
+    Ok(seen.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Deletes what the load has made, so that rounds begin alike.
+///
+/// # Errors
+/// When the server refuses.
+pub async fn clean(client: &Client) -> Result<()> {
+    for path in ["configmaps", "pods"] {
+        let call = Call::new(Method::DELETE, format!("/api/v1/namespaces/{NAMESPACE}/{path}"))
+            .query("gracePeriodSeconds", "0");
+        client.call_bytes(call).await?;
+    }
+    Ok(())
+}

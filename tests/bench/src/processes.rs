@@ -1,0 +1,86 @@
+//! What processes cost, read from `/proc`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+/// Linux counts CPU time for `/proc` in hundredths of a second on every architecture.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// The resident memory and the CPU time of some processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cost {
+    /// Bytes of resident memory.
+    pub memory_bytes: u64,
+    /// CPU time since the processes began.
+    pub cpu: Duration,
+}
+
+/// The cost of every descendant of this process whose program has one of these names.
+///
+/// # Errors
+/// When `/proc` cannot be read or a name is not found.
+pub fn cost_of(names: &[&str]) -> Result<Cost> {
+    let mut parents = BTreeMap::new();
+    for entry in fs::read_dir("/proc").context("cannot read /proc: this needs Linux")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if let Some(stat) = Stat::read(pid) {
+            parents.insert(pid, stat);
+        }
+    }
+    let own = std::process::id();
+    let mut cost = Cost::default();
+    for name in names {
+        let found: Vec<u32> = parents
+            .iter()
+            .filter(|(pid, stat)| stat.name == *name && descends(&parents, **pid, own))
+            .map(|(pid, _)| *pid)
+            .collect();
+        ensure!(!found.is_empty(), "no process named {name} runs below this one");
+        for pid in found {
+            cost.memory_bytes += resident_bytes(pid)?;
+            cost.cpu += parents[&pid].cpu;
+        }
+    }
+    Ok(cost)
+}
+
+struct Stat {
+    name: String,
+    parent: u32,
+    cpu: Duration,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name stands in parentheses and may hold spaces; the fields follow the last one.
+        let (head, tail) = text.rsplit_once(')')?;
+        let name = head.split_once('(')?.1.to_owned();
+        let fields: Vec<&str> = tail.split_whitespace().collect();
+        let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+        let cpu = Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND);
+        Some(Self { name, parent: fields.get(1)?.parse().ok()?, cpu })
+    }
+}
+
+fn descends(parents: &BTreeMap<u32, Stat>, mut pid: u32, ancestor: u32) -> bool {
+    while let Some(stat) = parents.get(&pid) {
+        if stat.parent == ancestor {
+            return true;
+        }
+        pid = stat.parent;
+    }
+    false
+}
+
+fn resident_bytes(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("process {pid} has ended"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    Ok(kilobytes.with_context(|| format!("process {pid} has no memory"))? * 1024)
+}

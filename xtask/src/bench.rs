@@ -1,0 +1,65 @@
+//! `cargo xtask bench`: what the figures of this repository are measured with.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::Subcommand;
+
+use crate::progress::Progress;
+use crate::repository;
+
+/// Measure against bars, as ratios taken in one run
+///
+/// Builds the release programs first. Exits with an error when a bar is not met.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  cargo xtask bench drydock")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The embedded API server against kube-apiserver and etcd, with the same client
+    #[command(after_help = "Example:\n  cargo xtask bench drydock --pods 10000 --rounds 3")]
+    Drydock(Passed),
+    /// `gantry up` with 5,000 nodes and 50,000 pods when nothing changes
+    #[command(after_help = "Example:\n  cargo xtask bench idle --nodes 5000 --pods 50000")]
+    Idle(Passed),
+}
+
+#[derive(clap::Args)]
+struct Passed {
+    /// Sizes, such as `--pods 1000`; `--help` after `--` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    sizes: Vec<String>,
+}
+
+/// Runs the chore.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let (name, passed) = match &arguments.what {
+        What::Drydock(passed) => ("drydock", passed),
+        What::Idle(passed) => ("idle", passed),
+    };
+    let progress = Progress::new();
+    progress.say("building the release programs");
+    let built = repository::cargo()
+        .args(["build", "--release", "--quiet", "--package", "gantry", "--package", "bench"])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(built.success(), "the release programs do not build");
+    progress.clear();
+    let metadata = repository::metadata()?;
+    let target = metadata["target_directory"].as_str().context("cargo names no target folder")?;
+    let folder = PathBuf::from(target).join("release");
+    let ran = Command::new(folder.join("bench"))
+        .arg("--gantry")
+        .arg(folder.join("gantry"))
+        .arg(name)
+        .args(&passed.sizes)
+        .status()
+        .context("cannot run the benchmark")?;
+    ensure!(ran.success(), "the benchmark failed");
+    Ok(())
+}
