@@ -53,6 +53,17 @@ impl Path {
         Self(format!("{}[{key}]", self.0))
     }
 
+    /// The same place, seen from further out: `self` is where `inner` begins.
+    #[must_use]
+    pub fn join(&self, inner: &Self) -> Self {
+        match (self.0.is_empty(), inner.0.is_empty()) {
+            (true, _) => inner.clone(),
+            (_, true) => self.clone(),
+            _ if inner.0.starts_with('[') => Self(format!("{}{}", self.0, inner.0)),
+            _ => self.child(&inner.0),
+        }
+    }
+
     /// The path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -63,7 +63,7 @@ pub use meta::{metadata_fault, object_meta};
 pub use node::{GroupVersionKind, Kind, ListType, MapType, Node, Schema};
 pub use pruning::prune;
 pub use rules::SUPPORTED_FUNCTIONS;
-pub use validation::validate;
+pub use validation::{validate, validate_status};
 
 /// How many levels of a document are walked. A decoder in front of this module
 /// refuses deeper ones; what lies deeper is left as it is.

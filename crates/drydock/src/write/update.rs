@@ -178,7 +178,11 @@ fn validate(attempt: &Attempt<'_>, object: &Value, old: &Value) -> Result<(), Fa
     let kind = &attempt.found.kind;
     let mut errors = metadata::validate(kind, object, Some(old));
     if kind.is_custom() {
-        errors.extend(schema::validate(&attempt.found.version().schema, object, Some(old)));
+        let schema = &attempt.found.version().schema;
+        errors.extend(match attempt.part {
+            Part::Status => schema::validate_status(schema, object, old),
+            _ => schema::validate(schema, object, Some(old)),
+        });
     }
     errors.extend(match attempt.part {
         Part::Status => kind.strategy.validate_status(object, old),

@@ -272,6 +272,13 @@ impl Schema {
         Node { arena: &self.arena, id: self.root }
     }
 
+    /// The schema of a field of the object this describes, as a schema of its own.
+    #[must_use]
+    pub fn part(&self, field: &str) -> Option<Self> {
+        let root = self.root().field(field)?.id;
+        Some(Self { arena: Arc::clone(&self.arena), root })
+    }
+
     pub(super) fn data(&self) -> &Data {
         self.arena.at(self.root)
     }

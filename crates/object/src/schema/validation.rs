@@ -19,6 +19,27 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Errors {
     let base = Path::root();
     let mut errors = values(schema, value, old, &base);
     errors.extend(meta::errors(schema, value, &base, false));
+    complete(schema, value, old, errors)
+}
+
+/// All that is wrong with the status of `object`, which replaces that of `old`. As upstream has
+/// it, the schema judges the status alone, whose fields the texts name as if it were the whole;
+/// unique lists and rules are those of the whole object.
+#[must_use]
+pub fn validate_status(schema: &Schema, object: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if let (Some(part), Some(status)) = (schema.part("status"), object.get("status")) {
+        errors = values(&part, status, old.get("status"), &Path::root());
+        for error in &mut errors {
+            error.path = Path::new("status").join(&error.path);
+        }
+    }
+    complete(schema, object, Some(old), errors)
+}
+
+/// Adds to the faults of values those of lists and rules.
+fn complete(schema: &Schema, value: &Value, old: Option<&Value>, mut errors: Errors) -> Errors {
+    let base = Path::root();
     if old.is_none_or(|old| lists::errors(schema, old, &base).is_empty()) {
         errors.extend(lists::errors(schema, value, &base));
     }

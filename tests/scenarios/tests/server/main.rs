@@ -1,5 +1,6 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
 mod quantity;
+mod samples;
 mod scopes;
 mod verbs;
