@@ -1,0 +1,471 @@
+//! Which nodes there are: the values of `--nodes`, and the names that follow from them.
+//!
+//! A value is a number of nodes, a type, or both with an `x` between them:
+//!
+//! ```text
+//! 5                                       five nodes of the default type
+//! 100x32cpu,256Gi                         a hundred nodes, 32 CPUs and 256 GiB each
+//! 4x96cpu,1Ti,8nvidia.com/gpu,name=gpu    four nodes named gpu-0000 to gpu-0003
+//! 6x16cpu,zone=a+b+c                      two nodes in each of three zones
+//! 2xlabel:pool=infra,taint:pool=infra:NoSchedule
+//! ```
+//!
+//! The pieces of a type are separated by commas, each at most once except labels, taints
+//! and extended resources; what is left out has the default:
+//!
+//! | piece | meaning | default |
+//! |---|---|---|
+//! | `32cpu`, `500mcpu` | CPUs | 8 |
+//! | `256Gi` (any quantity with a suffix of `Ki` and up, or `K` and up) | memory | 32Gi |
+//! | `250pods` | how many pods fit | 110 |
+//! | `disk=500Gi` | ephemeral storage | 100Gi |
+//! | `8nvidia.com/gpu` | an extended resource | none |
+//! | `name=gpu` | start of the names, `gpu-0000` and on | `node` |
+//! | `zone=a`, `zone=a+b+c` | zone; several are dealt out in turn | `zone-a` |
+//! | `region=west` | region | `local` |
+//! | `type=m5.large` | instance type | from the amounts |
+//! | `arch=arm64` | architecture | `amd64` |
+//! | `label:key=value` | a further label | none |
+//! | `taint:key=value:NoSchedule`, `taint:key:NoExecute` | a taint | none |
+//!
+//! Groups with the same start of the name are numbered on, so that names are unique and
+//! the same in every run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use api::ResourceList;
+use object::names;
+use object::quantity::Quantity;
+use object::taint::{Effect, Taint};
+
+/// How many nodes one process simulates at most: the addresses of their pods are a /24
+/// each, out of 10.128.0.0/9.
+pub const NODES_MAX: usize = 32_768;
+/// How many pods fit on one node at most, for the same reason.
+const PODS_MAX: i64 = 250;
+
+/// Nodes of one type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeGroup {
+    /// How many there are.
+    pub count: u32,
+    /// What their names start with.
+    pub prefix: String,
+    /// What each of them has, and offers to pods.
+    pub capacity: ResourceList,
+    /// Zones, which the nodes take in turn; at least one.
+    pub zones: Vec<String>,
+    /// Region.
+    pub region: String,
+    /// Instance type.
+    pub instance_type: String,
+    /// Architecture.
+    pub arch: String,
+    /// Labels beyond those that every node has.
+    pub labels: BTreeMap<String, String>,
+    /// What keeps pods away.
+    pub taints: Vec<Taint>,
+}
+
+/// Why a value of `--nodes` is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupError {
+    /// The value as given.
+    pub value: String,
+    /// The part of it that is wrong.
+    pub piece: String,
+    /// What is wrong, and what to write instead.
+    pub problem: String,
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, piece, problem } = self;
+        if value == piece {
+            return write!(f, "nodes {value:?}: {problem}");
+        }
+        write!(f, "nodes {value:?}: {piece:?}: {problem}")
+    }
+}
+
+impl std::error::Error for GroupError {}
+
+impl Default for NodeGroup {
+    fn default() -> Self {
+        let amounts =
+            [("cpu", "8"), ("memory", "32Gi"), ("ephemeral-storage", "100Gi"), ("pods", "110")];
+        let quantity = |text: &str| text.parse().expect("a constant quantity");
+        Self {
+            count: 1,
+            prefix: "node".to_owned(),
+            capacity: amounts.map(|(name, text)| (name.to_owned(), quantity(text))).into(),
+            zones: vec!["zone-a".to_owned()],
+            region: "local".to_owned(),
+            instance_type: "hollow.8cpu.32Gi".to_owned(),
+            arch: "amd64".to_owned(),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+        }
+    }
+}
+
+impl NodeGroup {
+    /// `count` nodes of the default type.
+    #[must_use]
+    pub fn of_default_type(count: u32) -> Self {
+        Self { count, ..Self::default() }
+    }
+}
+
+impl FromStr for NodeGroup {
+    type Err = GroupError;
+
+    fn from_str(value: &str) -> Result<Self, GroupError> {
+        let fail = |piece: &str, problem: String| GroupError {
+            value: value.to_owned(),
+            piece: piece.to_owned(),
+            problem,
+        };
+        let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, rest) = value.split_at(digits);
+        let (count, pieces) = match (number, rest.strip_prefix('x')) {
+            ("", _) | (_, None) if !rest.is_empty() => (1, value),
+            (_, None) if number.is_empty() => {
+                let problem = "is empty; write a number such as 5, or a type such as 3x8cpu,32Gi";
+                return Err(fail(value, problem.to_owned()));
+            }
+            (_, pieces) => (count_of(number).map_err(|p| fail(number, p))?, pieces.unwrap_or("")),
+        };
+        if pieces.is_empty() && rest.starts_with('x') {
+            let problem = "a type must follow the x, as in 3x8cpu,32Gi";
+            return Err(fail(value, problem.to_owned()));
+        }
+        let mut reader = Reader { group: Self { count, ..Self::default() }, given: Vec::new() };
+        for piece in pieces.split(',').filter(|_| !pieces.is_empty()) {
+            reader.take(piece).map_err(|problem| fail(piece, problem))?;
+        }
+        Ok(reader.finish())
+    }
+}
+
+fn count_of(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(count) if count >= 1 && count as usize <= NODES_MAX => Ok(count),
+        _ => Err(format!("the number of nodes must be 1 to {NODES_MAX}")),
+    }
+}
+
+struct Reader {
+    group: NodeGroup,
+    given: Vec<String>,
+}
+
+impl Reader {
+    fn take(&mut self, piece: &str) -> Result<(), String> {
+        if piece.is_empty() {
+            return Err("there is nothing between two commas; remove one".to_owned());
+        }
+        if let Some(label) = piece.strip_prefix("label:") {
+            return self.take_label(label);
+        }
+        if let Some(taint) = piece.strip_prefix("taint:") {
+            let taint = taint_of(taint)?;
+            let same = |own: &Taint| own.key == taint.key && own.effect == taint.effect;
+            if self.group.taints.iter().any(same) {
+                return Err("this key and effect are given twice; remove one".to_owned());
+            }
+            self.group.taints.push(taint);
+            return Ok(());
+        }
+        if let Some((key, value)) = piece.split_once('=') {
+            return self.take_setting(key, value);
+        }
+        self.take_amount(piece)
+    }
+
+    fn once(&mut self, key: &str) -> Result<(), String> {
+        if self.given.iter().any(|given| given == key) {
+            return Err(format!("{key} is given twice; remove one"));
+        }
+        self.given.push(key.to_owned());
+        Ok(())
+    }
+
+    fn take_setting(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "name" => {
+                // The number takes a dash and up to five digits.
+                if value.len() > 240 || !names::dns1123_subdomain(value).is_empty() {
+                    return Err(
+                        "a name starts and ends with a lower-case letter or digit and has \
+                                only those, dashes and dots between, at most 240 in all"
+                            .to_owned(),
+                    );
+                }
+                value.clone_into(&mut self.group.prefix);
+            }
+            "zone" => {
+                self.group.zones = value.split('+').map(label_text).collect::<Result<_, _>>()?;
+            }
+            "region" => self.group.region = label_text(value)?,
+            "type" => self.group.instance_type = label_text(value)?,
+            "arch" => self.group.arch = label_text(value)?,
+            "disk" => {
+                let amount = amount_of(value)?;
+                self.group.capacity.insert("ephemeral-storage".to_owned(), amount);
+            }
+            _ => {
+                return Err(format!(
+                    "{key} is no setting; there are name=, zone=, region=, type=, arch=, disk=, \
+                     label:KEY=VALUE and taint:KEY=VALUE:EFFECT"
+                ));
+            }
+        }
+        self.once(key)
+    }
+
+    fn take_label(&mut self, text: &str) -> Result<(), String> {
+        let (key, value) =
+            text.split_once('=').ok_or("a label is written label:KEY=VALUE".to_owned())?;
+        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+            return Err(format!("{key:?} is no label key: {problem}"));
+        }
+        let value = if value.is_empty() { String::new() } else { label_text(value)? };
+        if self.group.labels.insert(key.to_owned(), value).is_some() {
+            return Err(format!("label {key} is given twice; remove one"));
+        }
+        Ok(())
+    }
+
+    fn take_amount(&mut self, piece: &str) -> Result<(), String> {
+        if let Some(text) = piece.strip_suffix("pods") {
+            let amount = amount_of(text)?;
+            if amount.checked_scaled_value(0).is_none_or(|pods| pods > PODS_MAX) {
+                return Err(format!("at most {PODS_MAX} pods fit on a node"));
+            }
+            self.group.capacity.insert("pods".to_owned(), amount);
+            return self.once("pods");
+        }
+        if let Some(text) = piece.strip_suffix("cpu") {
+            self.group.capacity.insert("cpu".to_owned(), amount_of(text)?);
+            return self.once("cpu");
+        }
+        let digits = piece.len() - piece.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, name) = piece.split_at(digits);
+        if !number.is_empty() && name.contains('/') {
+            if let Some(problem) = names::qualified_name(name).into_iter().next() {
+                return Err(format!("{name:?} is no resource name: {problem}"));
+            }
+            self.once(name)?;
+            self.group.capacity.insert(name.to_owned(), amount_of(number)?);
+            return Ok(());
+        }
+        if !number.is_empty() && name.is_empty() {
+            return Err(format!("of what? write {number}cpu, {number}Gi or {number}pods"));
+        }
+        let is_memory = piece.ends_with('i') || piece.ends_with(['k', 'K', 'M', 'G', 'T', 'P']);
+        if number.is_empty() || !is_memory {
+            return Err("is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
+                        region=, type=, arch=, disk=, label: and taint:"
+                .to_owned());
+        }
+        self.group.capacity.insert("memory".to_owned(), amount_of(piece)?);
+        self.once("memory")
+    }
+
+    fn finish(mut self) -> NodeGroup {
+        if !self.given.iter().any(|given| given == "type") {
+            let text = |name: &str| self.group.capacity[name].to_string();
+            self.group.instance_type = format!("hollow.{}cpu.{}", text("cpu"), text("memory"));
+        }
+        self.group
+    }
+}
+
+fn amount_of(text: &str) -> Result<Quantity, String> {
+    let parsed = text.parse::<Quantity>().ok().filter(|amount| amount.sign() > 0);
+    parsed
+        .filter(|amount| amount.checked_scaled_value(-3).is_some())
+        .ok_or_else(|| format!("{text:?} is no amount above zero, such as 4, 500m or 32Gi"))
+}
+
+fn label_text(value: &str) -> Result<String, String> {
+    if value.is_empty() || !names::label_value(value).is_empty() {
+        return Err(format!(
+            "{value:?} is no label value: at most 63 letters, digits, dashes, dots and \
+             underscores, with a letter or digit at both ends"
+        ));
+    }
+    Ok(value.to_owned())
+}
+
+fn taint_of(text: &str) -> Result<Taint, String> {
+    let form = "a taint is written taint:KEY=VALUE:EFFECT or taint:KEY:EFFECT, with the effect \
+                NoSchedule, PreferNoSchedule or NoExecute";
+    let taint: Taint = text.parse().map_err(|error| format!("{error}; {form}"))?;
+    match taint.effect {
+        None | Some(Effect::Other(_)) => Err(form.to_owned()),
+        Some(_) => Ok(taint),
+    }
+}
+
+/// One node of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    /// Which group.
+    pub(crate) group: usize,
+    /// Which zone of the group.
+    pub(crate) zone: usize,
+}
+
+/// The nodes of all groups, in order.
+///
+/// # Errors
+/// When there are none, or more than the addresses suffice for.
+pub(crate) fn places(groups: &[NodeGroup]) -> Result<Vec<Place>, GroupError> {
+    let total: usize = groups.iter().map(|group| group.count as usize).sum();
+    let bad = |problem: String| GroupError {
+        value: total.to_string(),
+        piece: total.to_string(),
+        problem,
+    };
+    if total == 0 || total > NODES_MAX {
+        return Err(bad(format!("the number of nodes must be 1 to {NODES_MAX} in all")));
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut places = Vec::with_capacity(total);
+    for (index, group) in groups.iter().enumerate() {
+        let next = counts.entry(&group.prefix).or_default();
+        let zones = group.zones.len().max(1);
+        for nth in 0..group.count as usize {
+            let name = format!("{}-{:04}", group.prefix, *next);
+            places.push(Place { name, group: index, zone: nth % zones });
+            *next += 1;
+        }
+    }
+    // Prefixes such as `a` and `a-0000` could meet.
+    let mut names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(bad(format!("two groups have a node {}; choose other names", pair[0])));
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: &str, want: &str) {
+        let told = match value.parse::<NodeGroup>() {
+            Ok(group) => {
+                let mut told = format!("{} {}", group.count, group.prefix);
+                for (name, amount) in &group.capacity {
+                    told.push_str(&format!(" {name}={amount}"));
+                }
+                told.push_str(&format!(" {}/{}", group.region, group.zones.join("+")));
+                told.push_str(&format!(" {} {}", group.instance_type, group.arch));
+                for (key, value) in &group.labels {
+                    told.push_str(&format!(" {key}={value}"));
+                }
+                for taint in &group.taints {
+                    let effect = taint.effect.as_ref().map_or("", Effect::as_str);
+                    told.push_str(&format!(" {}={}:{effect}", taint.key, taint.value));
+                }
+                told
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(told, want, "{value}");
+    }
+
+    #[test]
+    fn a_value_is_a_number_a_type_or_both() {
+        let rest = "cpu=8 ephemeral-storage=100Gi memory=32Gi pods=110 local/zone-a \
+                    hollow.8cpu.32Gi amd64";
+        check("5", &format!("5 node {rest}"));
+        check(
+            "100x32cpu,256Gi",
+            "100 node cpu=32 ephemeral-storage=100Gi memory=256Gi pods=110 local/zone-a \
+             hollow.32cpu.256Gi amd64",
+        );
+        check(
+            "500mcpu,1G,10pods,disk=1Ti",
+            "1 node cpu=500m ephemeral-storage=1Ti memory=1G pods=10 local/zone-a \
+             hollow.500mcpu.1G amd64",
+        );
+        check(
+            "2x8nvidia.com/gpu,name=gpu,zone=a+b,region=west,type=p4,arch=arm64",
+            "2 gpu cpu=8 ephemeral-storage=100Gi memory=32Gi nvidia.com/gpu=8 pods=110 west/a+b \
+             p4 arm64",
+        );
+        check(
+            "3xlabel:pool=infra,label:x/y=,taint:pool=infra:NoSchedule,taint:gone:NoExecute",
+            &format!("3 node {rest} pool=infra x/y= pool=infra:NoSchedule gone=:NoExecute"),
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_piece_and_the_fix() {
+        check("", "nodes \"\": is empty; write a number such as 5, or a type such as 3x8cpu,32Gi");
+        check("5x", "nodes \"5x\": a type must follow the x, as in 3x8cpu,32Gi");
+        check("0", "nodes \"0\": the number of nodes must be 1 to 32768");
+        check(
+            "99999999999x1cpu",
+            "nodes \"99999999999x1cpu\": \"99999999999\": the number of nodes must be 1 to 32768",
+        );
+        check(
+            "3x8cpu,256",
+            "nodes \"3x8cpu,256\": \"256\": of what? write 256cpu, 256Gi or 256pods",
+        );
+        check("3x8cpu,4cpu", "nodes \"3x8cpu,4cpu\": \"4cpu\": cpu is given twice; remove one");
+        check(
+            "3x8cpu,,",
+            "nodes \"3x8cpu,,\": \"\": there is nothing between two commas; remove one",
+        );
+        check("-1cpu", "nodes \"-1cpu\": \"-1\" is no amount above zero, such as 4, 500m or 32Gi");
+        check("300pods", "nodes \"300pods\": at most 250 pods fit on a node");
+        check(
+            "1xcolour=red",
+            "nodes \"1xcolour=red\": \"colour=red\": colour is no setting; there are name=, \
+             zone=, region=, type=, arch=, disk=, label:KEY=VALUE and taint:KEY=VALUE:EFFECT",
+        );
+        check(
+            "many",
+            "nodes \"many\": is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
+             region=, type=, arch=, disk=, label: and taint:",
+        );
+    }
+
+    #[test]
+    fn names_are_numbered_on_over_groups_and_never_meet() {
+        let names = |values: &[&str]| {
+            let groups: Vec<NodeGroup> =
+                values.iter().map(|value| value.parse().unwrap()).collect();
+            match places(&groups) {
+                Ok(places) => {
+                    let told = places.iter().map(|place| format!("{}/{}", place.name, place.zone));
+                    told.collect::<Vec<_>>().join(" ")
+                }
+                Err(error) => error.to_string(),
+            }
+        };
+        assert_eq!(
+            names(&["2", "1xname=gpu", "3xzone=a+b"]),
+            "node-0000/0 node-0001/0 gpu-0000/0 node-0002/0 node-0003/1 node-0004/0"
+        );
+        assert_eq!(names(&[]), "nodes \"0\": the number of nodes must be 1 to 32768 in all");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics_and_errors_repeat_it(value in "\\PC{0,40}|[0-9x,a-zGi=:/+.-]{0,30}") {
+            if let Err(error) = value.parse::<NodeGroup>() {
+                proptest::prop_assert!(error.to_string().contains(&format!("{value:?}")));
+            }
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The core: all hollow nodes and their pods as one state machine.
+//!
+//! Facts and answers go in through [`Kubelets::step`], together with the time; what is to
+//! be sent comes out of [`Kubelets::drain`], no more than the caller has room for and
+//! rendered at that moment. So a pod that changes twice before a writer is free is told
+//! once, memory does not grow when the API server is slow, and heartbeats, which go first,
+//! are never stale. Nothing here waits, and nothing knows a socket.
+//!
+//! What holds, whatever the order of facts and answers:
+//!
+//! - at most one write about a pod, and one of each task of a node, is under way;
+//! - a pod that has ended stays ended, the same way;
+//! - an event that was seen before, or comes late, changes nothing;
+//! - the same seed and the same steps give the same writes.
+
+mod nodes;
+mod pods;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use api::Pod;
+use api::pod::PodPhase;
+use chassis::key::Key;
+
+use crate::group::{GroupError, NodeGroup, places};
+use crate::node::Told;
+use crate::pod::PodRun;
+use crate::request::{Answer, Chore, Request, Ticket};
+use crate::seed::{Seed, mix};
+use crate::shape::{Shapes, integer_of};
+use crate::time::{Now, Stamp, Timers};
+
+/// How long to wait at first before a failed write is tried again.
+const RETRY_MS: u64 = 500;
+/// How long to wait at most.
+const RETRY_MAX_MS: u64 = 30_000;
+/// How often to ask whether NodeMetrics are served, while they are not.
+const PROBE_MS: u64 = 15_000;
+/// How far apart the first reports of the nodes are at most.
+const FIRST_REPORT_GAP_MS: u64 = 20;
+/// A node that could not renew its lease for so long may be thought dead, and says again
+/// that it is ready.
+const FEARED_LOST_MS: u64 = 30_000;
+
+/// How the nodes behave.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The nodes.
+    pub groups: Vec<NodeGroup>,
+    /// Where spread and variation come from.
+    pub seed: u64,
+    /// Time between two renewals of a lease.
+    pub lease_interval: Duration,
+    /// How long a lease lasts.
+    pub lease_duration: Duration,
+    /// Time between two reports of a node's conditions.
+    pub status_interval: Duration,
+    /// Time between two reports of a node's load.
+    pub metric_interval: Duration,
+    /// How long the containers of a Job's pod run, where its annotations do not say.
+    pub job_run: Duration,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            groups: vec![NodeGroup::of_default_type(5)],
+            seed: 1,
+            lease_interval: Duration::from_secs(10),
+            lease_duration: Duration::from_secs(40),
+            status_interval: Duration::from_mins(5),
+            metric_interval: Duration::from_mins(1),
+            job_run: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Time passed.
+    Tick,
+    /// A pod is in this state.
+    Pod(Box<Pod>),
+    /// All pods that there were at the start have been told.
+    PodsListed,
+    /// A pod is gone.
+    PodGone {
+        /// Which.
+        key: Key,
+        /// The uid it had.
+        uid: Box<str>,
+    },
+    /// A request ended.
+    Answered(Ticket, Answer),
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send this, and say how it ended.
+    Send(Request),
+    /// Say this in the log.
+    Warn(String),
+    /// End: no node can be registered, and this is why.
+    GiveUp(String),
+}
+
+/// How many nodes and pods there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Nodes in all.
+    pub nodes: usize,
+    /// Nodes that the API server knows.
+    pub registered: usize,
+    /// Pods by phase: pending, running, succeeded and failed.
+    pub pods: [usize; 4],
+}
+
+/// What a group offers, in the integers that are counted with.
+#[derive(Debug)]
+struct Offer {
+    group: NodeGroup,
+    /// Amounts in the order in which the kubelet looks at them.
+    columns: Vec<(Box<str>, i64)>,
+}
+
+/// A node.
+#[derive(Debug)]
+struct NodeRun {
+    place: crate::group::Place,
+    uid: Box<str>,
+    ready_since: Stamp,
+    stage: nodes::Registration,
+    /// Whether its object was deleted while we ran.
+    gone: bool,
+    lease_made: bool,
+    metric_made: bool,
+    chores: [Task; 4],
+    /// When the lease was last renewed.
+    renewed_ms: u64,
+    /// Places of its pods.
+    pods: Vec<u32>,
+    /// What they hold, by column of the offer.
+    used: Vec<i64>,
+    /// The address that was given last.
+    last_address: u8,
+}
+
+/// One task of a node.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    state: TaskState,
+    failures: u8,
+    /// When it should have been done.
+    due_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TaskState {
+    Idle,
+    Queued,
+    InFlight,
+    Resting,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// The regular time of a task.
+    Beat(Chore, u32),
+    /// The time to try a task or a pod's write again.
+    Retry(Ticket),
+    /// Something happens in a pod.
+    Pod(u32, u32),
+    /// The time to ask for NodeMetrics.
+    Probe,
+}
+
+/// A place for a pod, and how many pods have had it.
+#[derive(Debug, Default)]
+struct Slot {
+    life: u32,
+    pod: Option<PodRun>,
+}
+
+/// All hollow nodes and their pods.
+#[derive(Debug)]
+pub struct Kubelets {
+    setup: Setup,
+    seed: Seed,
+    offers: Vec<Offer>,
+    nodes: Vec<NodeRun>,
+    by_name: BTreeMap<Box<str>, u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_key: BTreeMap<Key, u32>,
+    shapes: Shapes,
+    timers: Timers<Due>,
+    /// What waits for a writer, the most urgent first: leases, registrations, pods, the
+    /// rest.
+    queues: [VecDeque<Ticket>; 4],
+    counts: Counts,
+    /// Whether NodeMetrics are served.
+    metrics_served: bool,
+    reports: Vec<Effect>,
+    /// Until all pods of the start are known: those that are new to their node. What
+    /// others hold there must be known before they are given room.
+    held: Option<Vec<Box<Pod>>>,
+}
+
+impl Kubelets {
+    /// Nodes that nobody knows yet. Their registration is the first thing to drain.
+    ///
+    /// # Errors
+    /// When the groups have no node, too many, or two of one name.
+    pub fn new(setup: Setup, now: Now) -> Result<Self, GroupError> {
+        let places = places(&setup.groups)?;
+        let offers: Vec<Offer> = setup.groups.iter().cloned().map(Offer::new).collect();
+        let idle = Task { state: TaskState::Idle, failures: 0, due_ms: 0 };
+        let nodes: Vec<NodeRun> = places
+            .into_iter()
+            .map(|place| NodeRun {
+                used: vec![0; offers[place.group].columns.len()],
+                place,
+                uid: Box::default(),
+                ready_since: now.stamp(),
+                stage: nodes::Registration::Create,
+                gone: false,
+                lease_made: false,
+                metric_made: false,
+                chores: [idle; 4],
+                renewed_ms: now.ms(),
+                pods: Vec::new(),
+                last_address: 0,
+            })
+            .collect();
+        let names =
+            nodes.iter().zip(0..).map(|(node, index)| (node.place.name.as_str().into(), index));
+        let mut kubelets = Self {
+            seed: Seed(setup.seed),
+            offers,
+            by_name: names.collect(),
+            counts: Counts { nodes: nodes.len(), ..Counts::default() },
+            nodes,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_key: BTreeMap::new(),
+            shapes: Shapes::default(),
+            timers: Timers::new(),
+            queues: Default::default(),
+            metrics_served: false,
+            reports: Vec::new(),
+            held: Some(Vec::new()),
+            setup,
+        };
+        kubelets.spread_beats(now);
+        Ok(kubelets)
+    }
+
+    /// Takes in what happened.
+    pub fn step(&mut self, now: Now, event: Event) {
+        match event {
+            Event::Tick => {}
+            Event::Pod(pod) => self.hold_or_see(now, pod),
+            Event::PodsListed => self.see_held(now),
+            Event::PodGone { key, uid } => self.lose_pod(now, &key, &uid),
+            Event::Answered(Ticket::Pod(slot, life), answer) => {
+                self.pod_answered(now, slot, life, answer);
+            }
+            Event::Answered(Ticket::Node(chore, node), answer) => {
+                self.node_answered(now, chore, node, answer);
+            }
+            Event::Answered(Ticket::Probe, answer) => self.probe_answered(now, &answer),
+        }
+        while let Some((due_ms, due)) = self.timers.take(now.ms()) {
+            self.come_due(now, due_ms, due);
+        }
+    }
+
+    /// When a [`Event::Tick`] is due next, on the clock that never jumps.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        self.timers.next_ms().map(Duration::from_millis)
+    }
+
+    /// What is to be done now; of requests, no more than `room`.
+    pub fn drain(&mut self, now: Now, room: usize) -> Vec<Effect> {
+        let mut effects = std::mem::take(&mut self.reports);
+        let mut room = room;
+        while room > 0 {
+            let Some(ticket) = self.queues.iter_mut().find_map(VecDeque::pop_front) else { break };
+            let request = match ticket {
+                Ticket::Node(chore, node) => self.render_chore(now, chore, node),
+                Ticket::Pod(slot, life) => self.render_pod(slot, life),
+                Ticket::Probe => Some(nodes::probe()),
+            };
+            if let Some(request) = request {
+                effects.push(Effect::Send(request));
+                room -= 1;
+            }
+        }
+        effects
+    }
+
+    /// Whether something waits for a writer.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.reports.is_empty() || self.queues.iter().any(|queue| !queue.is_empty())
+    }
+
+    /// How many nodes and pods there are.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn come_due(&mut self, now: Now, due_ms: u64, due: Due) {
+        match due {
+            Due::Beat(chore, node) => self.beat(now, due_ms, chore, node),
+            Due::Retry(Ticket::Node(chore, node)) => {
+                let task = self.task(chore, node);
+                if task.state == TaskState::Resting {
+                    task.state = TaskState::Idle;
+                }
+                self.want(now.ms(), chore, node);
+            }
+            Due::Retry(Ticket::Pod(slot, life)) => self.rest_over(now, slot, life),
+            Due::Pod(slot, life) => self.pod_due(now, due_ms, slot, life),
+            Due::Probe | Due::Retry(Ticket::Probe) => self.queues[3].push_back(Ticket::Probe),
+        }
+    }
+
+    fn retry_at(&mut self, now: Now, ticket: Ticket, failures: u8, after: Option<Duration>) {
+        let full = (RETRY_MS << u32::from(failures).min(10)).min(RETRY_MAX_MS);
+        let number = match ticket {
+            Ticket::Node(_, node) => u64::from(node),
+            Ticket::Pod(slot, life) => u64::from(slot) << 32 | u64::from(life),
+            Ticket::Probe => 0,
+        };
+        let spread = mix(self.seed.0 ^ mix(number) ^ u64::from(failures)) % (full / 2);
+        let asked = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+        let wait = (full / 2 + spread).max(asked.min(RETRY_MAX_MS));
+        self.timers.set(now.ms().saturating_add(wait), Due::Retry(ticket));
+    }
+
+    fn told(&self, node: u32) -> Told<'_> {
+        let run = &self.nodes[node as usize];
+        Told {
+            index: node,
+            place: &run.place,
+            group: &self.offers[run.place.group].group,
+            uid: &run.uid,
+            ready_since: run.ready_since,
+        }
+    }
+
+    fn task(&mut self, chore: Chore, node: u32) -> &mut Task {
+        &mut self.nodes[node as usize].chores[chore as usize]
+    }
+
+    fn count(&mut self, phase: PodPhase, by: isize) {
+        let column = match phase {
+            PodPhase::Pending | PodPhase::Unknown => 0,
+            PodPhase::Running => 1,
+            PodPhase::Succeeded => 2,
+            PodPhase::Failed => 3,
+        };
+        let count = &mut self.counts.pods[column];
+        *count = count.saturating_add_signed(by);
+    }
+}
+
+impl Offer {
+    fn new(group: NodeGroup) -> Self {
+        let first = ["pods", "cpu", "memory", "ephemeral-storage"];
+        let rest = group.capacity.keys().map(String::as_str).filter(|name| !first.contains(name));
+        let columns = first.into_iter().chain(rest).map(|name| {
+            let amount = group.capacity.get(name).map_or(0, |amount| integer_of(name, amount));
+            (Box::from(name), amount)
+        });
+        Self { columns: columns.collect(), group }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
