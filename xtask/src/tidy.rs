@@ -37,6 +37,7 @@ pub fn check() -> Result<()> {
     findings.extend(sources::long_files(&files));
     findings.extend(sources::unfinished_comments(&files));
     findings.extend(sources::forbidden_words(&files));
+    findings.extend(sources::side_doors(&files));
     findings.extend(sources::missing_lints(&files));
     findings.extend(sources::impure_crates(&files));
     findings.extend(sources::missing_licence(&files));
