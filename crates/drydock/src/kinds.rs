@@ -7,7 +7,13 @@
 
 pub mod columns;
 pub mod crd;
+mod fields;
+mod namespace;
 pub mod native;
+mod node;
+mod pod;
+mod pod_spec;
+mod pod_template;
 pub mod registry;
 pub mod strategies;
 pub mod strategy;

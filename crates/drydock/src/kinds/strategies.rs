@@ -9,6 +9,10 @@ use super::{Conversion, Plain, Strategy};
 pub fn of(group: &str, plural: &str) -> Arc<dyn Strategy> {
     match (group, plural) {
         ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(super::crd::Definition),
+        ("", "pods") => Arc::new(super::pod::Pod),
+        ("", "podtemplates") => Arc::new(super::pod_template::PodTemplate),
+        ("", "nodes") => Arc::new(super::node::Node),
+        ("", "namespaces") => Arc::new(super::namespace::Namespace),
         _ => Arc::new(Plain),
     }
 }

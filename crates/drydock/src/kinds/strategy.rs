@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use object::field::Errors;
-use object::table::Column;
+use object::table::{Column, RowCondition};
 use serde_json::Value;
 
 use crate::admission::Plugin;
@@ -87,6 +87,11 @@ pub trait Strategy: Send + Sync {
 
     /// The cells of an object's row, one per column.
     fn row(&self, _object: &Value, _now: Timestamp) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// What a printer may show or hide of an object's row.
+    fn row_conditions(&self, _object: &Value) -> Vec<RowCondition> {
         Vec::new()
     }
 

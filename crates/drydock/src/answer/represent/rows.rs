@@ -40,5 +40,6 @@ pub(super) fn row(found: &Found, object: Value, now: Timestamp) -> Row {
         let cell = |column: &Column| column.cell(&object, now, &human_duration);
         version.columns.iter().map(cell).collect()
     };
-    Row { cells, conditions: Vec::new(), object }
+    let conditions = kind.strategy.row_conditions(&object);
+    Row { cells, conditions, object }
 }
