@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -22,6 +24,12 @@ const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kubernetes");
 
 /// How often a long build says how far it is.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// `go` on the path, else where its installer puts it.
+const GO_CANDIDATES: [&str; 2] = ["go", "/usr/local/go/bin/go"];
+
+/// How the name of a folder with an unfinished build starts.
+const STAGING_PREFIX: &str = "building-";
 
 /// A program of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,7 +185,8 @@ fn build(folder: &Path, report: &dyn Fn(&str)) -> Result<()> {
     if is_complete(folder) {
         return Ok(());
     }
-    let go = find_go()?;
+    remove_unfinished(parent);
+    let go = find_go(&GO_CANDIDATES)?;
     let started = Instant::now();
     report(&format!(
         "building the real control plane, Kubernetes {KUBERNETES_VERSION}, once into {}: about 5 \
@@ -185,7 +194,7 @@ fn build(folder: &Path, report: &dyn Fn(&str)) -> Result<()> {
         folder.display()
     ));
     let staging = tempfile::Builder::new()
-        .prefix("building-")
+        .prefix(STAGING_PREFIX)
         .tempdir_in(parent)
         .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
     let etcd = staging.path().join("etcd");
@@ -209,9 +218,18 @@ fn build(folder: &Path, report: &dyn Fn(&str)) -> Result<()> {
     Ok(())
 }
 
-/// `go` on the path, else where its installer puts it.
-fn find_go() -> Result<PathBuf> {
-    let candidates = ["go", "/usr/local/go/bin/go"];
+/// Removes what builds left that were killed. The lock is held, so no build is under way.
+fn remove_unfinished(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(STAGING_PREFIX) {
+            // What cannot be removed costs space, no more.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The first of the candidates that runs.
+fn find_go(candidates: &[&str]) -> Result<PathBuf> {
     for candidate in candidates {
         let answers = Command::new(candidate).arg("version").stdout(Stdio::null()).status();
         if answers.is_ok_and(|status| status.success()) {
@@ -260,14 +278,28 @@ fn go_build(go: &Path, output: &Path, packages: &[&str], report: &dyn Fn(&str)) 
         .spawn()
         .with_context(|| format!("cannot run {}", go.display()))?;
     let stderr = child.stderr.take().context("the standard error of `go build` is a pipe")?;
+    let (sender, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        // The receiver outlives the pipe, and a line that is not text is not worth keeping.
+        BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
     let mut progress = BuildProgress::default();
-    let mut last_report = Instant::now();
-    for line in BufReader::new(stderr).lines() {
-        progress.read(&line.context("cannot read what `go build` says")?);
-        if last_report.elapsed() > REPORT_INTERVAL {
-            last_report = Instant::now();
-            report(&progress.to_string());
+    let started = Instant::now();
+    let mut reported = started;
+    // `go` is silent while it links, so the clock decides when to say something.
+    loop {
+        match lines.recv_timeout(REPORT_INTERVAL) {
+            Ok(line) => progress.read(&line),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
         }
+        if reported.elapsed() >= REPORT_INTERVAL {
+            reported = Instant::now();
+            report(&format!("{progress}, {} s", started.elapsed().as_secs()));
+        }
+    }
+    if let Err(panic) = reader.join() {
+        std::panic::resume_unwind(panic);
     }
     let status = child.wait().context("cannot wait for `go build`")?;
     ensure!(
@@ -348,6 +380,38 @@ mod tests {
             fs::write(folder.path().join(program.name()), "").unwrap();
         }
         assert!(is_complete(folder.path()));
+    }
+
+    #[test]
+    fn a_missing_go_is_an_error_that_names_the_ways_out() {
+        let error = find_go(&["/nowhere/go"]).unwrap_err().to_string();
+        for way in ["install Go", "PATH", "KUBEBUILDER_ASSETS"] {
+            assert!(error.contains(way), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_build_that_fails_is_an_error_with_what_go_said() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("go");
+        fs::write(&script, "#!/bin/sh\necho k8s.io/a >&2; echo a.go:1: no such type >&2; exit 1\n")
+            .unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let built = go_build(&script, folder.path(), &["k8s.io/a"], &|_| {});
+        let error = built.unwrap_err().to_string();
+        assert!(error.contains("a.go:1: no such type") && error.contains("k8s.io/a in"), "{error}");
+    }
+
+    #[test]
+    fn unfinished_builds_are_removed_and_finished_ones_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["building-x", "3e3e14501dfd6878"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        remove_unfinished(folder.path());
+        assert!(!folder.path().join("building-x").exists());
+        assert!(folder.path().join("3e3e14501dfd6878").exists());
     }
 
     #[test]
