@@ -5,10 +5,18 @@
 //! **Invariant:** the name of a kind is matched in this folder only; everything
 //! else asks the [`Kind`].
 
+mod cells;
 pub mod columns;
+mod config;
 pub mod crd;
+mod events;
+pub(crate) mod fields;
 pub mod native;
+mod policy;
 pub mod registry;
+pub(crate) mod rules;
+pub(crate) mod service;
+mod storage;
 pub mod strategies;
 pub mod strategy;
 

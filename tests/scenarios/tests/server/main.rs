@@ -1,3 +1,4 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
+mod all_kinds;
 mod scopes;
