@@ -9,8 +9,12 @@ mod namespace_lifecycle;
 mod node_taints;
 mod priority;
 mod service_account;
+mod service_addresses;
+mod storage;
 
 use serde_json::Value;
+
+pub(crate) use service_addresses::Drawn;
 
 use crate::answer::Failure;
 use crate::kinds::Found;
@@ -66,6 +70,12 @@ pub enum Plugin {
     DefaultTolerations,
     /// Keeps the namespaces that a cluster cannot do without.
     SystemNamespaces,
+    /// Gives a service an address and ports that no other has.
+    ServiceAddresses,
+    /// Names the default storage class in a claim.
+    DefaultStorageClass,
+    /// Keeps an object, by this finalizer, while something uses it.
+    Protection(&'static str),
 }
 
 impl Attributes<'_> {
@@ -94,6 +104,9 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
             Plugin::NodeTaints => node_taints::mutate(attributes, object),
             Plugin::PodPriority => priority::mutate(attributes, object)?,
             Plugin::DefaultTolerations => default_tolerations::mutate(attributes, object),
+            Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
+            Plugin::DefaultStorageClass => storage::default_class(attributes, object),
+            Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
             Plugin::DefaultPriorityClass | Plugin::SystemNamespaces => {}
         }
     }
@@ -112,7 +125,10 @@ pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failu
             Plugin::ServiceAccount
             | Plugin::NodeTaints
             | Plugin::PodPriority
-            | Plugin::DefaultTolerations => {}
+            | Plugin::DefaultTolerations
+            | Plugin::ServiceAddresses
+            | Plugin::DefaultStorageClass
+            | Plugin::Protection(_) => {}
         }
     }
     Ok(())

@@ -5,16 +5,23 @@
 //! **Invariant:** the name of a kind is matched in this folder only; everything
 //! else asks the [`Kind`].
 
+mod cells;
 pub mod columns;
+mod config;
 pub mod crd;
-mod fields;
 mod namespace;
 pub mod native;
 mod node;
 mod pod;
 mod pod_spec;
 mod pod_template;
+mod events;
+pub(crate) mod fields;
+mod policy;
 pub mod registry;
+pub(crate) mod rules;
+pub(crate) mod service;
+mod storage;
 pub mod strategies;
 pub mod strategy;
 

@@ -2,5 +2,6 @@
 
 mod quantity;
 mod samples;
+mod all_kinds;
 mod scopes;
 mod verbs;
