@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
-use hollow::NodeGroup;
+use hollow::{Hollow, NodeGroup, Progress, RunError, Setup};
+use tokio::sync::{oneshot, watch};
+
+use crate::progress::Line;
 
 /// How long tasks may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -15,7 +18,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Run nodes whose kubelet is simulated, against any API server
 ///
 /// The nodes register, send heartbeats, run the pods that are bound to them through their life
-/// and report load. They go on until Ctrl-C; their Node objects stay.
+/// and report load. They go on until Ctrl-C; their Node objects stay, and another run takes
+/// them up again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry hollow-nodes --kubeconfig ~/.kube/config --nodes 100
@@ -42,23 +46,63 @@ pub(crate) struct NodeArguments {
 
     /// What the simulated load is drawn from
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl NodeArguments {
     /// How many nodes that makes.
     pub(crate) fn count(&self) -> usize {
-        self.nodes.iter().map(NodeGroup::count).sum()
+        self.nodes.iter().map(|group| group.count as usize).sum()
     }
 
-    /// The options that run them.
-    pub(crate) fn options(&self, clock: &Clock) -> hollow::Options {
-        hollow::Options::new(self.nodes.clone(), self.seed, clock.clone())
+    /// Starts the nodes, which go on until shutdown begins.
+    pub(crate) fn start(&self, client: &Client, shutdown: &Shutdown) -> Result<Registration> {
+        let setup = Setup { groups: self.nodes.clone(), seed: self.seed, ..Setup::default() };
+        let options = hollow::Options { setup, ..hollow::Options::default() };
+        let hollow = Hollow::new(client.clone(), options)?;
+        let progress = hollow.progress();
+        let (failed, failure) = oneshot::channel();
+        let ending = shutdown.clone();
+        shutdown.spawn("hollow nodes", async move {
+            if let Err(error) = hollow.run(&ending).await {
+                // Whoever waited for the nodes tells; without nodes the rest is of no use.
+                let _ = failed.send(error);
+                ending.begin();
+            }
+        });
+        Ok(Registration { progress, failure })
+    }
+}
+
+/// Nodes that are being registered.
+pub(crate) struct Registration {
+    progress: watch::Receiver<Progress>,
+    failure: oneshot::Receiver<RunError>,
+}
+
+impl Registration {
+    /// Waits until the API server knows every node, telling how far it is.
+    pub(crate) async fn finish(&mut self, line: &Line) -> Result<()> {
+        loop {
+            let progress = *self.progress.borrow_and_update();
+            if progress.is_ready() {
+                return Ok(());
+            }
+            line.say(&format!("registering nodes: {} of {}", progress.registered, progress.total));
+            tokio::select! {
+                changed = self.progress.changed() => {
+                    changed.context("the nodes ended before they were registered")?;
+                }
+                failure = &mut self.failure => {
+                    return Err(failure.map_or_else(|_| anyhow!("the nodes ended"), Into::into));
+                }
+            }
+        }
     }
 
-    /// The seed.
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
+    /// The failure that ended the nodes, where one did.
+    pub(crate) fn failure(&mut self) -> Option<RunError> {
+        self.failure.try_recv().ok()
     }
 }
 
@@ -68,18 +112,18 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let clock = Clock::system();
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
+    let line = Line::new();
     let source = Source::from_flags(arguments.kubeconfig.clone(), arguments.context.clone());
     let client = Client::connect(&source, &Options::new("hollow-nodes")).await?;
-    let count = arguments.nodes.count();
-    println!("registering {count} nodes");
-    let nodes = hollow::start(&client, arguments.nodes.options(&clock), &shutdown);
+    let mut nodes = arguments.nodes.start(&client, &shutdown)?;
     tokio::select! {
-        ready = nodes.ready() => {
-            ready?;
-            println!("{count} nodes are ready; Ctrl-C ends them");
+        registered = nodes.finish(&line) => {
+            registered?;
+            line.end(&format!("{} nodes are registered. Ctrl-C ends them.", arguments.nodes.count()));
         }
         () = shutdown.begun() => {}
     }
     shutdown.begun().await;
-    Ok(shutdown.join(&clock, GRACE).await?)
+    shutdown.join(&clock, GRACE).await?;
+    nodes.failure().map_or(Ok(()), |error| Err(error.into()))
 }

@@ -1,2 +1,66 @@
-//! The `gantry` program.
-fn main() {}
+//! The `gantry` program: every component behind one command line.
+//!
+//! This crate knows flags, files and the terminal, and which component stands on
+//! which; what a component does is in its own crate.
+
+mod crds;
+mod hollow_nodes;
+mod progress;
+mod up;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Puts work where it belongs on Kubernetes: pods on nodes, jobs in queues, applications on
+/// clusters.
+#[derive(Parser)]
+#[command(
+    name = "gantry",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Example:\n  gantry up --nodes 5"
+)]
+struct Gantry {
+    #[command(subcommand)]
+    command: Command,
+
+    /// What is logged: a level such as `info`, or levels by module such as `warn,drydock=debug`
+    #[arg(long, global = true, env = "GANTRY_LOG", default_value = "warn", value_name = "FILTER")]
+    log: String,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(up::Arguments),
+    Crds(crds::Arguments),
+    HollowNodes(hollow_nodes::Arguments),
+}
+
+fn main() -> ExitCode {
+    let gantry = Gantry::parse();
+    match run(gantry) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gantry: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(gantry: Gantry) -> Result<()> {
+    chassis::logging::init(chassis::logging::Format::for_stderr(), &gantry.log)?;
+    match gantry.command {
+        Command::Up(arguments) => up::run(&arguments),
+        Command::Crds(arguments) => crds::run(&arguments),
+        Command::HollowNodes(arguments) => hollow_nodes::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests;

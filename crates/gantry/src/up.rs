@@ -1,5 +1,6 @@
 //! `gantry up`: a control plane with nodes, in one process.
 
+mod controllers;
 mod in_process;
 
 use std::io::IsTerminal;
@@ -18,6 +19,8 @@ use drydock::serve::{Authority, Kubeconfig, listen, secret, serve};
 use drydock::{Config, Drydock};
 
 use crate::hollow_nodes::NodeArguments;
+use crate::progress::Line;
+use controllers::ControllerArguments;
 
 /// How long tasks may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -35,6 +38,9 @@ const NAME: &str = "gantry";
 pub(crate) struct Arguments {
     #[command(flatten)]
     nodes: NodeArguments,
+
+    #[command(flatten)]
+    controllers: ControllerArguments,
 
     /// Where to write the kubeconfig [default: gantry.yaml in ~/.kube]
     #[arg(long, value_name = "PATH")]
@@ -54,27 +60,48 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let path = kubeconfig_path(arguments.kubeconfig.as_deref())?;
     check_replaceable(&path)?;
     let server = start_server(arguments, &path, &shutdown).await?;
+    let result = keep_up(arguments, &server, &path, &shutdown).await;
+    shutdown.begin();
+    let joined = shutdown.join(&clock, GRACE).await;
+    // Nobody can get in with it any more.
+    let removed = std::fs::remove_file(&path);
+    result?;
+    joined?;
+    removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    println!("Gantry has ended.");
+    Ok(())
+}
+
+/// Puts everything on the server and waits until it is to end.
+async fn keep_up(
+    arguments: &Arguments,
+    server: &Server,
+    path: &Path,
+    shutdown: &Shutdown,
+) -> Result<()> {
+    let line = Line::new();
     let client = in_process::client(&server.drydock, "up");
     install_crds(&client).await?;
-    let options = workloads::Options::new(clock.clone()).ca_pem(&server.certificate_pem);
-    workloads::start(&client, options, &shutdown);
-    let nodes = hollow::start(&client, arguments.nodes.options(&clock), &shutdown);
-    tokio::select! {
-        ready = nodes.ready() => {
-            ready?;
-            welcome(&server.url, &path, arguments.nodes.count());
+    arguments.controllers.start(&client, &server.certificate_pem, shutdown)?;
+    let mut nodes = None;
+    if arguments.nodes.count() > 0 {
+        let nodes = nodes.insert(arguments.nodes.start(&client, shutdown)?);
+        tokio::select! {
+            registered = nodes.finish(&line) => registered?,
+            () = shutdown.begun() => {}
         }
-        () = shutdown.begun() => {}
+    }
+    if !shutdown.has_begun() {
+        line.end(&welcome(&server.url, path, arguments.nodes.count()));
     }
     shutdown.begun().await;
     if std::io::stdout().is_terminal() {
         println!();
     }
-    shutdown.join(&clock, GRACE).await?;
-    // Nobody can get in with it any more.
-    std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-    println!("gantry has ended");
-    Ok(())
+    match nodes.and_then(|mut nodes| nodes.failure()) {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
 }
 
 struct Server {
@@ -98,13 +125,12 @@ async fn start_server(arguments: &Arguments, path: &Path, shutdown: &Shutdown) -
         true => format!("https://127.0.0.1:{}", address.port()),
         false => format!("https://{address}"),
     };
-    let identity =
-        Identity { user: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
+    let identity = Identity { user: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
     let config = Config {
         credentials: vec![Credential { token: token.clone(), identity }],
         ..Config::default()
     };
-    let drydock = Drydock::new(config, SystemEnv::new(arguments.nodes.seed()));
+    let drydock = Drydock::new(config, SystemEnv::new(arguments.nodes.seed));
     let file = Kubeconfig {
         name: NAME,
         url: &url,
@@ -152,9 +178,9 @@ fn check_replaceable(path: &Path) -> Result<()> {
     }
 }
 
-fn welcome(url: &str, path: &Path, nodes: usize) {
+fn welcome(url: &str, path: &Path, nodes: usize) -> String {
     let noun = if nodes == 1 { "node" } else { "nodes" };
-    println!(
+    format!(
         "Gantry is up on {url} with {nodes} {noun}.
 
   export KUBECONFIG={}
@@ -162,9 +188,9 @@ fn welcome(url: &str, path: &Path, nodes: usize) {
 Then try:
   kubectl get nodes
   kubectl create deployment web --image=nginx --replicas=3
-  kubectl get pods --output=wide
+  kubectl get deployments,pods --output=wide
 
 Ctrl-C ends it.",
         path.display()
-    );
+    )
 }

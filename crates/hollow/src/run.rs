@@ -118,7 +118,7 @@ impl Hollow {
         let reflector =
             Reflector::new(self.client.access::<Seen>(pods, "")).fields("spec.nodeName!=");
         let feeds = Feeds::new(&self.client, shutdown, EVENTS_MAX).seed(self.seed);
-        let mut events = feeds.add_reflector(reflector, event_of).into_stream();
+        let mut events = feeds.watch_with(reflector, event_of).into_stream();
         let clock = self.client.clock().clone();
         let mut writes = FuturesUnordered::new();
         let mut warnings = Warnings::default();

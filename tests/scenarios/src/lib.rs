@@ -30,6 +30,7 @@ pub mod embedded;
 pub mod normalise;
 pub mod request;
 pub mod scenario;
+pub mod system;
 
 pub use backend::Server;
 pub use client::{Answer, Client};

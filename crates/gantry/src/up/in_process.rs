@@ -10,10 +10,8 @@ use tower::Service;
 
 /// A client that is let in as a component of the system.
 pub(super) fn client(drydock: &Drydock, component: &str) -> Client {
-    let identity = Identity {
-        user: format!("system:{component}"),
-        groups: vec!["system:masters".to_owned()],
-    };
+    let identity =
+        Identity { user: format!("system:{component}"), groups: vec!["system:masters".to_owned()] };
     Client::from_service(Trusted { drydock: drydock.clone(), identity }, &Options::new(component))
 }
 

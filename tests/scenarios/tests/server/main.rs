@@ -1,7 +1,7 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
+mod all_kinds;
 mod quantity;
 mod samples;
-mod all_kinds;
 mod scopes;
 mod verbs;

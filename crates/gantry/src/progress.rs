@@ -1,0 +1,44 @@
+//! How far a long step is: one line that changes on a terminal, plain lines elsewhere.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often a plain line is written at most.
+const PLAIN_EVERY: Duration = Duration::from_secs(2);
+
+/// The line that tells how far a step is. It goes to standard error: standard output is for
+/// results.
+pub(crate) struct Line {
+    is_terminal: bool,
+    last: Cell<Option<Instant>>,
+}
+
+impl Line {
+    /// A line with nothing on it.
+    pub(crate) fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), last: Cell::new(None) }
+    }
+
+    /// Tells how far it is.
+    pub(crate) fn say(&self, text: &str) {
+        let mut stderr = std::io::stderr().lock();
+        let now = Instant::now();
+        if self.is_terminal {
+            // A closed terminal is no reason to stop working.
+            let _ = write!(stderr, "\r\x1b[K{text}");
+            let _ = stderr.flush();
+        } else if self.last.get().is_none_or(|last| now - last >= PLAIN_EVERY) {
+            let _ = writeln!(stderr, "{text}");
+            self.last.set(Some(now));
+        }
+    }
+
+    /// Takes the line away and prints what came of the step.
+    pub(crate) fn end(&self, result: &str) {
+        if self.is_terminal {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+        println!("{result}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Real kubectl, the same commands on both servers, with the same results.
+
+use anyhow::{Result, ensure};
+use scenarios::backend::{BACKENDS, Backend};
+use scenarios::system::{Cluster, Controllers, Scheduler};
+
+/// The controllers that belong to a server.
+fn controllers(backend: Backend) -> Controllers {
+    match backend {
+        Backend::KubeApiServer => Controllers::Theirs,
+        Backend::Drydock => Controllers::Ours,
+    }
+}
+
+const WEB: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: main, image: registry.example/web:1}]
+";
+
+/// What a cluster printed, command by command.
+struct Transcript<'a> {
+    cluster: &'a Cluster,
+    namespace: String,
+    lines: Vec<String>,
+}
+
+impl Transcript<'_> {
+    async fn run(&mut self, arguments: &str) -> Result<()> {
+        self.run_with(arguments, "").await
+    }
+
+    async fn run_with(&mut self, arguments: &str, input: &str) -> Result<()> {
+        let mut words = vec!["--namespace", self.namespace.as_str()];
+        words.extend(arguments.split(' '));
+        let printed = self.cluster.kubectl_with(&words, input).await?;
+        self.lines.push(format!("$ kubectl {arguments}\n{printed}"));
+        Ok(())
+    }
+}
+
+/// Plays on every backend and compares what kubectl printed.
+async fn alike<F>(name: &str, nodes: u32, script: F)
+where
+    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
+{
+    let mut first: Option<String> = None;
+    for backend in BACKENDS {
+        let printed = played(name, *backend, nodes, &script).await;
+        let printed =
+            printed.unwrap_or_else(|error| panic!("{name} on {}: {error:#}", backend.name()));
+        match &first {
+            None => first = Some(printed),
+            Some(truth) => assert_eq!(&printed, truth, "{name}: kubectl prints other things"),
+        }
+    }
+}
+
+async fn played<F>(name: &str, backend: Backend, nodes: u32, script: &F) -> Result<String>
+where
+    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
+{
+    let cluster =
+        Cluster::start(name, backend, controllers(backend), Scheduler::Theirs, nodes).await?;
+    let namespace = format!("{name}-{}", std::process::id());
+    cluster.kubectl(&["create", "namespace", &namespace]).await?;
+    let mut transcript = Transcript { cluster: &cluster, namespace, lines: Vec::new() };
+    let result = script(&mut transcript).await;
+    let printed = transcript.lines.join("").replace(&transcript.namespace, "{ns}");
+    cluster.end().await?;
+    result.map(|()| printed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_is_applied_rolled_scaled_and_deleted() {
+    alike("deploy", 2, async |kubectl| {
+        kubectl.run_with("apply --filename -", WEB).await?;
+        kubectl.run("wait deployment/web --for=condition=Available --timeout=30s").await?;
+        kubectl.run("rollout status deployment/web --timeout=30s").await?;
+        kubectl.run_with("apply --filename -", WEB).await?;
+        kubectl.run_with("apply --filename -", &WEB.replace("web:1", "web:2")).await?;
+        kubectl.run("rollout status deployment/web --timeout=30s").await.ok();
+        kubectl.lines.pop();
+        kubectl.run("get deployment web --output=jsonpath={.spec.template.spec.containers[0].image}").await?;
+        kubectl.run("scale deployment web --replicas=3").await?;
+        kubectl.run("wait deployment/web --for=jsonpath={.status.readyReplicas}=3 --timeout=30s").await?;
+        kubectl.run("label deployment web tier=front").await?;
+        kubectl.run("annotate deployment web note=hello").await?;
+        kubectl.run("patch deployment web --patch {\"spec\":{\"paused\":true}}").await?;
+        kubectl.run("rollout resume deployment/web").await?;
+        kubectl.run("rollout history deployment/web").await?;
+        kubectl.run("get deployment web --output=jsonpath={.metadata.labels.tier},{.status.replicas},{.status.readyReplicas}").await?;
+        kubectl.run("delete deployment web --wait=true").await?;
+        kubectl.run("wait pod --selector=app=web --for=delete --timeout=30s").await?;
+        kubectl.run("get replicasets,pods --output=name").await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_completes() {
+    let job = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  completions: 3
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: registry.example/job:1}]
+";
+    alike("job", 1, async |kubectl| {
+        kubectl.run_with("create --filename -", job).await?;
+        kubectl.run("wait job/once --for=condition=Complete --timeout=60s").await?;
+        kubectl.run("get job once --output=jsonpath={.status.succeeded}").await?;
+        kubectl.run("delete job once").await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_is_shown_before_it_is_applied() {
+    let map = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {color: red}
+";
+    alike("diff", 0, async |kubectl| {
+        kubectl.run_with("apply --filename -", map).await?;
+        kubectl.run_with("diff --filename -", map).await?;
+        let words = ["--namespace", &kubectl.namespace, "diff", "--filename", "-"];
+        let output = kubectl.cluster.try_kubectl(&words, &map.replace("red", "blue")).await?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.code() == Some(1), "kubectl diff: {printed}");
+        let changes = printed
+            .lines()
+            .filter(|line| line.starts_with("-  color") || line.starts_with("+  color"));
+        kubectl.lines.extend(changes.map(str::to_owned));
+        kubectl.run_with("apply --filename -", &map.replace("red", "blue")).await?;
+        kubectl.run("get configmap settings --output=jsonpath={.data.color}").await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_drained() {
+    alike("drain", 2, async |kubectl| {
+        kubectl.run_with("apply --filename -", WEB).await?;
+        kubectl.run("wait deployment/web --for=condition=Available --timeout=30s").await?;
+        let first = "get nodes --output=jsonpath={.items[0].metadata.name}";
+        let node = kubectl.cluster.kubectl(&first.split(' ').collect::<Vec<_>>()).await?;
+        kubectl.run(&format!("cordon {node}")).await?;
+        let drain = format!("drain {node} --ignore-daemonsets --timeout=30s");
+        kubectl.cluster.kubectl(&drain.split(' ').collect::<Vec<_>>()).await?;
+        kubectl.run("wait deployment/web --for=condition=Available --timeout=30s").await?;
+        kubectl
+            .run(&format!("get pods --field-selector=spec.nodeName={node} --output=name"))
+            .await?;
+        kubectl.run(&format!("uncordon {node}")).await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_explain_themselves() {
+    alike("explain", 0, async |kubectl| {
+        for kind in ["pods.spec.containers.resources", "deployments.spec.strategy", "configmaps"] {
+            let words = ["explain", kind];
+            let printed = kubectl.cluster.kubectl(&words).await?;
+            // Fields and their types; upstream's prose is not ours.
+            let fields = printed.lines().filter(|line| line.contains('\t') && line.contains('<'));
+            kubectl.lines.extend(fields.map(str::to_owned));
+        }
+        kubectl.run("api-resources --api-group=apps --output=name").await?;
+        kubectl.run("api-versions").await.map(|()| {
+            kubectl.lines.pop();
+        })
+    })
+    .await;
+}
