@@ -206,7 +206,7 @@ pub struct Kubelets {
     reports: Vec<Effect>,
     /// Until all pods of the start are known: those that are new to their node. What
     /// others hold there must be known before they are given room.
-    held: Option<Vec<Box<Pod>>>,
+    held: Option<Vec<Pod>>,
 }
 
 impl Kubelets {
@@ -323,7 +323,9 @@ impl Kubelets {
                 if task.state == TaskState::Resting {
                     task.state = TaskState::Idle;
                 }
-                self.want(now.ms(), chore, node);
+                if !self.nodes[node as usize].gone || chore == Chore::Status {
+                    self.want(now.ms(), chore, node);
+                }
             }
             Due::Retry(Ticket::Pod(slot, life)) => self.rest_over(now, slot, life),
             Due::Pod(slot, life) => self.pod_due(now, due_ms, slot, life),

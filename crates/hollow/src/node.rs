@@ -221,15 +221,18 @@ pub(crate) fn report(now: Now, system: Usage, pods: &[(&PodRun, Usage)]) -> Vec<
     );
     for (index, (pod, usage)) in pods.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
-        let band = pod.band.map_or("", |band| band.as_str());
         let _ = write!(
             text,
-            r#"{comma}{{"namespace":"{}","name":"{}","podUsage":{},"priority":"{band}","qos":"{}"}}"#,
+            r#"{comma}{{"namespace":"{}","name":"{}","podUsage":{},"qos":"{}""#,
             pod.key.namespace(),
             pod.key.name(),
             resources(*usage),
             pod.qos.as_str(),
         );
+        if let Some(band) = pod.band {
+            let _ = write!(text, r#","priority":"{band}""#);
+        }
+        text.push('}');
     }
     text.push_str("]}}");
     text.into_bytes()

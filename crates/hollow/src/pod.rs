@@ -51,6 +51,8 @@ pub(crate) struct PodRun {
     initialized: Since,
     ready: Since,
     pub(crate) stage: Stage,
+    /// The phase under which it is counted.
+    pub(crate) counted: PodPhase,
     pub(crate) band: Option<PriorityBand>,
     pub(crate) qos: QosClass,
     pub(crate) going: Going,
@@ -201,6 +203,7 @@ impl PodRun {
             initialized: Since::default(),
             ready: Since::default(),
             stage: if stuck { Stage::Stuck } else { Stage::Creating },
+            counted: PodPhase::Pending,
             band: PriorityBand::stated_by(pod),
             qos: QosClass::of_pod(pod),
             going: Going::Not,
@@ -247,12 +250,6 @@ impl PodRun {
     /// Notes what the API server was told.
     pub(crate) fn told(&mut self, revision: u32) {
         self.written = revision;
-    }
-
-    /// The sum of the restarts of its containers.
-    #[cfg(test)]
-    pub(crate) fn restarts(&self) -> u32 {
-        self.containers.iter().map(|container| container.restarts).sum()
     }
 }
 

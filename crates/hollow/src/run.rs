@@ -23,7 +23,7 @@ const EVENTS_MAX: usize = 512;
 /// How many of them are looked at before requests are sent again.
 const EVENTS_PER_TURN_MAX: usize = 128;
 /// Heartbeats that are due within so short a time are sent together.
-const TICK_MIN: Duration = Duration::from_millis(10);
+const TICK_MIN: Duration = Duration::from_millis(20);
 /// How many warnings a second are worth a line.
 const WARNINGS_PER_SECOND_MAX: u32 = 5;
 

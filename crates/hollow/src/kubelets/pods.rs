@@ -46,7 +46,7 @@ impl Kubelets {
     pub(super) fn hold_or_see(&mut self, now: Now, pod: Box<Pod>) {
         let new = pod.status.start_time.is_none() && !pod.status.phase.is_terminal();
         match &mut self.held {
-            Some(held) if new => held.push(pod),
+            Some(held) if new => held.push(*pod),
             _ => self.see_pod(now, &pod),
         }
     }
@@ -110,7 +110,7 @@ impl Kubelets {
         let slot = self.place(run);
         self.nodes[node as usize].pods.push(slot);
         let pod_run = self.pod(slot);
-        let (key, phase) = (pod_run.key.clone(), pod_run.phase());
+        let (key, phase) = (pod_run.key.clone(), pod_run.counted);
         self.by_key.insert(key, slot);
         self.count(phase, 1);
         self.charge(slot);
@@ -135,7 +135,6 @@ impl Kubelets {
     fn change_pod(&mut self, now: Now, slot: u32, pod: &Pod) {
         let shape = self.shape_of(pod);
         let run = self.pod(slot);
-        let before = run.phase();
         (run.band, run.qos) = (PriorityBand::stated_by(pod), QosClass::of_pod(pod));
         let generation = generation_of(pod);
         if generation > run.generation {
@@ -158,7 +157,6 @@ impl Kubelets {
         self.shapes.release(&shape);
         drop(shape);
         self.follow_deletion(now, slot, pod);
-        self.recount(slot, before);
         self.settle(now, slot);
     }
 
@@ -295,16 +293,16 @@ impl Kubelets {
         let Some(due) = pod.metadata.deletion_timestamp else { return };
         let deadline = now.due_after(Stamp::from(due), 0);
         let run = self.pod(slot);
-        let before = run.phase();
         if run.going == Going::Not {
             run.going = Going::Asked;
         }
         run.stop(now, deadline);
-        self.recount(slot, before);
     }
 
-    fn recount(&mut self, slot: u32, before: PodPhase) {
-        let after = self.pod(slot).phase();
+    fn recount(&mut self, slot: u32) {
+        let run = self.pod(slot);
+        let after = run.phase();
+        let before = std::mem::replace(&mut run.counted, after);
         if before != after {
             self.count(before, -1);
             self.count(after, 1);
@@ -317,9 +315,7 @@ impl Kubelets {
             return;
         }
         run.wake_ms = 0;
-        let before = run.phase();
         run.advance(now);
-        self.recount(slot, before);
         self.settle(now, slot);
     }
 
@@ -327,8 +323,9 @@ impl Kubelets {
         self.slots.get_mut(slot as usize).filter(|own| own.life == life)?.pod.as_mut()
     }
 
-    /// After any change: room and address, the next timer, the next write.
+    /// After any change: the count, room and address, the next timer, the next write.
     fn settle(&mut self, now: Now, slot: u32) {
+        self.recount(slot);
         if self.pod(slot).is_finished() && self.pod(slot).charged {
             self.discharge(slot);
             let node = self.pod(slot).node;
@@ -395,7 +392,7 @@ impl Kubelets {
         let place = &mut self.slots[slot as usize];
         place.life = place.life.wrapping_add(1);
         let Some(run) = place.pod.take() else { return };
-        self.count(run.phase(), -1);
+        self.count(run.counted, -1);
         self.by_key.remove(&run.key);
         self.nodes[run.node as usize].pods.retain(|own| *own != slot);
         self.free.push(slot);

@@ -1,1 +1,5 @@
+//! The core against an API server of a few lines, which checks what it is told.
 
+mod laws;
+mod tables;
+mod world;

@@ -1,0 +1,245 @@
+//! Single stories.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::world::World;
+use crate::kubelets::Setup;
+
+fn one() -> Value {
+    json!({ "containers": [{ "name": "main", "image": "nginx:1" }] })
+}
+
+fn asking(cpu: &str) -> Value {
+    json!({ "containers": [{ "name": "main", "resources": { "requests": { "cpu": cpu } } }] })
+}
+
+fn with(mut spec: Value, field: &str, value: impl Into<Value>) -> Value {
+    spec[field] = value.into();
+    spec
+}
+
+/// Runs one pod for a while and says how it is: phase, the state of each container, and
+/// its restarts.
+fn check(spec: Value, annotations: Value, seconds: u64, want: &str) {
+    let mut world = World::new(&["1"], 1);
+    let annotations: serde_json::Map<String, Value> = annotations
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(key, value)| (format!("hollow.gantry.dev/{key}"), value.clone()))
+        .collect();
+    world.create("p", "node-0000", spec.clone(), annotations.into());
+    // The API server takes a moment to hear of it.
+    world.run(seconds * 1000 + 100);
+    let mut told = world.phase("p");
+    for list in ["/initContainerStatuses", "/containerStatuses"] {
+        for container in world.status("p", list).as_array().into_iter().flatten() {
+            let state = &container["state"];
+            let (kind, detail) = state.as_object().unwrap().iter().next().unwrap();
+            let word = detail["reason"].as_str().unwrap_or(kind);
+            let ready = if container["ready"] == true { "+" } else { "" };
+            told.push_str(&format!(" {word}{ready}:{}", container["restartCount"]));
+        }
+    }
+    assert_eq!(told, want, "{spec} after {seconds} s");
+}
+
+#[test]
+fn a_pod_is_created_runs_and_ends_as_its_annotations_say() {
+    check(one(), json!({}), 0, "Pending ContainerCreating:0");
+    check(one(), json!({}), 1, "Running running+:0");
+    check(one(), json!({ "start-seconds": "3" }), 2, "Pending ContainerCreating:0");
+    check(one(), json!({ "ready-seconds": "3" }), 2, "Running running:0");
+    check(one(), json!({ "ready-seconds": "3" }), 5, "Running running+:0");
+    check(one(), json!({ "ready-seconds": "9", "run-seconds": "8" }), 8, "Running running:0");
+    let never = with(one(), "restartPolicy", "Never");
+    check(never.clone(), json!({ "run-seconds": "2" }), 9, "Succeeded Completed:0");
+    let failing = json!({ "run-seconds": "2", "exit-code": "3" });
+    check(never, failing.clone(), 9, "Failed Error:0");
+    check(one(), json!({ "run-seconds": "soon" }), 9, "Pending CreateContainerConfigError:0");
+    let late = with(one(), "activeDeadlineSeconds", 5);
+    check(late, json!({}), 9, "Failed Error:0");
+}
+
+#[test]
+fn containers_are_started_again_after_growing_waits() {
+    let failing = json!({ "start-seconds": "0", "run-seconds": "2", "exit-code": "3" });
+    check(one(), failing.clone(), 2, "Running Error:0");
+    check(one(), failing.clone(), 4, "Running running+:1");
+    check(one(), failing.clone(), 6, "Running CrashLoopBackOff:1");
+    check(one(), failing.clone(), 16, "Running running+:2");
+    check(one(), failing.clone(), 18, "Running CrashLoopBackOff:2");
+    check(one(), failing, 38, "Running running+:3");
+    let well = json!({ "start-seconds": "0", "run-seconds": "2" });
+    check(with(one(), "restartPolicy", "OnFailure"), well.clone(), 9, "Succeeded Completed:0");
+    check(one(), well, 6, "Running CrashLoopBackOff:1");
+}
+
+#[test]
+fn init_containers_and_sidecars_have_their_turn() {
+    let spec = json!({
+        "initContainers": [
+            { "name": "one" }, { "name": "side", "restartPolicy": "Always" }, { "name": "two" },
+        ],
+        "containers": [{ "name": "main" }, { "name": "other" }],
+    });
+    let slow = json!({ "start-seconds": "0", "init-seconds": "2", "run-seconds": "4" });
+    let waiting = "PodInitializing";
+    check(
+        spec.clone(),
+        slow.clone(),
+        1,
+        &format!("Pending running:0 {waiting}:0 {waiting}:0 {waiting}:0 {waiting}:0"),
+    );
+    check(
+        spec.clone(),
+        slow.clone(),
+        3,
+        &format!("Pending Completed+:0 running+:0 running:0 {waiting}:0 {waiting}:0"),
+    );
+    check(
+        spec.clone(),
+        slow.clone(),
+        5,
+        "Running Completed+:0 running+:0 Completed+:0 running+:0 running+:0",
+    );
+    let never = with(spec.clone(), "restartPolicy", "Never");
+    check(
+        never.clone(),
+        slow,
+        9,
+        "Succeeded Completed+:0 Completed:0 Completed+:0 Completed:0 Completed:0",
+    );
+    let failing = json!({ "start-seconds": "0", "init-exit-code": "1" });
+    check(
+        never,
+        failing.clone(),
+        9,
+        &format!("Failed Error:0 {waiting}:0 {waiting}:0 {waiting}:0 {waiting}:0"),
+    );
+    check(
+        spec,
+        failing,
+        9,
+        &format!("Pending CrashLoopBackOff:1 {waiting}:0 {waiting}:0 {waiting}:0 {waiting}:0"),
+    );
+    // One container may end while another goes on.
+    let two = json!({ "containers": [{ "name": "a" }, { "name": "b" }], "restartPolicy": "Never" });
+    check(two, json!({ "run-seconds.a": "1" }), 9, "Running Completed:0 running+:0");
+}
+
+#[test]
+fn a_pod_that_does_not_fit_fails_as_on_a_real_node() {
+    let mut world = World::new(&["1x4cpu,2pods"], 1);
+    world.create("a", "node-0000", asking("3"), json!({}));
+    world.create("b", "node-0000", asking("2"), json!({}));
+    world.create("c", "node-0000", asking("1"), json!({}));
+    world.create("d", "node-0000", asking("0"), json!({}));
+    world.run(2000);
+    assert_eq!(
+        ["a", "b", "c", "d"].map(|name| world.phase(name)),
+        ["Running", "Failed", "Running", "Failed"]
+    );
+    assert_eq!(world.status("b", "/reason"), "OutOfcpu");
+    assert_eq!(
+        world.status("b", "/message"),
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 2000, used: 3000, \
+         capacity: 4000"
+    );
+    assert_eq!(world.status("d", "/reason"), "OutOfpods");
+    // What ended makes room.
+    world.delete("a", 30);
+    world.run(1000);
+    world.create("e", "node-0000", asking("3"), json!({}));
+    world.run(2000);
+    assert_eq!([world.phase("a"), world.phase("e")], ["gone", "Running"]);
+}
+
+#[test]
+fn deletion_waits_for_the_containers_and_no_longer_than_the_grace() {
+    let slow = json!({ "hollow.gantry.dev/stop-seconds": "5" });
+    let mut world = World::new(&["1"], 1);
+    world.create("polite", "node-0000", one(), slow.clone());
+    world.create("slow", "node-0000", one(), slow);
+    world.run(2000);
+    world.delete("polite", 30);
+    world.delete("slow", 3);
+    world.run(2000);
+    assert_eq!([world.phase("polite"), world.phase("slow")], ["Running", "Running"]);
+    world.run(2000);
+    assert_eq!([world.phase("polite"), world.phase("slow")], ["Running", "gone"]);
+    world.run(2000);
+    assert_eq!(world.phase("polite"), "gone");
+    for name in ["polite", "slow"] {
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        assert_eq!(world.asked(&Method::DELETE, &path), 1);
+    }
+}
+
+#[test]
+fn amounts_change_in_place_when_there_is_room() {
+    let mut world = World::new(&["1x4cpu"], 1);
+    world.create("a", "node-0000", asking("1"), json!({}));
+    world.create("b", "node-0000", asking("2"), json!({}));
+    world.run(2000);
+    let ask = |world: &mut World, cpu: &str| {
+        world.change("a", |pod| {
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu.into();
+        });
+        world.run(1000);
+    };
+    let told = |world: &World| {
+        let conditions = world.status("a", "/conditions");
+        let pending =
+            conditions.as_array().unwrap().iter().find(|c| c["type"] == "PodResizePending");
+        let cpu = world.status("a", "/containerStatuses/0/allocatedResources/cpu");
+        let reason = pending.map_or(Value::Null, |condition| condition["reason"].clone());
+        format!("{} {}", cpu.as_str().unwrap(), reason.as_str().unwrap_or("-"))
+    };
+    ask(&mut world, "2");
+    assert_eq!(told(&world), "2 -");
+    ask(&mut world, "3");
+    assert_eq!(told(&world), "2 Deferred");
+    ask(&mut world, "5");
+    assert_eq!(told(&world), "2 Infeasible");
+    ask(&mut world, "2");
+    assert_eq!(told(&world), "2 -");
+    ask(&mut world, "3");
+    world.delete("b", 30);
+    world.run(1000);
+    assert_eq!(told(&world), "3 -");
+}
+
+#[test]
+fn another_process_takes_up_pods_where_the_former_left_them() {
+    let setup = || Setup { groups: vec!["1x4cpu".parse().unwrap()], ..Setup::default() };
+    let mut world = World::new(&["1x4cpu"], 1);
+    let until = json!({ "hollow.gantry.dev/run-seconds": "20" });
+    world.create("runs", "node-0000", with(asking("3"), "restartPolicy", "Never"), until);
+    world.run(5000);
+    let address = world.status("runs", "/podIP");
+    // Bound while nobody was there; by name it comes first, but the room is taken.
+    world.create("bound", "node-0000", asking("2"), json!({}));
+    world.restart(setup());
+    world.run(2000);
+    assert_eq!([world.phase("runs"), world.phase("bound")], ["Running", "Failed"]);
+    assert_eq!(world.status("runs", "/podIP"), address);
+    world.run(20_000);
+    assert_eq!(world.phase("runs"), "Succeeded");
+    assert_eq!(world.asked(&Method::POST, "/api/v1/nodes"), 2);
+    assert_eq!(world.asked(&Method::PATCH, "/api/v1/nodes/node-0000"), 1);
+}
+
+#[test]
+fn a_node_that_somebody_deleted_is_left_in_peace() {
+    let mut world = World::new(&["2"], 1);
+    world.run(1000);
+    world.forget_node("node-0001");
+    world.run(700_000);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-0001";
+    let before = world.asked(&Method::PATCH, lease);
+    world.run(100_000);
+    assert_eq!(world.asked(&Method::PATCH, lease), before);
+    assert_eq!(world.asked(&Method::POST, "/api/v1/nodes"), 2);
+}
