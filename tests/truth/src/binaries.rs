@@ -248,7 +248,7 @@ fn find_go(candidates: &[&str]) -> Result<PathBuf> {
 /// # Errors
 /// Where `go` is missing or the program fails.
 pub fn go_run(package: &str) -> Result<String> {
-    let output = Command::new(find_go()?)
+    let output = Command::new(find_go(&GO_CANDIDATES)?)
         .args(["run", "-mod=readonly", package])
         .current_dir(MODULE)
         .stderr(Stdio::inherit())
