@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use chassis::client::{self, Client, Source};
 use chassis::clock::Clock;
+use chassis::logging;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Options};
 
@@ -11,6 +12,7 @@ use hollow::{Hollow, NodeGroup, Options};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("usage: hollow_nodes KUBECONFIG NODES...")?;
+    logging::init(logging::Format::for_stderr(), "info")?;
     let mut options = Options::default();
     let groups: Vec<NodeGroup> = arguments.map(|value| value.parse()).collect::<Result<_, _>>()?;
     if !groups.is_empty() {
