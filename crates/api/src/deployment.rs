@@ -89,6 +89,9 @@ pub struct DeploymentStatus {
     pub ready_replicas: i32,
     /// Those of them that have been ready for long enough.
     pub available_replicas: i32,
+    /// Pods of its replica sets that are going and have not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating_replicas: Option<i32>,
     /// Pods still missing for all to be available.
     pub unavailable_replicas: i32,
     /// The conditions `Available`, `Progressing` and `ReplicaFailure`.

@@ -50,6 +50,9 @@ pub struct ReplicaSetStatus {
     pub ready_replicas: i32,
     /// Those of them that have been ready for long enough.
     pub available_replicas: i32,
+    /// Pods that are going and have not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating_replicas: Option<i32>,
     /// Generation that the status speaks of.
     pub observed_generation: i64,
     /// The condition `ReplicaFailure`.

@@ -197,6 +197,7 @@ fn workloads_come_back_whole() {
         "status": {
             "observedGeneration": 3, "replicas": 3, "updatedReplicas": 2, "readyReplicas": 1,
             "availableReplicas": 1, "unavailableReplicas": 2, "collisionCount": 1,
+            "terminatingReplicas": 1,
             "conditions": [condition("lastUpdateTime")],
         },
     }));
@@ -205,7 +206,7 @@ fn workloads_come_back_whole() {
         "spec": { "replicas": 3, "minReadySeconds": 5, "selector": selector(),
                   "template": template() },
         "status": { "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 2,
-                    "availableReplicas": 1, "observedGeneration": 3,
+                    "availableReplicas": 1, "observedGeneration": 3, "terminatingReplicas": 1,
                     "conditions": [condition("lastTransitionTime")] },
     }));
     check::<Job>(json!({

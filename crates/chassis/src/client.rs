@@ -102,6 +102,7 @@ struct Shared {
 pub struct Call {
     method: Method,
     path: String,
+    accept: HeaderValue,
     content_type: HeaderValue,
     body: Bytes,
 }
@@ -110,7 +111,15 @@ impl Call {
     /// A request without a body.
     #[must_use]
     pub fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), content_type: JSON, body: Bytes::new() }
+        let body = Bytes::new();
+        Self { method, path: path.into(), accept: JSON, content_type: JSON, body }
+    }
+
+    /// The same, asking for another form of the answer than plain JSON.
+    #[must_use]
+    pub fn accept(mut self, form: &'static str) -> Self {
+        self.accept = HeaderValue::from_static(form);
+        self
     }
 
     /// The same with `body` as JSON.
@@ -262,7 +271,7 @@ impl Client {
             .method(call.method)
             .uri(call.path)
             .header(USER_AGENT, self.shared.user_agent.clone())
-            .header(ACCEPT, JSON);
+            .header(ACCEPT, call.accept);
         if !call.body.is_empty() {
             request = request.header(CONTENT_TYPE, call.content_type);
         }

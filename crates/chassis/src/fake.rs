@@ -46,11 +46,13 @@ impl Reply {
     }
 }
 
-/// What was asked: `METHOD path?query`, the user agent, the content type and the body.
+/// What was asked: `METHOD path?query`, the user agent, the forms of answer that are
+/// accepted, the content type and the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub line: String,
     pub user_agent: String,
+    pub accept: String,
     pub content_type: String,
     pub body: String,
 }
@@ -97,6 +99,7 @@ impl Script {
         let asked = Asked {
             line: format!("{} {}", parts.method, parts.uri),
             user_agent: header("user-agent"),
+            accept: header("accept"),
             content_type: header("content-type"),
             body: String::from_utf8(body.to_vec()).unwrap(),
         };

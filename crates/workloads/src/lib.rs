@@ -1,1 +1,124 @@
-//! Placeholder.
+//! Controllers of Kubernetes workloads, as ordinary clients of an API server.
+//!
+//! Deployments, replica sets, jobs, garbage collection, deletion of namespaces, disruption
+//! budgets, the life of nodes, default service accounts and the root certificate: what
+//! kube-controller-manager does of this, these do, on the embedded server and on a real one
+//! alike. They hold a client and nothing else; they know no server from inside.
+//!
+//! Each controller is a folder with a pure core (facts and the time in, decisions out) and
+//! a thin shell that watches, asks the core and writes. All of them share one watch for
+//! each resource ([`informer`]), which keeps lean facts ([`facts`]) instead of whole
+//! objects. What was written and has not come back through the watch yet is a claim
+//! ([`claims`]), so that nothing is done twice while the watch lags.
+//!
+//! ```no_run
+//! # async fn example(client: chassis::client::Client) {
+//! use tokio_util::sync::CancellationToken;
+//! use workloads::{Options, Selection};
+//!
+//! let stop = CancellationToken::new();
+//! let controllers: Selection = "*,-node-lifecycle".parse().expect("known names");
+//! let options = Options { controllers, ..Options::default() };
+//! workloads::run(client, options, stop).await;
+//! # }
+//! ```
+
+pub mod claims;
+pub mod deployment;
+pub mod discovery;
+pub mod disruption;
+pub mod facts;
+pub mod failure;
+pub mod garbage;
+pub mod informer;
+pub mod job;
+pub mod namespace;
+pub mod node_lifecycle;
+pub mod ownership;
+pub mod pods;
+pub mod replica_set;
+pub mod root_ca;
+mod selection;
+pub mod service_account;
+pub mod worker;
+pub mod write;
+
+use std::time::Duration;
+
+use chassis::client::Client;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use selection::{Name, Selection, UnknownName};
+
+use informer::Informers;
+
+/// What to run, and how. The clock is that of the client.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which controllers run.
+    pub controllers: Selection,
+    /// The certificate of the API server's authority, for `kube-root-ca.crt`; without it no
+    /// such config map is made.
+    pub ca_pem: Option<String>,
+    /// How long a node may be silent before it counts as gone.
+    pub node_monitor_grace: Duration,
+    /// The same for a node that has never reported.
+    pub node_startup_grace: Duration,
+    /// What spreads the waits after failures.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    /// All controllers, with the times of kube-controller-manager 1.35.
+    fn default() -> Self {
+        Self {
+            controllers: Selection::all(),
+            ca_pem: None,
+            node_monitor_grace: Duration::from_secs(50),
+            node_startup_grace: Duration::from_mins(1),
+            seed: 0,
+        }
+    }
+}
+
+/// Runs the chosen controllers until `stop` is cancelled, then waits for what they have
+/// under way.
+///
+/// # Panics
+/// When a controller panics: the panic goes on, so that the process ends.
+pub async fn run(client: Client, options: Options, stop: CancellationToken) {
+    let mut informers = Informers::new(&client);
+    let mut tasks = JoinSet::new();
+    let graces = node_lifecycle::Graces {
+        monitor: options.node_monitor_grace,
+        startup: options.node_startup_grace,
+    };
+    for name in options.controllers.names() {
+        let (informers, tasks) = (&mut informers, &mut tasks);
+        match name {
+            Name::Deployment => deployment::start(&client, informers, tasks, &stop),
+            Name::ReplicaSet => replica_set::start(&client, informers, tasks, &stop),
+            Name::Job => job::start(&client, informers, tasks, &stop),
+            Name::GarbageCollector => garbage::start(&client, informers, tasks, &stop),
+            Name::Namespace => namespace::start(&client, informers, tasks, &stop),
+            Name::Disruption => disruption::start(&client, informers, tasks, &stop),
+            Name::NodeLifecycle => {
+                node_lifecycle::start(&client, informers, graces, tasks, &stop);
+            }
+            Name::ServiceAccount => service_account::start(&client, informers, tasks, &stop),
+            Name::RootCa => {
+                if let Some(pem) = &options.ca_pem {
+                    root_ca::start(&client, informers, pem, tasks, &stop);
+                }
+            }
+        }
+    }
+    informers.start(&mut tasks, options.seed, &stop);
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            stop.cancel();
+            worker::go_on_panicking(error);
+        }
+    }
+}

@@ -14,6 +14,11 @@ use super::events::EventStream;
 use super::resource::{Nameplate, ResourceType};
 use super::{Call, Client};
 
+/// How a list of nothing but metadata is asked for.
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// How one object, or the objects of a watch, are asked for by their metadata.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
 /// The verbs of one resource, in one namespace or in all.
 ///
 /// `T` names only the fields that the caller reads: unknown fields are skipped while
@@ -23,6 +28,7 @@ pub struct Access<T> {
     client: Client,
     resource: ResourceType,
     namespace: String,
+    metadata_only: bool,
     reads: PhantomData<fn() -> T>,
 }
 
@@ -138,11 +144,24 @@ impl Client {
         namespace: &str,
     ) -> Access<T> {
         let namespace = namespace.to_owned();
-        Access { client: self.clone(), resource, namespace, reads: PhantomData }
+        let client = self.clone();
+        Access { client, resource, namespace, metadata_only: false, reads: PhantomData }
     }
 }
 
 impl<T: DeserializeOwned> Access<T> {
+    /// The same, reading nothing of an object but its `metadata`: gets, lists and watches
+    /// ask the server to leave out the rest.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
+    fn form(&self, call: Call, form: &'static str) -> Call {
+        if self.metadata_only { call.accept(form) } else { call }
+    }
+
     /// The resource.
     #[must_use]
     pub fn resource(&self) -> &ResourceType {
@@ -173,7 +192,8 @@ impl<T: DeserializeOwned> Access<T> {
     /// # Errors
     /// When it does not exist, or the request fails.
     pub async fn get(&self, name: &str) -> Result<T, Error> {
-        self.client.call(self.object(Method::GET, name, "")?).await
+        let call = self.form(self.object(Method::GET, name, "")?, METADATA);
+        self.client.call(call).await
     }
 
     /// One object, or `None` where it does not exist.
@@ -188,12 +208,20 @@ impl<T: DeserializeOwned> Access<T> {
         }
     }
 
+    /// A subresource of one object, such as `scale`.
+    ///
+    /// # Errors
+    /// When the object or the subresource does not exist, or the request fails.
+    pub async fn get_sub(&self, name: &str, sub: &str) -> Result<T, Error> {
+        self.client.call(self.object(Method::GET, name, sub)?).await
+    }
+
     /// One answer of a list.
     ///
     /// # Errors
     /// When the request fails, or the answer is not a list.
     pub async fn list(&self, options: &ListOptions) -> Result<Page<T>, Error> {
-        let mut call = self.collection(Method::GET)?;
+        let mut call = self.form(self.collection(Method::GET)?, METADATA_LIST);
         call = select(call, &options.label_selector, &options.field_selector);
         if options.limit > 0 {
             call = call.query("limit", &options.limit.to_string());
@@ -350,7 +378,7 @@ impl<T: DeserializeOwned> Access<T> {
     /// # Errors
     /// When the version is gone, or the request fails.
     pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, Error> {
-        let mut call = self.collection(Method::GET)?.query("watch", "true");
+        let mut call = self.form(self.collection(Method::GET)?, METADATA).query("watch", "true");
         call = call.query("allowWatchBookmarks", "true");
         call = call.query("resourceVersion", &options.resource_version);
         call = select(call, &options.label_selector, &options.field_selector);

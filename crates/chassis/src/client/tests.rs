@@ -151,4 +151,21 @@ async fn a_kind_with_a_struct_is_written_where_its_metadata_says() {
     assert_eq!(script.lines(), lines);
     let body: Value = serde_json::from_str(&script.asked()[1].body).unwrap();
     assert_eq!(body, api::Resource::to_json(&lease));
+async fn metadata_alone_is_asked_for_in_gets_lists_and_watches() {
+    let listed = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
+    let replies = ["{}", listed, "", "{}"].map(|body| Reply::new(200, body));
+    let script = Script::new(replies);
+    let client = script.client(&Options::new("test"));
+    let plain = pods(&client, "shop");
+    let slim = plain.clone().metadata_only();
+    slim.get("a").await.unwrap();
+    slim.list(&ListOptions::default()).await.unwrap();
+    slim.watch(&WatchOptions::default()).await.unwrap();
+    plain.get_sub("a", "scale").await.unwrap();
+    let accepted: Vec<String> = script.asked().into_iter().map(|asked| asked.accept).collect();
+    let form = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1");
+    let one = form("PartialObjectMetadata");
+    let want = [one.clone(), form("PartialObjectMetadataList"), one, "application/json".to_owned()];
+    assert_eq!(accepted, want);
+    assert_eq!(script.lines()[3], "GET /api/v1/namespaces/shop/pods/a/scale");
 }

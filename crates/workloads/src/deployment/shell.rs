@@ -1,0 +1,313 @@
+//! Carries out what the core decides for deployments.
+
+use std::sync::Arc;
+
+use api::deployment::DeploymentStatus;
+use api::{Deployment, ReplicaSet, Resource as _};
+use chassis::client::{Client, DeleteOptions, Patch, Preconditions};
+use chassis::controller::Requeue;
+use chassis::key::Key;
+use chassis::store::{IndexId, SharedStore};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Facts, NewSet, Plan, SetChange, plan, revision, status};
+use crate::facts::{Packed, PodFact};
+use crate::failure::{Failure, unless_gone};
+use crate::informer::{Change, Informers, orphans_of, resource_of};
+use crate::ownership::{self, Candidate, Claimant, Ownership};
+use crate::pods::is_namespace_going;
+use crate::worker::{Mailbox, Worker};
+use crate::write;
+
+/// How many deployments are looked at side by side.
+const WORKERS: usize = 5;
+
+struct Shell {
+    client: Client,
+    deployments: SharedStore<Packed<Deployment>>,
+    sets: SharedStore<Packed<ReplicaSet>>,
+    sets_by_owner: IndexId,
+    pods: SharedStore<PodFact>,
+    pods_by_owner: IndexId,
+}
+
+/// Subscribes the controller and starts its loop.
+pub fn start(
+    client: &Client,
+    informers: &mut Informers,
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) {
+    let mailbox = Mailbox::new(client.clock(), 12);
+    let mut synced = Vec::new();
+    let deployments = informers.deployments.store(&mut synced);
+    let sets = informers.replica_sets.store(&mut synced);
+    let pods = informers.pods.store(&mut synced);
+    let inbox = mailbox.clone();
+    informers.deployments.subscribe(move |change| inbox.add(change.key.clone()));
+    let (inbox, known) = (mailbox.clone(), deployments.clone());
+    informers.replica_sets.subscribe(move |change| {
+        concerned(change, &known).into_iter().for_each(|key| inbox.add(key));
+    });
+    // A deployment that recreates its pods waits for the last of the old ones to go.
+    let (inbox, known) = (mailbox.clone(), sets.clone());
+    informers.pods.subscribe(move |change| {
+        let Some(pod) = change.old.filter(|_| change.new.is_none()) else { return };
+        let Some(owner) = pod.controller_of(ReplicaSet::GROUP, ReplicaSet::KIND) else { return };
+        let namespace = pod.meta.key.namespace();
+        let set = known.get(&Key::namespaced(namespace, &owner.name));
+        if let Some(owner) = set.as_ref().and_then(|set| set.metadata.controller()) {
+            inbox.add(Key::namespaced(namespace, &owner.name));
+        }
+    });
+    let shell = Arc::new(Shell {
+        client: client.clone(),
+        deployments,
+        sets,
+        sets_by_owner: informers.sets_by_owner,
+        pods,
+        pods_by_owner: informers.pods_by_owner,
+    });
+    let worker = Worker { name: "deployment", mailbox, synced, workers: WORKERS };
+    let stop = stop.clone();
+    tasks.spawn(worker.run(stop, move |key| {
+        let shell = shell.clone();
+        async move { shell.reconcile(key).await }
+    }));
+}
+
+/// The deployments that a change of a replica set concerns.
+fn concerned(
+    change: &Change<'_, Packed<ReplicaSet>>,
+    deployments: &SharedStore<Packed<Deployment>>,
+) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for set in change.states() {
+        let namespace = &set.metadata.namespace;
+        match set.metadata.controller() {
+            Some(owner) if owner.kind == Deployment::KIND => {
+                keys.push(Key::namespaced(namespace, &owner.name));
+            }
+            Some(_) => {}
+            None => {
+                let deployments = deployments.read();
+                let matching = deployments.in_namespace(namespace).filter(|(_, deployment)| {
+                    ownership::matches(&deployment.selector, &set.metadata.labels)
+                });
+                keys.extend(matching.map(|(key, _)| key.clone()));
+            }
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+impl Shell {
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let Some(deployment) = self.deployments.get(&key) else { return Ok(Requeue::OnChange) };
+        // A selector of everything would take over the whole namespace; the server has not
+        // accepted one since apps/v1.
+        if deployment.selector.is_everything() {
+            return Ok(Requeue::OnChange);
+        }
+        let sets = self.own_sets(&deployment).await?;
+        let refs: Vec<&Packed<ReplicaSet>> = sets.iter().map(|set| &**set).collect();
+        let now = self.client.clock().now();
+        let old_pods_run =
+            deployment.spec.strategy.r#type == "Recreate" && self.old_pods_run(&deployment, &sets);
+        let plan = plan(&Facts { deployment: &deployment, sets: &refs, old_pods_run, now });
+        let mut revision = plan.revision.clone();
+        if let Some(new) = &plan.create {
+            revision = self.create(&deployment, new, &plan).await?.or(revision);
+        }
+        for change in &plan.change {
+            self.change(&key, change).await?;
+        }
+        for set in &plan.delete {
+            self.delete(&key, set).await?;
+        }
+        self.report(&deployment, &plan.status, revision.as_deref()).await?;
+        Ok(plan.look_again.map_or(Requeue::OnChange, Requeue::After))
+    }
+
+    /// The sets of a deployment, after it has taken and let go what it must.
+    async fn own_sets(
+        &self,
+        deployment: &Packed<Deployment>,
+    ) -> Result<Vec<Arc<Packed<ReplicaSet>>>, Failure> {
+        let candidates: Vec<Arc<Packed<ReplicaSet>>> = {
+            let sets = self.sets.read();
+            let orphans = orphans_of(&deployment.metadata.namespace);
+            let own = sets.find(self.sets_by_owner, &deployment.metadata.uid);
+            own.chain(sets.find(self.sets_by_owner, &orphans)).map(|(_, set)| set.clone()).collect()
+        };
+        let claimant =
+            Claimant { uid: &deployment.metadata.uid, going: deployment.metadata.is_going() };
+        let (mut own, mut checked) = (Vec::new(), false);
+        for set in candidates {
+            let candidate = Candidate {
+                controller: set.metadata.controller(),
+                matches: ownership::matches(&deployment.selector, &set.metadata.labels),
+                going: set.metadata.is_going(),
+            };
+            match ownership::decide(claimant, &candidate) {
+                Ownership::Ours => own.push(set),
+                Ownership::Adopt => {
+                    if !checked && !self.is_alive(deployment).await? {
+                        continue;
+                    }
+                    checked = true;
+                    self.adopt(deployment, &set).await?;
+                    own.push(set);
+                }
+                Ownership::Release => self.release(deployment, &set).await?,
+                Ownership::Foreign => {}
+            }
+        }
+        Ok(own)
+    }
+
+    /// Asks the server, since the store may lag behind a deletion.
+    async fn is_alive(&self, deployment: &Deployment) -> Result<bool, Failure> {
+        let meta = &deployment.metadata;
+        let access =
+            self.client.access::<Packed<Deployment>>(resource_of::<Deployment>(), &meta.namespace);
+        let doing = format!("read deployment {}", meta.name);
+        let live = access.find(&meta.name).await.map_err(Failure::of(doing))?;
+        Ok(live.is_some_and(|live| live.metadata.uid == meta.uid && !live.metadata.is_going()))
+    }
+
+    async fn adopt(&self, deployment: &Deployment, set: &ReplicaSet) -> Result<(), Failure> {
+        let (meta, owner) = (&set.metadata, deployment.controller_reference());
+        let patch =
+            write::adoption(&meta.uid, &meta.resource_version, &meta.owner_references, &owner);
+        self.patch_set(&meta.namespace, &meta.name, patch, "adopt").await
+    }
+
+    async fn release(&self, deployment: &Deployment, set: &ReplicaSet) -> Result<(), Failure> {
+        let (meta, uid) = (&set.metadata, &deployment.metadata.uid);
+        let goes = |owner: &api::OwnerReference| owner.uid == *uid;
+        let patch = write::release(&meta.uid, &meta.resource_version, &meta.owner_references, goes);
+        self.patch_set(&meta.namespace, &meta.name, patch, "release").await
+    }
+
+    async fn patch_set(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: Value,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        let access = self.client.access::<Value>(resource_of::<ReplicaSet>(), namespace);
+        let answer = access.patch(name, &Patch::Merge(patch)).await;
+        unless_gone(answer, format!("{doing} replica set {namespace}/{name}")).map(|_| ())
+    }
+
+    async fn change(&self, key: &Key, change: &SetChange) -> Result<(), Failure> {
+        let doing = match change.replicas {
+            Some(size) => format!("scale to {size}"),
+            None => "annotate".to_owned(),
+        };
+        self.patch_set(key.namespace(), &change.name, change.patch(), &doing).await
+    }
+
+    async fn delete(&self, key: &Key, set: &SetChange) -> Result<(), Failure> {
+        let access = self.client.access::<Value>(resource_of::<ReplicaSet>(), key.namespace());
+        let (uid, resource_version) = (set.uid.clone(), set.resource_version.clone());
+        let preconditions =
+            Preconditions { uid: Some(uid), resource_version: Some(resource_version) };
+        let options =
+            DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+        let answer = access.delete(&set.name, &options).await;
+        unless_gone(answer, format!("delete old replica set {}", set.name)).map(|_| ())
+    }
+
+    /// Makes the newest set. Its revision comes back when it was made, and nothing when it
+    /// was there already and the watch is behind.
+    async fn create(
+        &self,
+        deployment: &Packed<Deployment>,
+        new: &NewSet,
+        plan: &Plan,
+    ) -> Result<Option<String>, Failure> {
+        let namespace = &deployment.metadata.namespace;
+        let access =
+            self.client.access::<Packed<ReplicaSet>>(resource_of::<ReplicaSet>(), namespace);
+        let error = match access.create(&new.body).await {
+            Ok(_) => return Ok(Some(new.revision.clone())),
+            Err(error) => error,
+        };
+        let doing = format!("make replica set {namespace}/{}", new.name);
+        if is_namespace_going(&error) {
+            return Ok(None);
+        }
+        if !error.is_already_exists() {
+            let told = error.refusal().map_or(error.to_string(), |refusal| refusal.message.clone());
+            let now = self.client.clock().now();
+            let told = status::not_created(deployment, &plan.status, &new.name, &told, now);
+            // What matters is the failure below; this is only its report.
+            let _ = self.report(deployment, &told, None).await;
+            return Err(Failure::of(doing)(error));
+        }
+        let there = access.find(&new.name).await.map_err(Failure::of(doing))?;
+        let Some(there) = there else {
+            return Err(Failure::Unknown(format!("replica set {} came and went", new.name)));
+        };
+        let is_ours =
+            there.metadata.controller().is_some_and(|owner| owner.uid == deployment.metadata.uid);
+        if is_ours && there.template.makes_same_pods(&deployment.template) {
+            return Ok(None);
+        }
+        let mut told = deployment.status.clone();
+        told.collision_count = Some(told.collision_count.unwrap_or(0).saturating_add(1));
+        self.report(deployment, &told, None).await?;
+        Err(Failure::Unknown(format!("the name of replica set {} is taken", new.name)))
+    }
+
+    /// Writes status and revision together. The revision goes the same way since an
+    /// annotation written to the deployment itself would count as a change of its spec.
+    async fn report(
+        &self,
+        deployment: &Packed<Deployment>,
+        status: &DeploymentStatus,
+        revision: Option<&str>,
+    ) -> Result<(), Failure> {
+        let meta = &deployment.metadata;
+        let change = write::difference(&deployment.status, status);
+        let noted = meta.annotations.get(revision::REVISION).map(String::as_str);
+        let revision = revision.filter(|revision| noted != Some(revision));
+        if change.is_none() && revision.is_none() {
+            return Ok(());
+        }
+        let empty = || json!({});
+        let mut patch =
+            write::status_patch(&meta.uid, &meta.resource_version, change.unwrap_or_else(empty));
+        if let Some(revision) = revision {
+            patch["metadata"]["annotations"] = json!({ revision::REVISION: revision });
+        }
+        let access = self.client.access::<Value>(resource_of::<Deployment>(), &meta.namespace);
+        let answer = access.patch_sub(&meta.name, "status", &Patch::Merge(patch)).await;
+        unless_gone(answer, format!("report on deployment {}/{}", meta.namespace, meta.name))
+            .map(|_| ())
+    }
+
+    /// Whether pods of a set other than the newest have not ended yet.
+    fn old_pods_run(
+        &self,
+        deployment: &Packed<Deployment>,
+        sets: &[Arc<Packed<ReplicaSet>>],
+    ) -> bool {
+        let newest = sets.iter().find(|set| set.template.makes_same_pods(&deployment.template));
+        let newest = newest.map(|set| set.metadata.uid.as_str());
+        let pods = self.pods.read();
+        sets.iter().filter(|set| Some(set.metadata.uid.as_str()) != newest).any(|set| {
+            set.status.replicas > 0
+                || pods
+                    .find(self.pods_by_owner, &set.metadata.uid)
+                    .any(|(_, pod)| !pod.phase.is_terminal())
+        })
+    }
+}

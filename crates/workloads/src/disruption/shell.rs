@@ -1,0 +1,178 @@
+//! Finds what a budget is computed from, and writes what comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{Deployment, OwnerReference, PodDisruptionBudget, ReplicaSet, Resource as _};
+use chassis::client::{Client, Patch};
+use chassis::controller::Requeue;
+use chassis::key::Key;
+use chassis::store::SharedStore;
+use object::selector::label::Selector;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Scales, status};
+use crate::discovery::Recent;
+use crate::facts::{Packed, PodFact, Watched};
+use crate::failure::{Failure, unless_gone};
+use crate::informer::{Informers, resource_of};
+use crate::worker::{Mailbox, Worker};
+use crate::write;
+
+/// How many budgets are looked at side by side.
+const WORKERS: usize = 2;
+
+struct Shell {
+    client: Client,
+    budgets: SharedStore<Watched<PodDisruptionBudget>>,
+    pods: SharedStore<PodFact>,
+    sets: SharedStore<Packed<ReplicaSet>>,
+    deployments: SharedStore<Packed<Deployment>>,
+    resources: Recent,
+}
+
+/// The selector of a budget. One that is absent selects nothing.
+fn selector_of(budget: &PodDisruptionBudget) -> Selector {
+    let selector = budget.spec.selector.as_ref();
+    selector.and_then(|own| own.to_selector().ok()).unwrap_or_else(Selector::nothing)
+}
+
+/// Subscribes the controller and starts its loop.
+pub fn start(
+    client: &Client,
+    informers: &mut Informers,
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) {
+    let mailbox = Mailbox::new(client.clock(), 18);
+    let mut synced = Vec::new();
+    let shell = Arc::new(Shell {
+        client: client.clone(),
+        budgets: informers.budgets.store(&mut synced),
+        pods: informers.pods.store(&mut synced),
+        sets: informers.replica_sets.store(&mut synced),
+        deployments: informers.deployments.store(&mut synced),
+        resources: Recent::default(),
+    });
+    let inbox = mailbox.clone();
+    informers.budgets.subscribe(move |change| inbox.add(change.key.clone()));
+    let (inbox, budgets) = (mailbox.clone(), shell.budgets.clone());
+    informers.pods.subscribe(move |change| {
+        let budgets = budgets.read();
+        for (key, budget) in budgets.in_namespace(change.key.namespace()) {
+            let selector = selector_of(budget);
+            if change.states().any(|pod| pod.meta.labels.match_selector(&selector)) {
+                inbox.add(key.clone());
+            }
+        }
+    });
+    let worker = Worker { name: "disruption", mailbox, synced, workers: WORKERS };
+    tasks.spawn(worker.run(stop.clone(), move |key| {
+        let shell = shell.clone();
+        async move { shell.reconcile(key).await }
+    }));
+}
+
+/// The size of something that can be scaled.
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+struct Scale {
+    metadata: api::ObjectMeta,
+    spec: ScaleSpec,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+struct ScaleSpec {
+    replicas: i32,
+}
+
+impl Shell {
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let Some(budget) = self.budgets.get(&key).filter(|own| !own.metadata.is_going()) else {
+            return Ok(Requeue::OnChange);
+        };
+        let selector = selector_of(&budget);
+        let pods: Vec<Arc<PodFact>> = {
+            let pods = self.pods.read();
+            let all = pods.in_namespace(key.namespace());
+            let chosen = all.filter(|(_, pod)| pod.meta.labels.match_selector(&selector));
+            chosen.map(|(_, pod)| pod.clone()).collect()
+        };
+        let refs: Vec<&PodFact> = pods.iter().map(|pod| &**pod).collect();
+        let scales = self.scales(&budget, &refs).await?;
+        let (status, look_again) = status(&budget, &refs, &scales, self.client.clock().now());
+        if let Some(patch) = write::difference(&budget.status, &status) {
+            let meta = &budget.metadata;
+            let patch = write::status_patch(&meta.uid, &meta.resource_version, patch);
+            let access =
+                self.client.access::<Value>(resource_of::<PodDisruptionBudget>(), key.namespace());
+            let answer = access.patch_sub(key.name(), "status", &Patch::Merge(patch)).await;
+            unless_gone(answer, format!("report on disruption budget {key}"))?;
+        }
+        Ok(look_again.map_or(Requeue::OnChange, Requeue::After))
+    }
+
+    /// The sizes of the controllers of these pods, where the budget asks for them.
+    async fn scales(
+        &self,
+        budget: &PodDisruptionBudget,
+        pods: &[&PodFact],
+    ) -> Result<Scales, Failure> {
+        let counts_pods = matches!(budget.spec.min_available, Some(api::IntOrString::Int(_)));
+        if counts_pods && budget.spec.max_unavailable.is_none() {
+            return Ok(Scales::new());
+        }
+        let mut owners: BTreeMap<&str, &OwnerReference> = BTreeMap::new();
+        for owner in pods.iter().filter_map(|pod| pod.meta.controller()) {
+            owners.insert(&owner.uid, owner);
+        }
+        let namespace = &budget.metadata.namespace;
+        let mut scales = Scales::new();
+        for (uid, owner) in owners {
+            let scale = match self.known_scale(namespace, owner) {
+                Some(scale) => Some(scale),
+                None => self.asked_scale(namespace, owner).await?,
+            };
+            scales.insert(uid.to_owned(), scale);
+        }
+        Ok(scales)
+    }
+
+    /// The size of a replica set, or of the deployment that it belongs to.
+    fn known_scale(&self, namespace: &str, owner: &OwnerReference) -> Option<i32> {
+        if owner.kind != ReplicaSet::KIND || owner.api_version != ReplicaSet::api_version() {
+            return None;
+        }
+        let set = self.sets.get(&Key::namespaced(namespace, &owner.name))?;
+        if set.metadata.uid != owner.uid {
+            return None;
+        }
+        let Some(above) = set.metadata.controller().filter(|own| own.kind == Deployment::KIND)
+        else {
+            return Some(set.spec.replicas.unwrap_or(1));
+        };
+        let deployment = self.deployments.get(&Key::namespaced(namespace, &above.name))?;
+        (deployment.metadata.uid == above.uid).then(|| deployment.spec.replicas.unwrap_or(1))
+    }
+
+    /// The size that the server tells for anything with a `scale` subresource.
+    async fn asked_scale(
+        &self,
+        namespace: &str,
+        owner: &OwnerReference,
+    ) -> Result<Option<i32>, Failure> {
+        let doing = format!("find out the size of {} {namespace}/{}", owner.kind, owner.name);
+        let resources = self.resources.resources(&self.client).await;
+        let resources = resources.map_err(Failure::of(doing.as_str()))?;
+        let Some(served) = resources.of_kind(&owner.api_version, &owner.kind) else {
+            return Ok(None);
+        };
+        let access = self.client.access::<Scale>(served.resource.clone(), namespace);
+        let found = unless_gone(access.get_sub(&owner.name, "scale").await, doing)?;
+        Ok(found.filter(|scale| scale.metadata.uid == owner.uid).map(|scale| scale.spec.replicas))
+    }
+}

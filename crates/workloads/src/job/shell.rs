@@ -1,0 +1,350 @@
+//! Carries out what the core decides for jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::{Job, PodTemplate, Resource as _};
+use chassis::client::{Client, DeleteOptions, Nameplate, Patch, Preconditions};
+use chassis::controller::Requeue;
+use chassis::key::Key;
+use chassis::store::{IndexId, SharedStore};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Actions, Backoff, Facts, Outcome, backoff, decide, delete_at, is_finished, is_ours, orphans,
+    tally,
+};
+use crate::claims::ClaimBook;
+use crate::facts::{Packed, PodFact, TRACKING_FINALIZER};
+use crate::failure::{Failure, unless_gone};
+use crate::informer::{Change, Informers, orphans_of, resource_of};
+use crate::ownership::{self, Candidate, Claimant, Ownership};
+use crate::pods::{Order, PodHand};
+use crate::worker::{Mailbox, Worker};
+use crate::write::{self, NewPod};
+
+/// How many jobs are looked at side by side.
+const WORKERS: usize = 5;
+/// Where a pod of a job with indexes finds its index.
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The variable that gives it to the containers.
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+struct Shell {
+    client: Client,
+    jobs: SharedStore<Packed<Job>>,
+    pods: SharedStore<PodFact>,
+    pods_by_owner: IndexId,
+    claims: Arc<ClaimBook>,
+    hand: PodHand,
+    memory: Mutex<BTreeMap<Key, Memory>>,
+}
+
+/// What is remembered of a job from look to look.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    backoff: Backoff,
+    /// The version that we have changed since: whoever still sees it sees the past.
+    outdated: String,
+}
+
+/// Subscribes the controller and starts its loops.
+pub fn start(
+    client: &Client,
+    informers: &mut Informers,
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) {
+    let mailbox = Mailbox::new(client.clock(), 13);
+    let claims = Arc::new(ClaimBook::default());
+    let mut synced = Vec::new();
+    let jobs = informers.jobs.store(&mut synced);
+    let pods = informers.pods.store(&mut synced);
+    let (inbox, book) = (mailbox.clone(), claims.clone());
+    informers.jobs.subscribe(move |change| {
+        if change.new.is_none() {
+            book.forget(change.key);
+        }
+        inbox.add(change.key.clone());
+    });
+    let (inbox, book, known) = (mailbox.clone(), claims.clone(), jobs.clone());
+    informers.pods.subscribe(move |change| {
+        concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
+    });
+    let hand = PodHand::new(client, pods.clone(), &claims);
+    orphans::start(client, informers, &hand, tasks, stop);
+    let shell = Arc::new(Shell {
+        client: client.clone(),
+        jobs,
+        pods,
+        pods_by_owner: informers.pods_by_owner,
+        claims,
+        hand,
+        memory: Mutex::default(),
+    });
+    let worker = Worker { name: "job", mailbox, synced, workers: WORKERS };
+    let stop = stop.clone();
+    tasks.spawn(worker.run(stop, move |key| {
+        let shell = shell.clone();
+        async move { shell.reconcile(key).await }
+    }));
+}
+
+/// The jobs that a change of a pod concerns; the claims on the pod are settled on the way.
+fn concerned(
+    change: &Change<'_, PodFact>,
+    jobs: &SharedStore<Packed<Job>>,
+    book: &ClaimBook,
+) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for pod in change.states() {
+        if let Some(owner) = pod.controller_of(Job::GROUP, Job::KIND) {
+            let key = Key::namespaced(pod.meta.key.namespace(), &owner.name);
+            book.with(&key, |claims| match change.new {
+                Some(_) => claims.saw(&pod.meta.uid),
+                None => claims.saw_gone(&pod.meta.uid),
+            });
+            keys.push(key);
+        } else if pod.meta.controller().is_none() && change.new.is_some() {
+            let jobs = jobs.read();
+            let matching = jobs
+                .in_namespace(pod.meta.key.namespace())
+                .filter(|(_, job)| pod.meta.labels.match_selector(&job.selector));
+            keys.extend(matching.map(|(key, _)| key.clone()));
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+impl Shell {
+    fn remember<R>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> R) -> R {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        change(memory.entry(key.clone()).or_default())
+    }
+
+    fn forget(&self, key: &Key) {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let Some(job) = self.jobs.get(&key) else {
+            self.forget(&key);
+            return Ok(Requeue::OnChange);
+        };
+        if is_finished(&job) {
+            self.forget(&key);
+            return self.expire(&key, &job).await;
+        }
+        let memory = self.remember(&key, |memory| memory.clone());
+        // The change of the version that we made is on its way, and asks for a look.
+        if !is_ours(&job) || memory.outdated == job.metadata.resource_version {
+            return Ok(Requeue::OnChange);
+        }
+        let pods = self.own_pods(&job).await?;
+        let refs: Vec<&PodFact> = pods.iter().map(|pod| &**pod).collect();
+        let now = self.client.clock().now();
+        let claims = self.claims.with(&key, |claims| {
+            claims.settle(refs.iter().copied(), now);
+            claims.clone()
+        });
+        let facts = Facts { job: &job, pods: &refs, claims: &claims, backoff: memory.backoff, now };
+        let actions = decide(&facts);
+        let (outcome, trouble) = self.act(&key, &job, &actions).await;
+        let tally = tally(&facts, &actions, &outcome);
+        let failures = backoff(&facts);
+        if let Some(patch) = write::difference(&job.status, &tally.status) {
+            let is_changed = self.report(&key, &job, patch).await?;
+            self.remember(&key, |memory| {
+                memory.backoff = failures;
+                if is_changed {
+                    memory.outdated.clone_from(&job.metadata.resource_version);
+                }
+            });
+        }
+        for pod in &tally.release {
+            self.hand.untrack(&key, pod).await?;
+        }
+        match (trouble, actions.look_again) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(wait)) => Ok(Requeue::After(wait)),
+            (None, None) => Ok(Requeue::OnChange),
+        }
+    }
+
+    /// The pods of a job, after it has taken and let go what it must.
+    async fn own_pods(&self, job: &Packed<Job>) -> Result<Vec<Arc<PodFact>>, Failure> {
+        let candidates: Vec<Arc<PodFact>> = {
+            let pods = self.pods.read();
+            let orphans = orphans_of(&job.metadata.namespace);
+            let own = pods.find(self.pods_by_owner, &job.metadata.uid);
+            own.chain(pods.find(self.pods_by_owner, &orphans)).map(|(_, pod)| pod.clone()).collect()
+        };
+        let claimant = Claimant { uid: &job.metadata.uid, going: job.metadata.is_going() };
+        let mut own = Vec::new();
+        for pod in candidates {
+            let candidate = Candidate {
+                controller: pod.meta.controller(),
+                matches: pod.meta.labels.match_selector(&job.selector),
+                going: pod.is_going(),
+            };
+            match ownership::decide(claimant, &candidate) {
+                Ownership::Ours => own.push(pod),
+                Ownership::Adopt => {
+                    if self.is_alive(job).await? {
+                        self.hand.adopt(&pod, &job.controller_reference()).await?;
+                    }
+                }
+                Ownership::Release => self.hand.release(&pod, &job.metadata.uid).await?,
+                Ownership::Foreign => {}
+            }
+        }
+        Ok(own)
+    }
+
+    async fn is_alive(&self, job: &Job) -> Result<bool, Failure> {
+        let meta = &job.metadata;
+        let access = self.client.access::<Packed<Job>>(resource_of::<Job>(), &meta.namespace);
+        let doing = format!("read job {}/{}", meta.namespace, meta.name);
+        let live = access.find(&meta.name).await.map_err(Failure::of(doing))?;
+        Ok(live.is_some_and(|live| live.metadata.uid == meta.uid && !live.metadata.is_going()))
+    }
+
+    async fn act(
+        &self,
+        key: &Key,
+        job: &Packed<Job>,
+        actions: &Actions<'_>,
+    ) -> (Outcome, Option<Failure>) {
+        if !actions.delete.is_empty() {
+            let (gone, refused) = self.hand.delete(key, &actions.delete).await;
+            let outcome =
+                Outcome { deleted: gone.into_iter().collect::<BTreeSet<_>>(), created: 0 };
+            return (outcome, refused.map(Failure::of(format!("delete pods of job {key}"))));
+        }
+        if actions.create.is_empty() {
+            return (Outcome::default(), None);
+        }
+        let template = job.template.unpack();
+        let orders = actions.create.iter().map(|index| order(job, &template, *index)).collect();
+        let made = self.hand.create(key, orders).await;
+        let outcome = Outcome { created: made.count, deleted: BTreeSet::new() };
+        (outcome, made.refused.map(Failure::of(format!("make pods of job {key}"))))
+    }
+
+    /// Writes the status, and says whether that made a new version of the job.
+    async fn report(&self, key: &Key, job: &Job, patch: Value) -> Result<bool, Failure> {
+        let meta = &job.metadata;
+        let patch = write::status_patch(&meta.uid, &meta.resource_version, patch);
+        let access = self.client.access::<Nameplate>(resource_of::<Job>(), key.namespace());
+        let answer = access.patch_sub(key.name(), "status", &Patch::Merge(patch)).await;
+        let written = unless_gone(answer, format!("report on job {key}"))?;
+        Ok(written.is_some_and(|new| new.metadata.resource_version != meta.resource_version))
+    }
+
+    /// Deletes a job whose time after its end is over.
+    async fn expire(&self, key: &Key, job: &Job) -> Result<Requeue, Failure> {
+        let Some(due) = delete_at(job).filter(|_| !job.metadata.is_going()) else {
+            return Ok(Requeue::OnChange);
+        };
+        let left = due.duration_since(self.client.clock().now());
+        if let Ok(wait) = Duration::try_from(left)
+            && !wait.is_zero()
+        {
+            return Ok(Requeue::After(wait));
+        }
+        let preconditions = Preconditions {
+            uid: Some(job.metadata.uid.clone()),
+            // Its time may have been changed since.
+            resource_version: Some(job.metadata.resource_version.clone()),
+        };
+        let options = DeleteOptions {
+            preconditions: Some(preconditions),
+            propagation_policy: Some("Foreground"),
+            ..DeleteOptions::default()
+        };
+        let access = self.client.access::<Value>(resource_of::<Job>(), key.namespace());
+        let answer = access.delete(key.name(), &options).await;
+        unless_gone(answer, format!("delete job {key}, which ended"))?;
+        Ok(Requeue::OnChange)
+    }
+}
+
+/// A pod of a job.
+fn order(job: &Packed<Job>, template: &PodTemplate, index: Option<u32>) -> Order {
+    let owner = job.controller_reference();
+    let name = &job.metadata.name;
+    let Some(index) = index else {
+        let generate_name = write::name_prefix(name);
+        let new =
+            NewPod { generate_name, finalizer: Some(TRACKING_FINALIZER), ..NewPod::default() };
+        return Order { body: new.build(template, &owner), index: None };
+    };
+    let mark = || BTreeMap::from([(INDEX.to_owned(), index.to_string())]);
+    let new = NewPod {
+        generate_name: write::indexed_name_prefix(name, index),
+        labels: mark(),
+        annotations: mark(),
+        finalizer: Some(TRACKING_FINALIZER),
+        hostname: Some(format!("{name}-{index}")),
+    };
+    let mut body = new.build(template, &owner);
+    for list in ["initContainers", "containers"] {
+        for container in body["spec"][list].as_array_mut().into_iter().flatten() {
+            give_index(container);
+        }
+    }
+    if body["spec"]["initContainers"].is_null()
+        && let Some(spec) = body["spec"].as_object_mut()
+    {
+        spec.remove("initContainers");
+    }
+    Order { body, index: Some(index) }
+}
+
+/// Adds the variable with the index to a container that has none of its name.
+fn give_index(container: &mut Value) {
+    let Some(container) = container.as_object_mut() else { return };
+    let env = container.entry("env").or_insert_with(|| json!([]));
+    if let Some(env) = env.as_array_mut()
+        && !env.iter().any(|own| own["name"] == INDEX_VARIABLE)
+    {
+        let field = json!({ "fieldRef": { "fieldPath": format!("metadata.labels['{INDEX}']") } });
+        env.push(json!({ "name": INDEX_VARIABLE, "valueFrom": field }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_with_an_index_carries_it_everywhere() {
+        let spec = json!({ "template": { "spec": { "containers": [{ "name": "a" },
+            { "name": "b", "env": [{ "name": "JOB_COMPLETION_INDEX", "value": "x" }] }] } } });
+        let job = Packed::new(Job {
+            metadata: crate::facts::testing::meta("pi", "u"),
+            spec: serde_json::from_value(spec).unwrap(),
+            status: api::job::JobStatus::default(),
+        });
+        let template = job.template.unpack();
+        let body = order(&job, &template, Some(7)).body;
+        assert_eq!(body["metadata"]["generateName"], "pi-7-");
+        assert_eq!(body["metadata"]["labels"][INDEX], "7");
+        assert_eq!(body["metadata"]["annotations"][INDEX], "7");
+        assert_eq!(body["metadata"]["finalizers"], json!([TRACKING_FINALIZER]));
+        assert_eq!(body["spec"]["hostname"], "pi-7");
+        let containers = &body["spec"]["containers"];
+        let path = &containers[0]["env"][0]["valueFrom"]["fieldRef"]["fieldPath"];
+        assert_eq!(*path, format!("metadata.labels['{INDEX}']"));
+        assert_eq!(containers[1]["env"], json!([{ "name": INDEX_VARIABLE, "value": "x" }]));
+        assert!(body["spec"].get("initContainers").is_none());
+        let plain = order(&job, &template, None).body;
+        assert_eq!(plain["metadata"]["generateName"], "pi-");
+        assert!(plain["spec"].get("hostname").is_none());
+    }
+}

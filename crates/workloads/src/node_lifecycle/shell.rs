@@ -1,0 +1,239 @@
+//! Watches nodes and leases, and carries out what the cores decide.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::{Node, Pod};
+use chassis::client::{Client, DeleteOptions, Patch, Preconditions};
+use chassis::controller::Requeue;
+use chassis::key::Key;
+use chassis::store::{IndexId, SharedStore};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::eviction::{Fate, fate};
+use super::health::{Heartbeats, ready, silenced};
+use super::taints::{Leave, needs_leave, wanted};
+use super::zones::{Pace, survey, zone_of};
+use crate::facts::{NodeFact, PodFact};
+use crate::failure::{Failure, unless_gone};
+use crate::informer::{Informers, resource_of};
+use crate::worker::{Mailbox, Worker};
+
+/// How many nodes are looked at side by side.
+const WORKERS: usize = 4;
+/// The namespace of the leases that nodes renew.
+const LEASES: &str = "kube-node-lease";
+/// A look is taken this long after a time has come, since times in objects are whole
+/// seconds.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// How long a node may be silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Graces {
+    /// One that has reported before.
+    pub monitor: Duration,
+    /// One that is new.
+    pub startup: Duration,
+}
+
+struct Shell {
+    client: Client,
+    nodes: SharedStore<NodeFact>,
+    pods: SharedStore<PodFact>,
+    pods_by_node: IndexId,
+    beats: Mutex<Heartbeats>,
+    pace: Mutex<Pace>,
+    graces: Graces,
+}
+
+/// Subscribes the controller and starts its loop.
+pub fn start(
+    client: &Client,
+    informers: &mut Informers,
+    graces: Graces,
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) {
+    let mailbox = Mailbox::new(client.clock(), 19);
+    let mut synced = Vec::new();
+    let _leases = informers.leases.store(&mut synced);
+    let shell = Arc::new(Shell {
+        client: client.clone(),
+        nodes: informers.nodes.store(&mut synced),
+        pods: informers.pods.store(&mut synced),
+        pods_by_node: informers.pods_by_node,
+        beats: Mutex::default(),
+        pace: Mutex::default(),
+        graces,
+    });
+    let (inbox, heard) = (mailbox.clone(), shell.clone());
+    informers.nodes.subscribe(move |change| {
+        match change.new {
+            Some(node) => heard.beats(|beats, now| beats.reported(node, now)),
+            None => heard.beats(|beats, _| beats.forget(change.key.name())),
+        }
+        inbox.add(change.key.clone());
+    });
+    // A renewal is only noted: thousands come every second, and none of them asks for more.
+    let heard = shell.clone();
+    informers.leases.subscribe(move |change| {
+        if change.key.namespace() == LEASES
+            && let Some(renewed) = change.new.and_then(|lease| lease.renewed)
+        {
+            heard.beats(|beats, now| beats.renewed(change.key.name(), renewed, now));
+        }
+    });
+    let (inbox, nodes) = (mailbox.clone(), shell.nodes.clone());
+    informers.pods.subscribe(move |change| {
+        let Some(pod) = change.new.filter(|pod| !pod.node.is_empty()) else { return };
+        let arrived =
+            change.old.is_none_or(|old| old.node != pod.node || old.tolerations != pod.tolerations);
+        let node = Key::cluster(&pod.node);
+        let drives = |node: Arc<NodeFact>| {
+            node.taints.iter().any(|own| own.effect == Some(object::taint::Effect::NoExecute))
+        };
+        if arrived && nodes.get(&node).is_some_and(drives) {
+            inbox.add(node);
+        }
+    });
+    let worker = Worker { name: "node-lifecycle", mailbox, synced, workers: WORKERS };
+    tasks.spawn(worker.run(stop.clone(), move |key| {
+        let shell = shell.clone();
+        async move { shell.reconcile(key).await }
+    }));
+}
+
+impl Shell {
+    fn beats<R>(&self, use_them: impl FnOnce(&mut Heartbeats, Timestamp) -> R) -> R {
+        let now = self.client.clock().now();
+        use_them(&mut self.beats.lock().unwrap_or_else(PoisonError::into_inner), now)
+    }
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let Some(node) = self.nodes.get(&key) else { return Ok(Requeue::OnChange) };
+        let grace = match ready(&node.conditions) {
+            Some(_) => self.graces.monitor,
+            None => self.graces.startup,
+        };
+        let left = self.beats(|beats, now| beats.left(key.name(), grace, now));
+        let now = self.client.clock().now();
+        if left.is_none()
+            && let Some(conditions) = silenced(&node, now)
+        {
+            self.silence(&node, conditions).await?;
+            return Ok(Requeue::OnChange);
+        }
+        // A node that is silent already is looked at when it speaks again.
+        let mut looks: Vec<Duration> = left.into_iter().map(|left| left + SLACK).collect();
+        let leave = self.ask_leave(&node, now, &mut looks);
+        if let Some(taints) = wanted(&node, leave, now) {
+            let meta = &node.meta;
+            let patch = json!({
+                "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version },
+                "spec": { "taints": taints },
+            });
+            let access = self.client.access::<Value>(resource_of::<Node>(), "");
+            let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
+            unless_gone(answer, format!("taint node {key}"))?;
+        }
+        let is_silent = ready(&node.conditions)
+            .is_some_and(|ready| ready.status == "Unknown" && ready.reason == "NodeStatusUnknown");
+        if is_silent {
+            self.unready_pods(&key, now).await?;
+        }
+        looks.extend(self.evict(&node, now).await?);
+        Ok(looks.into_iter().min().map_or(Requeue::OnChange, Requeue::After))
+    }
+
+    fn ask_leave(&self, node: &NodeFact, now: Timestamp, looks: &mut Vec<Duration>) -> Leave {
+        if !needs_leave(node) {
+            return Leave::Withheld;
+        }
+        let zones = {
+            let nodes = self.nodes.read();
+            survey(nodes.iter().map(|(_, node)| &**node))
+        };
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        match pace.ask(&zone_of(node), &zones, now) {
+            Ok(()) => Leave::Given,
+            Err(wait) => {
+                looks.push(wait);
+                Leave::Withheld
+            }
+        }
+    }
+
+    async fn silence(
+        &self,
+        node: &NodeFact,
+        conditions: Vec<api::Condition>,
+    ) -> Result<(), Failure> {
+        let meta = &node.meta;
+        let patch = json!({
+            "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version },
+            "status": { "conditions": conditions },
+        });
+        let access = self.client.access::<Value>(resource_of::<Node>(), "");
+        let answer = access.patch_sub(meta.key.name(), "status", &Patch::Merge(patch)).await;
+        unless_gone(answer, format!("mark node {} as unknown", meta.key)).map(|_| ())
+    }
+
+    fn pods_of(&self, node: &str) -> Vec<Arc<PodFact>> {
+        let pods = self.pods.read();
+        pods.find(self.pods_by_node, node).map(|(_, pod)| pod.clone()).collect()
+    }
+
+    /// Pods of a silent node cannot be counted on: they are no longer ready.
+    async fn unready_pods(&self, node: &Key, now: Timestamp) -> Result<(), Failure> {
+        for pod in self.pods_of(node.name()).iter().filter(|pod| pod.is_ready()) {
+            let time = object::time::Time::from(now);
+            let unready = json!({ "type": "Ready", "status": "False", "lastTransitionTime": time });
+            self.patch_pod(pod, unready, "mark as not ready").await?;
+        }
+        Ok(())
+    }
+
+    async fn patch_pod(&self, pod: &PodFact, condition: Value, doing: &str) -> Result<(), Failure> {
+        let key = &pod.meta.key;
+        let patch = json!({ "metadata": { "uid": pod.meta.uid },
+                            "status": { "conditions": [condition] } });
+        let access = self.client.access::<Value>(resource_of::<Pod>(), key.namespace());
+        let answer = access.patch_sub(key.name(), "status", &Patch::Strategic(patch)).await;
+        unless_gone(answer, format!("{doing}: pod {key}")).map(|_| ())
+    }
+
+    /// Deletes the pods whose time on the node is over, and says when the next one's is.
+    async fn evict(&self, node: &NodeFact, now: Timestamp) -> Result<Option<Duration>, Failure> {
+        let mut next: Option<Duration> = None;
+        let drives =
+            |own: &object::taint::Taint| own.effect == Some(object::taint::Effect::NoExecute);
+        if !node.taints.iter().any(drives) {
+            return Ok(None);
+        }
+        for pod in self.pods_of(node.meta.key.name()) {
+            let Fate::Goes(due) = fate(node, &pod, now) else { continue };
+            if due > now {
+                let wait = Duration::try_from(due.duration_since(now)).unwrap_or_default();
+                next = Some(next.map_or(wait, |next| next.min(wait)));
+                continue;
+            }
+            let told = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+                "message": "Taint manager: deleting due to NoExecute taint",
+                "lastTransitionTime": object::time::Time::from(now),
+            });
+            self.patch_pod(&pod, told, "tell of its deletion").await?;
+            let key = &pod.meta.key;
+            let preconditions =
+                Preconditions { uid: Some(pod.meta.uid.to_string()), resource_version: None };
+            let options =
+                DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+            let access = self.client.access::<Value>(resource_of::<Pod>(), key.namespace());
+            unless_gone(access.delete(key.name(), &options).await, format!("delete pod {key}"))?;
+        }
+        Ok(next.map(|next| next + SLACK))
+    }
+}

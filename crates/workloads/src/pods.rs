@@ -1,0 +1,184 @@
+//! The writes to pods that several controllers make, carried out.
+
+use std::sync::Arc;
+
+use api::OwnerReference;
+use chassis::client::{Client, DeleteOptions, Error, Patch, Preconditions};
+use chassis::key::Key;
+use chassis::store::SharedStore;
+use futures::future::join_all;
+use serde_json::Value;
+
+use crate::claims::ClaimBook;
+use crate::facts::{PodFact, TRACKING_FINALIZER};
+use crate::failure::{Failure, unless_gone};
+use crate::informer::resource_of;
+use crate::write;
+
+/// The hand that writes pods for the workloads of one kind.
+#[derive(Clone)]
+pub struct PodHand {
+    client: Client,
+    store: SharedStore<PodFact>,
+    claims: Arc<ClaimBook>,
+}
+
+/// A pod to make, with its index in a job.
+pub struct Order {
+    /// The pod as the server takes it.
+    pub body: Value,
+    /// Its index.
+    pub index: Option<u32>,
+}
+
+/// How far a burst of creations got.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// How many pods were made.
+    pub count: usize,
+    /// Why no more were; `None` when all were made, or the namespace is going.
+    pub refused: Option<Error>,
+}
+
+impl PodHand {
+    /// A hand that leaves claims in `claims`.
+    pub fn new(client: &Client, store: SharedStore<PodFact>, claims: &Arc<ClaimBook>) -> Self {
+        Self { client: client.clone(), store, claims: claims.clone() }
+    }
+
+    /// Makes pods in batches that double; after a batch with a failure no more are made.
+    pub async fn create(&self, workload: &Key, orders: Vec<Order>) -> Made {
+        let mut made = Made::default();
+        let access = self.client.access::<PodFact>(resource_of::<api::Pod>(), workload.namespace());
+        let mut rest = orders.as_slice();
+        for size in write::slow_start(orders.len()) {
+            let (batch, later) = rest.split_at(size);
+            rest = later;
+            let answers = join_all(batch.iter().map(|order| access.create(&order.body))).await;
+            for (order, answer) in batch.iter().zip(answers) {
+                match answer {
+                    Ok(pod) => {
+                        made.count += 1;
+                        self.claim_created(workload, &pod, order.index);
+                    }
+                    Err(error) => made.refused = Some(error),
+                }
+            }
+            if made.refused.is_some() {
+                break;
+            }
+        }
+        // A namespace that is going takes no pods; there is nothing to try again.
+        made.refused = made.refused.filter(|error| !is_namespace_going(error));
+        made
+    }
+
+    fn claim_created(&self, workload: &Key, pod: &PodFact, index: Option<u32>) {
+        let now = self.client.clock().now();
+        self.claims.with(workload, |claims| {
+            // The watch may have been faster than the answer. The store is asked while the
+            // book is locked, which whoever tells it of a sighting has to wait for.
+            let seen = self.store.get(&pod.meta.key);
+            if seen.is_none_or(|seen| seen.meta.uid != pod.meta.uid) {
+                claims.create(&pod.meta.uid, index, now);
+            }
+        });
+    }
+
+    /// Deletes pods, and says how many went and why others did not.
+    pub async fn delete(
+        &self,
+        workload: &Key,
+        pods: &[&PodFact],
+    ) -> (Vec<Box<str>>, Option<Error>) {
+        let access = self.client.access::<Value>(resource_of::<api::Pod>(), workload.namespace());
+        let deletions = pods.iter().map(|pod| {
+            let preconditions =
+                Preconditions { uid: Some(pod.meta.uid.to_string()), resource_version: None };
+            let options =
+                DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+            let access = &access;
+            async move { access.delete(pod.meta.key.name(), &options).await }
+        });
+        let (mut gone, mut refused) = (Vec::new(), None);
+        let now = self.client.clock().now();
+        for (pod, answer) in pods.iter().zip(join_all(deletions).await) {
+            match answer {
+                Err(error) if !error.is_not_found() => refused = Some(error),
+                _ => {
+                    gone.push(pod.meta.uid.clone());
+                    if self.store.get(&pod.meta.key).is_some() {
+                        self.claims.with(workload, |claims| claims.delete(&pod.meta.uid, now));
+                    }
+                }
+            }
+        }
+        (gone, refused)
+    }
+
+    /// Makes a workload the managing owner of a pod.
+    ///
+    /// # Errors
+    /// When the pod changed meanwhile, or the request fails.
+    pub async fn adopt(&self, pod: &PodFact, owner: &OwnerReference) -> Result<(), Failure> {
+        let meta = &pod.meta;
+        let patch = write::adoption(&meta.uid, &meta.resource_version, &meta.owners, owner);
+        self.patch(&meta.key, patch, "adopt pod").await.map(|_| ())
+    }
+
+    /// Takes a workload away from the owners of a pod.
+    ///
+    /// # Errors
+    /// When the pod changed meanwhile, or the request fails.
+    pub async fn release(&self, pod: &PodFact, owner_uid: &str) -> Result<(), Failure> {
+        let meta = &pod.meta;
+        let goes = |owner: &OwnerReference| owner.uid == owner_uid;
+        let patch = write::release(&meta.uid, &meta.resource_version, &meta.owners, goes);
+        self.patch(&meta.key, patch, "release pod").await.map(|_| ())
+    }
+
+    /// Removes the finalizer that kept a pod until its job had counted it. A pod that was
+    /// changed since it was read is read again.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn untrack(&self, workload: &Key, pod: &PodFact) -> Result<(), Failure> {
+        let key = &pod.meta.key;
+        let without = |meta: &crate::facts::Meta| {
+            let finalizers = &meta.finalizers;
+            let (uid, version) = (&meta.uid, &meta.resource_version);
+            write::without_finalizer(uid, version, finalizers, TRACKING_FINALIZER)
+        };
+        let mut outcome = self.patch(key, without(&pod.meta), "remove finalizer of pod").await;
+        if outcome.as_ref().is_err_and(Failure::is_conflict) {
+            let access = self.client.access::<PodFact>(resource_of::<api::Pod>(), key.namespace());
+            let found = access.find(key.name()).await.map_err(Failure::of("read pod"))?;
+            outcome = match found.filter(|found| found.meta.uid == pod.meta.uid) {
+                Some(pod) if pod.meta.has_finalizer(TRACKING_FINALIZER) => {
+                    self.patch(key, without(&pod.meta), "remove finalizer of pod").await
+                }
+                _ => Ok(()),
+            };
+        }
+        outcome?;
+        let now = self.client.clock().now();
+        if self.store.get(key).is_some() {
+            self.claims.with(workload, |claims| claims.release(&pod.meta.uid, now));
+        }
+        Ok(())
+    }
+
+    async fn patch(&self, key: &Key, patch: Value, doing: &str) -> Result<(), Failure> {
+        let access = self.client.access::<Value>(resource_of::<api::Pod>(), key.namespace());
+        let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
+        unless_gone(answer, format!("{doing} {key}")).map(|_| ())
+    }
+}
+
+/// Whether the server refuses new objects because their namespace is going.
+#[must_use]
+pub fn is_namespace_going(error: &Error) -> bool {
+    error.refusal().is_some_and(|refusal| {
+        refusal.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+    })
+}

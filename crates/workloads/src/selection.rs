@@ -1,0 +1,141 @@
+//! Which controllers run.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+/// A controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// Rolls out templates.
+    Deployment,
+    /// Keeps a number of pods.
+    ReplicaSet,
+    /// Runs pods to their end.
+    Job,
+    /// Deletes what has lost its owners.
+    GarbageCollector,
+    /// Empties namespaces that are going.
+    Namespace,
+    /// Counts what disruption budgets allow.
+    Disruption,
+    /// Taints nodes and drives pods off them.
+    NodeLifecycle,
+    /// Makes default service accounts.
+    ServiceAccount,
+    /// Publishes the root certificate.
+    RootCa,
+}
+
+impl Name {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::Job,
+        Self::GarbageCollector,
+        Self::Namespace,
+        Self::Disruption,
+        Self::NodeLifecycle,
+        Self::ServiceAccount,
+        Self::RootCa,
+    ];
+
+    /// The name that users write.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployment",
+            Self::ReplicaSet => "replicaset",
+            Self::Job => "job",
+            Self::GarbageCollector => "garbage-collector",
+            Self::Namespace => "namespace",
+            Self::Disruption => "disruption",
+            Self::NodeLifecycle => "node-lifecycle",
+            Self::ServiceAccount => "service-account",
+            Self::RootCa => "root-ca",
+        }
+    }
+}
+
+/// A set of controllers. As text it is a list of names in which `*` means all and `-name`
+/// takes one away, such as `*,-job`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection(BTreeSet<Name>);
+
+/// A word that is no controller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is not a controller: use {known}, each at most once, or * for all and -NAME for all but one", known = known())]
+pub struct UnknownName {
+    /// The word.
+    pub word: String,
+}
+
+fn known() -> String {
+    Name::ALL.map(Name::as_str).join(", ")
+}
+
+impl Selection {
+    /// Every controller.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(Name::ALL.into())
+    }
+
+    /// These controllers.
+    #[must_use]
+    pub fn of(names: &[Name]) -> Self {
+        Self(names.iter().copied().collect())
+    }
+
+    /// The controllers, in a fixed order.
+    pub fn names(&self) -> impl Iterator<Item = Name> {
+        self.0.iter().copied()
+    }
+}
+
+impl FromStr for Selection {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let mut chosen = BTreeSet::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            if word == "*" {
+                chosen.extend(Name::ALL);
+                continue;
+            }
+            let (plain, taken) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
+            let found = Name::ALL.into_iter().find(|name| name.as_str() == plain);
+            let name = found.ok_or_else(|| UnknownName { word: word.to_owned() })?;
+            if taken {
+                chosen.remove(&name);
+            } else {
+                chosen.insert(name);
+            }
+        }
+        Ok(Self(chosen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_names_choose_controllers() {
+        let check = |text: &str, want: &str| {
+            let chosen: Vec<&str> =
+                text.parse::<Selection>().unwrap().names().map(Name::as_str).collect();
+            assert_eq!(chosen.join(" "), want, "{text}");
+        };
+        check("", "");
+        check("job", "job");
+        check("job, deployment,job", "deployment job");
+        check(
+            "*,-garbage-collector,-job,-root-ca",
+            "deployment replicaset namespace disruption node-lifecycle service-account",
+        );
+        assert_eq!("*".parse(), Ok(Selection::all()));
+        let error = "deploy".parse::<Selection>().unwrap_err().to_string();
+        assert!(error.starts_with("\"deploy\" is not a controller: use deployment, "), "{error}");
+    }
+}
