@@ -37,7 +37,7 @@ pub struct Answer {
     pub code: u16,
     /// The headers that are compared; several of one name in order.
     pub headers: BTreeMap<String, Vec<String>>,
-    /// The body: JSON where it is JSON, else its text. For a watch, the list of events.
+    /// The body: JSON where it is JSON or YAML, else its text. For a watch, the list of events.
     pub body: Value,
 }
 
@@ -84,7 +84,13 @@ impl Client {
                     let mut watch = Watch { body: response.into_body(), unread: BytesMut::new() };
                     watch.take(events).await.context("while watching")?
                 }
-                _ => parsed(&response.into_body().collect().await?.to_bytes()),
+                _ => {
+                    let is_yaml = headers.get("content-type").is_some_and(|values| {
+                        values.iter().any(|value| value.starts_with("application/yaml"))
+                    });
+                    let body = response.into_body().collect().await?.to_bytes();
+                    if is_yaml { parsed_yaml(&body)? } else { parsed(&body) }
+                }
             };
             anyhow::Ok(Answer { code, headers, body })
         };
@@ -221,6 +227,11 @@ fn parsed(body: &[u8]) -> Value {
         Ok(value) => value,
         Err(_) => Value::String(String::from_utf8_lossy(body).into_owned()),
     }
+}
+
+fn parsed_yaml(body: &[u8]) -> Result<Value> {
+    let text = std::str::from_utf8(body).context("the YAML is not text")?;
+    serde_saphyr::from_str(text).context("the body is not YAML, as its header says")
 }
 
 fn percent_encoded(text: &str) -> String {

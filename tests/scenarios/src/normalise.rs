@@ -5,10 +5,12 @@
 //! | what | where it is found | what stands for it |
 //! |---|---|---|
 //! | uid | text of the shape of a uid in a field `uid`, then wherever it occurs | `{uid-1}`, by first appearance |
-//! | time | text of an RFC 3339 time within an hour of now | `{time}`, `{micro-time}` |
+//! | time | an RFC 3339 time within an hour of now, as a text or in one | `{time}`, `{micro-time}` |
+//! | age | a cell of a table that is a number of seconds, as in `7s` | `{age}` |
 //! | revision of an object | field `resourceVersion` | `{revision-1}`, by first appearance |
 //! | revision of a list or bookmark | the same, in the metadata of a list, table or bookmark | `{revision}` |
 //! | revision in a message | after the phrases of [`REVISION_PHRASES`] | `{revision}` |
+//! | name of a mounted token | five characters after `kube-api-access-` | `{suffix}` |
 //! | generated suffix | five characters after `generateName` in a name | `{suffix-1}` |
 //! | continue token | field `continue` | `{continue}` |
 //! | namespace of the scenario | wherever it occurs | `{ns}` |
@@ -25,7 +27,10 @@ use serde_json::{Map, Value, json};
 use crate::client::Answer;
 
 /// The phrases of messages that are followed by a revision.
-pub const REVISION_PHRASES: [&str; 6] = [
+pub const REVISION_PHRASES: [&str; 9] = [
+    r#"resourceVersion\":\""#,
+    "ResourceVersion in the precondition (",
+    "ResourceVersion in record (",
     "ResourceVersion in precondition: ",
     "ResourceVersion in object meta: ",
     "too old resource version: ",
@@ -33,6 +38,13 @@ pub const REVISION_PHRASES: [&str; 6] = [
     "current: ",
     "resourceVersion: ",
 ];
+
+/// How the name of the volume of a mounted token starts.
+const TOKEN_VOLUME: &str = "kube-api-access-";
+
+/// The lengths of a date, and of a time from its `T` to its `Z`, without fractions.
+const DATE_LENGTH: usize = "2006-01-02".len();
+const TIME_LENGTH: usize = "T15:04:05Z".len();
 
 /// How the store's keys start on a server of the truth harness; kube-apiserver's own default is
 /// `/registry`.
@@ -43,11 +55,17 @@ const STORE_PREFIX: &str = "/gantry-truth-";
 const SUFFIX_LENGTH: usize = 5;
 const FOLDER_SUFFIX_LENGTH: usize = 6;
 
-/// The answers of one play as one JSON value, with the closed list replaced.
+/// The answers of one play as one JSON value, with the closed list replaced. `preparation` are
+/// answers that are not compared but may name what the others mention.
 #[must_use]
-pub fn normalised(answers: &[Answer], namespace: &str, now: Timestamp) -> Value {
+pub fn normalised(
+    answers: &[Answer],
+    preparation: &[Answer],
+    namespace: &str,
+    now: Timestamp,
+) -> Value {
     let mut names = Names::default();
-    for answer in answers {
+    for answer in answers.iter().chain(preparation) {
         names.collect(&answer.body);
     }
     let rewriter = Rewriter { names, namespace, now };
@@ -147,17 +165,46 @@ impl Rewriter<'_> {
         {
             return name.clone();
         }
+        if key == "cells" && is_age(text) {
+            return "{age}".to_owned();
+        }
         if key == "continue" && !text.is_empty() {
             return "{continue}".to_owned();
         }
         if let Some(name) = self.time(text) {
             return name.to_owned();
         }
-        let mut text = text.replace(self.namespace, "{ns}");
+        let mut text = text.to_owned();
         for (known, name) in self.names.uids.iter().chain(&self.names.generated) {
             text = text.replace(known, name);
         }
+        let text = without_token_suffix(&text.replace(self.namespace, "{ns}"));
+        let text = self.without_times(&text);
         without_store_prefix(&without_revisions(&text))
+    }
+
+    /// Messages quote whole objects, with their times.
+    fn without_times(&self, text: &str) -> String {
+        let mut result = String::new();
+        let mut rest = text;
+        while let Some(found) = rest.find('T') {
+            let start = found.checked_sub(DATE_LENGTH);
+            let end = found + TIME_LENGTH;
+            let time = start.and_then(|start| Some((start, rest.get(start..end)?)));
+            match time.and_then(|(start, time)| Some((start, self.time(time)?))) {
+                Some((start, name)) => {
+                    result.push_str(&rest[..start]);
+                    result.push_str(name);
+                    rest = &rest[end..];
+                }
+                None => {
+                    result.push_str(&rest[..=found]);
+                    rest = &rest[found + 1..];
+                }
+            }
+        }
+        result.push_str(rest);
+        result
     }
 
     fn time(&self, text: &str) -> Option<&'static str> {
@@ -187,6 +234,12 @@ fn is_list_or_bookmark(members: &Map<String, Value>) -> bool {
 
 fn is_revision(text: &str) -> bool {
     !text.is_empty() && text != "0" && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Objects of a scenario are seconds old.
+fn is_age(text: &str) -> bool {
+    let digits = text.strip_suffix('s').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_uid(text: &str) -> bool {
@@ -220,6 +273,14 @@ fn without_revisions(text: &str) -> String {
     text
 }
 
+/// The volume of a mounted token has a random name.
+fn without_token_suffix(text: &str) -> String {
+    match text.strip_prefix(TOKEN_VOLUME) {
+        Some(suffix) if suffix.len() == SUFFIX_LENGTH => format!("{TOKEN_VOLUME}{{suffix}}"),
+        _ => text.to_owned(),
+    }
+}
+
 fn without_store_prefix(text: &str) -> String {
     let mut parts = text.split(STORE_PREFIX);
     let mut result = parts.next().unwrap_or_default().to_owned();
@@ -237,7 +298,7 @@ mod tests {
     fn check(body: Value, expected: Value) {
         let answer = Answer { code: 200, headers: BTreeMap::new(), body };
         let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let normalised = normalised(&[answer], "ns-1", now);
+        let normalised = normalised(&[answer], &[], "ns-1", now);
         assert_eq!(normalised[0]["body"], expected);
     }
 
@@ -284,6 +345,22 @@ mod tests {
     }
 
     #[test]
+    fn the_volume_of_a_token_loses_its_suffix() {
+        check(
+            json!(["kube-api-access-x7k2p", "kube-api-access-other-x7k2p", "a-x7k2p"]),
+            json!(["kube-api-access-{suffix}", "kube-api-access-other-x7k2p", "a-x7k2p"]),
+        );
+    }
+
+    #[test]
+    fn only_cells_of_tables_have_an_age() {
+        check(
+            json!({"cells": ["a", "12s", 12, "s"], "text": "12s"}),
+            json!({"cells": ["a", "{age}", 12, "s"], "text": "12s"}),
+        );
+    }
+
+    #[test]
     fn a_bookmark_has_the_revision_of_a_list() {
         check(
             json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1",
@@ -315,6 +392,7 @@ mod tests {
                  object meta: 77",
                 "Key: /gantry-truth-aB3xYz/configmaps/ns-1/a",
                 "63 characters",
+                "value \\\"2026-01-01T12:00:09Z\\\", \\\"resourceVersion\\\":\\\"88\\\" at T1",
             ]),
             json!([
                 "too old resource version: {revision} ({revision})",
@@ -322,6 +400,7 @@ mod tests {
                  ResourceVersion in object meta: {revision}",
                 "Key: /registry/configmaps/{ns}/a",
                 "63 characters",
+                "value \\\"{time}\\\", \\\"resourceVersion\\\":\\\"{revision}\\\" at T1",
             ]),
         );
     }

@@ -63,6 +63,8 @@ pub struct Expectation {
     pub reason: Option<String>,
     /// Values at JSON pointers of the body.
     pub values: Vec<(String, Value)>,
+    /// How many warnings there are.
+    pub warnings: Option<usize>,
 }
 
 /// One request, what is expected of its answer and what is remembered from it.
@@ -201,6 +203,13 @@ impl Request {
     #[must_use]
     pub fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         self.expectation.values.push((pointer.to_owned(), value.into()));
+        self
+    }
+
+    /// How many `Warning` headers the answer must have.
+    #[must_use]
+    pub fn warned(mut self, warnings: usize) -> Self {
+        self.expectation.warnings = Some(warnings);
         self
     }
 

@@ -135,7 +135,7 @@ impl Scenario {
             install(client, definition).await?;
         }
         let mut values = BTreeMap::from([("ns".to_owned(), namespace.clone())]);
-        let mut answers = Vec::new();
+        let (mut answers, mut preparation) = (Vec::new(), Vec::new());
         for (index, step) in self.steps.iter().enumerate() {
             let request = step.filled(&values);
             let answer = client.send(&request).await?;
@@ -148,11 +148,10 @@ impl Scenario {
                 })?;
                 values.insert(name.clone(), value.to_owned());
             }
-            if !request.is_preparation {
-                answers.push(answer);
-            }
+            let kept = if request.is_preparation { &mut preparation } else { &mut answers };
+            kept.push(answer);
         }
-        Ok(normalised(&answers, &namespace, Timestamp::now()))
+        Ok(normalised(&answers, &preparation, &namespace, Timestamp::now()))
     }
 
     fn summary(&self) -> String {
@@ -174,6 +173,14 @@ fn check(request: &Request, answer: &Answer) -> Result<()> {
     if let Some(reason) = &expectation.reason {
         let found = answer.body["reason"].as_str().unwrap_or_default();
         ensure!(found == reason, "has the reason {found:?} instead of {reason:?}: {}", answer.body);
+    }
+    if let Some(wanted) = expectation.warnings {
+        let found = answer.headers.get("warning").map_or(&[][..], Vec::as_slice);
+        ensure!(
+            found.len() == wanted,
+            "has {} warnings instead of {wanted}: {found:?}",
+            found.len()
+        );
     }
     for (pointer, wanted) in &expectation.values {
         let found = answer.body.pointer(pointer).unwrap_or(&Value::Null);
@@ -266,5 +273,7 @@ mod tests {
         verdict(get("/").refused(404, "Gone"), false);
         verdict(get("/").with("/a/0", 1), true);
         verdict(get("/").with("/a/1", 1), false);
+        verdict(get("/").warned(0), true);
+        verdict(get("/").warned(1), false);
     }
 }

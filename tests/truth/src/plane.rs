@@ -379,6 +379,8 @@ fn server_arguments(
         format!("--service-account-signing-key-file={}", key.display()),
         format!("--token-auth-file={}", tokens.display()),
         "--authorization-mode=RBAC".to_owned(),
+        // As in any cluster that runs a network or storage agent.
+        "--allow-privileged=true".to_owned(),
         "--logging-format=json".to_owned(),
     ]
 }

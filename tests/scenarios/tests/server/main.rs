@@ -1,3 +1,9 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
+mod binding;
+mod eviction;
+mod namespaces;
+mod nodes;
+mod pods;
+mod resize;
 mod scopes;
