@@ -4,6 +4,7 @@ mod binding;
 mod eviction;
 mod namespaces;
 mod nodes;
+mod pod_templates;
 mod pods;
 mod resize;
 mod scopes;
