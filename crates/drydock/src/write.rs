@@ -44,6 +44,13 @@ impl Part {
             Self::Named(name) => name,
         }
     }
+
+    /// Whether a change counts as a new generation: neither a status nor a binding changes
+    /// what is wanted.
+    #[must_use]
+    pub fn is_counted(self) -> bool {
+        !matches!(self, Self::Status | Self::Named("binding"))
+    }
 }
 
 /// Who writes, and how.
@@ -59,6 +66,9 @@ pub struct Writer<'a> {
 pub enum Written {
     /// It is in the store.
     Stored(Arc<Stored>),
+    /// It was the last thing that held the object, which is gone. The client sees the object
+    /// with the revision it had before.
+    Ended(Arc<Stored>, Value),
     /// It would have been, but for the dry run.
     Rehearsed(Value),
 }

@@ -375,16 +375,15 @@ pub fn validate_taints(taints: &[Taint], path: &Path) -> Errors {
             Some(effect) => errors.extend(effect_fault(effect, &at.child("effect"))),
         }
         if !seen.insert((taint.effect_text(), taint.key.as_str())) {
-            // Upstream shows its internal form, whose fields have Go's names.
-            let shown = json!({
-                "Key": taint.key,
-                "Value": taint.value,
-                "Effect": taint.effect_text(),
-                "TimeAdded": taint.time_added,
-            });
-            let mut error = Error::duplicate(&at, shown);
-            error.detail = "taints must be unique by key and effect pair".to_owned();
-            errors.push(error);
+            // Upstream shows its internal form, whose fields have Go's names and order.
+            let detail = format!(
+                "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}: taints must be unique by key and effect pair",
+                json!(taint.key),
+                json!(taint.value),
+                json!(taint.effect_text()),
+                json!(taint.time_added),
+            );
+            errors.push(Error { path: at, fault: Fault::Duplicate, value: None, detail });
         }
     }
     errors

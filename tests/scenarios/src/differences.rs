@@ -78,6 +78,30 @@ pub const DIFFERENCES: &[Difference] = &[
         truth: Side::Something,
         reason: "upstream's prose is not copied, and no client shows it",
     },
+    Difference {
+        id: "repeated-causes",
+        scope: Where::In("some_fields_of_a_pod_may_change"),
+        pointer: "/*/body/details/causes/*",
+        ours: Side::Nothing,
+        truth: Side::Something,
+        reason: "upstream checks the metadata of an update several times over",
+    },
+    Difference {
+        id: "pod-diff",
+        scope: Where::In("the_rest_of_a_pod_may_not_change"),
+        pointer: "/*/body/message",
+        ours: Side::Something,
+        truth: Side::Something,
+        reason: "upstream shows a diff of Go structs",
+    },
+    Difference {
+        id: "pod-diff",
+        scope: Where::In("the_rest_of_a_pod_may_not_change"),
+        pointer: "/*/body/details/causes/0/message",
+        ours: Side::Something,
+        truth: Side::Something,
+        reason: "upstream shows a diff of Go structs",
+    },
 ];
 
 /// What is wrong with the mismatches of `scenario`: each one that is not listed, and each

@@ -10,6 +10,7 @@
 //! | revision of an object | field `resourceVersion` | `{revision-1}`, by first appearance |
 //! | revision of a list or bookmark | the same, in the metadata of a list, table or bookmark | `{revision}` |
 //! | revision in a message | after the phrases of [`REVISION_PHRASES`] | `{revision}` |
+//! | name of a mounted token | five characters after `kube-api-access-` | `{suffix}` |
 //! | generated suffix | five characters after `generateName` in a name | `{suffix-1}` |
 //! | continue token | field `continue` | `{continue}` |
 //! | namespace of the scenario | wherever it occurs | `{ns}` |
@@ -37,6 +38,9 @@ pub const REVISION_PHRASES: [&str; 9] = [
     "current: ",
     "resourceVersion: ",
 ];
+
+/// How the name of the volume of a mounted token starts.
+const TOKEN_VOLUME: &str = "kube-api-access-";
 
 /// The lengths of a date, and of a time from its `T` to its `Z`, without fractions.
 const DATE_LENGTH: usize = "2006-01-02".len();
@@ -174,7 +178,7 @@ impl Rewriter<'_> {
         for (known, name) in self.names.uids.iter().chain(&self.names.generated) {
             text = text.replace(known, name);
         }
-        let text = text.replace(self.namespace, "{ns}");
+        let text = without_token_suffix(&text.replace(self.namespace, "{ns}"));
         let text = self.without_times(&text);
         without_store_prefix(&without_revisions(&text))
     }
@@ -269,6 +273,14 @@ fn without_revisions(text: &str) -> String {
     text
 }
 
+/// The volume of a mounted token has a random name.
+fn without_token_suffix(text: &str) -> String {
+    match text.strip_prefix(TOKEN_VOLUME) {
+        Some(suffix) if suffix.len() == SUFFIX_LENGTH => format!("{TOKEN_VOLUME}{{suffix}}"),
+        _ => text.to_owned(),
+    }
+}
+
 fn without_store_prefix(text: &str) -> String {
     let mut parts = text.split(STORE_PREFIX);
     let mut result = parts.next().unwrap_or_default().to_owned();
@@ -329,6 +341,14 @@ mod tests {
                  "continue": "{continue}"},
                  "items": [{"metadata": {"resourceVersion": "{revision-2}"}}]},
             ]),
+        );
+    }
+
+    #[test]
+    fn the_volume_of_a_token_loses_its_suffix() {
+        check(
+            json!(["kube-api-access-x7k2p", "kube-api-access-other-x7k2p", "a-x7k2p"]),
+            json!(["kube-api-access-{suffix}", "kube-api-access-other-x7k2p", "a-x7k2p"]),
         );
     }
 

@@ -399,6 +399,8 @@ fn server_arguments(
         format!("--token-auth-file={}", tokens.display()),
         "--authorization-mode=RBAC".to_owned(),
         "--anonymous-auth=false".to_owned(),
+        // As in any cluster that runs a network or storage agent.
+        "--allow-privileged=true".to_owned(),
         "--logging-format=json".to_owned(),
     ]
 }

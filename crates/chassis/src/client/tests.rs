@@ -151,6 +151,9 @@ async fn a_kind_with_a_struct_is_written_where_its_metadata_says() {
     assert_eq!(script.lines(), lines);
     let body: Value = serde_json::from_str(&script.asked()[1].body).unwrap();
     assert_eq!(body, api::Resource::to_json(&lease));
+}
+
+#[tokio::test]
 async fn metadata_alone_is_asked_for_in_gets_lists_and_watches() {
     let listed = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
     let replies = ["{}", listed, "", "{}"].map(|body| Reply::new(200, body));

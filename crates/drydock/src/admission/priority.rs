@@ -26,11 +26,9 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(),
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
         )));
     }
-    let policy = class["preemptionPolicy"].as_str();
+    let policy = class["preemptionPolicy"].as_str().unwrap_or(PREEMPTS);
     let given = pod["spec"]["preemptionPolicy"].as_str();
-    if let (Some(given), Some(policy)) = (given, policy)
-        && given != policy
-    {
+    if let Some(given) = given.filter(|given| *given != policy) {
         return Err(attributes.forbid(format!(
             "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         )));
@@ -39,9 +37,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(),
         pod["spec"]["priorityClassName"] = name.into();
     }
     pod["spec"]["priority"] = priority.into();
-    if let Some(policy) = policy {
-        pod["spec"]["preemptionPolicy"] = policy.into();
-    }
+    pod["spec"]["preemptionPolicy"] = policy.into();
     Ok(())
 }
 
@@ -51,7 +47,7 @@ fn class_of(attributes: &Attributes<'_>, pod: &Value) -> Result<Value, Failure> 
             attributes.forbid(format!("no PriorityClass with name {name} was found"))
         }),
         None => Ok(default_class(attributes)
-            .unwrap_or_else(|| json!({"value": 0, "preemptionPolicy": "PreemptLowerPriority"}))),
+            .unwrap_or_else(|| json!({"value": 0, "preemptionPolicy": PREEMPTS}))),
     }
 }
 
@@ -70,6 +66,8 @@ pub(super) fn validate(attributes: &Attributes<'_>, class: &Value) -> Result<(),
     )))
 }
 
+/// What a class does that says nothing.
+const PREEMPTS: &str = "PreemptLowerPriority";
 const GROUP: &str = "scheduling.k8s.io";
 const PLURAL: &str = "priorityclasses";
 

@@ -105,17 +105,14 @@ impl Strategy for Namespace {
     }
 
     fn ending(&self, _namespace: &Value, _asked_seconds: Option<i64>) -> Ending {
-        Ending::Now
+        Ending::Marked
     }
 }
 
-static SELECTABLE: [Selectable; 2] = [
-    Selectable {
-        name: "status.phase",
-        value: |namespace| text(&namespace["status"], "phase").into(),
-    },
-    Selectable { name: "name", value: |namespace| meta_text(namespace, "name").into() },
-];
+static SELECTABLE: [Selectable; 1] = [Selectable {
+    name: "status.phase",
+    value: |namespace| text(&namespace["status"], "phase").into(),
+}];
 
 fn check_finalizer(name: &str, path: &Path) -> Errors {
     let messages = names::qualified_name(name).into_iter();

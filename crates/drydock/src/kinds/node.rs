@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use object::field::{Error, Errors, Path};
+use object::field::{Error, Errors, Fault, Path};
 use object::table::Column;
 use object::taint::{Taint, validate_taints};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::Strategy;
 use super::columns::{age, age_cell, column, name, wide};
 use super::fields::{flag, list, map, present, remove, set_absent, text, texts};
 use super::pod_spec::resource_rules::check_amount;
-use super::pod_spec::{ip_faults, is_ipv6, resources};
+use super::pod_spec::{go_form, ip_faults, is_ipv6, of_form, resources};
 use super::strategy::Selectable;
 use crate::admission::Plugin;
 
@@ -215,7 +215,8 @@ fn check_addresses(errors: &mut Errors, status: &Value) {
         let (kind, value) = (text(address, "type"), text(address, "address"));
         if !seen.insert((kind, value)) {
             let at = Path::new("status").child("addresses").index(index);
-            errors.push(Error::duplicate(&at, json!({"Type": kind, "Address": value})));
+            let form = go_form(address, &[("Type", "type"), ("Address", "address")]);
+            errors.push(of_form(&at, Fault::Duplicate, &form, ""));
         }
     }
 }

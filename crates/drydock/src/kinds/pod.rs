@@ -143,7 +143,7 @@ impl Strategy for Pod {
     }
 }
 
-static SELECTABLE: [Selectable; 8] = [
+static SELECTABLE: [Selectable; 10] = [
     Selectable { name: "spec.nodeName", value: |pod| text(&pod["spec"], "nodeName").into() },
     Selectable {
         name: "spec.restartPolicy",
@@ -162,6 +162,9 @@ static SELECTABLE: [Selectable; 8] = [
         value: |pod| flag(&pod["spec"], "hostNetwork").to_string(),
     },
     Selectable { name: "status.phase", value: |pod| text(&pod["status"], "phase").into() },
+    // An old name of the same field, and one that is known and never matches.
+    Selectable { name: "spec.host", value: |pod| text(&pod["spec"], "nodeName").into() },
+    Selectable { name: "status.podIPs", value: |_| String::new() },
     Selectable { name: "status.podIP", value: |pod| text(&pod["status"], "podIP").into() },
     Selectable {
         name: "status.nominatedNodeName",

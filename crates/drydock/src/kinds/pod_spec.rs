@@ -20,7 +20,8 @@ mod validation;
 mod volumes;
 mod warnings;
 
-use object::field::{Error, Errors, Path};
+use object::field::{Error, Errors, Fault, Path};
+use serde_json::Value;
 
 pub(crate) use defaults::default_pod_spec;
 pub(crate) use network::{ip_faults, is_ipv6};
@@ -28,6 +29,20 @@ pub(crate) use validation::{
     Home, tolerations, validate_annotations, validate_images, validate_pod_spec, validate_spec,
 };
 pub(crate) use warnings::pod_warnings;
+
+/// An object as upstream shows it in a message: its internal form, whose fields have Go's names
+/// and order.
+pub(crate) fn go_form(value: &Value, fields: &[(&str, &str)]) -> String {
+    let shown = |field: &str| value.get(field).unwrap_or(&Value::Null).to_string();
+    let fields = fields.iter().map(|(name, field)| format!("\"{name}\":{}", shown(field)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// A fault of an object that is shown as `form`.
+pub(crate) fn of_form(path: &Path, fault: Fault, form: &str, why: &str) -> Error {
+    let detail = if why.is_empty() { form.to_owned() } else { format!("{form}: {why}") };
+    Error { path: path.clone(), fault, value: None, detail }
+}
 
 /// One error for each message about a value.
 fn each(errors: &mut Errors, path: &Path, value: &str, messages: Vec<String>) {

@@ -23,6 +23,9 @@ pub struct Selectable {
 pub enum Ending {
     /// It goes at once, unless a finalizer holds it.
     Now,
+    /// It is only marked when it is deleted for the first time, and goes when it is deleted
+    /// again and nothing holds it.
+    Marked,
     /// It stays, marked as deleted, for so many seconds, until whoever runs it is done.
     After(i64),
 }

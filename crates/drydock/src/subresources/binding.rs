@@ -1,6 +1,7 @@
 //! A pod gets its node.
 
 use http::StatusCode;
+use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +11,7 @@ use crate::answer::{Answer, Failure};
 use crate::conditions;
 use crate::request::WriteOptions;
 use crate::verbs::Ask;
+use crate::verbs::create::check_namespace;
 use crate::write::{self, Attempt, Part, meta_text};
 
 /// Assigns the pod that the path or the body names to the node in the body.
@@ -21,6 +23,7 @@ use crate::write::{self, Attempt, Part, meta_text};
 pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
     let binding = write::decode_value(&write::media_type(&ask.headers), &ask.body)?.value;
+    check_namespace(ask, &binding)?;
     let given = meta_text(&binding, "name").to_owned();
     let name = ask.target.name.clone().unwrap_or_else(|| given.clone());
     if given != name {
@@ -28,8 +31,8 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         return Err(Failure::bad_request(why));
     }
     let errors = validate(&binding);
-    if let Some(error) = errors.first() {
-        return Err(Failure::internal(error));
+    if !errors.is_empty() {
+        return Err(refusal(&errors));
     }
     let registry = ask.server.registry();
     let pods = registry.find("", "v1", "pods").ok_or_else(Failure::no_such_path)?;
@@ -45,12 +48,37 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         check(&name, &binding, pod)?;
         let mut pod = pod.clone();
         assign(&mut pod, &binding);
-        let scheduled = json!({"type": "PodScheduled", "status": "True"});
-        conditions::set(&mut pod["status"]["conditions"], &scheduled, now);
+        schedule(&mut pod["status"]["conditions"], now);
         Ok(pod)
     })?;
     Ok(done(StatusCode::CREATED))
 }
+
+/// Upstream answers a wrong binding as an error of its own.
+fn refusal(errors: &Errors) -> Failure {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let mut failure = Failure::internal("");
+    failure.reason = "";
+    failure.message = match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    failure
+}
+
+/// Says that the pod is scheduled, and forgets why it was not.
+fn schedule(conditions: &mut Value, now: Timestamp) {
+    let scheduled = json!({"type": SCHEDULED, "status": "True"});
+    for known in conditions.as_array_mut().into_iter().flatten() {
+        if let Some(known) = known.as_object_mut().filter(|known| known["type"] == SCHEDULED) {
+            known.retain(|key, _| matches!(key.as_str(), "type" | "status" | "lastTransitionTime"));
+        }
+    }
+    conditions::set(conditions, &scheduled, now);
+}
+
+/// The condition that says whether a pod has a node.
+const SCHEDULED: &str = "PodScheduled";
 
 fn validate(binding: &Value) -> Errors {
     let at = Path::new("target");
@@ -71,7 +99,8 @@ fn check(name: &str, binding: &Value, pod: &Value) -> Result<(), Failure> {
         let (wanted, actual) = (meta_text(binding, key), meta_text(pod, key));
         if !wanted.is_empty() && wanted != actual {
             let why = format!(
-                "Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {actual}"
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {actual}",
+                meta_text(pod, "namespace")
             );
             return Err(Failure::conflict(&pods, name, why));
         }

@@ -78,6 +78,7 @@ fn guard(ask: &Ask<'_>, pod: &Value, dry_run: bool) -> Result<Guard, Failure> {
             let mut failure = Failure::internal("");
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
                 .clone_into(&mut failure.message);
+            failure.reason = "";
             return Err(failure);
         }
     };
@@ -165,6 +166,7 @@ fn spend(budget: &mut Value, pod: &str, now: Timestamp) -> Result<(), Failure> {
     if allowed == 0 {
         return Err(refused(&why_none_allowed(&name, status)));
     }
+    let generation = budget["metadata"]["generation"].clone();
     let status = &mut budget["status"];
     status["disruptionsAllowed"] = (allowed - 1).into();
     if !status["disruptedPods"].is_object() {
@@ -173,7 +175,13 @@ fn spend(budget: &mut Value, pod: &str, now: Timestamp) -> Result<(), Failure> {
     status["disruptedPods"][pod] = Time::from(now).to_string().into();
     if allowed == 1 {
         let conditions = &mut status["conditions"];
-        let new = json!({"type": ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});
+        let new = json!({
+            "type": ALLOWED,
+            "status": "False",
+            "reason": "InsufficientPods",
+            "message": "",
+            "observedGeneration": generation,
+        });
         conditions::set(conditions, &new, now);
     }
     Ok(())

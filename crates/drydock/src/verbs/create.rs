@@ -58,7 +58,7 @@ async fn patiently(
 }
 
 /// Refuses an object that says it is elsewhere than the path says.
-pub(super) fn check_namespace(ask: &Ask<'_>, object: &Value) -> Result<(), Failure> {
+pub(crate) fn check_namespace(ask: &Ask<'_>, object: &Value) -> Result<(), Failure> {
     let given = meta_text(object, "namespace");
     let expected = ask.namespace().unwrap_or_default();
     if given.is_empty() || given == expected {

@@ -94,6 +94,8 @@ fn attempt(
         if kind.table.get(&key).is_some() {
             return Err(Failure::already_exists(&kind.resource(), &name));
         }
+        object["apiVersion"] = version.api_version(kind).into();
+        object["kind"] = kind.names.kind.clone().into();
         return Ok(Written::Rehearsed(object));
     }
     let write = Write::Put(draft(kind, version, object));

@@ -97,46 +97,84 @@ fn once(
 ) -> Option<Removed> {
     let (kind, version) = (&found.kind, found.version());
     let mut object = old;
-    mark(server, kind, &mut object, options);
-    let gone = is_ended(kind, &object) || !metadata::is_deleting(&object);
+    let was_deleting = metadata::is_deleting(&object);
+    let marked = mark(server, kind, &mut object, options);
+    let only_marked = marked == Mark::Alone && !was_deleting;
+    let gone = !only_marked && (is_ended(kind, &object) || !metadata::is_deleting(&object));
     if writer.dry_run {
         return Some(Removed { object: Written::Rehearsed(object), gone });
     }
-    let next = draft(kind, version, object);
+    let next = draft(kind, version, object.clone());
+    let commit = |current: &Arc<Stored>, write: Write| {
+        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write).ok()
+    };
     if !gone && next.same_as(current) {
         return Some(Removed { object: Written::Stored(Arc::clone(current)), gone });
     }
-    let write = if gone { Write::Remove(next) } else { Write::Put(next) };
-    let committed =
-        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write);
-    committed.ok().map(|stored| Removed { object: Written::Stored(stored), gone })
+    if !gone {
+        let stored = commit(current, Write::Put(next))?;
+        return Some(Removed { object: Written::Stored(stored), gone });
+    }
+    if marked == Mark::New {
+        // Who watches sees it marked before it goes.
+        let marked = commit(current, Write::Put(next))?;
+        let stored = commit(&marked, Write::Remove(draft(kind, version, object)))?;
+        return Some(Removed { object: Written::Stored(stored), gone });
+    }
+    let stored = commit(current, Write::Remove(next))?;
+    Some(Removed { object: Written::Stored(stored), gone })
+}
+
+/// What a deletion wrote into an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// Nothing.
+    None,
+    /// That it ends, and when.
+    New,
+    /// The same, and that is all a first deletion does.
+    Alone,
 }
 
 /// Writes into the object that it is to end, and when.
-fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOptions) {
+fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOptions) -> Mark {
     set_propagation(kind, object, options.propagation);
-    let was_deleting = metadata::is_deleting(object);
-    let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    let held = metadata::has_finalizers(object) || kind.strategy.holds(object);
-    let seconds = match kind.strategy.ending(object, options.grace_seconds) {
-        // What goes at once goes unmarked.
-        Ending::Now if !held => return,
-        Ending::Now => 0,
-        Ending::After(seconds) => seconds,
-    };
-    // A deletion can be hastened, never put off.
-    if was_deleting && before.is_none_or(|before| before <= seconds) {
-        return;
+    if metadata::is_deleting(object) {
+        return hasten(object, options.grace_seconds);
     }
+    let held = metadata::has_finalizers(object) || kind.strategy.holds(object);
+    let (seconds, mark) = match kind.strategy.ending(object, options.grace_seconds) {
+        // What goes at once goes unmarked.
+        Ending::Now if !held => return Mark::None,
+        Ending::Now => (0, Mark::New),
+        Ending::Marked => (0, Mark::Alone),
+        Ending::After(seconds) => (seconds, Mark::New),
+    };
     let now = server.env().now();
     let end = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
-    if !was_deleting && object["metadata"]["generation"].as_i64().unwrap_or(0) > 0 {
+    if object["metadata"]["generation"].as_i64().unwrap_or(0) > 0 {
         metadata::bump_generation(object);
     }
     let metadata = metadata::metadata_mut(object);
     metadata.insert("deletionTimestamp".to_owned(), Time::from(end).to_string().into());
     metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds.into());
     kind.strategy.mark_deleted(object);
+    mark
+}
+
+/// A deletion can be hastened by who says so, never put off.
+fn hasten(object: &mut Value, asked_seconds: Option<i64>) -> Mark {
+    let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let asked = asked_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let (Some(before), Some(seconds)) = (before, asked) else { return Mark::None };
+    let end = meta_text(object, "deletionTimestamp").parse::<Time>().ok();
+    let Some(end) = end.filter(|_| seconds < before) else { return Mark::None };
+    let gain = SignedDuration::from_secs(before.saturating_sub(seconds));
+    let end = end.timestamp().checked_sub(gain).unwrap_or(end.timestamp());
+    let metadata = metadata::metadata_mut(object);
+    metadata.insert("deletionTimestamp".to_owned(), Time::from(end).to_string().into());
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds.into());
+    Mark::New
 }
 
 /// Notes in the finalizers what the garbage collector has to do first.

@@ -82,7 +82,7 @@ fn once(
         crate::kinds::native::as_written(&version.schema, &mut object);
     }
     // Counted last, so that what was only completed or written otherwise is no change.
-    let counts = kind.habits.generation && attempt.part != Part::Status;
+    let counts = kind.habits.generation && attempt.part.is_counted();
     if counts && kind.strategy.is_new_generation(&object, &old) {
         metadata::bump_generation(&mut object);
     }
@@ -203,6 +203,7 @@ fn commit(
         return Ok(Some(Written::Rehearsed(object)));
     }
     let ended = is_ended(kind, &object);
+    let last_form = ended.then(|| object.clone());
     let next = draft(kind, version, object);
     if !ended && next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
@@ -210,7 +211,10 @@ fn commit(
     let write = if ended { Write::Remove(next) } else { Write::Put(next) };
     let committed =
         server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write);
-    Ok(committed.ok().map(Written::Stored))
+    Ok(committed.ok().map(|stored| match last_form {
+        Some(object) => Written::Ended(stored, object),
+        None => Written::Stored(stored),
+    }))
 }
 
 /// Whether nothing holds a deleted object any more.

@@ -130,7 +130,7 @@ fn bad_taints_are_refused() {
     assert_eq!(
         texts(&validate_taints(&taints, &Path::new("metadata").child("taints"))),
         [
-            "metadata.taints[1]: Duplicate value: {\"Effect\":\"NoSchedule\",\"Key\":\"a\",\"TimeAdded\":null,\"Value\":\"2\"}: taints must be unique by key and effect pair",
+            "metadata.taints[1]: Duplicate value: {\"Key\":\"a\",\"Value\":\"2\",\"Effect\":\"NoSchedule\",\"TimeAdded\":null}: taints must be unique by key and effect pair",
             "metadata.taints[2].effect: Required value",
             "metadata.taints[3].effect: Unsupported value: \"Never\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
         ]

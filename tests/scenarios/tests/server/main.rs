@@ -3,5 +3,12 @@
 mod all_kinds;
 mod quantity;
 mod samples;
+mod binding;
+mod eviction;
+mod namespaces;
+mod nodes;
+mod pod_templates;
+mod pods;
+mod resize;
 mod scopes;
 mod verbs;

@@ -9,7 +9,9 @@ use crate::kinds::pod_spec::default_pod_spec;
 use crate::kinds::pod_spec::resource_rules::{
     is_pod_level, is_pod_level_overcommitted, is_pod_level_pages,
 };
-use crate::kinds::pod_spec::resources::{Amounts, aggregate, amounts, to_value};
+use crate::kinds::pod_spec::resources::{
+    Amounts, aggregate, amounts, round_up_resources, to_value,
+};
 
 /// Fills in a pod.
 pub(super) fn default_pod(pod: &mut Value) {
@@ -33,12 +35,24 @@ pub(super) fn default_pod(pod: &mut Value) {
             }
         }
     }
+    if number(spec, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        spec["terminationGracePeriodSeconds"] = 1.into();
+    }
     default_pod_spec(spec);
     if let Some(status) = present_mut(pod, "status") {
         one_address(status);
         // Amounts of the pod as a whole are off where pods are resized by container.
         remove(status, "resources");
         remove(status, "allocatedResources");
+        for name in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
+            for container in list_mut(status, name) {
+                round_up_resources(container, "allocatedResources");
+                if let Some(resources) = present_mut(container, "resources") {
+                    round_up_resources(resources, "limits");
+                    round_up_resources(resources, "requests");
+                }
+            }
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a user may leave out of a pod's spec.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::image;
 use super::resources::round_up_resources;
-use crate::kinds::fields::{list_mut, present_mut, set_absent, set_empty, text};
+use crate::kinds::fields::{list_mut, present, present_mut, remove, set_absent, set_empty, text};
 
 const GRACE_SECONDS: i64 = 30;
 const FILE_MODE: i64 = 0o644;
@@ -27,9 +27,32 @@ pub(crate) fn default_pod_spec(spec: &mut Value) {
     for containers in CONTAINERS {
         list_mut(spec, containers).for_each(default_container);
     }
+    drop_disabled(spec);
     round_up_resources(spec, "overhead");
     if let Some(resources) = present_mut(spec, "resources") {
         default_resources(resources);
+    }
+}
+
+/// Takes away what belongs to features that kube-apiserver has switched off.
+fn drop_disabled(spec: &mut Value) {
+    remove(spec, "workloadRef");
+    for containers in CONTAINERS {
+        for container in list_mut(spec, containers) {
+            let Some(lifecycle) = present_mut(container, "lifecycle") else { continue };
+            let stopped = present(lifecycle, "stopSignal").is_some();
+            remove(lifecycle, "stopSignal");
+            if stopped && lifecycle.as_object().is_some_and(Map::is_empty) {
+                remove(container, "lifecycle");
+            }
+        }
+    }
+    for volume in list_mut(spec, "volumes") {
+        let Some(projected) = present_mut(volume, "projected") else { continue };
+        for source in list_mut(projected, "sources") {
+            remove(source, "clusterTrustBundle");
+            remove(source, "podCertificate");
+        }
     }
 }
 

@@ -85,12 +85,27 @@ fn searches(errors: &mut Errors, config: &Value, at: &Path) {
     }
     for (index, search) in searches.into_iter().enumerate().filter(|(_, search)| *search != ".") {
         let search = search.strip_suffix('.').unwrap_or(search);
-        // A label of a search path may have underscores; the message says nothing of it.
-        if !names::dns1123_subdomain(&search.replace('_', "a")).is_empty() {
-            let messages = names::dns1123_subdomain(search);
-            each(errors, &at.index(index), search, messages);
+        if search.len() > names::SUBDOMAIN_MAX {
+            let why = format!("must be no more than {} bytes", names::SUBDOMAIN_MAX);
+            errors.push(Error::invalid(&at.index(index), search, why));
+        }
+        if !is_search_path(search) {
+            errors.push(Error::invalid(&at.index(index), search, SEARCH_PATH));
         }
     }
+}
+
+const SEARCH_PATH: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+
+/// A subdomain whose labels may have underscores, but not at the end.
+fn is_search_path(search: &str) -> bool {
+    search.split('.').all(|label| {
+        let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let bytes = label.strip_prefix('_').unwrap_or(label).as_bytes();
+        bytes.first().copied().is_some_and(alphanumeric)
+            && bytes.last().copied().is_some_and(alphanumeric)
+            && bytes.iter().all(|byte| alphanumeric(*byte) || matches!(byte, b'-' | b'_'))
+    })
 }
 
 /// Checks `hostAliases`.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use object::field::{Error, Errors, Path};
+use object::field::{Error, Errors, Fault, Path};
 use object::names;
 use serde_json::Value;
 
 use super::containers::all;
-use super::paths;
+use super::{go_form, of_form, paths};
 use crate::kinds::fields::{flag, list, number, present, text, texts};
 
 const ID_MAX: i64 = i32::MAX as i64;
@@ -76,57 +76,53 @@ pub(super) fn check_container(
     if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
         if flag(context, "privileged") {
             let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.push(Error::invalid(&path, internal_form(context), why));
+            errors.push(contradiction(context, &path, why));
         }
         let added = &context["capabilities"];
         for _ in texts(added, "add").filter(|name| *name == "CAP_SYS_ADMIN") {
             let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.push(Error::invalid(&path, internal_form(context), why));
+            errors.push(contradiction(context, &path, why));
         }
     }
     check_apparmor(errors, context, &path.child("appArmorProfile"));
 }
 
-/// A security context as upstream shows it: its internal form, whose fields have Go's names.
-fn internal_form(context: &Value) -> Value {
-    let named = |value: &Value, fields: &[&str]| {
-        let entries = fields.iter().map(|field| {
-            let mut name = (*field).to_owned();
-            name[..1].make_ascii_uppercase();
-            (name, value.get(*field).cloned().unwrap_or(Value::Null))
-        });
-        Value::Object(entries.collect())
-    };
-    let mut form = named(
-        context,
-        &[
-            "capabilities",
-            "privileged",
+/// The parts of a security context, with their names in upstream's internal form.
+const CONTEXT: [(&str, &str); 12] = [
+    ("Capabilities", "capabilities"),
+    ("Privileged", "privileged"),
+    ("SELinuxOptions", "seLinuxOptions"),
+    ("WindowsOptions", "windowsOptions"),
+    ("RunAsUser", "runAsUser"),
+    ("RunAsGroup", "runAsGroup"),
+    ("RunAsNonRoot", "runAsNonRoot"),
+    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
+    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
+    ("ProcMount", "procMount"),
+    ("SeccompProfile", "seccompProfile"),
+    ("AppArmorProfile", "appArmorProfile"),
+];
+
+/// The parts of a profile, with their names in upstream's internal form.
+const PROFILE: [(&str, &str); 2] = [("Type", "type"), ("LocalhostProfile", "localhostProfile")];
+
+fn contradiction(context: &Value, path: &Path, why: &str) -> Error {
+    let inner: [(&str, &[(&str, &str)]); 4] = [
+        ("capabilities", &[("Add", "add"), ("Drop", "drop")]),
+        (
             "seLinuxOptions",
-            "windowsOptions",
-            "runAsUser",
-            "runAsGroup",
-            "runAsNonRoot",
-            "readOnlyRootFilesystem",
-            "allowPrivilegeEscalation",
-            "procMount",
-            "seccompProfile",
-            "appArmorProfile",
-        ],
-    );
-    let inner: [(&str, &str, &[&str]); 4] = [
-        ("Capabilities", "capabilities", &["add", "drop"]),
-        ("SELinuxOptions", "seLinuxOptions", &["user", "role", "type", "level"]),
-        ("SeccompProfile", "seccompProfile", &["type", "localhostProfile"]),
-        ("AppArmorProfile", "appArmorProfile", &["type", "localhostProfile"]),
+            &[("User", "user"), ("Role", "role"), ("Type", "type"), ("Level", "level")],
+        ),
+        ("seccompProfile", &PROFILE),
+        ("appArmorProfile", &PROFILE),
     ];
-    if let Some(map) = form.as_object_mut() {
-        map.remove("SeLinuxOptions");
+    let mut form = go_form(context, &CONTEXT);
+    for (field, fields) in inner {
+        if let Some(part) = present(context, field) {
+            form = form.replacen(&part.to_string(), &go_form(part, fields), 1);
+        }
     }
-    for (name, field, fields) in inner {
-        form[name] = present(context, field).map_or(Value::Null, |value| named(value, fields));
-    }
-    form
+    of_form(path, Fault::Invalid, &form, why)
 }
 
 fn check_seccomp(errors: &mut Errors, context: &Value, path: &Path) {
@@ -147,10 +143,9 @@ fn check_seccomp(errors: &mut Errors, context: &Value, path: &Path) {
             errors.push(Error::required(&at, "must be set when seccomp type is Localhost"));
         }
         ("Localhost", Some(file)) => paths::descending(errors, &at, file),
-        (_, Some(file)) => {
-            let shown = serde_json::json!({"Type": kind, "LocalhostProfile": file});
+        (_, Some(_)) => {
             let why = "can only be set when seccomp type is Localhost";
-            errors.push(Error::invalid(&at, shown, why));
+            errors.push(of_form(&at, Fault::Invalid, &go_form(profile, &PROFILE), why));
         }
         (_, None) => {}
     }

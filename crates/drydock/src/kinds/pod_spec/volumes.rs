@@ -139,10 +139,11 @@ fn check_kind(errors: &mut Errors, kind: &str, source: &Value, path: &Path) {
     let at = path.child(kind);
     match kind {
         "emptyDir" => {
-            if present(source, "sizeLimit").is_some_and(|limit| quantity(limit).sign() < 0) {
+            let limit = present(source, "sizeLimit").map(quantity);
+            errors.extend(limit.filter(|limit| limit.sign() < 0).map(|_| {
                 let why = "SizeLimit field must be a valid resource quantity";
-                errors.push(Error::forbidden(&at.child("sizeLimit"), why));
-            }
+                Error::forbidden(&at.child("sizeLimit"), why)
+            }));
         }
         "hostPath" => check_host_path(errors, source, &at),
         "secret" => check_keys(errors, source, &at, "secretName"),
