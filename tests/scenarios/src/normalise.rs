@@ -12,6 +12,8 @@
 //! | revision in a message | after the phrases of [`REVISION_PHRASES`] | `{revision}` |
 //! | generated suffix | five characters after `generateName` in a name | `{suffix-1}` |
 //! | continue token | field `continue` | `{continue}` |
+//! | address of a service | text in a field `clusterIP` within `10.96.0.0/16`, then wherever it occurs | `{address-1}` |
+//! | port of the nodes | number in a field `nodePort` or `healthCheckNodePort`, then in cells | `{port-1}` |
 //! | namespace of the scenario | wherever it occurs | `{ns}` |
 //! | place in the store | the prefix of a key in a message | `/registry` |
 //!
@@ -45,6 +47,9 @@ const TIME_LENGTH: usize = "T15:04:05Z".len();
 /// How the store's keys start on a server of the truth harness; kube-apiserver's own default is
 /// `/registry`.
 const STORE_PREFIX: &str = "/gantry-truth-";
+
+/// How the addresses of services start.
+const ADDRESSES: &str = "10.96.";
 
 /// The length of the random part of a generated name, and of the random part of
 /// [`STORE_PREFIX`]'s folder.
@@ -81,6 +86,8 @@ struct Names {
     uids: BTreeMap<String, String>,
     revisions: BTreeMap<String, String>,
     generated: BTreeMap<String, String>,
+    addresses: BTreeMap<String, String>,
+    ports: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -97,6 +104,12 @@ impl Names {
                         }
                         ("resourceVersion", Value::String(text)) if is_revision(text) => {
                             number(&mut self.revisions, text, "revision");
+                        }
+                        ("clusterIP", Value::String(text)) if text.starts_with(ADDRESSES) => {
+                            number(&mut self.addresses, text, "address");
+                        }
+                        ("nodePort" | "healthCheckNodePort", Value::Number(port)) => {
+                            number(&mut self.ports, &port.to_string(), "port");
                         }
                         ("metadata", _) if is_list => {}
                         _ => self.collect(member),
@@ -151,6 +164,11 @@ impl Rewriter<'_> {
                 }
             }
             Value::String(text) => *text = self.rewritten(text, key),
+            Value::Number(port) if matches!(key, "nodePort" | "healthCheckNodePort") => {
+                if let Some(name) = self.names.ports.get(&port.to_string()) {
+                    *value = name.clone().into();
+                }
+            }
             _ => {}
         }
     }
@@ -173,6 +191,15 @@ impl Rewriter<'_> {
         let mut text = text.to_owned();
         for (known, name) in self.names.uids.iter().chain(&self.names.generated) {
             text = text.replace(known, name);
+        }
+        // The longest first: one address can begin another.
+        for (known, name) in self.names.addresses.iter().rev() {
+            text = text.replace(known, name);
+        }
+        if key == "cells" {
+            for (known, name) in &self.names.ports {
+                text = text.replace(&format!(":{known}/"), &format!(":{name}/"));
+            }
         }
         let text = text.replace(self.namespace, "{ns}");
         let text = self.without_times(&text);
@@ -337,6 +364,23 @@ mod tests {
         check(
             json!({"cells": ["a", "12s", 12, "s"], "text": "12s"}),
             json!({"cells": ["a", "{age}", 12, "s"], "text": "12s"}),
+        );
+    }
+
+    #[test]
+    fn addresses_and_ports_of_services_are_numbered() {
+        check(
+            json!([
+                {"spec": {"clusterIP": "10.96.7.1", "ports": [{"port": 80, "nodePort": 31000}]}},
+                {"spec": {"clusterIP": "10.96.7.12"}, "cells": ["10.96.7.12", "80:31000/TCP"]},
+                {"spec": {"clusterIP": "None"}},
+            ]),
+            json!([
+                {"spec": {"clusterIP": "{address-1}",
+                    "ports": [{"port": 80, "nodePort": "{port-1}"}]}},
+                {"spec": {"clusterIP": "{address-2}"}, "cells": ["{address-2}", "80:{port-1}/TCP"]},
+                {"spec": {"clusterIP": "None"}},
+            ]),
         );
     }
 

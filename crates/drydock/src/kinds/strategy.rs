@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use object::field::Errors;
-use object::table::Column;
+use object::table::{Column, RowCondition};
 use serde_json::Value;
 
 use crate::admission::Plugin;
@@ -80,6 +80,11 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
+    /// What a client is told that selects by another field.
+    fn unselectable(&self, name: &str) -> String {
+        format!("field label not supported: {name}")
+    }
+
     /// The columns of its table, where it brings its own.
     fn columns(&self) -> Option<Vec<Column>> {
         None
@@ -90,9 +95,19 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// What a printer may show or hide of an object's row.
+    fn row_conditions(&self, _object: &Value) -> Vec<RowCondition> {
+        Vec::new()
+    }
+
     /// The admission plugins that look at this kind, in order.
     fn admission(&self) -> &'static [Plugin] {
         &[]
+    }
+
+    /// What a client that deletes without a word about dependents should know.
+    fn deletion_warning(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether a new object may bring its status along.

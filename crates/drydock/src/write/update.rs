@@ -64,7 +64,7 @@ fn once(
     let mut object = change(&old)?;
     check_identity(kind, attempt.name, &object, &old)?;
     metadata::carry_over(&mut object, &old);
-    prepare(server, attempt, &mut object, &old);
+    fill_in(kind, version, &mut object);
     let attributes = Attributes {
         server,
         found: attempt.found,
@@ -77,8 +77,14 @@ fn once(
         dry_run: attempt.writer.dry_run,
     };
     admission::mutate(&attributes, &mut object)?;
+    prepare(server, attempt, &mut object, &old);
     if !kind.is_custom() {
         crate::kinds::native::as_written(&version.schema, &mut object);
+    }
+    // Counted last, so that what was only completed or written otherwise is no change.
+    let counts = kind.habits.generation && attempt.part != Part::Status;
+    if counts && kind.strategy.is_new_generation(&object, &old) {
+        metadata::bump_generation(&mut object);
     }
     validate(attempt, &object, &old)?;
     admission::validate(&attributes, &object)?;
@@ -100,7 +106,7 @@ fn check_identity(kind: &Kind, name: &str, object: &Value, old: &Value) -> Resul
         }
         let at = Path::new("metadata").child("resourceVersion");
         let error = Error::invalid(&at, 0, "must be specified for an update");
-        return Err(Failure::invalid(&kind.group_kind(), name, &[error]));
+        return Err(Failure::invalid(&kind.resource(), name, &[error]));
     }
     if given != meta_text(old, "resourceVersion") {
         return Err(Failure::modified(&kind.resource(), name));
@@ -115,23 +121,14 @@ fn prepare(server: &Server, attempt: &Attempt<'_>, object: &mut Value, old: &Val
         Part::Status => {
             take_status(kind, object, old);
             kind.strategy.prepare_status(object, old, now);
-            fill_in(kind, version, object);
         }
         Part::Object => {
             if version.has_status() {
                 keep(object, old, "status");
             }
-            fill_in(kind, version, object);
             kind.strategy.prepare_update(object, old, now);
         }
-        Part::Named(part) => {
-            fill_in(kind, version, object);
-            kind.strategy.prepare_part(part, object, old);
-        }
-    }
-    let counts = kind.habits.generation && attempt.part != Part::Status;
-    if counts && kind.strategy.is_new_generation(object, old) {
-        metadata::bump_generation(object);
+        Part::Named(part) => kind.strategy.prepare_part(part, object, old),
     }
 }
 
@@ -202,6 +199,7 @@ fn commit(
         return Ok(Some(Written::Rehearsed(object)));
     }
     let ended = is_ended(kind, &object);
+    let shown = ended.then(|| object.clone());
     let next = draft(kind, version, object);
     if !ended && next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
@@ -209,7 +207,11 @@ fn commit(
     let write = if ended { Write::Remove(next) } else { Write::Put(next) };
     let committed =
         server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write);
-    Ok(committed.ok().map(Written::Stored))
+    // The last change of an object shows the revision before its end.
+    Ok(committed.ok().map(|stored| match shown {
+        Some(last) => Written::Ended { stored, last },
+        None => Written::Stored(stored),
+    }))
 }
 
 /// Whether nothing holds a deleted object any more.

@@ -19,7 +19,7 @@ struct Sample {
 impl Sample {
     /// What the kind is called in the name of its scenario.
     fn name(&self) -> String {
-        let parts: Vec<&str> = self.path.split('/').filter(|part| !part.contains("ns")).collect();
+        let parts: Vec<&str> = self.path.split('/').filter(|part| *part != "{ns}").collect();
         parts[2..].join("_").replace('.', "_")
     }
 
