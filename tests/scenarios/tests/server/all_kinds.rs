@@ -51,7 +51,7 @@ impl Sample {
 }
 
 fn samples() -> Vec<Sample> {
-    serde_json::from_str(include_str!("all_kinds/bodies.json")).unwrap()
+    serde_json::from_str(include_str!("all_kinds/bodies.json")).expect("the table is JSON")
 }
 
 /// Plays a scenario for each sample and reports all failures.

@@ -4,7 +4,7 @@ use scenarios::Scenario;
 use scenarios::request::{PatchType, get, patch, post};
 use serde_json::{Value, json};
 
-use crate::trials::{changes, creations, selector, template};
+use crate::trials::{changes, creations, selector, template, with};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/{ns}/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/{ns}/replicasets";
@@ -13,11 +13,8 @@ const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/{ns}/daemonsets";
 const CONTROLLERS: &str = "/api/v1/namespaces/{ns}/replicationcontrollers";
 
 fn workload(change: Value) -> Value {
-    let mut spec = json!({"selector": selector(), "template": template("")});
-    for (key, value) in change.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    json!({"spec": spec})
+    let spec = json!({"selector": selector(), "template": template("")});
+    json!({"spec": with(spec, change)})
 }
 
 /// What is wrong with any workload.

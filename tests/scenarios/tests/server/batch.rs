@@ -4,25 +4,19 @@ use scenarios::Scenario;
 use scenarios::request::{delete, get, post};
 use serde_json::{Value, json};
 
-use crate::trials::{changes, creations, selector, template};
+use crate::trials::{changes, creations, selector, template, with};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/{ns}/jobs";
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/{ns}/cronjobs";
 
 fn job(change: Value) -> Value {
-    let mut spec = json!({"template": template("Never")});
-    for (key, value) in change.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    json!({"spec": spec})
+    let spec = json!({"template": template("Never")});
+    json!({"spec": with(spec, change)})
 }
 
 fn cron_job(change: Value) -> Value {
-    let mut spec = json!({"schedule": "*/5 * * * *", "jobTemplate": job(json!({}))});
-    for (key, value) in change.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    json!({"spec": spec})
+    let spec = json!({"schedule": "*/5 * * * *", "jobTemplate": job(json!({}))});
+    json!({"spec": with(spec, change)})
 }
 
 #[tokio::test]

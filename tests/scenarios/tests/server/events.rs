@@ -4,7 +4,7 @@ use scenarios::Scenario;
 use scenarios::request::{PatchType, get, patch, post};
 use serde_json::{Value, json};
 
-use crate::trials::creations;
+use crate::trials::{creations, with};
 
 const OLD: &str = "/api/v1/namespaces/{ns}/events";
 const NEW: &str = "/apis/events.k8s.io/v1/namespaces/{ns}/events";
@@ -86,21 +86,14 @@ async fn events_are_selected_by_field() {
 
 #[tokio::test]
 async fn the_older_form_is_checked_leniently() {
-    let with = |change: Value| {
-        let mut event = old();
-        event["metadata"] = json!({});
-        for (key, value) in change.as_object().unwrap() {
-            event[key] = value.clone();
-        }
-        event
-    };
+    let event = |change: Value| with(with(old(), json!({"metadata": {}})), change);
     let bodies = vec![
         json!({"involvedObject": {"namespace": "{ns}"}}),
         json!({}),
         json!({"involvedObject": {"namespace": "other"}}),
-        with(json!({"type": "Odd", "reason": ""})),
-        with(json!({"eventTime": "2020-01-01T00:00:00.000000Z"})),
-        with(json!({"eventTime": "2020-01-01T00:00:00.000000Z", "reportingComponent": "a b",
+        event(json!({"type": "Odd", "reason": ""})),
+        event(json!({"eventTime": "2020-01-01T00:00:00.000000Z"})),
+        event(json!({"eventTime": "2020-01-01T00:00:00.000000Z", "reportingComponent": "a b",
             "reportingInstance": "x".repeat(129), "action": "a"})),
     ];
     creations("the_older_form_is_checked_leniently", OLD, bodies).await;
@@ -108,25 +101,18 @@ async fn the_older_form_is_checked_leniently() {
 
 #[tokio::test]
 async fn the_newer_form_is_checked_strictly() {
-    let with = |change: Value| {
-        let mut event = new();
-        event["metadata"] = json!({});
-        for (key, value) in change.as_object().unwrap() {
-            event[key] = value.clone();
-        }
-        event
-    };
+    let event = |change: Value| with(with(new(), json!({"metadata": {}})), change);
     let bodies = vec![
         json!({}),
-        with(json!({"type": "Odd"})),
-        with(json!({"eventTime": null})),
-        with(json!({"deprecatedCount": 1, "deprecatedSource": {"component": "c"},
+        event(json!({"type": "Odd"})),
+        event(json!({"eventTime": null})),
+        event(json!({"deprecatedCount": 1, "deprecatedSource": {"component": "c"},
             "deprecatedFirstTimestamp": "2020-01-01T00:00:00Z",
             "deprecatedLastTimestamp": "2020-01-01T00:00:00Z"})),
-        with(json!({"series": {"count": 1, "lastObservedTime": null}})),
-        with(json!({"regarding": {"kind": "Node", "name": "n"}})),
-        with(json!({"note": "x".repeat(1025), "reason": "x".repeat(129)})),
-        with(json!({"action": "", "reason": "", "reportingController": "",
+        event(json!({"series": {"count": 1, "lastObservedTime": null}})),
+        event(json!({"regarding": {"kind": "Node", "name": "n"}})),
+        event(json!({"note": "x".repeat(1025), "reason": "x".repeat(129)})),
+        event(json!({"action": "", "reason": "", "reportingController": "",
             "reportingInstance": ""})),
     ];
     creations("the_newer_form_is_checked_strictly", NEW, bodies).await;

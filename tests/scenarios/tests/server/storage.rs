@@ -2,32 +2,26 @@
 
 use serde_json::{Value, json};
 
-use crate::trials::{changes, creations};
+use crate::trials::{changes, creations, with};
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/namespaces/{ns}/persistentvolumeclaims";
 
 fn volume(change: Value) -> Value {
-    let mut spec = json!({
+    let spec = json!({
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
         "hostPath": {"path": "/a"},
     });
-    for (key, value) in change.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    json!({"spec": spec})
+    json!({"spec": with(spec, change)})
 }
 
 fn claim(change: Value) -> Value {
-    let mut spec = json!({
+    let spec = json!({
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
     });
-    for (key, value) in change.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    json!({"spec": spec})
+    json!({"spec": with(spec, change)})
 }
 
 #[tokio::test]

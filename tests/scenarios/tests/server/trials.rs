@@ -48,3 +48,11 @@ pub fn template(restart_policy: &str) -> Value {
 pub fn selector() -> Value {
     json!({"matchLabels": {"app": "a"}})
 }
+
+/// The object with the members of `change` in place of its own.
+pub fn with(mut object: Value, change: Value) -> Value {
+    for (key, value) in change.as_object().into_iter().flatten() {
+        object[key] = value.clone();
+    }
+    object
+}
