@@ -74,6 +74,8 @@ pub enum Plugin {
     ServiceAddresses,
     /// Names the default storage class in a claim.
     DefaultStorageClass,
+    /// Lets a claim grow only where its class allows that.
+    ClaimResize,
     /// Keeps an object, by this finalizer, while something uses it.
     Protection(&'static str),
 }
@@ -107,7 +109,7 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
             Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
             Plugin::DefaultStorageClass => storage::default_class(attributes, object),
             Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
-            Plugin::DefaultPriorityClass | Plugin::SystemNamespaces => {}
+            Plugin::DefaultPriorityClass | Plugin::SystemNamespaces | Plugin::ClaimResize => {}
         }
     }
     Ok(())
@@ -122,6 +124,7 @@ pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failu
         match plugin {
             Plugin::DefaultPriorityClass => priority::validate(attributes, object)?,
             Plugin::SystemNamespaces => namespace_lifecycle::protect(attributes)?,
+            Plugin::ClaimResize => storage::check_growth(attributes, object)?,
             Plugin::ServiceAccount
             | Plugin::NodeTaints
             | Plugin::PodPriority

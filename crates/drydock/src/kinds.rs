@@ -5,6 +5,9 @@
 //! **Invariant:** the name of a kind is matched in this folder only; everything
 //! else asks the [`Kind`].
 
+mod apps;
+mod autoscaler;
+mod batch;
 mod cells;
 pub mod columns;
 mod config;
@@ -24,6 +27,7 @@ pub(crate) mod service;
 mod storage;
 pub mod strategies;
 pub mod strategy;
+mod tables;
 
 use std::sync::Arc;
 
@@ -172,6 +176,8 @@ pub enum Dependents {
     Deleted,
     /// They stay.
     Orphaned,
+    /// Nothing: the kind has none, and the garbage collector never looks at it.
+    Ignored,
 }
 
 /// How writes treat a kind.
@@ -214,7 +220,9 @@ impl Kind {
     /// The group and kind, as errors about fields name them.
     #[must_use]
     pub fn group_kind(&self) -> GroupResource<'_> {
-        GroupResource { group: &self.group, resource: &self.names.kind }
+        // Both forms of an event are one kind to kube-apiserver.
+        let group = if self.group == "events.k8s.io" { "" } else { &self.group };
+        GroupResource { group, resource: &self.names.kind }
     }
 
     /// `pods` or `deployments.apps`.

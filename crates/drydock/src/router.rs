@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::env::Env;
+use crate::kinds::Found;
 use crate::request::{Identity, ListOptions, Query, Route, Target, authenticate};
 use crate::server::{Config, Server};
 use crate::subresources;
@@ -98,6 +99,22 @@ impl Drydock {
         identity: &Identity,
     ) -> Result<Answer, Failure> {
         let found = self.server.find(&target)?;
+        let deprecation = found.version().deprecation.clone();
+        let answered = self.ask(parts, target, found, body, identity).await;
+        let Some(deprecation) = deprecation else { return answered };
+        let mut answer = answered.unwrap_or_else(Answer::from);
+        verbs::warn_first(&mut answer, deprecation);
+        Ok(answer)
+    }
+
+    async fn ask(
+        &self,
+        parts: &Parts,
+        target: Target,
+        found: Found,
+        body: Bytes,
+        identity: &Identity,
+    ) -> Result<Answer, Failure> {
         let query = Query::parse(parts.uri.query());
         let form = Form::negotiate(&parts.headers, &query)?;
         let ask = Ask {

@@ -79,6 +79,13 @@ impl Ask<'_> {
     }
 }
 
+/// A refusal that tells the client what else it should know.
+pub(crate) fn refused(failure: Failure, warnings: &[String]) -> Answer {
+    let mut answer = Answer::from(failure);
+    warn(&mut answer, warnings);
+    answer
+}
+
 /// The longest text of all warnings of one answer, in bytes, as upstream has it.
 const WARNING_BYTES_MAX: usize = 4 * 1024;
 
@@ -99,6 +106,17 @@ pub fn warn(answer: &mut Answer, warnings: &[String]) {
         if let (true, Ok(header)) = (bytes <= WARNING_BYTES_MAX, header) {
             answer.headers_mut().append(http::header::WARNING, header);
         }
+    }
+}
+
+/// Adds a `Warning` header before those that are there.
+pub fn warn_first(answer: &mut Answer, warning: String) {
+    let headers = answer.headers_mut();
+    let rest: Vec<_> = headers.get_all(http::header::WARNING).iter().cloned().collect();
+    headers.remove(http::header::WARNING);
+    warn(answer, &[warning]);
+    for value in rest {
+        answer.headers_mut().append(http::header::WARNING, value);
     }
 }
 

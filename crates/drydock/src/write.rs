@@ -66,9 +66,13 @@ pub struct Writer<'a> {
 pub enum Written {
     /// It is in the store.
     Stored(Arc<Stored>),
-    /// It was the last thing that held the object, which is gone. The client sees the object
-    /// with the revision it had before.
-    Ended(Arc<Stored>, Value),
+    /// It was the last change of an object that nothing held any more.
+    Ended {
+        /// What the store kept of it.
+        stored: Arc<Stored>,
+        /// The object as it is shown: at its revision before.
+        last: Value,
+    },
     /// It would have been, but for the dry run.
     Rehearsed(Value),
 }

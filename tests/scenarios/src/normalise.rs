@@ -13,6 +13,8 @@
 //! | name of a mounted token | five characters after `kube-api-access-` | `{suffix}` |
 //! | generated suffix | five characters after `generateName` in a name | `{suffix-1}` |
 //! | continue token | field `continue` | `{continue}` |
+//! | address of a service | text in a field `clusterIP` within `10.96.0.0/16`, then wherever it occurs | `{address-1}` |
+//! | port of the nodes | number in a field `nodePort` or `healthCheckNodePort`, then in cells | `{port-1}` |
 //! | namespace of the scenario | wherever it occurs | `{ns}` |
 //! | place in the store | the prefix of a key in a message | `/registry` |
 //!
@@ -50,6 +52,9 @@ const TIME_LENGTH: usize = "T15:04:05Z".len();
 /// `/registry`.
 const STORE_PREFIX: &str = "/gantry-truth-";
 
+/// How the addresses of services start.
+const ADDRESSES: &str = "10.96.";
+
 /// The length of the random part of a generated name, and of the random part of
 /// [`STORE_PREFIX`]'s folder.
 const SUFFIX_LENGTH: usize = 5;
@@ -85,6 +90,8 @@ struct Names {
     uids: BTreeMap<String, String>,
     revisions: BTreeMap<String, String>,
     generated: BTreeMap<String, String>,
+    addresses: BTreeMap<String, String>,
+    ports: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -101,6 +108,12 @@ impl Names {
                         }
                         ("resourceVersion", Value::String(text)) if is_revision(text) => {
                             number(&mut self.revisions, text, "revision");
+                        }
+                        ("clusterIP", Value::String(text)) if text.starts_with(ADDRESSES) => {
+                            number(&mut self.addresses, text, "address");
+                        }
+                        ("nodePort" | "healthCheckNodePort", Value::Number(port)) => {
+                            number(&mut self.ports, &port.to_string(), "port");
                         }
                         ("metadata", _) if is_list => {}
                         _ => self.collect(member),
@@ -155,6 +168,11 @@ impl Rewriter<'_> {
                 }
             }
             Value::String(text) => *text = self.rewritten(text, key),
+            Value::Number(port) if matches!(key, "nodePort" | "healthCheckNodePort") => {
+                if let Some(name) = self.names.ports.get(&port.to_string()) {
+                    *value = name.clone().into();
+                }
+            }
             _ => {}
         }
     }
@@ -177,6 +195,15 @@ impl Rewriter<'_> {
         let mut text = text.to_owned();
         for (known, name) in self.names.uids.iter().chain(&self.names.generated) {
             text = text.replace(known, name);
+        }
+        // The longest first: one address can begin another.
+        for (known, name) in self.names.addresses.iter().rev() {
+            text = text.replace(known, name);
+        }
+        if key == "cells" {
+            for (known, name) in &self.names.ports {
+                text = text.replace(&format!(":{known}/"), &format!(":{name}/"));
+            }
         }
         let text = without_token_suffix(&text.replace(self.namespace, "{ns}"));
         let text = self.without_times(&text);
@@ -357,6 +384,23 @@ mod tests {
         check(
             json!({"cells": ["a", "12s", 12, "s"], "text": "12s"}),
             json!({"cells": ["a", "{age}", 12, "s"], "text": "12s"}),
+        );
+    }
+
+    #[test]
+    fn addresses_and_ports_of_services_are_numbered() {
+        check(
+            json!([
+                {"spec": {"clusterIP": "10.96.7.1", "ports": [{"port": 80, "nodePort": 31000}]}},
+                {"spec": {"clusterIP": "10.96.7.12"}, "cells": ["10.96.7.12", "80:31000/TCP"]},
+                {"spec": {"clusterIP": "None"}},
+            ]),
+            json!([
+                {"spec": {"clusterIP": "{address-1}",
+                    "ports": [{"port": 80, "nodePort": "{port-1}"}]}},
+                {"spec": {"clusterIP": "{address-2}"}, "cells": ["{address-2}", "80:{port-1}/TCP"]},
+                {"spec": {"clusterIP": "None"}},
+            ]),
         );
     }
 

@@ -1,8 +1,10 @@
 //! Storage is not deleted under its users, and claims get the default class.
 
+use object::quantity::Quantity;
 use serde_json::Value;
 
 use super::{Attributes, Operation};
+use crate::answer::Failure;
 use crate::write::Part;
 
 const DEFAULT_CLASS: [&str; 2] = [
@@ -50,4 +52,31 @@ pub(super) fn default_class(attributes: &Attributes<'_>, claim: &mut Value) {
     if let Some(class) = class {
         claim["spec"]["storageClassName"] = class["metadata"]["name"].clone();
     }
+}
+
+/// Refuses to let a claim grow whose class does not allow it.
+pub(super) fn check_growth(attributes: &Attributes<'_>, claim: &Value) -> Result<(), Failure> {
+    let (Some(old), Part::Object) = (attributes.old, attributes.part) else { return Ok(()) };
+    if attributes.operation != Operation::Update {
+        return Ok(());
+    }
+    let size = |claim: &Value| {
+        let storage = claim["spec"]["resources"]["requests"]["storage"].as_str();
+        storage.and_then(|text| text.parse::<Quantity>().ok())
+    };
+    if size(claim) <= size(old) {
+        return Ok(());
+    }
+    if old["status"]["phase"] != "Bound" {
+        return Err(attributes.forbid("Only bound persistent volume claims can be expanded"));
+    }
+    let annotated = &claim["metadata"]["annotations"][CLASS_ANNOTATION];
+    let named = annotated.as_str().or_else(|| claim["spec"]["storageClassName"].as_str());
+    let class = named.and_then(|name| attributes.lookup("storage.k8s.io", "storageclasses", name));
+    if class.is_some_and(|class| class["allowVolumeExpansion"] == true) {
+        return Ok(());
+    }
+    Err(attributes.forbid(
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+    ))
 }

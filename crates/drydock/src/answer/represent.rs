@@ -131,7 +131,7 @@ pub fn written(
 ) -> Answer {
     match written {
         Written::Stored(stored) => self::stored(server, found, form, code, stored),
-        Written::Ended(_, value) | Written::Rehearsed(value) => {
+        Written::Rehearsed(value) | Written::Ended { last: value, .. } => {
             body::value(code, &shown(found, form, value.clone(), server.env().now()))
         }
     }

@@ -6,7 +6,6 @@ use object::table::{Column, date_cell};
 use object::time::human_duration;
 use serde_json::{Map, Value};
 
-use super::Strategy;
 use super::columns;
 use super::fields::{list, text};
 
@@ -57,19 +56,6 @@ pub(crate) fn columns_of(cells: &[Cell]) -> Vec<Column> {
 /// The cells of an object.
 pub(crate) fn row_of(cells: &[Cell], object: &Value, now: Timestamp) -> Vec<Value> {
     cells.iter().map(|cell| (cell.fill)(object, now)).collect()
-}
-
-/// Plain data with a table of its own.
-pub(crate) struct Tabled(pub(crate) &'static [Cell]);
-
-impl Strategy for Tabled {
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(self.0))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(self.0, object, now)
-    }
 }
 
 /// The name of an object.

@@ -36,6 +36,12 @@ pub fn age() -> Column {
     column("Age", "string")
 }
 
+/// When the object was created, for kinds without a table of their own.
+#[must_use]
+pub fn created_at() -> Column {
+    column("Created At", "date")
+}
+
 /// The cell of the age column.
 #[must_use]
 pub fn age_cell(object: &Value, now: Timestamp) -> Value {

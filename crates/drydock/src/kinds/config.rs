@@ -53,7 +53,7 @@ impl Strategy for ConfigMap {
             bytes += decoded_len(value);
         }
         if bytes > DATA_BYTES_MAX {
-            errors.push(Error::too_long(&Path::new(""), DATA_BYTES_MAX));
+            errors.push(Error::too_long(&Path::new("[]"), DATA_BYTES_MAX));
         }
         errors
     }

@@ -182,7 +182,7 @@ fn version(tables: &Tables, group: &str, offered: &GroupVersion, resource: &Reso
             .collect(),
         columns: Vec::new(),
         scale: None,
-        deprecation: None,
+        deprecation: super::strategies::deprecation_of(group, &offered.version, &resource.resource),
         conversion: super::strategies::conversion_of(group, &offered.version, &resource.resource),
         openapi: None,
     }

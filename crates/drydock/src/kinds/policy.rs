@@ -1,15 +1,15 @@
 //! Small kinds about priorities, budgets and leases.
 
 use jiff::Timestamp;
-use object::field::{Error, Errors, Path};
+use object::field::{Error, Errors, Fault, Path};
 use object::table::Column;
 use serde_json::Value;
 
 use super::cells::{AGE, Cell, NAME, cell, columns_of, flag_or, int, row_of, text_or};
-use super::fields::{flag, number, present, set_absent, text};
+use super::fields::{flag, number, present, remove, set_absent, text};
 use super::rules::{
     all_nonnegative, at_most_100_percent, immutable, int_or_percent, nonnegative, one_of,
-    selector_errors,
+    selector_errors, shown,
 };
 use super::strategy::Strategy;
 use crate::admission::Plugin;
@@ -28,9 +28,7 @@ const CLASS: &[Cell] = &[
     cell("Value", "integer", |class, _| int(&class["value"])),
     cell("Global-Default", "boolean", |class, _| flag_or(&class["globalDefault"], false)),
     AGE,
-    super::cells::wide("PreemptionPolicy", "string", |class, _| {
-        text_or(&class["preemptionPolicy"], "")
-    }),
+    cell("PreemptionPolicy", "string", |class, _| text_or(&class["preemptionPolicy"], "")),
 ];
 
 impl Strategy for PriorityClass {
@@ -72,6 +70,10 @@ impl Strategy for PriorityClass {
         }
         errors.extend(immutable(object, old, "preemptionPolicy", &Path::root()));
         errors
+    }
+
+    fn is_new_generation(&self, _object: &Value, _old: &Value) -> bool {
+        false
     }
 
     fn admission(&self) -> &'static [Plugin] {
@@ -125,7 +127,7 @@ impl Strategy for PodDisruptionBudget {
         let bounds = ["minAvailable", "maxUnavailable"];
         if bounds.iter().all(|field| present(spec, field).is_some()) {
             let why = "minAvailable and maxUnavailable cannot be both set";
-            errors.push(Error::invalid(&at, shown_budget(spec), why));
+            errors.push(shown(&at, Fault::Invalid, &shown_budget(spec), why));
         }
         for field in bounds {
             if let Some(value) = present(spec, field) {
@@ -153,14 +155,14 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// A budget with the names of kube-apiserver's own struct, which its errors show.
-fn shown_budget(spec: &Value) -> Value {
-    serde_json::json!({
-        "MinAvailable": spec["minAvailable"],
-        "Selector": spec["selector"],
-        "MaxUnavailable": spec["maxUnavailable"],
-        "UnhealthyPodEvictionPolicy": spec["unhealthyPodEvictionPolicy"],
-    })
+fn shown_budget(spec: &Value) -> String {
+    format!(
+        r#"{{"MinAvailable":{},"Selector":{},"MaxUnavailable":{},"UnhealthyPodEvictionPolicy":{}}}"#,
+        spec["minAvailable"],
+        spec["selector"],
+        spec["maxUnavailable"],
+        spec["unhealthyPodEvictionPolicy"]
+    )
 }
 
 /// Who is in charge, and until when.
@@ -173,6 +175,13 @@ const LEASE: &[Cell] = &[
 ];
 
 impl Strategy for Lease {
+    fn default(&self, object: &mut Value) {
+        // Coordinated leader election is off, as in kube-apiserver unless asked for.
+        for field in ["strategy", "preferredHolder"] {
+            remove(&mut object["spec"], field);
+        }
+    }
+
     fn validate(&self, object: &Value) -> Errors {
         let (spec, at) = (&object["spec"], Path::new("spec"));
         let mut errors = Errors::new();
@@ -182,10 +191,6 @@ impl Strategy for Lease {
             errors.push(Error::invalid(&at, seconds, "must be greater than 0"));
         }
         errors.extend(nonnegative(spec, "leaseTransitions", &at));
-        if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
-            let why = "may only be specified if `strategy` is defined";
-            errors.push(Error::forbidden(&at.child("preferredHolder"), why));
-        }
         errors
     }
 

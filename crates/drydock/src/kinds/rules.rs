@@ -3,10 +3,10 @@
 //! Each takes a value whose type the schema has checked and says what is wrong with
 //! it; a value that is not there breaks no rule here.
 
-use object::field::{Error, Errors, Path};
+use object::field::{Error, Errors, Fault, Path};
 use object::names;
 use object::quantity::Quantity;
-use object::selector::label::LabelSelector;
+use object::selector::label::{LabelSelector, Selector};
 use serde_json::Value;
 
 use super::fields::{map, number, present, text};
@@ -106,9 +106,12 @@ pub(crate) fn is_empty_selector(object: &Value, key: &str) -> bool {
 
 /// A selector must select the labels of the template beside it.
 pub(crate) fn selects_template(spec: &Value, at: &Path) -> Errors {
-    let Some(selector) = selector(spec, "selector").and_then(|all| all.to_selector().ok()) else {
-        return Errors::new();
+    let selector = match present(spec, "selector") {
+        // A selector that is not there selects nothing.
+        None => Some(Selector::nothing()),
+        Some(_) => selector(spec, "selector").and_then(|all| all.to_selector().ok()),
     };
+    let Some(selector) = selector else { return Errors::new() };
     let labels = spec.get("template").and_then(|template| template.get("metadata"));
     let labels = labels.and_then(|metadata| map(metadata, "labels"));
     if selector.matches_labels(labels) {
@@ -117,6 +120,12 @@ pub(crate) fn selects_template(spec: &Value, at: &Path) -> Errors {
     let shown = labels.map(|labels| Value::Object(labels.clone())).unwrap_or_default();
     let at = at.child("template").child("metadata").child("labels");
     vec![Error::invalid(&at, shown, "`selector` does not match template `labels`")]
+}
+
+/// A fault whose value is shown as kube-apiserver's own structs are: in their order and
+/// with their names.
+pub(crate) fn shown(at: &Path, fault: Fault, value: &str, detail: &str) -> Error {
+    Error { path: at.clone(), fault, value: None, detail: format!("{value}: {detail}") }
 }
 
 /// An amount above zero.

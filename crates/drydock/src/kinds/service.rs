@@ -214,6 +214,9 @@ fn drop_what_the_type_lacks(object: &mut Value, old: &Value) {
             }
         }
     }
+    if is_alias(object) {
+        remove(&mut object["spec"], "internalTrafficPolicy");
+    }
     let node_ports = |service: &Value| -> Vec<Option<i64>> {
         list(&service["spec"], "ports").iter().map(|port| number(port, "nodePort")).collect()
     };

@@ -2,17 +2,24 @@
 
 use std::sync::Arc;
 
-use super::{Conversion, Plain, Strategy, config, events, policy, service, storage};
+use super::{
+    Conversion, Plain, Strategy, apps, autoscaler, batch, config, events, policy, service, storage,
+    tables,
+};
 
 /// The strategy of a native kind; plain data where it needs none.
 #[must_use]
 pub fn of(group: &str, plural: &str) -> Arc<dyn Strategy> {
     match (group, plural) {
         ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(super::crd::Definition),
-        ("", "pods") => Arc::new(super::pod::Pod),
-        ("", "podtemplates") => Arc::new(super::pod_template::PodTemplate),
-        ("", "nodes") => Arc::new(super::node::Node),
-        ("", "namespaces") => Arc::new(super::namespace::Namespace),
+        ("apps", "deployments") => Arc::new(apps::Deployment),
+        ("apps", "replicasets") => Arc::new(apps::ReplicaSet),
+        ("apps", "statefulsets") => Arc::new(apps::StatefulSet),
+        ("apps", "daemonsets") => Arc::new(apps::DaemonSet),
+        ("apps", "controllerrevisions") => Arc::new(apps::ControllerRevision),
+        ("", "replicationcontrollers") => Arc::new(apps::ReplicationController),
+        ("batch", "jobs") => Arc::new(batch::Job),
+        ("batch", "cronjobs") => Arc::new(batch::CronJob),
         ("", "configmaps") => Arc::new(config::ConfigMap),
         ("", "secrets") => Arc::new(config::Secret),
         ("", "events") => Arc::new(events::Event),
@@ -29,6 +36,39 @@ pub fn of(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("scheduling.k8s.io", "priorityclasses") => Arc::new(policy::PriorityClass),
         ("policy", "poddisruptionbudgets") => Arc::new(policy::PodDisruptionBudget),
         ("coordination.k8s.io", "leases") => Arc::new(policy::Lease),
+        ("", "pods") => Arc::new(super::pod::Pod),
+        ("", "podtemplates") => Arc::new(super::pod_template::PodTemplate),
+        ("", "nodes") => Arc::new(super::node::Node),
+        ("", "namespaces") => Arc::new(super::namespace::Namespace),
+        (group, plural) => shown(group, plural),
+    }
+}
+
+/// The strategy of a kind that is little more than data.
+fn shown(group: &str, plural: &str) -> Arc<dyn Strategy> {
+    match (group, plural) {
+        ("", "serviceaccounts")
+        | ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => {
+            Arc::new(tables::NAME_AND_AGE)
+        }
+        ("", "endpoints") => Arc::new(tables::ENDPOINTS),
+        ("", "limitranges") => Arc::new(tables::Completed(tables::default_limit_range)),
+        ("", "resourcequotas") => Arc::new(tables::RESOURCE_QUOTA),
+        ("discovery.k8s.io", "endpointslices") => Arc::new(tables::EndpointSlice),
+        ("autoscaling", "horizontalpodautoscalers") => Arc::new(tables::Autoscaler),
+        ("networking.k8s.io", "networkpolicies") => Arc::new(tables::NETWORK_POLICY),
+        ("networking.k8s.io", "ingresses") => Arc::new(tables::INGRESS),
+        ("networking.k8s.io", "ingressclasses") => Arc::new(tables::INGRESS_CLASS),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            Arc::new(tables::ROLE_BINDING)
+        }
+        (
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
+        ) => Arc::new(tables::WEBHOOKS),
+        ("node.k8s.io", "runtimeclasses") => Arc::new(tables::RUNTIME_CLASS),
+        ("resource.k8s.io", "resourceclaims") => Arc::new(tables::RESOURCE_CLAIM),
+        ("resource.k8s.io", "resourceslices") => Arc::new(tables::RESOURCE_SLICE),
         _ => Arc::new(Plain),
     }
 }
@@ -45,9 +85,22 @@ pub fn table_of(group: &str, plural: &str) -> String {
 
 /// How a version's objects differ from the stored form, where they do.
 #[must_use]
-pub fn conversion_of(group: &str, _version: &str, plural: &str) -> Option<Conversion> {
-    match (group, plural) {
-        ("events.k8s.io", "events") => Some(events::CONVERSION),
+pub fn conversion_of(group: &str, version: &str, plural: &str) -> Option<Conversion> {
+    match (group, version, plural) {
+        ("events.k8s.io", _, "events") => Some(events::CONVERSION),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(autoscaler::CONVERSION),
+        _ => None,
+    }
+}
+
+/// What a client that uses a version is warned of.
+#[must_use]
+pub fn deprecation_of(group: &str, version: &str, plural: &str) -> Option<String> {
+    match (group, version, plural) {
+        ("", "v1", "endpoints") => Some(
+            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+                .to_owned(),
+        ),
         _ => None,
     }
 }

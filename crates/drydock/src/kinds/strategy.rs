@@ -83,6 +83,11 @@ pub trait Strategy: Send + Sync {
         &[]
     }
 
+    /// What a client is told that selects by another field.
+    fn unselectable(&self, name: &str) -> String {
+        format!("field label not supported: {name}")
+    }
+
     /// The columns of its table, where it brings its own.
     fn columns(&self) -> Option<Vec<Column>> {
         None
@@ -101,6 +106,11 @@ pub trait Strategy: Send + Sync {
     /// The admission plugins that look at this kind, in order.
     fn admission(&self) -> &'static [Plugin] {
         &[]
+    }
+
+    /// What a client that deletes without a word about dependents should know.
+    fn deletion_warning(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether a new object may bring its status along.

@@ -262,6 +262,8 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
     /// What happens to dependents.
     pub propagation: Option<Propagation>,
+    /// Whether dependents stay, where the client asked in the older way.
+    pub orphans: Option<bool>,
     /// Do everything but the commit.
     pub dry_run: bool,
 }
@@ -293,6 +295,7 @@ impl DeleteOptions {
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
             propagation,
+            orphans: orphan,
             dry_run,
         })
     }

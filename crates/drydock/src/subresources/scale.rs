@@ -65,7 +65,7 @@ pub(super) fn write(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
     })?;
     let object = match &written {
         Written::Stored(stored) => write::materialize(&ask.found.kind, ask.found.version(), stored),
-        Written::Ended(_, object) | Written::Rehearsed(object) => object.clone(),
+        Written::Rehearsed(object) | Written::Ended { last: object, .. } => object.clone(),
     };
     Ok(body::value(StatusCode::OK, &scale_of(&paths, &object)))
 }

@@ -27,9 +27,12 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let written = patiently(ask, || {
         write::create(ask.server, &ask.found, ask.namespace(), ask.writer(options.dry_run), &value)
     })
-    .await?;
+    .await;
+    let written = match written {
+        Ok(written) => written,
+        Err(failure) => return Ok(super::refused(failure, &warnings)),
+    };
     warnings.extend(kind.strategy.warnings(&value, None));
-    warnings.extend(version.deprecation.clone());
     if !options.dry_run {
         crate::kinds::crd::after_write(ask.server, kind, &written);
     }

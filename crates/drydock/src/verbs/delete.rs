@@ -7,7 +7,7 @@ use super::Ask;
 use super::selection::Selection;
 use crate::answer::{Answer, Failure, body, represent};
 use crate::request::ListOptions;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::DeleteOptions;
 use crate::write::{self, Removed, Written, meta_text};
 
 /// Deletes the object the path names.
@@ -23,13 +23,23 @@ pub fn delete(ask: &Ask<'_>) -> Result<Answer, Failure> {
     if !options.dry_run {
         crate::kinds::crd::after_removal(ask.server, kind, &removed);
     }
+    let warnings = warnings(ask, &options);
     if removed.gone && !kind.habits.returns_deleted {
-        return Ok(body::value(StatusCode::OK, &success(ask, &removed)));
+        let mut answer = body::value(StatusCode::OK, &success(ask, &removed));
+        super::warn(&mut answer, &warnings);
+        return Ok(answer);
     }
-    let waits = !removed.gone
-        && matches!(options.propagation, Some(Propagation::Background | Propagation::Foreground));
+    // As kube-apiserver has it: only the older way to ask for dependents is told to wait.
+    let waits = !removed.gone && options.orphans == Some(false);
     let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok(ask.written(code, &removed.object, &[]))
+    Ok(ask.written(code, &removed.object, &warnings))
+}
+
+/// What a client should know that said nothing about dependents.
+fn warnings(ask: &Ask<'_>, options: &DeleteOptions) -> Vec<String> {
+    let silent = options.propagation.is_none();
+    let warning = ask.found.kind.strategy.deletion_warning().filter(|_| silent);
+    warning.map(str::to_owned).into_iter().collect()
 }
 
 fn options(ask: &Ask<'_>) -> Result<DeleteOptions, Failure> {
@@ -43,7 +53,7 @@ fn options(ask: &Ask<'_>) -> Result<DeleteOptions, Failure> {
 
 fn success(ask: &Ask<'_>, removed: &Removed) -> Value {
     let uid = match &removed.object {
-        Written::Stored(stored) => {
+        Written::Stored(stored) | Written::Ended { stored, .. } => {
             let value: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
             meta_text(&value, "uid").to_owned()
         }
@@ -91,5 +101,7 @@ pub fn delete_collection(ask: &Ask<'_>) -> Result<Answer, Failure> {
         }
     }
     let page = represent::Page { revision, next: None, remaining: None };
-    Ok(represent::list(ask.server, &ask.found, &ask.form, &deleted, &page))
+    let mut answer = represent::list(ask.server, &ask.found, &ask.form, &deleted, &page);
+    super::warn(&mut answer, &warnings(ask, &options));
+    Ok(answer)
 }

@@ -45,7 +45,7 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
         part: ask.part(),
         writer: ask.writer(options.dry_run),
     };
-    let mut warnings = Vec::new();
+    let (mut warnings, mut advice) = (Vec::new(), Vec::new());
     let written = write::update(ask.server, &attempt, |old| {
         let patched = patch.apply(old.clone(), version.schema.root())?;
         if json::depth(&patched) > DEPTH_MAX {
@@ -55,10 +55,14 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
         let mut strays = Vec::new();
         let object = write::decode::conform(kind, version, patched, &mut strays)?;
         warnings = write::decode::report(kind, version, strays, options.field_validation)?;
-        warnings.extend(kind.strategy.warnings(&object, Some(old)));
+        advice = kind.strategy.warnings(&object, Some(old));
         Ok(object)
-    })?;
-    warnings.extend(version.deprecation.clone());
+    });
+    let written = match written {
+        Ok(written) => written,
+        Err(failure) => return Ok(super::refused(failure, &warnings)),
+    };
+    warnings.extend(advice);
     if !options.dry_run {
         crate::kinds::crd::after_write(ask.server, kind, &written);
     }

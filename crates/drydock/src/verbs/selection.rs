@@ -81,7 +81,7 @@ fn selectable(kind: &Kind, name: &str) -> Result<Field, Failure> {
                 "{name:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             )
         } else {
-            format!("field label not supported: {name}")
+            kind.strategy.unselectable(name)
         })
     })
 }

@@ -40,9 +40,12 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let written = write::update(ask.server, &attempt, |old| {
         old_form.clone_from(old);
         Ok(value.clone())
-    })?;
+    });
+    let written = match written {
+        Ok(written) => written,
+        Err(failure) => return Ok(super::refused(failure, &warnings)),
+    };
     warnings.extend(kind.strategy.warnings(&value, Some(&old_form)));
-    warnings.extend(version.deprecation.clone());
     if !options.dry_run {
         crate::kinds::crd::after_write(ask.server, kind, &written);
     }

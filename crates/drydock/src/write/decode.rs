@@ -84,7 +84,10 @@ pub fn decode(
     let mut strays: Vec<String> =
         duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     check_type(kind, version, &value)?;
-    let value = conform(kind, version, value, &mut strays)?;
+    let mut value = conform(kind, version, value, &mut strays)?;
+    // A native object need not say what it is; from here on it does.
+    value["apiVersion"] = version.api_version(kind).into();
+    value["kind"] = kind.names.kind.clone().into();
     let warnings = report(kind, version, strays, validation)?;
     Ok(Decoded { value, warnings })
 }

@@ -180,6 +180,7 @@ fn hasten(object: &mut Value, asked_seconds: Option<i64>) -> Mark {
 /// Notes in the finalizers what the garbage collector has to do first.
 fn set_propagation(kind: &Kind, object: &mut Value, asked: Option<Propagation>) {
     let wanted = match (asked, kind.habits.dependents) {
+        (_, Dependents::Ignored) => return,
         (Some(Propagation::Orphan), _) | (None, Dependents::Orphaned) => Some("orphan"),
         (Some(Propagation::Foreground), _) => Some("foregroundDeletion"),
         (Some(Propagation::Background), _) => None,

@@ -106,7 +106,7 @@ fn check_identity(kind: &Kind, name: &str, object: &Value, old: &Value) -> Resul
         }
         let at = Path::new("metadata").child("resourceVersion");
         let error = Error::invalid(&at, 0, "must be specified for an update");
-        return Err(Failure::invalid(&kind.group_kind(), name, &[error]));
+        return Err(Failure::invalid(&kind.resource(), name, &[error]));
     }
     if given != meta_text(old, "resourceVersion") {
         return Err(Failure::modified(&kind.resource(), name));
@@ -203,7 +203,7 @@ fn commit(
         return Ok(Some(Written::Rehearsed(object)));
     }
     let ended = is_ended(kind, &object);
-    let last_form = ended.then(|| object.clone());
+    let shown = ended.then(|| object.clone());
     let next = draft(kind, version, object);
     if !ended && next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
@@ -211,8 +211,9 @@ fn commit(
     let write = if ended { Write::Remove(next) } else { Write::Put(next) };
     let committed =
         server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write);
-    Ok(committed.ok().map(|stored| match last_form {
-        Some(object) => Written::Ended(stored, object),
+    // The last change of an object shows the revision before its end.
+    Ok(committed.ok().map(|stored| match shown {
+        Some(last) => Written::Ended { stored, last },
         None => Written::Stored(stored),
     }))
 }

@@ -1,14 +1,22 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
 mod all_kinds;
-mod quantity;
-mod samples;
+mod apps;
+mod batch;
 mod binding;
+mod config;
+mod events;
 mod eviction;
 mod namespaces;
 mod nodes;
 mod pod_templates;
 mod pods;
+mod policy;
+mod quantity;
 mod resize;
+mod samples;
 mod scopes;
+mod services;
+mod storage;
+mod trials;
 mod verbs;

@@ -13,7 +13,8 @@ fn columns_of(kind: &Kind, version: &Version) -> Vec<Column> {
         return columns;
     }
     if version.columns.is_empty() {
-        return vec![columns::name(), columns::age()];
+        let second = if kind.is_custom() { columns::age() } else { columns::created_at() };
+        return vec![columns::name(), second];
     }
     version.columns.clone()
 }
@@ -35,7 +36,12 @@ pub(super) fn row(found: &Found, object: Value, now: Timestamp) -> Row {
     let cells = if kind.strategy.columns().is_some() {
         kind.strategy.row(&object, now)
     } else if version.columns.is_empty() {
-        vec![object["metadata"]["name"].clone(), columns::age_cell(&object, now)]
+        let second = if kind.is_custom() {
+            columns::age_cell(&object, now)
+        } else {
+            object["metadata"]["creationTimestamp"].clone()
+        };
+        vec![object["metadata"]["name"].clone(), second]
     } else {
         let cell = |column: &Column| column.cell(&object, now, &human_duration);
         version.columns.iter().map(cell).collect()

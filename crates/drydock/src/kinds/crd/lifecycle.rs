@@ -15,7 +15,7 @@ use crate::write::{self, Attempt, Part, Removed, Writer, Written};
 
 /// Accepts the names of a new or changed definition and serves its kind.
 pub fn after_write(server: &Server, kind: &Kind, written: &Written) {
-    let (Written::Stored(stored) | Written::Ended(stored, _)) = written else { return };
+    let (Written::Stored(stored) | Written::Ended { stored, .. }) = written else { return };
     if defines_kinds(kind) {
         refresh(server, &stored.key);
     } else if kind.origin == (Origin::Custom { terminating: true }) {

@@ -94,8 +94,10 @@ fn settle(fields: &Struct, map: &mut Map<String, Value>) {
         Some(Empty::VanishesAbsent | Empty::Stays(_)) | None => !value.is_null(),
     });
     for (name, empty) in fields {
+        // Objects are stored as protobuf, which does not tell an empty list from none.
+        let is_none = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
         if let Empty::Stays(zero) = empty
-            && !map.contains_key(*name)
+            && map.get(*name).is_none_or(is_none)
             && !matches!(*name, "apiVersion" | "kind")
         {
             map.insert((*name).to_owned(), zero.clone());

@@ -100,10 +100,10 @@ pub(super) fn of(group: &str, plural: &str) -> Habits {
         unconditional_update: !CONDITIONAL.contains(&name),
         create_on_update: CREATED_BY_UPDATE.contains(&name),
         returns_deleted: RETURNED.contains(&name),
-        dependents: if ORPHANING.contains(&name) {
-            Dependents::Orphaned
-        } else {
-            Dependents::Deleted
+        dependents: match name {
+            "events" | "events.events.k8s.io" => Dependents::Ignored,
+            name if ORPHANING.contains(&name) => Dependents::Orphaned,
+            _ => Dependents::Deleted,
         },
         name_rule: name_rule(name),
     }
@@ -111,7 +111,8 @@ pub(super) fn of(group: &str, plural: &str) -> Habits {
 
 fn name_rule(name: &str) -> NameRule {
     match name {
-        "namespaces" => NameRule::Label,
+        "namespaces" | "statefulsets.apps" => NameRule::Label,
+        "events" | "poddisruptionbudgets.policy" => NameRule::PathSegment,
         "services" => NameRule::Label1035,
         _ if name.ends_with(".rbac.authorization.k8s.io") => NameRule::PathSegment,
         _ => NameRule::Subdomain,

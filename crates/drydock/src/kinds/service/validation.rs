@@ -349,16 +349,12 @@ fn duplicate_ports(spec: &Value) -> Errors {
     for (index, port) in list(spec, "ports").iter().enumerate() {
         let (protocol, own) = (text(port, "protocol"), number(port, "port").unwrap_or(0));
         if !seen.insert((protocol, own)) {
-            // The value is shown with the names of kube-apiserver's own struct.
-            let shown = json!({
-                "Name": "",
-                "Protocol": protocol,
-                "AppProtocol": null,
-                "Port": own,
-                "TargetPort": 0,
-                "NodePort": 0,
-            });
-            errors.push(Error::duplicate(&at.index(index), shown));
+            let value = format!(
+                r#"{{"Name":"","Protocol":"{protocol}","AppProtocol":null,"Port":{own},"TargetPort":0,"NodePort":0}}"#
+            );
+            let mut error = Error::duplicate(&at.index(index), "");
+            (error.value, error.detail) = (None, value);
+            errors.push(error);
         }
     }
     errors

@@ -299,6 +299,14 @@ impl Strategy for CsiDriver {
         }
     }
 
+    fn prepare_update(&self, object: &mut Value, old: &Value, _now: Timestamp) {
+        // Changes are counted, though a new driver has no count.
+        if object["spec"] != old["spec"] {
+            let count = number(&old["metadata"], "generation").unwrap_or(0);
+            object["metadata"]["generation"] = (count + 1).into();
+        }
+    }
+
     fn validate(&self, object: &Value) -> Errors {
         let (spec, at) = (&object["spec"], Path::new("spec"));
         let policies = ["File", "None", "ReadWriteOnceWithFSType"];
@@ -374,12 +382,6 @@ fn token_requests(spec: &Value, at: &Path) -> Errors {
 /// How much a driver can still provide somewhere.
 pub(crate) struct CsiStorageCapacity;
 
-const CAPACITY: &[Cell] = &[
-    NAME,
-    cell("StorageClassName", "string", |capacity, _| text_or(&capacity["storageClassName"], "")),
-    cell("Capacity", "string", |capacity, _| text_or(&capacity["capacity"], "<unset>")),
-];
-
 impl Strategy for CsiStorageCapacity {
     fn validate(&self, object: &Value) -> Errors {
         let at = Path::root();
@@ -401,14 +403,6 @@ impl Strategy for CsiStorageCapacity {
             }
         }
         errors
-    }
-
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CAPACITY))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CAPACITY, object, now)
     }
 }
 

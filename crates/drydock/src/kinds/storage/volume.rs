@@ -377,7 +377,11 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn admission(&self) -> &'static [Plugin] {
-        &[Plugin::DefaultStorageClass, Plugin::Protection("kubernetes.io/pvc-protection")]
+        &[
+            Plugin::DefaultStorageClass,
+            Plugin::Protection("kubernetes.io/pvc-protection"),
+            Plugin::ClaimResize,
+        ]
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
