@@ -57,7 +57,7 @@ fn success(ask: &Ask<'_>, removed: &Removed) -> Value {
             let value: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
             meta_text(&value, "uid").to_owned()
         }
-        Written::Ended(_, value) | Written::Rehearsed(value) => meta_text(value, "uid").to_owned(),
+        Written::Rehearsed(value) => meta_text(value, "uid").to_owned(),
     };
     let kind = &ask.found.kind;
     let mut details = json!({"name": ask.name(), "kind": kind.names.plural, "uid": uid});
