@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::Ask;
 use super::selection::Selection;
 use crate::answer::{Answer, Failure, body, represent};
+use crate::kinds::native;
 use crate::request::ListOptions;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::DeleteOptions;
 use crate::write::{self, Removed, Written, meta_text};
 
 /// Deletes the object the path names.
@@ -26,19 +27,28 @@ pub fn delete(ask: &Ask<'_>) -> Result<Answer, Failure> {
     if removed.gone && !kind.habits.returns_deleted {
         return Ok(body::value(StatusCode::OK, &success(ask, &removed)));
     }
-    let waits = !removed.gone
-        && matches!(options.propagation, Some(Propagation::Background | Propagation::Foreground));
+    // Only those who ask in the old way are told that it takes a while.
+    let waits = !removed.gone && options.orphan_dependents == Some(false);
     let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok(ask.written(code, &removed.object, &[]))
 }
 
 fn options(ask: &Ask<'_>) -> Result<DeleteOptions, Failure> {
     if ask.body.is_empty() {
-        return DeleteOptions::parse(&ask.query, None);
+        return DeleteOptions::from_query(&ask.query);
     }
     let media_type = write::media_type(&ask.headers);
-    let decoded = write::decode_value(&media_type, &ask.body)?;
-    DeleteOptions::parse(&ask.query, Some(&decoded.value))
+    let body = write::decode_value(&media_type, &ask.body)?.value;
+    let text = |key: &str| body.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if let Some(kind) = text("kind").filter(|kind| *kind != "DeleteOptions") {
+        let version = text("apiVersion").unwrap_or("v1");
+        return Err(Failure::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    object::schema::decode_check(native::delete_options(), &body)
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    DeleteOptions::from_body(&body)
 }
 
 fn success(ask: &Ask<'_>, removed: &Removed) -> Value {
@@ -47,7 +57,7 @@ fn success(ask: &Ask<'_>, removed: &Removed) -> Value {
             let value: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
             meta_text(&value, "uid").to_owned()
         }
-        Written::Rehearsed(value) => meta_text(value, "uid").to_owned(),
+        Written::Rehearsed(value) | Written::Ended(value) => meta_text(value, "uid").to_owned(),
     };
     let kind = &ask.found.kind;
     let mut details = json!({"name": ask.name(), "kind": kind.names.plural, "uid": uid});
