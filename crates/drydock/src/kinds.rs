@@ -181,6 +181,8 @@ pub struct Habits {
     pub name_rule: NameRule,
     /// Its own check of a change looks at the metadata once more as if the object were new.
     pub metadata_checked_anew: bool,
+    /// A finalizer without a domain must be one of Kubernetes' own.
+    pub known_finalizers: bool,
 }
 
 /// What names of a kind must look like.

@@ -68,7 +68,7 @@ impl Drydock {
         let body = read(body, self.server.config().body_bytes_max).await?;
         match Route::parse(parts.uri.path()) {
             Route::Resource(target) => self.resource(&parts, target, body, &identity).await,
-            route if self.leads_nowhere(&route) => Ok(no_such_page()),
+            route if self.leads_nowhere(&route, parts.uri.path()) => Ok(no_such_page()),
             route if parts.method == Method::GET => self.document(&parts, &route),
             _ => Err(Failure::method_not_allowed()),
         }
@@ -76,7 +76,7 @@ impl Drydock {
 
     /// Whether a path names a group, or a version of a custom group, that is not served: no part
     /// of kube-apiserver feels responsible for such a path.
-    fn leads_nowhere(&self, route: &Route) -> bool {
+    fn leads_nowhere(&self, route: &Route, path: &str) -> bool {
         let registry = self.server.registry();
         let is_served = |group: &str, version: &str| {
             let mut groups = registry.groups().iter();
@@ -85,7 +85,11 @@ impl Drydock {
             })
         };
         match route {
-            Route::Unknown => true,
+            Route::Unknown => match path.split('/').nth(1) {
+                Some("api") => false,
+                Some("apis") => !registry.is_native(path.split('/').nth(2).unwrap_or_default()),
+                _ => true,
+            },
             Route::Group(group) => !registry.has_group(group),
             Route::GroupVersion(group, version) => {
                 !registry.is_native(group) && !is_served(group, version)

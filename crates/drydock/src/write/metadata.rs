@@ -91,7 +91,7 @@ pub fn validate(kind: &Kind, object: &Value) -> Errors {
     };
     let (metadata, at) = (metadata(object), Path::new("metadata"));
     let mut errors = meta::validate_object_meta(&metadata, scope(kind), rule, &at);
-    if !kind.is_custom() {
+    if kind.habits.known_finalizers {
         errors.extend(kube_finalizers(&metadata, &at));
     }
     errors
@@ -111,7 +111,7 @@ pub fn validate_change_of_any(kind: &Kind, object: &Value, old: &Value) -> Error
 pub fn validate_change(kind: &Kind, object: &Value, old: &Value) -> Errors {
     let (new, old, at) = (metadata(object), metadata(old), Path::new("metadata"));
     let mut errors = meta::validate_object_meta_update(&new, &old, &at);
-    if !kind.is_custom() {
+    if kind.habits.known_finalizers {
         errors.extend(kube_finalizers(&new, &at));
     }
     if kind.habits.metadata_checked_anew {

@@ -113,8 +113,11 @@ fn once(
 
 /// Writes into the object that it is to end, and when.
 fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOptions) {
-    set_propagation(kind, object, options.propagation);
     let was_deleting = metadata::is_deleting(object);
+    if !was_deleting && kind.strategy.mark_specially(object, server.env().now()) {
+        return;
+    }
+    set_propagation(kind, object, options.propagation);
     let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
     let held = metadata::has_finalizers(object) || kind.strategy.holds(object);
     let seconds = match kind.strategy.ending(object, options.grace_seconds) {

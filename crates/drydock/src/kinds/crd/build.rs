@@ -62,6 +62,7 @@ pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
             dependents: Dependents::Deleted,
             name_rule: NameRule::Subdomain,
             metadata_checked_anew: false,
+            known_finalizers: false,
         },
         fields,
         origin: Origin::Custom {

@@ -2,9 +2,11 @@
 
 use jiff::Timestamp;
 use object::field::Errors;
+use object::time::Time;
 use serde_json::{Value, json};
 
 use super::check;
+use crate::conditions;
 use crate::kinds::Strategy;
 
 /// The finalizer that holds a definition until its objects are gone.
@@ -36,10 +38,6 @@ impl Strategy for Definition {
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": stored,
         });
-        let finalizers = &mut object["metadata"]["finalizers"];
-        if !finalizers.is_array() {
-            *finalizers = json!([]);
-        }
     }
 
     fn prepare_update(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
@@ -49,6 +47,22 @@ impl Strategy for Definition {
         if let (false, Some(list)) = (known, versions.as_array_mut()) {
             list.push(stored[0].clone());
         }
+    }
+
+    fn mark_specially(&self, object: &mut Value, now: Timestamp) -> bool {
+        let metadata = &mut object["metadata"];
+        metadata["deletionTimestamp"] = Time::from(now).to_string().into();
+        match metadata["finalizers"].as_array_mut() {
+            Some(list) if list.iter().any(|name| name == CLEANUP) => {}
+            Some(list) => list.push(CLEANUP.into()),
+            None => metadata["finalizers"] = json!([CLEANUP]),
+        }
+        let message =
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+        let new = json!({"type": "Terminating", "status": "True",
+            "reason": "InstanceDeletionPending", "message": message});
+        conditions::set(&mut object["status"]["conditions"], &new, now);
+        true
     }
 
     fn validate(&self, object: &Value) -> Errors {

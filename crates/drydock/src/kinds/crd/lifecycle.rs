@@ -63,7 +63,6 @@ fn refresh(server: &Server, name: &str) {
     change(server, &found, name, Part::Status, |definition| {
         set_conditions(server, definition, &verdict)
     });
-    change(server, &found, name, Part::Object, add_cleanup);
     if accepted && let Some(stored) = found.kind.table.get(name) {
         let definition = write::materialize(&found.kind, found.version(), &stored);
         serve(server, &definition);
@@ -200,19 +199,6 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
     let new = json!({"type": "Established", "status": "False", "reason": "NotAccepted",
         "message": "not all names are accepted"});
     conditions::set(&mut definition["status"]["conditions"], &new, now);
-}
-
-fn add_cleanup(definition: &mut Value) {
-    let finalizers = &mut definition["metadata"]["finalizers"];
-    let there = finalizers.as_array().is_some_and(|list| list.iter().any(|name| name == CLEANUP));
-    let deleting = !definition["metadata"]["deletionTimestamp"].is_null();
-    if there || deleting {
-        return;
-    }
-    match definition["metadata"]["finalizers"].as_array_mut() {
-        Some(list) => list.push(CLEANUP.into()),
-        None => definition["metadata"]["finalizers"] = json!([CLEANUP]),
-    }
 }
 
 /// Marks the kind as ending and deletes its objects.

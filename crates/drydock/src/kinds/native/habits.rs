@@ -110,6 +110,7 @@ pub(super) fn of(group: &str, plural: &str) -> Habits {
         },
         name_rule: name_rule(name),
         metadata_checked_anew: CHECKED_ANEW.contains(&name),
+        known_finalizers: !GENERATION_ELSEWHERE.contains(&name),
     }
 }
 
