@@ -61,6 +61,9 @@ pub struct Kind {
     pub habits: Habits,
     /// The fields that selectors can name, besides name and namespace.
     pub fields: Vec<SelectableField>,
+    /// The group and version that kube-apiserver stores its objects in, as in `apps/v1` or `/v1`,
+    /// where it stores them.
+    pub storage_version: Option<String>,
     /// Whether it is built in or comes from a CustomResourceDefinition.
     pub origin: Origin,
 }
@@ -195,6 +198,10 @@ pub struct Habits {
     pub dependents: Dependents,
     /// What its names must look like.
     pub name_rule: NameRule,
+    /// Its own check of a change looks at the metadata once more as if the object were new.
+    pub metadata_checked_anew: bool,
+    /// A finalizer without a domain must be one of Kubernetes' own.
+    pub known_finalizers: bool,
 }
 
 /// What names of a kind must look like.
@@ -229,6 +236,27 @@ impl Kind {
     #[must_use]
     pub fn qualified_name(&self) -> String {
         self.resource().to_string()
+    }
+
+    /// Where kube-apiserver keeps the objects of this kind, as its messages show it.
+    #[must_use]
+    pub fn store_folder(&self) -> String {
+        let plural = self.names.plural.as_str();
+        if self.is_custom() {
+            return format!("/registry/{}/{plural}", self.group);
+        }
+        let folder = match (self.group.as_str(), plural) {
+            ("", "replicationcontrollers") => "controllers",
+            ("", "endpoints") => "services/endpoints",
+            ("", "nodes") => "minions",
+            ("", "services") => "services/specs",
+            ("networking.k8s.io", "ingresses") => "ingress",
+            ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => {
+                return format!("/registry/{}/{plural}", self.group);
+            }
+            (_, plural) => plural,
+        };
+        format!("/registry/{folder}")
     }
 
     /// The values of the selectable fields of an object, in order.

@@ -11,6 +11,7 @@ use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::answer::negotiate::{self, Encoding};
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::env::Env;
@@ -32,6 +33,7 @@ impl Drydock {
     pub fn new(config: Config, env: impl Env) -> Self {
         let server = Arc::new(Server::new(config, Box::new(env)));
         crate::bootstrap::bootstrap(&server);
+        server.store().forget_history();
         Self { server }
     }
 
@@ -48,10 +50,9 @@ impl Drydock {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        match self.try_answer(parts, body).await {
-            Ok(answer) => answer,
-            Err(failure) => failure.into(),
-        }
+        let encoding = Encoding::of(&parts.headers);
+        let answer = self.try_answer(parts, body).await.unwrap_or_else(Answer::from);
+        body::encoded(answer, encoding)
     }
 
     async fn try_answer<B>(&self, parts: Parts, body: B) -> Result<Answer, Failure>
@@ -67,8 +68,33 @@ impl Drydock {
         let body = read(body, self.server.config().body_bytes_max).await?;
         match Route::parse(parts.uri.path()) {
             Route::Resource(target) => self.resource(&parts, target, body, &identity).await,
+            route if self.leads_nowhere(&route, parts.uri.path()) => Ok(no_such_page()),
             route if parts.method == Method::GET => self.document(&parts, &route),
             _ => Err(Failure::method_not_allowed()),
+        }
+    }
+
+    /// Whether a path names a group, or a version of a custom group, that is not served: no part
+    /// of kube-apiserver feels responsible for such a path.
+    fn leads_nowhere(&self, route: &Route, path: &str) -> bool {
+        let registry = self.server.registry();
+        let is_served = |group: &str, version: &str| {
+            let mut groups = registry.groups().iter();
+            groups.any(|(known, versions)| {
+                known == group && versions.iter().any(|known| known == version)
+            })
+        };
+        match route {
+            Route::Unknown => match path.split('/').nth(1) {
+                Some("api") => false,
+                Some("apis") => !registry.is_native(path.split('/').nth(2).unwrap_or_default()),
+                _ => true,
+            },
+            Route::Group(group) => !registry.has_group(group),
+            Route::GroupVersion(group, version) => {
+                !registry.is_native(group) && !is_served(group, version)
+            }
+            _ => false,
         }
     }
 
@@ -98,23 +124,14 @@ impl Drydock {
         body: Bytes,
         identity: &Identity,
     ) -> Result<Answer, Failure> {
-        let found = self.server.find(&target)?;
-        let deprecation = found.version().deprecation.clone();
-        let answered = self.ask(parts, target, found, body, identity).await;
-        let Some(deprecation) = deprecation else { return answered };
-        let mut answer = answered.unwrap_or_else(Answer::from);
-        verbs::warn_first(&mut answer, deprecation);
-        Ok(answer)
-    }
-
-    async fn ask(
-        &self,
-        parts: &Parts,
-        target: Target,
-        found: Found,
-        body: Bytes,
-        identity: &Identity,
-    ) -> Result<Answer, Failure> {
+        let found = match self.server.find(&target) {
+            Err(_) if !self.server.registry().is_native(&target.group) => return Ok(no_such_page()),
+            found => found?,
+        };
+        let verb = verb(&parts.method, &found, &target)?;
+        if !found.kind.is_custom() {
+            negotiate::require_representation(&parts.headers, verb)?;
+        }
         let query = Query::parse(parts.uri.query());
         let form = Form::negotiate(&parts.headers, &query)?;
         let ask = Ask {
@@ -127,42 +144,42 @@ impl Drydock {
             identity,
             form,
         };
-        let subresource = ask.target.subresource.as_deref();
-        match verb(&parts.method, &ask.target)? {
-            verb if !matches!(subresource, None | Some("status")) => {
-                verbs::require_offered(&ask.found, subresource, verb)?;
-                subresources::answer(&ask, verb)
+        let mut answer = carry_out(&ask, verb).await.unwrap_or_else(Answer::from);
+        if let Some(warning) = &ask.found.version().deprecation {
+            verbs::warn_first(&mut answer, warning);
+        }
+        Ok(answer)
+    }
+}
+
+/// Does what is asked.
+async fn carry_out(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
+    let require = |verb| verbs::require_offered(&ask.found, &ask.target, verb);
+    match verb {
+        verb if !matches!(ask.target.subresource.as_deref(), None | Some("status")) => {
+            require(verb)?;
+            subresources::answer(ask, verb)
+        }
+        "list" => {
+            let options = ListOptions::parse(&ask.query)?;
+            if options.watch {
+                require("watch")?;
+                negotiate::require_stream(&ask.headers)?;
+                return verbs::watch::watch(ask, &options);
             }
-            "list" => {
-                let options = ListOptions::parse(&ask.query)?;
-                let verb = if options.watch { "watch" } else { "list" };
-                verbs::require_offered(&ask.found, subresource, verb)?;
-                if options.watch {
-                    verbs::watch::watch(&ask, &options)
-                } else {
-                    verbs::list::list(&ask, &options)
-                }
-            }
-            "get" if ask.query.flag("watch") == Some(true) => {
-                let options = single(&ask)?;
-                verbs::require_offered(&ask.found, subresource, "watch")?;
-                verbs::watch::watch(&ask, &options)
-            }
-            verb => {
-                verbs::require_offered(&ask.found, subresource, verb)?;
-                whole(&ask, verb).await
-            }
+            require("list")?;
+            verbs::list::list(ask, &options)
+        }
+        verb => {
+            require(verb)?;
+            whole(ask, verb).await
         }
     }
 }
 
-/// A watch on a path that names one object is a watch for that name.
-fn single(ask: &Ask<'_>) -> Result<ListOptions, Failure> {
-    let mut options = ListOptions::parse(&ask.query)?;
-    let name = format!("metadata.name={}", ask.name());
-    options.fields =
-        if options.fields.is_empty() { name } else { format!("{},{name}", options.fields) };
-    Ok(options)
+/// The answer to a path that leads nowhere.
+fn no_such_page() -> Answer {
+    body::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 async fn whole(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
@@ -177,9 +194,14 @@ async fn whole(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
     }
 }
 
-fn verb(method: &Method, target: &Target) -> Result<&'static str, Failure> {
+fn verb(method: &Method, found: &Found, target: &Target) -> Result<&'static str, Failure> {
     let named = target.name.is_some();
     match *method {
+        // Paths of custom kinds are not routed by method: the verb finds out what it misses.
+        Method::POST if found.kind.is_custom() => Ok("create"),
+        Method::PUT | Method::PATCH if found.kind.is_custom() && !named => {
+            Err(Failure::bad_request("name must be provided"))
+        }
         Method::GET | Method::HEAD if named => Ok("get"),
         Method::GET | Method::HEAD => Ok("list"),
         Method::POST if !named || target.subresource.is_some() => Ok("create"),

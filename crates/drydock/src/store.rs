@@ -124,6 +124,15 @@ impl Store {
         Arc::clone(table)
     }
 
+    /// Begins history here: what happened before can be neither listed nor watched.
+    pub fn forget_history(&self) {
+        let _committing = self.committing.lock().expect(UNPOISONED);
+        let now = self.revision();
+        for table in self.tables.read().expect(UNPOISONED).values() {
+            table.forget_history(now);
+        }
+    }
+
     /// Writes one object if the key is as expected, and tells the watchers.
     ///
     /// # Errors

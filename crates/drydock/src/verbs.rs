@@ -17,9 +17,9 @@ use http::{HeaderMap, StatusCode};
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, represent};
 use crate::kinds::Found;
-use crate::request::{Identity, Query, Target};
+use crate::request::{FieldValidation, Identity, Query, Target};
 use crate::server::Server;
-use crate::write::{Part, Writer, Written};
+use crate::write::{self, Decoded, Part, Writer, Written};
 
 /// A request for a resource, all parts read.
 pub struct Ask<'a> {
@@ -70,6 +70,19 @@ impl Ask<'_> {
         }
     }
 
+    /// The body as an object of the kind.
+    ///
+    /// # Errors
+    /// When it is not such an object.
+    pub fn decode(
+        &self,
+        media_type: &str,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Failure> {
+        let kind = (&*self.found.kind, self.found.version());
+        write::decode(&self.server.registry(), kind, media_type, &self.body, validation)
+    }
+
     /// The answer to a write.
     #[must_use]
     pub fn written(&self, code: StatusCode, written: &Written, warnings: &[String]) -> Answer {
@@ -110,12 +123,11 @@ pub fn warn(answer: &mut Answer, warnings: &[String]) {
 }
 
 /// Adds a `Warning` header before those that are there.
-pub fn warn_first(answer: &mut Answer, warning: String) {
-    let headers = answer.headers_mut();
-    let rest: Vec<_> = headers.get_all(http::header::WARNING).iter().cloned().collect();
-    headers.remove(http::header::WARNING);
-    warn(answer, &[warning]);
-    for value in rest {
+pub fn warn_first(answer: &mut Answer, warning: &str) {
+    let later: Vec<_> = answer.headers().get_all(http::header::WARNING).iter().cloned().collect();
+    answer.headers_mut().remove(http::header::WARNING);
+    warn(answer, &[warning.to_owned()]);
+    for value in later {
         answer.headers_mut().append(http::header::WARNING, value);
     }
 }
@@ -124,16 +136,16 @@ pub fn warn_first(answer: &mut Answer, warning: String) {
 ///
 /// # Errors
 /// When the verb is not offered.
-pub fn require_offered(
-    found: &Found,
-    subresource: Option<&str>,
-    verb: &str,
-) -> Result<(), Failure> {
-    let version = found.version();
-    let offered = match subresource {
+pub fn require_offered(found: &Found, target: &Target, verb: &str) -> Result<(), Failure> {
+    let (kind, version) = (&found.kind, found.version());
+    let offered = match target.subresource.as_deref() {
         None => &version.verbs,
         Some(name) => match version.subresource(name) {
             Some(subresource) => &subresource.verbs,
+            None if kind.is_custom() => {
+                let name = target.name.as_deref().unwrap_or_default();
+                return Err(Failure::not_found(&kind.resource(), name));
+            }
             None => return Err(Failure::no_such_path()),
         },
     };

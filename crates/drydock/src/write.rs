@@ -12,6 +12,7 @@ mod update;
 
 use std::sync::Arc;
 
+use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
 pub use create::create;
@@ -19,6 +20,8 @@ pub use decode::{Decoded, decode, decode_value, media_type, require_media_type};
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 
+use crate::answer::Failure;
+use crate::answer::failure::GroupResource;
 use crate::kinds::{Kind, Version};
 use crate::request::Identity;
 use crate::store::{Draft, Stored};
@@ -66,15 +69,10 @@ pub struct Writer<'a> {
 pub enum Written {
     /// It is in the store.
     Stored(Arc<Stored>),
-    /// It was the last change of an object that nothing held any more.
-    Ended {
-        /// What the store kept of it.
-        stored: Arc<Stored>,
-        /// The object as it is shown: at its revision before.
-        last: Value,
-    },
     /// It would have been, but for the dry run.
     Rehearsed(Value),
+    /// It let go what last held the object, which is gone; no revision shows this form.
+    Ended(Value),
 }
 
 /// The object as a version shows it, ready to be changed.
@@ -119,5 +117,87 @@ pub fn key(namespace: Option<&str>, name: &str) -> String {
     match namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.to_owned(),
+    }
+}
+
+/// What is wrong with the type a custom object says it is of. A native object of another type
+/// cannot be read in the first place.
+fn type_errors(kind: &Kind, version: &Version, object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if !kind.is_custom() {
+        return errors;
+    }
+    let expected = [("kind", kind.names.kind.clone()), ("apiVersion", version.api_version(kind))];
+    for (field, expected) in expected {
+        let given = object.get(field).and_then(Value::as_str).unwrap_or_default();
+        if given != expected {
+            let why = format!("must be {expected}");
+            errors.push(Error::invalid(&Path::new(field), given, why));
+        }
+    }
+    errors
+}
+
+/// Refuses an object with errors, under the type it says it is of.
+fn refuse_invalid(
+    kind: &Kind,
+    object: &Value,
+    name: &str,
+    errors: &[Error],
+) -> Result<(), Failure> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    if !kind.is_custom() {
+        return Err(Failure::invalid(&kind.group_kind(), name, errors));
+    }
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let given = GroupResource { group, resource: text("kind") };
+    Err(Failure::invalid(&given, name, errors))
+}
+
+/// What is wrong with the numbers that the scale of a custom object shows.
+fn scale_errors(version: &Version, object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let Some(paths) = &version.scale else { return errors };
+    for path in [&paths.spec_replicas, &paths.status_replicas] {
+        let at = Path::new(path.as_str());
+        let parts = path.split('.').filter(|part| !part.is_empty());
+        let found = parts.into_iter().try_fold(object, |value, part| value.get(part));
+        match found {
+            None => {}
+            Some(value) => match value.as_i64() {
+                None => {
+                    let (shown, go_type) = (object::json::printed(value), go_type(value));
+                    let why = format!(
+                        "{path} accessor error: {shown} is of the type {go_type}, expected int64"
+                    );
+                    errors.push(Error::invalid(&at, 0, why));
+                }
+                Some(count) if count < 0 => {
+                    errors.push(Error::invalid(&at, count, "should be a non-negative integer"));
+                }
+                Some(count) if count > i64::from(i32::MAX) => {
+                    let why = format!("should be less than or equal to {}", i32::MAX);
+                    errors.push(Error::invalid(&at, count, why));
+                }
+                Some(_) => {}
+            },
+        }
+    }
+    errors
+}
+
+/// The name Go gives the type of a decoded value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
     }
 }

@@ -16,10 +16,12 @@
 use serde_json::Value;
 
 mod decode;
+mod document;
 mod encode;
 mod printed;
 
 pub use decode::decode;
+pub use document::{Document, document};
 pub use encode::{encode, encode_into};
 pub use printed::{printed, quoted};
 

@@ -50,6 +50,7 @@ mod pattern;
 mod pruning;
 mod rules;
 mod standard;
+mod strays;
 mod structural;
 mod trail;
 mod typing;
@@ -63,6 +64,7 @@ pub use meta::{metadata_fault, object_meta};
 pub use node::{GroupVersionKind, Kind, ListType, MapType, Node, Schema};
 pub use pruning::prune;
 pub use rules::SUPPORTED_FUNCTIONS;
+pub use strays::{Strictly, read_strictly};
 pub use validation::{validate, validate_status};
 
 /// How many levels of a document are walked. A decoder in front of this module

@@ -90,6 +90,11 @@ pub struct Request {
     pub captures: Vec<(String, String)>,
     /// Whether the answer is left out of the comparison.
     pub is_preparation: bool,
+    /// Lists that are compared as maps: the member that holds one, and the member of its elements
+    /// that tells them apart.
+    pub keys: Vec<(String, String)>,
+    /// Whether the request is repeated until its answer is as expected.
+    pub is_awaited: bool,
 }
 
 /// A GET.
@@ -146,6 +151,8 @@ impl Request {
             expectation: Expectation::default(),
             captures: Vec::new(),
             is_preparation: false,
+            keys: Vec::new(),
+            is_awaited: false,
         }
     }
 
@@ -224,6 +231,22 @@ impl Request {
     #[must_use]
     pub fn preparation(mut self) -> Self {
         self.is_preparation = true;
+        self
+    }
+
+    /// Repeats the request until its answer is as expected: what a server does on its own after
+    /// a change of a definition cannot be watched in a way that all servers share.
+    #[must_use]
+    pub fn awaited(mut self) -> Self {
+        self.is_awaited = true;
+        self
+    }
+
+    /// Compares each list `member` of the answer element by element with the one of the same
+    /// `key`, which is a JSON pointer into the element, rather than of the same place.
+    #[must_use]
+    pub fn keyed(mut self, member: &str, key: &str) -> Self {
+        self.keys.push((member.to_owned(), key.to_owned()));
         self
     }
 

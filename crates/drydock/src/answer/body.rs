@@ -12,6 +12,7 @@ use http_body::Frame;
 use serde_json::Value;
 
 use super::Failure;
+use super::negotiate::Encoding;
 
 /// What the server answers with.
 pub type Answer = Response<Body>;
@@ -103,6 +104,29 @@ pub fn value(code: StatusCode, value: &Value) -> Answer {
     pieces(code, vec![object::json::encode(value).into()])
 }
 
+/// The same answer in another encoding. What is no JSON document, such as a watch, stays as it is.
+#[must_use]
+pub fn encoded(answer: Answer, encoding: Encoding) -> Answer {
+    if encoding == Encoding::Json || answer.headers().get(CONTENT_TYPE) != Some(&JSON) {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    let Body(Kind::Pieces(pieces)) = body else { return Response::from_parts(parts, body) };
+    let whole: Vec<u8> = pieces.as_slice().concat();
+    let written = serde_json::from_slice::<Value>(&whole).ok().and_then(|value| yaml(&value));
+    let Some(written) = written else {
+        return Response::from_parts(parts, Body(Kind::Pieces(pieces)));
+    };
+    parts.headers.insert(CONTENT_TYPE, encoding.media_type());
+    Response::from_parts(parts, Body::from(Bytes::from(written)))
+}
+
+fn yaml(value: &Value) -> Option<String> {
+    // Folded texts would read alike and be hard to read.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(value, options).ok()
+}
+
 /// Plain text.
 #[must_use]
 pub fn text(code: StatusCode, text: impl Into<String>) -> Answer {
@@ -118,5 +142,42 @@ impl From<Failure> for Answer {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_look_like_something_else_stay_texts_in_yaml() {
+        let texts = [
+            "y",
+            "no",
+            "on",
+            "1",
+            "1e3",
+            "0x1",
+            "null",
+            "~",
+            "",
+            " a",
+            "a: b",
+            "- a",
+            "#",
+            "line\nline\n",
+            "2026-01-01T00:00:00Z",
+            "\u{7f}",
+            "é",
+        ];
+        let value = json!({"texts": texts, "empty": {}, "none": [], "deep": [[1, {"a": null}]]});
+        let written = yaml(&value).unwrap();
+        let read: Value = serde_saphyr::from_str(&written).unwrap();
+        assert_eq!(read, value, "{written}");
+        for text in ["y", "no", "on"] {
+            assert!(!written.contains(&format!("- {text}\n")), "{text} is a truth in YAML 1.1");
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! What is served, as clients find out about it: aggregated and legacy.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use http::header::{ACCEPT, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{Answer, Body, Failure, body};
 use crate::kinds::{self, Kind, Registry, Version};
@@ -66,10 +69,10 @@ fn aggregated_resource(kind: &Kind, version: &Version) -> Value {
     let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };
     let mut resource = json!({
         "resource": kind.names.plural,
-        "responseKind": {"group": kind.group, "version": version.name, "kind": kind.names.kind},
+        "responseKind": response_kind(kind, version, &kind.group, &version.name, &kind.names.kind),
         "scope": scope,
         "singularResource": kind.names.singular,
-        "verbs": sorted(&version.verbs),
+        "verbs": listed(kind, &version.verbs),
     });
     if !kind.names.short.is_empty() {
         resource["shortNames"] = json!(kind.names.short);
@@ -83,8 +86,9 @@ fn aggregated_resource(kind: &Kind, version: &Version) -> Value {
         .map(|part| {
             json!({
                 "subresource": part.name,
-                "responseKind": {"group": part.group, "version": part.version, "kind": part.kind},
-                "verbs": sorted(&part.verbs),
+                "responseKind":
+                    response_kind(kind, version, &part.group, &part.version, &part.kind),
+                "verbs": listed(kind, &part.verbs),
             })
         })
         .collect();
@@ -94,10 +98,38 @@ fn aggregated_resource(kind: &Kind, version: &Version) -> Value {
     resource
 }
 
-fn sorted(verbs: &[String]) -> Vec<&String> {
+/// What a resource or a part of one takes and gives. Native resources leave out their own group
+/// and version.
+fn response_kind(
+    kind: &Kind,
+    version: &Version,
+    group: &str,
+    part_version: &str,
+    name: &str,
+) -> Value {
+    if !kind.is_custom() && (group, part_version) == (&kind.group, &version.name) {
+        return json!({"group": "", "version": "", "kind": name});
+    }
+    json!({"group": group, "version": part_version, "kind": name})
+}
+
+/// The verbs in the order kube-apiserver lists them: sorted, but for custom kinds.
+fn listed<'a>(kind: &Kind, verbs: &'a [String]) -> Vec<&'a String> {
     let mut verbs: Vec<&String> = verbs.iter().collect();
-    verbs.sort();
+    if !kind.is_custom() {
+        verbs.sort();
+    }
     verbs
+}
+
+/// How many bytes of a hash identify a storage version.
+const HASH_BYTES: usize = 8;
+
+/// Names the version that objects are stored in, so that clients can tell when it changes.
+fn storage_version_hash(kind: &Kind) -> Option<String> {
+    let stored = kind.storage_version.as_deref()?;
+    let hash = Sha256::digest(format!("{stored}/{}", kind.names.kind));
+    Some(BASE64_STANDARD.encode(&hash[..HASH_BYTES]))
 }
 
 /// `/api`.
@@ -173,7 +205,7 @@ pub fn group_version(registry: &Registry, group: &str, version: &str) -> Result<
                 "singularName": "",
                 "namespaced": kind.namespaced,
                 "kind": part.kind,
-                "verbs": sorted(&part.verbs),
+                "verbs": listed(kind, &part.verbs),
             });
             if (part.group.as_str(), part.version.as_str())
                 != (kind.group.as_str(), version.name.as_str())
@@ -184,12 +216,14 @@ pub fn group_version(registry: &Registry, group: &str, version: &str) -> Result<
             resources.push(resource);
         }
     }
-    let list = json!({
+    let mut list = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": kinds::group_version(group, version),
         "resources": resources,
     });
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
     Ok(body::value(StatusCode::OK, &list))
 }
 
@@ -199,13 +233,16 @@ fn legacy_resource(kind: &Kind, version: &Version) -> Value {
         "singularName": kind.names.singular,
         "namespaced": kind.namespaced,
         "kind": kind.names.kind,
-        "verbs": sorted(&version.verbs),
+        "verbs": listed(kind, &version.verbs),
     });
     if !kind.names.short.is_empty() {
         resource["shortNames"] = json!(kind.names.short);
     }
     if !kind.names.categories.is_empty() {
         resource["categories"] = json!(kind.names.categories);
+    }
+    if let Some(hash) = storage_version_hash(kind) {
+        resource["storageVersionHash"] = hash.into();
     }
     resource
 }
@@ -216,14 +253,27 @@ pub fn version() -> Value {
     json!({
         "major": "1",
         "minor": "35",
+        "emulationMajor": "1",
+        "emulationMinor": "35",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "34",
         "gitVersion": "v1.35.4",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
     })
+}
+
+/// The architecture by the name Go has for it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
 }
 
 /// `/`: the paths there are.

@@ -181,15 +181,32 @@ impl Failure {
     pub fn unapplied_patch(code: u16, message: impl Into<String>) -> Self {
         match code {
             400 => Self::bad_request(message),
-            413 => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message),
+            413 => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                format!("Request entity too large: {}", message.into()),
+            ),
             422 => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "Invalid",
                 "the server rejected our request due to an error in our request",
             )
             .with_empty_details(),
-            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+            _ => Self::unclassified(message),
         }
+    }
+
+    /// A patch whose result, shown whole, cannot be read as an object of the kind.
+    pub fn unreadable_patch(patched: impl Into<String>, why: impl Into<String>) -> Self {
+        let nothing = GroupResource { group: "", resource: "" };
+        let at = field::Path::new("patch");
+        let error = field::Error::invalid(&at, patched.into(), why.into());
+        Self::invalid(&nothing, "", &[error])
+    }
+
+    /// A misuse for which kube-apiserver has no reason.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// The verb is not offered by this resource.
@@ -222,6 +239,29 @@ impl Failure {
             "NotAcceptable",
             format!("only the following media types are accepted: {}", offered.join(", ")),
         )
+    }
+
+    /// The same, in the words in which the routes of native kinds refuse.
+    #[must_use]
+    pub fn no_representation(offered: &[&str]) -> Self {
+        let offered = offered.join(", ");
+        Self::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "NotAcceptable",
+            format!("406: Not Acceptable\n\nAvailable representations: {offered}"),
+        )
+        .with_empty_details()
+    }
+
+    /// A patch in no known language, in the words in which the routes of native kinds refuse.
+    #[must_use]
+    pub fn unsupported_patch() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            "415: Unsupported Media Type",
+        )
+        .with_empty_details()
     }
 
     /// The body's media type is not understood.

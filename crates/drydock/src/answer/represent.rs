@@ -4,23 +4,18 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::ACCEPT;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
 use object::table::{Include, partial_object_metadata};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Failure, body};
 use crate::kinds::{Found, Kind, Version};
-use crate::request::Query;
 use crate::server::Server;
 use crate::store::{Change, Revision, Stored};
 use crate::write::{Written, materialize};
 
 mod rows;
-
-/// The media types offered.
-pub const OFFERED: [&str; 1] = ["application/json"];
 
 /// How large the pieces of a long list are.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -34,58 +29,6 @@ pub enum Form {
     Table(Include),
     /// Only the metadata.
     Metadata,
-}
-
-impl Form {
-    /// Finds the first form the client accepts that is offered.
-    ///
-    /// # Errors
-    /// When none is.
-    pub fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Self, Failure> {
-        let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let accept: Vec<&str> = accept.flat_map(|value| value.split(',')).collect();
-        if accept.iter().all(|clause| clause.trim().is_empty()) {
-            return Ok(Self::Object);
-        }
-        let found = accept.iter().find_map(|clause| Self::of_clause(clause, query));
-        found.unwrap_or_else(|| Err(Failure::not_acceptable(&OFFERED)))
-    }
-
-    fn of_clause(clause: &str, query: &Query) -> Option<Result<Self, Failure>> {
-        let mut parts = clause.split(';').map(str::trim);
-        if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
-            return None;
-        }
-        let mut wanted = "";
-        for parameter in parts {
-            match parameter.split_once('=') {
-                Some(("as", form)) => wanted = form,
-                Some(("g", group)) if group != "meta.k8s.io" => return None,
-                Some(("v", version)) if version != "v1" => return None,
-                _ => {}
-            }
-        }
-        match wanted {
-            "" => Some(Ok(Self::Object)),
-            "Table" => Some(include_object(query).map(Self::Table)),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Ok(Self::Metadata)),
-            _ => None,
-        }
-    }
-
-    /// The same for answers that are never tables, such as those of a subresource.
-    #[must_use]
-    pub fn plain() -> Self {
-        Self::Object
-    }
-}
-
-fn include_object(query: &Query) -> Result<Include, Failure> {
-    let given = query.text("includeObject").unwrap_or_default();
-    Include::parse(given).ok_or_else(|| {
-        let why = "must be 'Metadata', 'Object', 'None', or empty";
-        Failure::bad_request(format!("Invalid value: {given:?}: {why}"))
-    })
 }
 
 /// Where a list stands.
@@ -131,7 +74,7 @@ pub fn written(
 ) -> Answer {
     match written {
         Written::Stored(stored) => self::stored(server, found, form, code, stored),
-        Written::Rehearsed(value) | Written::Ended { last: value, .. } => {
+        Written::Rehearsed(value) | Written::Ended(value) => {
             body::value(code, &shown(found, form, value.clone(), server.env().now()))
         }
     }
@@ -210,12 +153,17 @@ pub fn list(
 fn whole_list(found: &Found, objects: &[Arc<Stored>], page: &Page) -> Vec<Bytes> {
     let (kind, version) = (&found.kind, found.version());
     let api_version = version.api_version(kind);
+    let mut metadata = page.metadata();
+    if kind.is_custom() {
+        // kube-apiserver writes these lists from maps, which leave out no empty text.
+        metadata.entry("continue").or_insert("".into());
+    }
     let mut pieces = Vec::new();
     let mut piece = BytesMut::with_capacity(PIECE_BYTES.min(4096 + objects.len() * 512));
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
         kind.names.list_kind,
-        Value::Object(page.metadata())
+        Value::Object(metadata)
     );
     piece.put_slice(head.as_bytes());
     for (index, stored) in objects.iter().enumerate() {
@@ -306,11 +254,15 @@ impl Frames {
         }
         let (kind, version) = (&self.found.kind, self.found.version());
         let object = match self.form {
-            Form::Object => json!({
-                "kind": kind.names.kind,
-                "apiVersion": version.api_version(kind),
-                "metadata": metadata,
-            }),
+            Form::Object => {
+                let mut object = json!({"metadata": metadata});
+                if !kind.is_custom() {
+                    crate::kinds::native::as_written(&version.schema, &mut object);
+                }
+                object["kind"] = kind.names.kind.clone().into();
+                object["apiVersion"] = version.api_version(kind).into();
+                object
+            }
             Form::Metadata => partial_object_metadata(&json!({"metadata": metadata})),
             Form::Table(_) => json!({
                 "kind": "Table",

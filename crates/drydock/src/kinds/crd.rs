@@ -5,6 +5,7 @@
 //! request that caused it.
 
 mod build;
+mod check;
 mod definition;
 mod lifecycle;
 

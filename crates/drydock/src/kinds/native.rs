@@ -29,6 +29,7 @@ struct Tables {
     definitions: Definitions,
     raw: Arc<Value>,
     object_meta: Schema,
+    delete_options: Schema,
 }
 
 #[derive(Deserialize)]
@@ -90,11 +91,15 @@ impl Tables {
         let object_meta = definitions
             .schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
             .expect(WELL_FORMED);
+        let delete_options = definitions
+            .schema("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+            .expect(WELL_FORMED);
         Self {
             discovery: serde_json::from_str(DISCOVERY).expect(WELL_FORMED),
             definitions,
             raw: Arc::new(raw),
             object_meta,
+            delete_options,
         }
     }
 }
@@ -103,6 +108,12 @@ impl Tables {
 #[must_use]
 pub fn object_meta() -> &'static Schema {
     &TABLES.object_meta
+}
+
+/// The schema of the options of a deletion.
+#[must_use]
+pub fn delete_options() -> &'static Schema {
+    &TABLES.delete_options
 }
 
 /// The raw OpenAPI definitions of the native kinds.
@@ -157,6 +168,7 @@ fn kind(group: &str, resource: &Resource, version: Version, store: &Store) -> Ki
             categories: resource.categories.clone(),
         },
         namespaced: resource.scope == "Namespaced",
+        storage_version: storage_version(group, resource, &version.name),
         versions: vec![version],
         table: store.table(&super::strategies::table_of(group, &resource.resource)),
         fields: fields.collect(),
@@ -164,6 +176,23 @@ fn kind(group: &str, resource: &Resource, version: Version, store: &Store) -> Ki
         strategy,
         origin: Origin::Native,
     }
+}
+
+/// Where kube-apiserver stores the objects of a kind; a few are stored elsewhere than in the first
+/// version that is served.
+fn storage_version(group: &str, resource: &Resource, first: &str) -> Option<String> {
+    // What cannot be written is computed.
+    if !resource.verbs.iter().any(|verb| verb == "update") {
+        return None;
+    }
+    Some(match (group, resource.resource.as_str()) {
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            "apiextensions.k8s.io/v1beta1".to_owned()
+        }
+        ("events.k8s.io", "events") => "/v1".to_owned(),
+        ("storage.k8s.io", "volumeattributesclasses") => "storage.k8s.io/v1beta1".to_owned(),
+        _ => format!("{group}/{first}"),
+    })
 }
 
 fn version(tables: &Tables, group: &str, offered: &GroupVersion, resource: &Resource) -> Version {

@@ -56,6 +56,18 @@ impl Registry {
         self.kinds().find(|known| known.group == group && known.names.kind == kind)
     }
 
+    /// Whether anything of this group is served.
+    #[must_use]
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|(known, _)| known == group)
+    }
+
+    /// Whether a group is built in. The core group is.
+    #[must_use]
+    pub fn is_native(&self, group: &str) -> bool {
+        self.kinds().any(|kind| kind.group == group && !kind.is_custom())
+    }
+
     /// Every kind, by group and plural name.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.kinds.values()
@@ -126,7 +138,7 @@ impl Registry {
 
 /// Orders versions as Kubernetes does: stable before beta before alpha, higher
 /// before lower, anything else after them by name. Greater is preferred.
-fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+pub(super) fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
     let unknown = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return unknown };
     let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());

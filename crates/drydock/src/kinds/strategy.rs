@@ -123,6 +123,11 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// Marks an object as deleted in a way of its own; false where the usual marks are meant.
+    fn mark_specially(&self, _object: &mut Value, _now: Timestamp) -> bool {
+        false
+    }
+
     /// Shows in the object that it is being deleted, beyond the metadata.
     fn mark_deleted(&self, _object: &mut Value) {}
 

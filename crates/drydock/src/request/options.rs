@@ -66,6 +66,9 @@ pub struct WriteOptions {
     pub field_manager: Option<String>,
 }
 
+/// The name errors give to the options of a patch.
+pub const PATCH_OPTIONS: &str = "PatchOptions";
+
 /// Longest name of a field manager.
 const FIELD_MANAGER_MAX: usize = 128;
 
@@ -82,7 +85,7 @@ impl WriteOptions {
             Some("Ignore") => FieldValidation::Ignore,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                let supported = ["", "Ignore", "Warn", "Strict"];
+                let supported = ["", "Ignore", "Strict", "Warn"];
                 errors.push(Error::not_supported(&Path::new("fieldValidation"), other, &supported));
                 FieldValidation::Warn
             }
@@ -90,6 +93,10 @@ impl WriteOptions {
         let field_manager = query.text("fieldManager").map(str::to_owned);
         if field_manager.as_ref().is_some_and(|name| name.len() > FIELD_MANAGER_MAX) {
             errors.push(Error::too_long(&Path::new("fieldManager"), FIELD_MANAGER_MAX));
+        }
+        if kind == PATCH_OPTIONS && query.flag("force").is_some() {
+            let why = "may not be specified for non-apply patch";
+            errors.push(Error::forbidden(&Path::new("force"), why));
         }
         let dry_run = dry_run(query.text("dryRun"), &mut errors);
         refuse_invalid_options(kind, &errors)?;
@@ -262,42 +269,57 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
     /// What happens to dependents.
     pub propagation: Option<Propagation>,
-    /// Whether dependents stay, where the client asked in the older way.
-    pub orphans: Option<bool>,
+    /// Whether the client asked for the end of dependents in the old way.
+    pub orphan_dependents: Option<bool>,
     /// Do everything but the commit.
     pub dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// Reads options from the query and, where there is one, from the body, which wins.
+    /// Reads options from the query of a request that has no body.
     ///
     /// # Errors
     /// When an option has a value it cannot have, or two contradict each other.
-    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Failure> {
-        let body = body.unwrap_or(&Value::Null);
+    pub fn from_query(query: &Query) -> Result<Self, Failure> {
         let mut errors = Errors::new();
-        let grace_seconds = match body.get("gracePeriodSeconds").and_then(Value::as_i64) {
-            Some(seconds) => Some(seconds),
-            None => query.number("gracePeriodSeconds")?,
+        let orphan_dependents = query.flag("orphanDependents");
+        let options = Self {
+            grace_seconds: query.number("gracePeriodSeconds")?,
+            uid: None,
+            resource_version: None,
+            propagation: propagation(
+                query.text("propagationPolicy"),
+                orphan_dependents,
+                &mut errors,
+            ),
+            orphan_dependents,
+            dry_run: dry_run(query.text("dryRun"), &mut errors),
         };
-        let named = body.get("propagationPolicy").and_then(Value::as_str);
-        let named = named.or_else(|| query.text("propagationPolicy"));
-        let orphan = body.get("orphanDependents").and_then(Value::as_bool);
-        let orphan = orphan.or_else(|| query.flag("orphanDependents"));
-        let propagation = propagation(named, orphan, &mut errors);
-        let given = body.get("dryRun").and_then(|list| list.get(0)).and_then(Value::as_str);
-        let dry_run = dry_run(given.or_else(|| query.text("dryRun")), &mut errors);
         refuse_invalid_options("DeleteOptions", &errors)?;
+        Ok(options)
+    }
+
+    /// Reads options from a body, beside which the query says nothing.
+    ///
+    /// # Errors
+    /// When an option has a value it cannot have, or two contradict each other.
+    pub fn from_body(body: &Value) -> Result<Self, Failure> {
+        let mut errors = Errors::new();
+        let named = body.get("propagationPolicy").and_then(Value::as_str);
+        let orphan_dependents = body.get("orphanDependents").and_then(Value::as_bool);
+        let given = body.get("dryRun").and_then(|list| list.get(0)).and_then(Value::as_str);
         let precondition =
             |key: &str| Some(body.get("preconditions")?.get(key)?.as_str()?.to_owned());
-        Ok(Self {
-            grace_seconds,
+        let options = Self {
+            grace_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
-            propagation,
-            orphans: orphan,
-            dry_run,
-        })
+            propagation: propagation(named, orphan_dependents, &mut errors),
+            orphan_dependents,
+            dry_run: dry_run(given, &mut errors),
+        };
+        refuse_invalid_options("DeleteOptions", &errors)?;
+        Ok(options)
     }
 }
 
@@ -316,7 +338,7 @@ fn propagation(
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some("Foreground"), _) => Some(Propagation::Foreground),
         (Some(other), _) => {
-            let supported = ["Background", "Foreground", "Orphan", "nil"];
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
             errors.push(Error::not_supported(&at, other, &supported));
             None
         }

@@ -78,7 +78,10 @@ impl Route {
             }
             ["version"] => Self::Version,
             ["metrics"] => Self::Metrics,
-            [health @ ("healthz" | "livez" | "readyz"), ..] => Self::Health((*health).to_owned()),
+            [health @ ("healthz" | "livez" | "readyz")]
+            | [health @ ("healthz" | "livez" | "readyz"), "ping" | "log" | "etcd"] => {
+                Self::Health((*health).to_owned())
+            }
             _ => Self::Unknown,
         }
     }
@@ -167,6 +170,7 @@ mod tests {
         check("/apis/apps/v1", "GroupVersion(\"apps\", \"v1\")");
         check("/openapi/v3/apis/apps/v1", "OpenApiV3Group(\"apps\", \"v1\")");
         check("/readyz/ping", "Health(\"readyz\")");
+        check("/readyz/nothing", "Unknown");
         check("/nothing", "Unknown");
     }
 }

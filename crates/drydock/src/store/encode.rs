@@ -17,6 +17,18 @@ pub struct Draft {
     fields: Box<[Box<str>]>,
 }
 
+impl Stored {
+    /// The same object as if it had been written at another revision.
+    ///
+    /// # Panics
+    /// Never: what is stored was encoded by us.
+    #[must_use]
+    pub fn restamped(&self, revision: Revision) -> Self {
+        let value = serde_json::from_slice(&self.body).expect("what is stored is valid JSON");
+        Draft::new(&value, self.fields.clone()).at(&self.key, revision)
+    }
+}
+
 impl Draft {
     /// Encodes `object`. `apiVersion`, `kind` and the old resource version are left out.
     #[must_use]

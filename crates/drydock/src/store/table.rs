@@ -95,6 +95,10 @@ impl Table {
         Ok(Tail { table: Arc::clone(self), seen: revision, latest: self.latest.subscribe() })
     }
 
+    pub(super) fn forget_history(&self, now: Revision) {
+        self.state.write().expect(UNPOISONED).window.forget(now);
+    }
+
     pub(super) fn apply(
         &self,
         revision: Revision,

@@ -57,6 +57,12 @@ impl Window {
         self.events.push_back(Arc::new(event));
     }
 
+    /// Forgets all events up to now.
+    pub(super) fn forget(&mut self, now: Revision) {
+        self.events.clear();
+        self.complete_after = now;
+    }
+
     /// The oldest revision a watch can start from.
     pub(super) fn complete_after(&self) -> Revision {
         self.complete_after

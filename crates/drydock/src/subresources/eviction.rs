@@ -32,7 +32,7 @@ pub(super) fn evict(ask: &Ask<'_>) -> Result<Answer, Failure> {
         let why = "name in URL does not match name in Eviction object";
         return Err(Failure::bad_request(why));
     }
-    let mut options = DeleteOptions::parse(&ask.query, eviction.get("deleteOptions"))?;
+    let mut options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     options.dry_run |= write_options.dry_run;
     let kind = &ask.found.kind;
     let stored = kind.table.get(&ask.target.key());

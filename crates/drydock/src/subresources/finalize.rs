@@ -14,8 +14,7 @@ use crate::write::{self, Attempt, Part};
 pub(super) fn finalize(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, "UpdateOptions")?;
     let media_type = write::media_type(&ask.headers);
-    let (kind, version) = (&ask.found.kind, ask.found.version());
-    let decoded = write::decode(kind, version, &media_type, &ask.body, options.field_validation)?;
+    let decoded = ask.decode(&media_type, options.field_validation)?;
     let attempt = Attempt {
         found: &ask.found,
         namespace: None,

@@ -20,9 +20,8 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
     }
     let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
     let media_type = write::media_type(&ask.headers);
-    let (kind, version) = (&ask.found.kind, ask.found.version());
-    let Decoded { value, mut warnings } =
-        write::decode(kind, version, &media_type, &ask.body, options.field_validation)?;
+    let kind = &ask.found.kind;
+    let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;
     check_namespace(ask, &value)?;
     let written = patiently(ask, || {
         write::create(ask.server, &ask.found, ask.namespace(), ask.writer(options.dry_run), &value)
@@ -64,7 +63,8 @@ async fn patiently(
 pub(crate) fn check_namespace(ask: &Ask<'_>, object: &Value) -> Result<(), Failure> {
     let given = meta_text(object, "namespace");
     let expected = ask.namespace().unwrap_or_default();
-    if given.is_empty() || given == expected {
+    // What lives in no namespace loses the one it names.
+    if given.is_empty() || given == expected || !ask.found.kind.namespaced {
         return Ok(());
     }
     let why =

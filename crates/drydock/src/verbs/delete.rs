@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::Ask;
 use super::selection::Selection;
 use crate::answer::{Answer, Failure, body, represent};
+use crate::kinds::native;
 use crate::request::ListOptions;
 use crate::request::options::DeleteOptions;
 use crate::write::{self, Removed, Written, meta_text};
@@ -29,8 +30,8 @@ pub fn delete(ask: &Ask<'_>) -> Result<Answer, Failure> {
         super::warn(&mut answer, &warnings);
         return Ok(answer);
     }
-    // As kube-apiserver has it: only the older way to ask for dependents is told to wait.
-    let waits = !removed.gone && options.orphans == Some(false);
+    // Only those who ask in the old way are told that it takes a while.
+    let waits = !removed.gone && options.orphan_dependents == Some(false);
     let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok(ask.written(code, &removed.object, &warnings))
 }
@@ -44,20 +45,29 @@ fn warnings(ask: &Ask<'_>, options: &DeleteOptions) -> Vec<String> {
 
 fn options(ask: &Ask<'_>) -> Result<DeleteOptions, Failure> {
     if ask.body.is_empty() {
-        return DeleteOptions::parse(&ask.query, None);
+        return DeleteOptions::from_query(&ask.query);
     }
     let media_type = write::media_type(&ask.headers);
-    let decoded = write::decode_value(&media_type, &ask.body)?;
-    DeleteOptions::parse(&ask.query, Some(&decoded.value))
+    let body = write::decode_value(&media_type, &ask.body)?.value;
+    let text = |key: &str| body.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if let Some(kind) = text("kind").filter(|kind| *kind != "DeleteOptions") {
+        let version = text("apiVersion").unwrap_or("v1");
+        return Err(Failure::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    object::schema::decode_check(native::delete_options(), &body)
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    DeleteOptions::from_body(&body)
 }
 
 fn success(ask: &Ask<'_>, removed: &Removed) -> Value {
     let uid = match &removed.object {
-        Written::Stored(stored) | Written::Ended { stored, .. } => {
+        Written::Stored(stored) => {
             let value: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
             meta_text(&value, "uid").to_owned()
         }
-        Written::Rehearsed(value) => meta_text(value, "uid").to_owned(),
+        Written::Rehearsed(value) | Written::Ended(value) => meta_text(value, "uid").to_owned(),
     };
     let kind = &ask.found.kind;
     let mut details = json!({"name": ask.name(), "kind": kind.names.plural, "uid": uid});

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use object::field::{Error, Path};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Ask;
 use super::selection::Selection;
@@ -61,7 +61,8 @@ fn objects(ask: &Ask<'_>, options: &ListOptions) -> Result<Objects, Failure> {
         let objects = table.list_at(&prefix, token.revision).map_err(|_| continue_expired())?;
         return Ok((objects, token.revision, Some(token.after)));
     }
-    let wanted = revision(&options.resource_version)?;
+    let wanted = revision(&options.resource_version)
+        .map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))?;
     if options.revision_match == Some(RevisionMatch::Exact) {
         check_reached(ask, wanted)?;
         let objects = table.list_at(&prefix, wanted).map_err(|_| {
@@ -81,7 +82,10 @@ fn continue_expired() -> Failure {
 }
 
 /// Refuses a revision that has not happened yet.
-fn check_reached(ask: &Ask<'_>, wanted: Revision) -> Result<(), Failure> {
+///
+/// # Errors
+/// When it has not.
+pub fn check_reached(ask: &Ask<'_>, wanted: Revision) -> Result<(), Failure> {
     let current = ask.server.store().revision();
     if wanted > current {
         return Err(Failure::revision_too_large(wanted, current));
@@ -92,39 +96,59 @@ fn check_reached(ask: &Ask<'_>, wanted: Revision) -> Result<(), Failure> {
 /// Reads a resource version as a client gives it; empty is zero.
 ///
 /// # Errors
-/// When it is not a number.
-pub fn revision(text: &str) -> Result<Revision, Failure> {
+/// When it is not a number, in kube-apiserver's words; verbs differ in what they make of them.
+pub fn revision(text: &str) -> Result<Revision, String> {
     if text.is_empty() {
         return Ok(0);
     }
     text.parse().map_err(|_| {
         let at = Path::new("resourceVersion");
         let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        let error = Error::invalid(&at, text, why);
-        Failure::bad_request(format!("Invalid value: {}", error.body()))
+        Error::invalid(&at, text, why).to_string()
     })
 }
 
-/// Where a page ended. Clients hand it back as they got it.
+/// Where a page ended. Clients hand it back as they got it; its form is kube-apiserver's, so that
+/// a broken one is refused in the same words.
 struct Token {
     revision: Revision,
     after: String,
 }
 
+/// The version of the form of a token.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
 impl Token {
     fn encode(&self) -> String {
-        let token = json!({"v": "gantry/v1", "rv": self.revision, "after": self.after});
+        // The next page starts at the first key that can follow.
+        let start = format!("{}\0", self.after);
+        let token = json!({"v": TOKEN_VERSION, "rv": self.revision, "start": start});
         BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
     fn decode(text: &str) -> Result<Self, Failure> {
-        let malformed = || {
-            Failure::bad_request("continue key is not valid: take it as the previous page gave it")
+        let malformed = |why: &dyn std::fmt::Display| {
+            let why = format!("invalid continue token: continue key is not valid: {why}");
+            Failure::bad_request(why)
         };
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| malformed())?;
-        let token: Value = serde_json::from_slice(&bytes).map_err(|_| malformed())?;
-        let revision = token["rv"].as_u64().ok_or_else(malformed)?;
-        let after = token["after"].as_str().ok_or_else(malformed)?.to_owned();
-        Ok(Self { revision, after })
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|error| malformed(&error))?;
+        let token = object::json::decode(&bytes, object::json::Limits::default())
+            .map_err(|error| malformed(&error))?
+            .value;
+        let version = token["v"].as_str().unwrap_or_default();
+        if version != TOKEN_VERSION {
+            let why = format!("server does not recognize this encoded version {version:?}");
+            return Err(malformed(&why));
+        }
+        let revision = token["rv"].as_u64().filter(|revision| *revision > 0);
+        let revision = revision.ok_or_else(|| {
+            malformed(&format!("incorrect encoded start resourceVersion (version {TOKEN_VERSION})"))
+        })?;
+        let start = token["start"].as_str().unwrap_or_default();
+        if start.is_empty() {
+            let why = format!("encoded start key empty (version {TOKEN_VERSION})");
+            return Err(malformed(&why));
+        }
+        Ok(Self { revision, after: start.trim_end_matches('\0').to_owned() })
     }
 }

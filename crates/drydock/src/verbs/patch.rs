@@ -7,9 +7,12 @@ use object::schema::Node;
 use serde_json::{Map, Value};
 
 use super::Ask;
+use super::create::check_namespace;
+use super::update::check_name;
 use crate::answer::{Answer, Failure};
-use crate::request::WriteOptions;
-use crate::write::decode::DEPTH_MAX;
+use crate::request::options::PATCH_OPTIONS;
+use crate::request::{FieldValidation, WriteOptions};
+use crate::write::decode::{Another, DEPTH_MAX};
 use crate::write::{self, Attempt};
 
 const JSON: &str = "application/json-patch+json";
@@ -32,7 +35,7 @@ pub enum Patch {
 /// # Errors
 /// When the patch is malformed or does not apply, or the result is refused.
 pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "PatchOptions")?;
+    let options = WriteOptions::parse(&ask.query, PATCH_OPTIONS)?;
     let (kind, version) = (&ask.found.kind, ask.found.version());
     let patch = Patch::read(
         ask,
@@ -52,9 +55,12 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
             let why = format!("the patched object nests deeper than {DEPTH_MAX} levels");
             return Err(Failure::bad_request(why));
         }
-        let mut strays = Vec::new();
-        let object = write::decode::conform(kind, version, patched, &mut strays)?;
-        warnings = write::decode::report(kind, version, strays, options.field_validation)?;
+        let shown = patch.shown(&patched);
+        let read = read(ask, patched, options.field_validation);
+        let (object, told) = read.map_err(|why| Failure::unreadable_patch(shown, why))?;
+        check_name(ask, &object)?;
+        check_namespace(ask, &object)?;
+        warnings = told;
         advice = kind.strategy.warnings(&object, Some(old));
         Ok(object)
     });
@@ -69,7 +75,37 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
     Ok(ask.written(StatusCode::OK, &written, &warnings))
 }
 
+/// The patched object, and what the client should be told about it.
+fn read(
+    ask: &Ask<'_>,
+    patched: Value,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), String> {
+    let (kind, version) = (&ask.found.kind, ask.found.version());
+    if !kind.is_custom()
+        && let Some(another) =
+            write::decode::another_type(&ask.server.registry(), kind, version, &patched)
+    {
+        return Err(match another {
+            Another::Kind { why, .. } => why,
+            Another::Version(given) => format!("the patch makes it an object of {given}"),
+        });
+    }
+    let mut strays = Vec::new();
+    let object = write::decode::conform(kind, version, patched, &mut strays)?;
+    Ok((object, write::decode::told(strays, validation)?))
+}
+
 impl Patch {
+    /// What a message about the patched object shows: the object, or, where kube-apiserver
+    /// patches without writing it down, the patch.
+    fn shown(&self, patched: &Value) -> String {
+        match self {
+            Self::Strategic(change) => json::printed(&Value::Object(change.clone())),
+            _ => String::from_utf8_lossy(&json::encode(patched)).into_owned(),
+        }
+    }
+
     /// Reads the body in one of the `offered` languages.
     ///
     /// # Errors
@@ -77,6 +113,9 @@ impl Patch {
     pub fn read(ask: &Ask<'_>, offered: &[&str]) -> Result<Self, Failure> {
         let media_type = write::media_type(&ask.headers);
         if !offered.contains(&media_type.as_str()) {
+            if !ask.found.kind.is_custom() {
+                return Err(Failure::unsupported_patch());
+            }
             return Err(Failure::unsupported_media_type(offered));
         }
         match media_type.as_str() {

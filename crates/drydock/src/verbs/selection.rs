@@ -28,9 +28,10 @@ impl Selection {
     /// # Errors
     /// When one is malformed or names a field that cannot be selected by.
     pub fn parse(found: &Found, options: &ListOptions) -> Result<Self, Failure> {
-        let labels = options.labels.parse::<Selector>().map_err(|error| {
-            Failure::bad_request(format!("unable to parse requirement: {error}"))
-        })?;
+        let labels = options
+            .labels
+            .parse::<Selector>()
+            .map_err(|error| Failure::bad_request(error.to_string()))?;
         let parsed = options
             .fields
             .parse::<field::Selector>()

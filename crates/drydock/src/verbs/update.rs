@@ -17,9 +17,8 @@ use crate::write::{self, Attempt, Decoded, Part, meta_text};
 pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, "UpdateOptions")?;
     let media_type = write::media_type(&ask.headers);
-    let (kind, version) = (&ask.found.kind, ask.found.version());
-    let Decoded { value, mut warnings } =
-        write::decode(kind, version, &media_type, &ask.body, options.field_validation)?;
+    let kind = &ask.found.kind;
+    let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;
     check_name(ask, &value)?;
     check_namespace(ask, &value)?;
     let part = ask.part();
@@ -38,6 +37,7 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     };
     let mut old_form = Value::Null;
     let written = write::update(ask.server, &attempt, |old| {
+        check_uid(ask, &value, old)?;
         old_form.clone_from(old);
         Ok(value.clone())
     });
@@ -52,13 +52,30 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     Ok(ask.written(StatusCode::OK, &written, &warnings))
 }
 
-fn check_name(ask: &Ask<'_>, object: &Value) -> Result<(), Failure> {
+/// Refuses to replace an object by one that is meant for another of the same name.
+fn check_uid(ask: &Ask<'_>, object: &Value, old: &Value) -> Result<(), Failure> {
+    let (given, current) = (meta_text(object, "uid"), meta_text(old, "uid"));
+    if given.is_empty() || given == current {
+        return Ok(());
+    }
+    let kind = &ask.found.kind;
+    let key = format!("{}/{}", kind.store_folder(), ask.target.key());
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
+    );
+    Err(Failure::conflict(&kind.resource(), ask.name(), why))
+}
+
+/// Refuses an object that says it has another name than the path says.
+pub(super) fn check_name(ask: &Ask<'_>, object: &Value) -> Result<(), Failure> {
     let (given, expected) = (meta_text(object, "name"), ask.name());
     if given == expected {
         return Ok(());
     }
     if given.is_empty() {
-        return Err(Failure::bad_request("name must be provided"));
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
+        )));
     }
     Err(Failure::bad_request(format!(
         "the name of the object ({given}) does not match the name on the URL ({expected})"

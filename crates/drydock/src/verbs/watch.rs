@@ -32,7 +32,7 @@ const EVENTS_PER_PIECE_MAX: usize = 256;
 /// When an option is malformed. A revision that is gone is told in the stream, as upstream does.
 pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     let selection = Selection::parse(&ask.found, options)?;
-    let from = revision(&options.resource_version)?;
+    let from = revision(&options.resource_version).map_err(Failure::unclassified)?;
     let lasts = match options.timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
         _ => {
@@ -169,15 +169,15 @@ impl Watcher {
                 continue;
             }
             let Some((change, stored)) = seen_as(&self.selection, event) else { continue };
-            self.frames.event(&mut piece, change, stored, now);
+            self.frames.event(&mut piece, change, &stored, now);
         }
         piece.freeze()
     }
 }
 
 /// How a watcher with a selection sees an event: an object that comes to match was added, one
-/// that ceases to match was deleted.
-fn seen_as<'a>(selection: &Selection, event: &'a Event) -> Option<(Change, &'a Arc<Stored>)> {
+/// that ceases to match was deleted, and is shown as it was when it last did.
+fn seen_as(selection: &Selection, event: &Event) -> Option<(Change, Arc<Stored>)> {
     let was = event.previous.as_ref().is_some_and(|previous| selection.matches(previous));
     let is = event.change != Change::Deleted && selection.matches(&event.object);
     let change = match (was, is) {
@@ -186,7 +186,13 @@ fn seen_as<'a>(selection: &Selection, event: &'a Event) -> Option<(Change, &'a A
         (true, true) => Change::Modified,
         (true, false) => Change::Deleted,
     };
-    Some((change, &event.object))
+    let shown = match &event.previous {
+        Some(previous) if change == Change::Deleted && event.change != Change::Deleted => {
+            Arc::new(previous.restamped(event.revision()))
+        }
+        _ => Arc::clone(&event.object),
+    };
+    Some((change, shown))
 }
 
 fn too_old(wanted: Revision, gone: Gone) -> Failure {

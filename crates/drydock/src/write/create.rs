@@ -28,10 +28,8 @@ pub fn create(
 ) -> Result<Written, Failure> {
     let kind = &found.kind;
     if kind.origin == (Origin::Custom { terminating: true }) {
-        let mut failure = Failure::method_not_supported(&kind.resource(), "create");
-        "create not allowed while custom resource definition is terminating"
-            .clone_into(&mut failure.message);
-        return Err(failure);
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Failure::forbidden(&kind.resource(), meta_text(object, "name"), why));
     }
     let generated =
         meta_text(object, "name").is_empty() && !meta_text(object, "generateName").is_empty();
@@ -80,16 +78,13 @@ fn attempt(
     if !kind.is_custom() {
         crate::kinds::native::as_written(&version.schema, &mut object);
     }
-    let mut errors = metadata::validate(kind, &object, None);
-    if kind.is_custom() {
-        errors.extend(schema::validate(&version.schema, &object, None));
-    }
-    errors.extend(kind.strategy.validate(&object));
-    if !errors.is_empty() {
-        return Err(Failure::invalid(&kind.group_kind(), &name, &errors));
-    }
+    validate(found, &object, &name)?;
     admission::validate(&attributes, &object)?;
     let key: Arc<str> = super::key(namespace, &name).into();
+    if !writer.dry_run && meta_text(&object, "resourceVersion").parse::<u64>().unwrap_or(0) != 0 {
+        let why = "resourceVersion should not be set on objects to be created";
+        return Err(Failure::unclassified(why));
+    }
     if writer.dry_run {
         if kind.table.get(&key).is_some() {
             return Err(Failure::already_exists(&kind.resource(), &name));
@@ -103,4 +98,18 @@ fn attempt(
         Ok(stored) => Ok(Written::Stored(stored)),
         Err(_) => Err(Failure::already_exists(&kind.resource(), &name)),
     }
+}
+
+fn validate(found: &Found, object: &Value, name: &str) -> Result<(), Failure> {
+    let (kind, version) = (&found.kind, found.version());
+    let mut errors = super::type_errors(kind, version, object);
+    if errors.is_empty() {
+        errors.extend(metadata::validate(kind, object));
+        if kind.is_custom() {
+            errors.extend(schema::validate(&version.schema, object, None));
+            errors.extend(super::scale_errors(version, object));
+        }
+        errors.extend(kind.strategy.validate(object));
+    }
+    super::refuse_invalid(kind, object, name, &errors)
 }

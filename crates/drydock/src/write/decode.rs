@@ -5,15 +5,17 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use object::json;
 use object::schema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::Failure;
-use crate::kinds::{Kind, Version};
+use crate::kinds::{Kind, Registry, Version, group_version};
 use crate::request::FieldValidation;
 
 /// How deep a body may nest: deeper than any object anyone writes, and shallow
 /// enough for every walk over it.
 pub const DEPTH_MAX: usize = 256;
+
+const LIMITS: json::Limits = json::Limits { depth_max: DEPTH_MAX };
 
 /// Media types of bodies that hold an object.
 const BODY_TYPES: [&str; 2] = ["application/json", "application/yaml"];
@@ -51,21 +53,47 @@ pub fn require_media_type(media_type: &str) -> Result<(), Failure> {
 /// When the body is malformed or nests too deep.
 pub fn decode_value(media_type: &str, body: &Bytes) -> Result<json::Decoded, Failure> {
     require_media_type(media_type)?;
-    let limits = json::Limits { depth_max: DEPTH_MAX };
+    parse(media_type, body).map_err(Failure::bad_request)
+}
+
+/// Reads a body whose media type is known to be right.
+fn parse(media_type: &str, body: &Bytes) -> Result<json::Decoded, String> {
     if media_type == BODY_TYPES[0] {
-        return json::decode(body, limits).map_err(|error| {
-            Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-        });
+        let decoded = json::decode(body, LIMITS).map_err(|error| error.to_string());
+        let decoded =
+            decoded.and_then(|decoded| type_fault(&decoded.value).map_or(Ok(decoded), Err));
+        return decoded
+            .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"));
     }
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Failure::bad_request("the body is not valid UTF-8"))?;
+    let text = std::str::from_utf8(body).map_err(|_| "the body is not valid UTF-8".to_owned())?;
     let value: Value = serde_saphyr::from_str(text)
-        .map_err(|error| Failure::bad_request(format!("error converting YAML to JSON: {error}")))?;
+        .map_err(|error| format!("error converting YAML to JSON: {error}"))?;
     if json::depth(&value) > DEPTH_MAX {
-        let why = format!("the body nests deeper than {DEPTH_MAX} levels");
-        return Err(Failure::bad_request(why));
+        return Err(format!("the body nests deeper than {DEPTH_MAX} levels"));
     }
-    Ok(json::Decoded { value, duplicates: Vec::new() })
+    let decoded = json::Decoded { value, duplicates: Vec::new() };
+    type_fault(&decoded.value).map_or(Ok(decoded), Err)
+}
+
+/// Why the type of a document cannot be told, in the words of Go's decoder.
+fn type_fault(value: &Value) -> Option<String> {
+    let name = |value: &Value| match value {
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) | Value::Null => "object",
+    };
+    let Value::Object(fields) = value else {
+        let into = r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        let given = name(value);
+        return (!value.is_null()).then(|| format!("json: cannot unmarshal {given} into {into}"));
+    };
+    ["apiVersion", "kind"].into_iter().find_map(|field| {
+        let given = fields.get(field).filter(|given| !given.is_string() && !given.is_null())?;
+        let given = name(given);
+        Some(format!("json: cannot unmarshal {given} into Go struct field .{field} of type string"))
+    })
 }
 
 /// Reads a body as an object of `kind` in `version`.
@@ -74,47 +102,69 @@ pub fn decode_value(media_type: &str, body: &Bytes) -> Result<json::Decoded, Fai
 /// When the body is malformed, is of another kind, has a field of the wrong type, or,
 /// where that is asked for, has an unknown or repeated field.
 pub fn decode(
-    kind: &Kind,
-    version: &Version,
+    registry: &Registry,
+    (kind, version): (&Kind, &Version),
     media_type: &str,
     body: &Bytes,
     validation: FieldValidation,
 ) -> Result<Decoded, Failure> {
-    let json::Decoded { value, duplicates } = decode_value(media_type, body)?;
+    require_media_type(media_type)?;
+    let json::Decoded { value, duplicates } =
+        parse(media_type, body).map_err(|why| unrecognized(kind, &why, body))?;
+    let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+    if kind.is_custom() {
+        check_custom_type(kind, version, &value, body)?;
+    } else {
+        check_native_type(registry, kind, version, &value, body)?;
+    }
+    let refused =
+        |why: String| Failure::bad_request(unreadable(kind, &version.name, &kind.names.kind, &why));
     let mut strays: Vec<String> =
         duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    check_type(kind, version, &value)?;
-    let mut value = conform(kind, version, value, &mut strays)?;
+    let mut value = conform(kind, version, value, &mut strays).map_err(refused)?;
+    if !strays.is_empty()
+        && !kind.is_custom()
+        && let Ok(document) = json::document(body, LIMITS)
+    {
+        // What is repeated is merged, and what is told is told in the order of the document.
+        let strictly = schema::read_strictly(&version.schema, &document);
+        value = conform(kind, version, strictly.value, &mut Vec::new()).map_err(refused)?;
+        strays = strictly.strays;
+    }
     // A native object need not say what it is; from here on it does.
     value["apiVersion"] = version.api_version(kind).into();
     value["kind"] = kind.names.kind.clone().into();
-    let warnings = report(kind, version, strays, validation)?;
+    let warnings = told(strays, validation).map_err(refused)?;
     Ok(Decoded { value, warnings })
 }
 
 /// Drops fields the kind does not have from `value` and adds each to `strays`.
 ///
 /// # Errors
-/// When a field of a native kind has the wrong type.
+/// When a field of a native kind, or of the metadata, has the wrong type.
 pub fn conform(
     kind: &Kind,
     version: &Version,
     mut value: Value,
     strays: &mut Vec<String>,
-) -> Result<Value, Failure> {
+) -> Result<Value, String> {
     if !value.is_object() {
-        return Err(Failure::bad_request(
-            "the object provided is unrecognized (must be of type object)",
-        ));
+        return Err("the result is no object".to_owned());
     }
     let (api_version, name) = (value["apiVersion"].take(), value["kind"].take());
     if kind.is_custom() {
-        metadata_types(kind, version, &value)?;
-        strays.extend(schema::prune(&version.schema, &mut value).into_iter().map(unknown));
+        check_metadata_types(&value)?;
+        let pruned = schema::prune(&version.schema, &mut value);
+        // The metadata is read first.
+        let (first, rest): (Vec<_>, Vec<_>) =
+            pruned.into_iter().partition(|path| path.starts_with("metadata."));
+        strays.extend(first.into_iter().chain(rest).map(unknown));
+        if let Some(metadata) = value.get_mut("metadata") {
+            crate::kinds::native::as_written(crate::kinds::native::object_meta(), metadata);
+        }
     } else {
-        let found = schema::decode_check(&version.schema, &value)
-            .map_err(|error| Failure::bad_request(unreadable(kind, version, &error.to_string())))?;
-        strays.extend(found.into_iter().map(unknown));
+        let found = schema::decode_check(&version.schema, &value);
+        strays.extend(found.map_err(|error| error.to_string())?.into_iter().map(unknown));
         schema::prune(&version.schema, &mut value);
         crate::kinds::native::as_written(&version.schema, &mut value);
     }
@@ -127,64 +177,165 @@ fn unknown(path: String) -> String {
     format!("unknown field {path:?}")
 }
 
-fn metadata_types(kind: &Kind, version: &Version, value: &Value) -> Result<(), Failure> {
+fn check_metadata_types(value: &Value) -> Result<(), String> {
     let Some(metadata) = value.get("metadata").filter(|metadata| !metadata.is_null()) else {
         return Ok(());
     };
     let checked = schema::decode_check(crate::kinds::native::object_meta(), metadata);
-    checked
-        .map(|_| ())
-        .map_err(|error| Failure::bad_request(unreadable(kind, version, &error.to_string())))
+    checked.map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// Turns strays into warnings or a refusal.
 ///
 /// # Errors
 /// When validation is strict and there is one.
-pub fn report(
-    kind: &Kind,
-    version: &Version,
-    strays: Vec<String>,
-    validation: FieldValidation,
-) -> Result<Vec<String>, Failure> {
+pub fn told(strays: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(strays),
         FieldValidation::Strict if strays.is_empty() => Ok(Vec::new()),
-        FieldValidation::Strict => {
-            let why = format!("strict decoding error: {}", strays.join(", "));
-            let message = if kind.is_custom() { why } else { unreadable(kind, version, &why) };
-            Err(Failure::bad_request(message))
+        FieldValidation::Strict => Err(format!("strict decoding error: {}", strays.join(", "))),
+    }
+}
+
+fn unreadable(kind: &Kind, given_version: &str, given_kind: &str, why: &str) -> String {
+    let name = &kind.names.kind;
+    format!("{given_kind} in version {given_version:?} cannot be handled as a {name}: {why}")
+}
+
+/// How much of a body a message shows, in bytes.
+const SHOWN_BYTES_MAX: usize = 30;
+
+fn unrecognized(kind: &Kind, why: &str, body: &Bytes) -> Failure {
+    let name = &kind.names.kind;
+    let more = if body.len() > SHOWN_BYTES_MAX { " ..." } else { "" };
+    let head = &body[..body.len().min(SHOWN_BYTES_MAX)];
+    let shown = match head.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(head).into_owned(),
+        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    Failure::bad_request(format!(
+        "the object provided is unrecognized (must be of type {name}): {why} ({shown}{more})"
+    ))
+}
+
+fn given_type(value: &Value) -> (&str, &str) {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    (text("apiVersion"), text("kind"))
+}
+
+fn another_version(given: &str, expected: &str) -> Failure {
+    Failure::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
+}
+
+/// Refuses an object of another version. One of another kind is refused by validation.
+fn check_custom_type(
+    kind: &Kind,
+    version: &Version,
+    value: &Value,
+    body: &Bytes,
+) -> Result<(), Failure> {
+    let (given_version, given_kind) = given_type(value);
+    if given_kind.is_empty() {
+        let shown = String::from_utf8_lossy(body);
+        let why = format!("Object 'Kind' is missing in '{shown}'");
+        return Err(unrecognized(kind, &why, body));
+    }
+    let expected = version.api_version(kind);
+    if given_version != expected {
+        return Err(another_version(given_version, &expected));
+    }
+    Ok(())
+}
+
+/// Refuses an object that says it is of another kind or version.
+fn check_native_type(
+    registry: &Registry,
+    kind: &Kind,
+    version: &Version,
+    value: &Value,
+    body: &Bytes,
+) -> Result<(), Failure> {
+    let (given_version, _) = given_type(value);
+    if given_version.matches('/').count() > 1 {
+        let why = format!("unexpected GroupVersion string: {given_version}");
+        return Err(unrecognized(kind, &why, body));
+    }
+    match another_type(registry, kind, version, value) {
+        None => Ok(()),
+        Some(Another::Version(given)) => Err(another_version(&given, &version.api_version(kind))),
+        Some(Another::Kind { version, kind: given, why }) => {
+            Err(Failure::bad_request(unreadable(kind, &version, &given, &why)))
         }
     }
 }
 
-fn unreadable(kind: &Kind, version: &Version, why: &str) -> String {
-    let name = &kind.names.kind;
-    format!("{name} in version {:?} cannot be handled as a {name}: {why}", version.name)
+/// What an object is instead of what it should be.
+pub enum Another {
+    /// The right kind in this version.
+    Version(String),
+    /// Another kind.
+    Kind {
+        /// Its version, without the group.
+        version: String,
+        /// Its name.
+        kind: String,
+        /// Why it cannot stand for the kind that is expected.
+        why: String,
+    },
 }
 
-fn check_type(kind: &Kind, version: &Version, value: &Value) -> Result<(), Failure> {
-    let expected = version.api_version(kind);
-    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
-    if kind.is_custom() && (given_kind.is_empty() || given_version.is_empty()) {
-        let missing = if given_kind.is_empty() { "Kind" } else { "apiVersion" };
-        let shown = object::json::encode(value);
-        let shown = String::from_utf8_lossy(&shown).into_owned();
-        return Err(Failure::bad_request(format!("Object '{missing}' is missing in '{shown}'")));
+/// What a native object is, where it is not what is expected. What it leaves out is as expected.
+#[must_use]
+pub fn another_type(
+    registry: &Registry,
+    kind: &Kind,
+    version: &Version,
+    value: &Value,
+) -> Option<Another> {
+    let (given_version, given_kind) = given_type(value);
+    let (group, short) = match given_version.split_once('/') {
+        _ if given_version.is_empty() => (kind.group.as_str(), version.name.as_str()),
+        Some((group, short)) => (group, short),
+        None => ("", given_version),
+    };
+    let name = if given_kind.is_empty() { kind.names.kind.as_str() } else { given_kind };
+    if (group, short, name) == (&kind.group, &version.name, &kind.names.kind) {
+        return None;
     }
-    if !given_kind.is_empty() && given_kind != kind.names.kind {
-        let (_, given_short) = given_version.rsplit_once('/').unwrap_or(("", given_version));
-        return Err(Failure::bad_request(format!(
-            "{given_kind} in version {given_short:?} cannot be handled as a {}: no kind {given_kind:?} is registered for version {expected:?}",
-            kind.names.kind
-        )));
+    let known = registry.by_kind(group, name).filter(|known| !known.is_custom());
+    let known = known.and_then(|known| {
+        let offered = known.versions.iter().find(|offered| offered.name == short)?;
+        Some((known, offered))
+    });
+    let why = match known {
+        Some((known, _)) if (&known.group, &known.names) == (&kind.group, &kind.names) => {
+            return Some(Another::Version(group_version(group, short)));
+        }
+        Some((_, offered)) => match schema::decode_check(&offered.schema, value) {
+            Err(error) => error.to_string(),
+            Ok(_) => format!(
+                "converting ({short}.{name}) to ({}.{}): unknown conversion",
+                internal_package(&kind.group),
+                kind.names.kind
+            ),
+        },
+        None => format!(
+            "no kind {name:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            group_version(group, short)
+        ),
+    };
+    Some(Another::Kind { version: short.to_owned(), kind: name.to_owned(), why })
+}
+
+/// The package in which kube-apiserver keeps the version-less types of a group.
+fn internal_package(group: &str) -> &str {
+    match group {
+        "" | "events.k8s.io" => "core",
+        "internal.apiserver.k8s.io" => "apiserverinternal",
+        group => group.split('.').next().unwrap_or(group),
     }
-    if !given_version.is_empty() && given_version != expected {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({given_version}) does not match the expected API version ({expected})"
-        )));
-    }
-    Ok(())
 }

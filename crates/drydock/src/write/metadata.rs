@@ -21,13 +21,17 @@ const SYSTEM_FIELDS: [&str; 8] = [
     "managedFields",
 ];
 
+/// Those of them that a new object keeps as given: only kinds that count generations set the
+/// first, and the store refuses the second.
+const KEPT_AT_CREATION: [&str; 2] = ["generation", "resourceVersion"];
+
 /// Sets what every new object gets.
 pub fn begin(server: &Server, kind: &Kind, namespace: Option<&str>, object: &mut Value) {
     let now = Time::from(server.env().now());
     let uid = server.env().uid();
     let metadata = metadata_mut(object);
-    for field in SYSTEM_FIELDS {
-        metadata.remove(field);
+    for field in SYSTEM_FIELDS.iter().filter(|field| !KEPT_AT_CREATION.contains(field)) {
+        metadata.remove(*field);
     }
     metadata.insert("uid".to_owned(), uid.into());
     metadata.insert("creationTimestamp".to_owned(), now.to_string().into());
@@ -51,16 +55,17 @@ pub fn carry_over(object: &mut Value, old: &Value) {
     let empty = Map::new();
     let old = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let metadata = metadata_mut(object);
-    for field in SYSTEM_FIELDS {
+    // Another uid is refused later, as another object.
+    let uid = metadata.get("uid").filter(|uid| uid.as_str().is_some_and(|uid| !uid.is_empty()));
+    let uid = uid.cloned();
+    for field in SYSTEM_FIELDS.into_iter().chain(["name", "namespace"]) {
         match old.get(field) {
             Some(value) => metadata.insert(field.to_owned(), value.clone()),
             None => metadata.remove(field),
         };
     }
-    for field in ["name", "namespace"] {
-        if let Some(value) = old.get(field) {
-            metadata.insert(field.to_owned(), value.clone());
-        }
+    if let Some(uid) = uid {
+        metadata.insert("uid".to_owned(), uid);
     }
 }
 
@@ -76,32 +81,51 @@ pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("it was made an object just now")
 }
 
-/// What is wrong with the metadata of an object that is about to be stored.
-pub fn validate(kind: &Kind, object: &Value, old: Option<&Value>) -> Errors {
-    let empty = Map::new();
-    let of = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned();
-    let metadata = of(object).unwrap_or_else(|| empty.clone());
-    let at = Path::new("metadata");
-    match old {
-        None => {
-            let scope = if kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
-            let rule: names::NameRule = match kind.habits.name_rule {
-                NameRule::Subdomain => names::name_is_dns_subdomain,
-                NameRule::Label => names::name_is_dns_label,
-                NameRule::Label1035 => names::name_is_dns1035_label,
-                NameRule::PathSegment => names::name_is_path_segment,
-            };
-            let mut errors = meta::validate_object_meta(&metadata, scope, rule, &at);
-            if !kind.is_custom() {
-                errors.extend(kube_finalizers(&metadata, &at));
-            }
-            errors
-        }
-        Some(old) => {
-            let old = of(old).unwrap_or(empty);
-            meta::validate_object_meta_update(&metadata, &old, &at)
-        }
+/// What is wrong with the metadata of a new object.
+pub fn validate(kind: &Kind, object: &Value) -> Errors {
+    let rule: names::NameRule = match kind.habits.name_rule {
+        NameRule::Subdomain => names::name_is_dns_subdomain,
+        NameRule::Label => names::name_is_dns_label,
+        NameRule::Label1035 => names::name_is_dns1035_label,
+        NameRule::PathSegment => names::name_is_path_segment,
+    };
+    let (metadata, at) = (metadata(object), Path::new("metadata"));
+    let mut errors = meta::validate_object_meta(&metadata, scope(kind), rule, &at);
+    if kind.habits.known_finalizers {
+        errors.extend(kube_finalizers(&metadata, &at));
     }
+    errors
+}
+
+/// What the server finds wrong with the metadata of a changed object of any kind.
+pub fn validate_change_of_any(kind: &Kind, object: &Value, old: &Value) -> Errors {
+    let (metadata, old, at) = (metadata(object), metadata(old), Path::new("metadata"));
+    let rule = names::name_is_path_segment;
+    let mut errors = meta::validate_object_meta(&metadata, scope(kind), rule, &at);
+    errors.extend(meta::validate_object_meta_update(&metadata, &old, &at));
+    errors
+}
+
+/// What the kind itself finds wrong with the metadata of a changed object. It looks at what has
+/// been looked at for any kind, and kube-apiserver tells what both find.
+pub fn validate_change(kind: &Kind, object: &Value, old: &Value) -> Errors {
+    let (new, old, at) = (metadata(object), metadata(old), Path::new("metadata"));
+    let mut errors = meta::validate_object_meta_update(&new, &old, &at);
+    if kind.habits.known_finalizers {
+        errors.extend(kube_finalizers(&new, &at));
+    }
+    if kind.habits.metadata_checked_anew {
+        errors.extend(validate(kind, object));
+    }
+    errors
+}
+
+fn scope(kind: &Kind) -> Scope {
+    if kind.namespaced { Scope::Namespaced } else { Scope::Cluster }
+}
+
+fn metadata(object: &Value) -> Map<String, Value> {
+    object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// Native kinds take no finalizer without a domain but those of Kubernetes itself.

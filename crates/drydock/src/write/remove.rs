@@ -72,16 +72,15 @@ fn check_preconditions(
     options: &DeleteOptions,
     object: &Value,
 ) -> Result<(), Failure> {
-    let wanted = [
-        ("UID", &options.uid, meta_text(object, "uid")),
-        ("ResourceVersion", &options.resource_version, meta_text(object, "resourceVersion")),
-    ];
-    for (what, wanted, actual) in wanted {
+    let uid = ("UID", &options.uid, "uid", "deleted and then recreated");
+    let revision = ("ResourceVersion", &options.resource_version, "resourceVersion", "modified");
+    for (what, wanted, field, suspicion) in [uid, revision] {
+        let actual = meta_text(object, field);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
             let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object might have been {suspicion}"
             );
-            return Err(Failure::conflict(&kind.resource(), name, why));
+            return Err(Failure::conflict(&kind.group_kind(), name, why));
         }
     }
     Ok(())
@@ -138,8 +137,12 @@ enum Mark {
 
 /// Writes into the object that it is to end, and when.
 fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOptions) -> Mark {
+    let was_deleting = metadata::is_deleting(object);
+    if !was_deleting && kind.strategy.mark_specially(object, server.env().now()) {
+        return Mark::Alone;
+    }
     set_propagation(kind, object, options.propagation);
-    if metadata::is_deleting(object) {
+    if was_deleting {
         return hasten(object, options.grace_seconds);
     }
     let held = metadata::has_finalizers(object) || kind.strategy.holds(object);

@@ -62,7 +62,7 @@ fn once(
     let (kind, version) = (&attempt.found.kind, attempt.found.version());
     let old = materialize(kind, version, current);
     let mut object = change(&old)?;
-    check_identity(kind, attempt.name, &object, &old)?;
+    check_revision(kind, attempt.name, &object, &old)?;
     metadata::carry_over(&mut object, &old);
     fill_in(kind, version, &mut object);
     let attributes = Attributes {
@@ -91,16 +91,13 @@ fn once(
     commit(server, attempt, current, object)
 }
 
-fn check_identity(kind: &Kind, name: &str, object: &Value, old: &Value) -> Result<(), Failure> {
-    let (given, current) = (meta_text(object, "uid"), meta_text(old, "uid"));
-    if !given.is_empty() && given != current {
-        let why = format!(
-            "Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
-        );
-        return Err(Failure::conflict(&kind.resource(), name, why));
-    }
+fn check_revision(kind: &Kind, name: &str, object: &Value, old: &Value) -> Result<(), Failure> {
     let given = meta_text(object, "resourceVersion");
-    if given.is_empty() {
+    let revision = if given.is_empty() { Ok(0) } else { given.parse::<u64>() };
+    let revision = revision.map_err(|_| {
+        Failure::unclassified(format!("strconv.ParseUint: parsing {given:?}: invalid syntax"))
+    })?;
+    if revision == 0 {
         if kind.habits.unconditional_update {
             return Ok(());
         }
@@ -152,8 +149,10 @@ fn keep(object: &mut Value, old: &Value, field: &str) {
 fn take_status(kind: &Kind, object: &mut Value, old: &Value) {
     let status = object.get("status").cloned();
     let metadata = object.get("metadata").and_then(Value::as_object).cloned();
+    let said = [("apiVersion", object["apiVersion"].take()), ("kind", object["kind"].take())];
     *object = old.clone();
     let map = object.as_object_mut().expect("an object is stored");
+    map.extend(said.map(|(field, value)| (field.to_owned(), value)));
     match status {
         Some(status) => map.insert("status".to_owned(), status),
         None => map.remove("status"),
@@ -172,24 +171,26 @@ fn take_status(kind: &Kind, object: &mut Value, old: &Value) {
 }
 
 fn validate(attempt: &Attempt<'_>, object: &Value, old: &Value) -> Result<(), Failure> {
-    let kind = &attempt.found.kind;
-    let mut errors = metadata::validate(kind, object, Some(old));
-    if kind.is_custom() {
-        let schema = &attempt.found.version().schema;
+    let (kind, version) = (&attempt.found.kind, attempt.found.version());
+    let mut errors = metadata::validate_change_of_any(kind, object, old);
+    let type_errors = super::type_errors(kind, version, object);
+    if type_errors.is_empty() {
+        errors.extend(metadata::validate_change(kind, object, old));
+        if kind.is_custom() {
+            errors.extend(match attempt.part {
+                Part::Status => schema::validate_status(&version.schema, object, old),
+                _ => schema::validate(&version.schema, object, Some(old)),
+            });
+            errors.extend(super::scale_errors(version, object));
+        }
         errors.extend(match attempt.part {
-            Part::Status => schema::validate_status(schema, object, old),
-            _ => schema::validate(schema, object, Some(old)),
+            Part::Status => kind.strategy.validate_status(object, old),
+            Part::Object => kind.strategy.validate_update(object, old),
+            Part::Named(part) => kind.strategy.validate_part(part, object, old),
         });
     }
-    errors.extend(match attempt.part {
-        Part::Status => kind.strategy.validate_status(object, old),
-        Part::Object => kind.strategy.validate_update(object, old),
-        Part::Named(part) => kind.strategy.validate_part(part, object, old),
-    });
-    if errors.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::invalid(&kind.group_kind(), attempt.name, &errors))
+    errors.extend(type_errors);
+    super::refuse_invalid(kind, object, attempt.name, &errors)
 }
 
 fn commit(
@@ -202,20 +203,18 @@ fn commit(
     if attempt.writer.dry_run {
         return Ok(Some(Written::Rehearsed(object)));
     }
-    let ended = is_ended(kind, &object);
-    let shown = ended.then(|| object.clone());
+    let commit = |write| {
+        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write).ok()
+    };
+    if is_ended(kind, &object) {
+        let last = draft(kind, version, object.clone());
+        return Ok(commit(Write::Remove(last)).map(|_| Written::Ended(object)));
+    }
     let next = draft(kind, version, object);
-    if !ended && next.same_as(current) {
+    if next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
     }
-    let write = if ended { Write::Remove(next) } else { Write::Put(next) };
-    let committed =
-        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write);
-    // The last change of an object shows the revision before its end.
-    Ok(committed.ok().map(|stored| match shown {
-        Some(last) => Written::Ended { stored, last },
-        None => Written::Stored(stored),
-    }))
+    Ok(commit(Write::Put(next)).map(Written::Stored))
 }
 
 /// Whether nothing holds a deleted object any more.

@@ -14,7 +14,7 @@ use super::{DUPLICATES_MAX, DecodeError, Decoded, Limits, Problem};
 /// When the bytes are not one JSON value, nest too deep, or hold a number beyond
 /// what a float can hold.
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded, DecodeError> {
-    let mut reader = Reader { bytes, at: 0, too_large: None };
+    let mut reader = Reader::new(bytes);
     let mut open: Vec<Open> = Vec::new();
     let mut duplicates = Vec::new();
     let value = 'value: loop {
@@ -87,14 +87,28 @@ fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &
     }
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     /// A number out of range; syntax errors that come later take precedence, as in Go.
     too_large: Option<DecodeError>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, too_large: None }
+    }
+
+    /// How many bytes have been read, the present one included.
+    pub(super) fn offset(&self) -> usize {
+        self.at + 1
+    }
+
+    /// Goes on by one byte.
+    pub(super) fn step(&mut self) {
+        self.at += 1;
+    }
+
     /// Reads a scalar whole, or opens a list or map and reads up to its first element.
     fn begin(
         &mut self,
@@ -134,12 +148,20 @@ impl Reader<'_> {
                     }
                 }
             }
-            b'"' => self.text().map(|text| Some(Value::String(text))),
-            b'-' | b'0'..=b'9' => self.number().map(Some),
-            b't' => self.word(b"true", TRUE, Value::Bool(true)).map(Some),
-            b'f' => self.word(b"false", FALSE, Value::Bool(false)).map(Some),
-            b'n' => self.word(b"null", NULL, Value::Null).map(Some),
-            _ => Err(self.unexpected("looking for beginning of value")),
+            _ => self.scalar().map(Some),
+        }
+    }
+
+    /// Reads what is no list or map.
+    pub(super) fn scalar(&mut self) -> Result<Value, DecodeError> {
+        match self.peek() {
+            None => Err(self.ended()),
+            Some(b'"') => self.text().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word(b"true", TRUE, Value::Bool(true)),
+            Some(b'f') => self.word(b"false", FALSE, Value::Bool(false)),
+            Some(b'n') => self.word(b"null", NULL, Value::Null),
+            Some(_) => Err(self.unexpected("looking for beginning of value")),
         }
     }
 
@@ -180,6 +202,13 @@ impl Reader<'_> {
         open: &[Open],
         duplicates: &mut Vec<String>,
     ) -> Result<String, DecodeError> {
+        let key = self.bare_key()?;
+        note_duplicate(fields, &key, open, duplicates);
+        Ok(key)
+    }
+
+    /// Reads a key and its colon, whatever keys there were before.
+    pub(super) fn bare_key(&mut self) -> Result<String, DecodeError> {
         match self.peek() {
             None => return Err(self.ended()),
             Some(b'"') => {}
@@ -192,7 +221,6 @@ impl Reader<'_> {
             Some(b':') => self.at += 1,
             Some(_) => return Err(self.unexpected("after object key")),
         }
-        note_duplicate(fields, &key, open, duplicates);
         Ok(key)
     }
 
@@ -354,7 +382,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn end(&mut self) -> Result<(), DecodeError> {
+    pub(super) fn end(&mut self) -> Result<(), DecodeError> {
         self.skip_space();
         if self.peek().is_some() {
             return Err(self.unexpected("after top-level value"));
@@ -362,23 +390,23 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn skip_space(&mut self) {
+    pub(super) fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
     }
 
-    fn ended(&self) -> DecodeError {
+    pub(super) fn ended(&self) -> DecodeError {
         DecodeError { offset: self.bytes.len(), problem: Problem::Ended }
     }
 
     /// The error at the present byte. Go feeds its scanner a space at the end of
     /// input, so a literal that is cut short is told as a space in it.
-    fn unexpected(&self, expected: &'static str) -> DecodeError {
+    pub(super) fn unexpected(&self, expected: &'static str) -> DecodeError {
         let byte = self.peek().unwrap_or(b' ');
         let found = match byte {
             b'\'' => "'\\''".to_owned(),

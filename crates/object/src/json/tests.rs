@@ -193,3 +193,40 @@ proptest! {
         }
     }
 }
+
+/// The document without its repetitions.
+fn flat(document: &Document) -> Value {
+    match document {
+        Document::Scalar(value) => value.clone(),
+        Document::List(items) => items.iter().map(flat).collect(),
+        Document::Map(fields) => {
+            fields.iter().map(|(key, field)| (key.clone(), flat(field))).collect()
+        }
+    }
+}
+
+#[test]
+fn a_document_keeps_the_order_and_the_repetition_of_keys() {
+    let read = document(br#"{"b": 1, "a": [{}, null], "b": "x"}"#, Limits::default()).unwrap();
+    let scalar = |value: Value| Document::Scalar(value);
+    let expected = Document::Map(vec![
+        ("b".to_owned(), scalar(1.into())),
+        ("a".to_owned(), Document::List(vec![Document::Map(vec![]), scalar(Value::Null)])),
+        ("b".to_owned(), scalar("x".into())),
+    ]);
+    assert_eq!(read, expected);
+}
+
+proptest! {
+    #[test]
+    fn a_document_says_what_the_decoder_says(bytes in "[\\[\\]{}:,\"ab0-9eE.+\\-truefalsn\\\\u ]{0,24}") {
+        let read = document(bytes.as_bytes(), Limits::default());
+        let decoded = decode(bytes.as_bytes(), Limits::default());
+        match (read, decoded) {
+            (Ok(document), Ok(decoded)) => prop_assert_eq!(flat(&document), decoded.value),
+            (Err(_), Ok(_)) => prop_assert!(false, "{}", bytes),
+            // A number out of range is told by the decoder alone.
+            _ => {}
+        }
+    }
+}

@@ -5,6 +5,8 @@ mod apps;
 mod batch;
 mod binding;
 mod config;
+mod definitions;
+mod discovery;
 mod events;
 mod eviction;
 mod namespaces;

@@ -13,6 +13,7 @@ use super::super::{
     Subresource, Version, opening,
 };
 use crate::kinds::Plain;
+use crate::kinds::registry::version_order;
 use crate::store::Store;
 
 /// The verbs of every custom resource.
@@ -34,15 +35,23 @@ pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
     for (index, version) in spec["versions"].as_array().into_iter().flatten().enumerate() {
         let at = Path::new("spec").child("versions").index(index);
         if version["served"] == true {
-            versions.push(self::version(&group, &names, version, &at)?);
+            let mut served = self::version(&group, &names, version, &at)?;
+            served.deprecation = deprecation(spec, version);
+            versions.push(served);
         }
         selectable(version, &at, &mut fields)?;
     }
     Ok(Kind {
         table: store.table(&format!("{}.{group}", names.plural)),
+        namespaced: spec["scope"] == "Namespaced",
+        storage_version: spec["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|version| version["storage"] == true)
+            .map(|version| format!("{group}/{}", text(&version["name"]))),
         group,
         names,
-        namespaced: spec["scope"] == "Namespaced",
         versions,
         strategy: Arc::new(Plain),
         habits: Habits {
@@ -52,6 +61,8 @@ pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
             returns_deleted: false,
             dependents: Dependents::Deleted,
             name_rule: NameRule::Subdomain,
+            metadata_checked_anew: false,
+            known_finalizers: false,
         },
         fields,
         origin: Origin::Custom {
@@ -69,7 +80,7 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// The names a definition asks for.
-pub(super) fn names(spec: &Value) -> Names {
+fn names(spec: &Value) -> Names {
     let names = &spec["names"];
     Names {
         plural: text(&names["plural"]),
@@ -112,7 +123,7 @@ fn version(group: &str, names: &Names, version: &Value, at: &Path) -> Result<Ver
     }
     Ok(Version {
         opening: opening(group, &name, &names.kind),
-        deprecation: deprecation(group, &name, &names.kind, version),
+        deprecation: None,
         name,
         schema,
         verbs: strings(&VERBS),
@@ -124,12 +135,25 @@ fn version(group: &str, names: &Names, version: &Value, at: &Path) -> Result<Ver
     })
 }
 
-fn deprecation(group: &str, name: &str, kind: &str, version: &Value) -> Option<String> {
+/// What a client that uses a deprecated version is told: the words of the definition, or which
+/// newer version to use.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
-    let given = version["deprecationWarning"].as_str().map(str::to_owned);
-    Some(given.unwrap_or_else(|| format!("{group}/{name} {kind} is deprecated")))
+    if let Some(given) = version["deprecationWarning"].as_str() {
+        return Some(given.to_owned());
+    }
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    let name = text(&version["name"]);
+    let offered = spec["versions"].as_array().into_iter().flatten();
+    let newer = offered
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| version_order(other) > version_order(&name))
+        .max_by_key(|other| version_order(other));
+    let hint = newer.map(|newer| format!("; use {group}/{newer} {kind}")).unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{hint}"))
 }
 
 fn columns(version: &Value, at: &Path) -> Result<Vec<Column>, Errors> {

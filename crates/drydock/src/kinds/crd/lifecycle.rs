@@ -1,9 +1,12 @@
 //! What happens after a definition, or an object of a defined kind, was written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
 use crate::conditions;
@@ -15,10 +18,15 @@ use crate::write::{self, Attempt, Part, Removed, Writer, Written};
 
 /// Accepts the names of a new or changed definition and serves its kind.
 pub fn after_write(server: &Server, kind: &Kind, written: &Written) {
-    let (Written::Stored(stored) | Written::Ended { stored, .. }) = written else { return };
-    if defines_kinds(kind) {
-        refresh(server, &stored.key);
-    } else if kind.origin == (Origin::Custom { terminating: true }) {
+    match written {
+        Written::Rehearsed(_) => return,
+        Written::Stored(stored) if defines_kinds(kind) => return refresh(server, &stored.key),
+        Written::Ended(object) if defines_kinds(kind) => {
+            return clean_up(server, write::meta_text(object, "name"));
+        }
+        Written::Stored(_) | Written::Ended(_) => {}
+    }
+    if kind.origin == (Origin::Custom { terminating: true }) {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -50,12 +58,11 @@ fn refresh(server: &Server, name: &str) {
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else { return };
     let definition = write::materialize(&found.kind, found.version(), &stored);
-    let conflict = conflict(server, &definition);
-    let accepted = conflict.is_none();
-    change(server, &found, name, Part::Status, |status| {
-        set_conditions(server, status, conflict.as_ref())
+    let verdict = judge_names(server, &definition);
+    let accepted = verdict.conflict.is_none();
+    change(server, &found, name, Part::Status, |definition| {
+        set_conditions(server, definition, &verdict)
     });
-    change(server, &found, name, Part::Object, add_cleanup);
     if accepted && let Some(stored) = found.kind.table.get(name) {
         let definition = write::materialize(&found.kind, found.version(), &stored);
         serve(server, &definition);
@@ -91,84 +98,107 @@ fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(
     }
 }
 
-struct Conflict {
-    reason: &'static str,
-    message: String,
+/// The names of a definition that can be given, and what stands against the others.
+struct Verdict {
+    accepted: Value,
+    /// Reason and message of the last conflict found.
+    conflict: Option<(&'static str, String)>,
 }
 
-/// A name of the definition that another kind of the same group has.
-fn conflict(server: &Server, definition: &Value) -> Option<Conflict> {
-    let names = build::names(&definition["spec"]);
-    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+/// Compares the names a definition asks for with those that other definitions of the group have.
+fn judge_names(server: &Server, definition: &Value) -> Verdict {
+    let wanted = &definition["spec"]["names"];
+    let had = &definition["status"]["acceptedNames"];
+    let (group, plural) = (&definition["spec"]["group"], &wanted["plural"]);
     let registry = server.registry();
-    let others =
-        registry.kinds().filter(|kind| kind.group == group && kind.names.plural != names.plural);
+    let others = registry.kinds().filter(|kind| {
+        kind.is_custom() && *group == kind.group.as_str() && *plural != kind.names.plural.as_str()
+    });
+    let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
     for other in others {
-        let taken = |name: &String| {
-            *name == other.names.plural
-                || *name == other.names.singular
-                || other.names.short.contains(name)
+        let names = &other.names;
+        resources.extend([names.plural.as_str(), names.singular.as_str()]);
+        resources.extend(names.short.iter().map(String::as_str));
+        kinds.extend([names.kind.as_str(), names.list_kind.as_str()]);
+    }
+    let in_use = |name: &Value, taken: &BTreeSet<&str>| {
+        let name = name.as_str().filter(|name| taken.contains(name))?;
+        Some(format!("{name:?} is already in use"))
+    };
+    let mut verdict = Verdict { accepted: had.clone(), conflict: None };
+    let short = wanted["shortNames"].as_array().into_iter().flatten();
+    let mut new_short = short
+        .filter(|name| !had["shortNames"].as_array().is_some_and(|known| known.contains(name)));
+    let checks = [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("shortNames", "ShortNamesConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ];
+    for (field, reason, taken) in checks {
+        let found = match field {
+            "shortNames" => new_short.find_map(|name| in_use(name, taken)),
+            _ if wanted[field] == had[field] => None,
+            _ => in_use(&wanted[field], taken),
         };
-        if names.kind == other.names.kind || names.kind == other.names.list_kind {
-            return Some(Conflict {
-                reason: "KindConflict",
-                message: format!("{:?} is already in use", names.kind),
-            });
-        }
-        if taken(&names.singular) {
-            return Some(Conflict {
-                reason: "SingularConflict",
-                message: format!("{:?} is already in use", names.singular),
-            });
-        }
-        if let Some(short) = names.short.iter().find(|name| taken(name)) {
-            return Some(Conflict {
-                reason: "ShortNamesConflict",
-                message: format!("{short:?} is already in use"),
-            });
+        match found {
+            Some(message) => verdict.conflict = Some((reason, message)),
+            None if wanted[field].is_null() => {}
+            None => verdict.accepted[field] = wanted[field].clone(),
         }
     }
-    None
+    if !wanted["categories"].is_null() {
+        verdict.accepted["categories"] = wanted["categories"].clone();
+    }
+    verdict
 }
 
-fn set_conditions(server: &Server, definition: &mut Value, conflict: Option<&Conflict>) {
+fn set_conditions(server: &Server, definition: &mut Value, verdict: &Verdict) {
     let now = server.env().now();
-    let names = definition["spec"]["names"].clone();
+    let approval = check::approval(definition);
     let status = &mut definition["status"];
+    status["acceptedNames"] = verdict.accepted.clone();
     let mut set = |kind: &str, value: &str, reason: &str, message: &str| {
         let new = json!({"type": kind, "status": value, "reason": reason, "message": message});
         conditions::set(&mut status["conditions"], &new, now);
     };
-    match conflict {
-        None => {
-            set("NamesAccepted", "True", "NoConflicts", "no conflicts found");
-            set(
-                "Established",
-                "True",
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            );
-            status["acceptedNames"] = names;
-        }
-        Some(conflict) => {
-            set("NamesAccepted", "False", conflict.reason, &conflict.message);
-            let established = "not all names are accepted";
-            set("Established", "False", "NotAccepted", established);
-        }
+    let (reason, message) = match &verdict.conflict {
+        None => ("NoConflicts", "no conflicts found"),
+        Some((reason, message)) => (*reason, message.as_str()),
+    };
+    let is_accepted = verdict.conflict.is_none();
+    set("NamesAccepted", if is_accepted { "True" } else { "False" }, reason, message);
+    if is_accepted {
+        let message = "the initial names have been accepted";
+        set("Established", "True", "InitialNamesAccepted", message);
+    } else if !is_established(definition) {
+        set_not_accepted(definition, now);
     }
+    let (value, reason, message) = match approval {
+        None => return,
+        Some(Approval::Approved(message)) => ("True", "ApprovedAnnotation", message),
+        Some(Approval::Bypassed(message)) => ("False", "UnapprovedAnnotation", message),
+        Some(Approval::Missing(message)) => ("False", "MissingAnnotation", message),
+        Some(Approval::Malformed(message)) => ("False", "InvalidAnnotation", message),
+    };
+    let new = json!({"type": "KubernetesAPIApprovalPolicyConformant", "status": value,
+        "reason": reason, "message": message});
+    conditions::set(&mut definition["status"]["conditions"], &new, now);
 }
 
-fn add_cleanup(definition: &mut Value) {
-    let finalizers = &mut definition["metadata"]["finalizers"];
-    let there = finalizers.as_array().is_some_and(|list| list.iter().any(|name| name == CLEANUP));
-    let deleting = !definition["metadata"]["deletionTimestamp"].is_null();
-    if there || deleting {
-        return;
-    }
-    match definition["metadata"]["finalizers"].as_array_mut() {
-        Some(list) => list.push(CLEANUP.into()),
-        None => definition["metadata"]["finalizers"] = json!([CLEANUP]),
-    }
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|one| one["type"] == "Established" && one["status"] == "True")
+}
+
+fn set_not_accepted(definition: &mut Value, now: Timestamp) {
+    let new = json!({"type": "Established", "status": "False", "reason": "NotAccepted",
+        "message": "not all names are accepted"});
+    conditions::set(&mut definition["status"]["conditions"], &new, now);
 }
 
 /// Marks the kind as ending and deletes its objects.

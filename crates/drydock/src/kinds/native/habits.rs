@@ -88,6 +88,9 @@ const RETURNED: [&str; 17] = [
     "volumeattributesclasses.storage.k8s.io",
 ];
 
+/// Kinds whose check of a change looks at the metadata once more as if the object were new.
+const CHECKED_ANEW: [&str; 3] = ["configmaps", "secrets", "services"];
+
 /// Kinds whose dependents stay unless the client says otherwise.
 const ORPHANING: [&str; 2] = ["jobs.batch", "replicationcontrollers"];
 
@@ -106,6 +109,8 @@ pub(super) fn of(group: &str, plural: &str) -> Habits {
             _ => Dependents::Deleted,
         },
         name_rule: name_rule(name),
+        metadata_checked_anew: CHECKED_ANEW.contains(&name),
+        known_finalizers: !GENERATION_ELSEWHERE.contains(&name),
     }
 }
 
