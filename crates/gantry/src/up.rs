@@ -82,7 +82,7 @@ async fn keep_up(
     let line = Line::new();
     let client = in_process::client(&server.drydock, "up");
     install_crds(&client).await?;
-    arguments.controllers.start(&client, &server.certificate_pem, shutdown)?;
+    arguments.controllers.start(&client, &server.certificate_pem, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
         let nodes = nodes.insert(arguments.nodes.start(&client, shutdown)?);

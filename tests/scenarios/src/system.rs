@@ -83,7 +83,10 @@ impl Cluster {
         let mut programs = Vec::new();
         match controllers {
             Controllers::Ours => {
-                workloads::start(&client, workloads::Options::default(), &shutdown)?
+                let ca_pem = Some(lease.server.authority_pem.clone());
+                let options = workloads::Options { ca_pem, ..workloads::Options::default() };
+                let running = workloads::run(client.clone(), options, shutdown.token());
+                shutdown.spawn("controllers", running);
             }
             Controllers::Theirs => programs.push(truth::Client::kube_controller_manager(
                 &binaries,

@@ -117,7 +117,9 @@ pub fn side_doors(files: &[SourceFile]) -> Vec<String> {
             && !COMMITTERS.iter().any(|allowed| file.path.starts_with(allowed))
     });
     let commits = outside.filter(|file| file.text.contains(concat!(".com", "mit(")));
-    commits.map(|file| format!("{}: writes go through write.rs, not around it", file.path)).collect()
+    commits
+        .map(|file| format!("{}: writes go through write.rs, not around it", file.path))
+        .collect()
 }
 
 /// Packages that do not take the lints of the workspace.

@@ -1,5 +1,7 @@
 //! Scenarios of the API server alone: no controller runs, and whole answers are compared.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod all_kinds;
 mod apps;
 mod batch;

@@ -1,4 +1,6 @@
 //! Scenarios of whole clusters: controllers, hollow nodes and real programs.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod kubectl;
 mod programs;
