@@ -19,7 +19,7 @@ pub struct Package {
 const ALL: &[&str] = &["*"];
 
 /// For each package of the workspace, the packages of the workspace it may reach.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("gantry-object", &[]),
     ("gantry-api", &["gantry-object"]),
     ("gantry-chassis", &["gantry-object", "gantry-api"]),
@@ -27,6 +27,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("gantry-workloads", &["gantry-object", "gantry-api", "gantry-chassis"]),
     ("gantry-hollow", &["gantry-object", "gantry-api", "gantry-chassis"]),
     ("gantry", ALL),
+    ("bench", ALL),
     ("scenarios", ALL),
     ("truth", &[]),
     ("xtask", ALL),
