@@ -131,9 +131,11 @@ pub fn decode(
         value = conform(kind, version, strictly.value, &mut Vec::new()).map_err(refused)?;
         strays = strictly.strays;
     }
-    // A native object need not say what it is; from here on it does.
-    value["apiVersion"] = version.api_version(kind).into();
-    value["kind"] = kind.names.kind.clone().into();
+    if !kind.is_custom() {
+        // A native object need not say what it is; from here on it does.
+        value["apiVersion"] = version.api_version(kind).into();
+        value["kind"] = kind.names.kind.clone().into();
+    }
     let warnings = told(strays, validation).map_err(refused)?;
     Ok(Decoded { value, warnings })
 }
