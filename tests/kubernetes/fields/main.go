@@ -2,12 +2,20 @@
 // how each of its fields looks on the wire when it holds nothing: OpenAPI does
 // not say it, and answers can only be compared whole when it is known.
 //
-// One line per struct: the OpenAPI name, then a JSON object from field name to
+// One line per struct: the OpenAPI name, a JSON object from field name to its looks, and,
+// after a tab, a JSON object from the field's number in protobuf to its name and type.
+// The looks are
 //
 //	"omit"   the field vanishes when it is empty (false, 0, "", no entries)
 //	"nil"    the field vanishes only when it is absent: a given zero stays
 //	"zero"   the field vanishes when it is the zero struct or time
 //	"keep:Z" the field is always there; Z is what an empty one is written as
+//
+// and the types
+//
+//	s text, b flag, i whole number, d number, y bytes, q quantity, t time, u micro time,
+//	x number or text, n duration, r raw JSON, m:NAME message; [T list, {T map by text;
+//	a field without a name is a message whose fields stand in its place
 package main
 
 import (
@@ -39,7 +47,7 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	structs := map[string]map[string]string{}
+	structs := map[string]structure{}
 	for _, known := range all.AllKnownTypes() {
 		visit(known, structs)
 	}
@@ -51,16 +59,23 @@ func main() {
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	for _, name := range names {
-		fields, err := json.Marshal(structs[name])
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "fields:", err)
+		fields, err := json.Marshal(structs[name].fields)
+		numbers, second := json.Marshal(structs[name].numbers)
+		if err != nil || second != nil {
+			fmt.Fprintln(os.Stderr, "fields:", err, second)
 			os.Exit(1)
 		}
-		fmt.Fprintf(out, "%s %s\n", name, fields)
+		fmt.Fprintf(out, "%s %s\t%s\n", name, fields, numbers)
 	}
 }
 
-func visit(t reflect.Type, structs map[string]map[string]string) {
+// structure is what is known of a struct.
+type structure struct {
+	fields  map[string]string
+	numbers map[string]string
+}
+
+func visit(t reflect.Type, structs map[string]structure) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Array:
 		visit(t.Elem(), structs)
@@ -70,15 +85,70 @@ func visit(t reflect.Type, structs map[string]map[string]string) {
 		return
 	}
 	name := openAPIName(t)
-	if name == "" || structs[name] != nil || isScalar(t) {
+	if _, known := structs[name]; name == "" || known || isScalar(t) {
 		return
 	}
-	fields := map[string]string{}
-	structs[name] = fields
-	collect(t, fields, structs)
+	found := structure{fields: map[string]string{}, numbers: map[string]string{}}
+	structs[name] = found
+	collect(t, found.fields, structs)
+	number(t, found.numbers, structs)
 }
 
-func collect(t reflect.Type, fields map[string]string, structs map[string]map[string]string) {
+// number notes the protobuf fields of t.
+func number(t reflect.Type, numbers map[string]string, structs map[string]structure) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		tag := strings.Split(field.Tag.Get("protobuf"), ",")
+		if len(tag) < 2 || !field.IsExported() {
+			continue
+		}
+		name := strings.Split(field.Tag.Get("json"), ",")[0]
+		if field.Anonymous && name == "" {
+			visit(field.Type, structs)
+		}
+		numbers[tag[1]] = name + " " + wireType(field.Type)
+	}
+}
+
+func wireType(t reflect.Type) string {
+	switch openAPIName(t) {
+	case "io.k8s.apimachinery.pkg.api.resource.Quantity":
+		return "q"
+	case "io.k8s.apimachinery.pkg.apis.meta.v1.Time":
+		return "t"
+	case "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime":
+		return "u"
+	case "io.k8s.apimachinery.pkg.apis.meta.v1.Duration":
+		return "n"
+	case "io.k8s.apimachinery.pkg.util.intstr.IntOrString":
+		return "x"
+	case "io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1":
+		return "r"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return wireType(t.Elem())
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "y"
+		}
+		return "[" + wireType(t.Elem())
+	case reflect.Map:
+		return "{" + wireType(t.Elem())
+	case reflect.Struct:
+		return "m:" + openAPIName(t)
+	case reflect.Bool:
+		return "b"
+	case reflect.String:
+		return "s"
+	case reflect.Float32, reflect.Float64:
+		return "d"
+	default:
+		return "i"
+	}
+}
+
+func collect(t reflect.Type, fields map[string]string, structs map[string]structure) {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		tag := strings.Split(field.Tag.Get("json"), ",")

@@ -135,11 +135,11 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         id: "media-types",
-        scope: Where::Anywhere { witness: "create_of_an_unknown_media_type_namespaced" },
+        scope: Where::Anywhere { witness: "patch_of_an_unknown_media_type_custom" },
         pointer: "/*/body/message",
         ours: Side::Starting(UNKNOWN_FORMAT),
         truth: Side::Starting(UNKNOWN_FORMAT),
-        reason: "protobuf is not offered, nor apply patches yet, so a refusal does not list them",
+        reason: "apply patches are not offered yet, so a refusal does not list them",
     },
     Difference {
         id: "media-types",

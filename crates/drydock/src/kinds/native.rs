@@ -3,6 +3,7 @@
 
 mod go_form;
 mod habits;
+pub mod protobuf;
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,6 +21,7 @@ use crate::subresources::SERVED;
 
 const DISCOVERY: &str = include_str!("generated/discovery.json");
 const DEFINITIONS: &str = include_str!("generated/definitions.json");
+const FIELDS: &str = include_str!("generated/fields.txt");
 
 /// The generated tables, read once: they are constants of the program.
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::read);

@@ -8,7 +8,7 @@ use object::schema;
 use serde_json::{Map, Value};
 
 use crate::answer::Failure;
-use crate::kinds::{Kind, Registry, Version, group_version};
+use crate::kinds::{Kind, Registry, Version, group_version, native};
 use crate::request::FieldValidation;
 
 /// How deep a body may nest: deeper than any object anyone writes, and shallow
@@ -18,7 +18,8 @@ pub const DEPTH_MAX: usize = 256;
 const LIMITS: json::Limits = json::Limits { depth_max: DEPTH_MAX };
 
 /// Media types of bodies that hold an object.
-const BODY_TYPES: [&str; 2] = ["application/json", "application/yaml"];
+const BODY_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// An object from a client, and what it should be told about it.
 pub struct Decoded {
@@ -36,7 +37,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
     if bare.is_empty() { BODY_TYPES[0].to_owned() } else { bare }
 }
 
-/// Refuses a body that is neither JSON nor YAML.
+/// Refuses a body that is neither JSON nor YAML nor protobuf.
 ///
 /// # Errors
 /// For any other media type.
@@ -47,7 +48,7 @@ pub fn require_media_type(media_type: &str) -> Result<(), Failure> {
     Err(Failure::unsupported_media_type(&BODY_TYPES))
 }
 
-/// Reads a body as any JSON or YAML value.
+/// Reads a body as any JSON, YAML or protobuf value.
 ///
 /// # Errors
 /// When the body is malformed or nests too deep.
@@ -64,6 +65,11 @@ fn parse(media_type: &str, body: &Bytes) -> Result<json::Decoded, String> {
             decoded.and_then(|decoded| type_fault(&decoded.value).map_or(Ok(decoded), Err));
         return decoded
             .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"));
+    }
+    if media_type == BODY_TYPES[2] {
+        let value = native::protobuf::decode(body)
+            .map_err(|why| format!("the body is not Kubernetes protobuf: {why}"))?;
+        return Ok(json::Decoded { value, duplicates: Vec::new() });
     }
     let text = std::str::from_utf8(body).map_err(|_| "the body is not valid UTF-8".to_owned())?;
     let value: Value = serde_saphyr::from_str(text)
@@ -162,13 +168,13 @@ pub fn conform(
             pruned.into_iter().partition(|path| path.starts_with("metadata."));
         strays.extend(first.into_iter().chain(rest).map(unknown));
         if let Some(metadata) = value.get_mut("metadata") {
-            crate::kinds::native::as_written(crate::kinds::native::object_meta(), metadata);
+            native::as_written(native::object_meta(), metadata);
         }
     } else {
         let found = schema::decode_check(&version.schema, &value);
         strays.extend(found.map_err(|error| error.to_string())?.into_iter().map(unknown));
         schema::prune(&version.schema, &mut value);
-        crate::kinds::native::as_written(&version.schema, &mut value);
+        native::as_written(&version.schema, &mut value);
     }
     value["apiVersion"] = api_version;
     value["kind"] = name;
@@ -183,7 +189,7 @@ fn check_metadata_types(value: &Value) -> Result<(), String> {
     let Some(metadata) = value.get("metadata").filter(|metadata| !metadata.is_null()) else {
         return Ok(());
     };
-    let checked = schema::decode_check(crate::kinds::native::object_meta(), metadata);
+    let checked = schema::decode_check(native::object_meta(), metadata);
     checked.map(|_| ()).map_err(|error| error.to_string())
 }
 

@@ -12,7 +12,7 @@ use object::schema::{Kind, Node, Schema};
 use object::time::{MicroTime, Time};
 use serde_json::{Map, Value};
 
-const FIELDS: &str = include_str!("../generated/fields.txt");
+use super::FIELDS;
 
 /// How a field looks when it holds nothing.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ type Struct = BTreeMap<&'static str, Empty>;
 static STRUCTS: LazyLock<BTreeMap<&'static str, Struct>> = LazyLock::new(|| {
     FIELDS
         .lines()
-        .filter_map(|line| line.split_once(' '))
+        .filter_map(|line| line.split_once('\t')?.0.split_once(' '))
         .map(|(name, fields)| {
             let fields: BTreeMap<&str, String> =
                 serde_json::from_str(fields).expect("the generated table is well formed");
