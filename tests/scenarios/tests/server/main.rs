@@ -4,6 +4,7 @@
 
 mod all_kinds;
 mod apps;
+mod bad_input;
 mod batch;
 mod binding;
 mod config;

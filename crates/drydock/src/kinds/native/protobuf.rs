@@ -118,18 +118,17 @@ fn elements(kind: &str, wire: Wire<'_>, depth: usize) -> Result<Vec<Value>, Stri
 
 fn map_entry(kind: &str, bytes: &[u8], depth: usize) -> Result<(String, Value), String> {
     // What is absent is empty.
-    let empty = if matches!(kind, "s" | "y") { Wire::Bytes(&[]) } else { Wire::Number(0) };
+    let empty = match kind {
+        "b" | "i" => Wire::Number(0),
+        "d" => Wire::Fixed(0),
+        _ => Wire::Bytes(&[]),
+    };
     let (mut key, mut held) = (String::new(), empty);
     for entry in Entries(bytes) {
         match entry? {
             (1, Wire::Bytes(bytes)) => key = text(bytes)?,
             (2, wire) => held = wire,
             _ => {}
-        }
-    }
-    if kind.starts_with("m:") || matches!(kind, "q" | "t" | "u" | "x" | "r" | "n") {
-        if let Wire::Number(_) = held {
-            held = Wire::Bytes(&[]);
         }
     }
     Ok((key, value(kind, held, depth)?))

@@ -1,0 +1,61 @@
+//! Hostile clients: each gets one clear answer, and the server goes on.
+
+use scenarios::embedded::Embedded;
+use scenarios::request::{Request, User, get, patch, post};
+use scenarios::{Answer, Client};
+use serde_json::json;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A server that must still answer after `request`, and what it answered.
+async fn answer(request: Request) -> Answer {
+    let server = Embedded::start().await.unwrap();
+    let client = Client::new(&server.server).unwrap();
+    let map = json!({"metadata": {"name": "there"}});
+    assert_eq!(client.send(&post(MAPS, map)).await.unwrap().code, 201);
+    let answer = client.send(&request).await.unwrap();
+    assert_eq!(client.send(&get(MAPS)).await.unwrap().code, 200, "the server goes on");
+    answer
+}
+
+async fn check(request: Request, code: u16, part: &str) {
+    let answer = answer(request).await;
+    let message = answer.body["message"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(answer.code, code, "{message}");
+    assert!(message.contains(part), "{message:?} does not say {part:?}");
+}
+
+#[tokio::test]
+async fn a_client_without_credentials_is_refused() {
+    check(get(MAPS).by(User::Anonymous), 401, "Unauthorized").await;
+    check(get("/healthz").by(User::Anonymous), 401, "Unauthorized").await;
+}
+
+#[tokio::test]
+async fn a_body_of_100_mib_is_refused() {
+    let body = vec![b' '; 100 * 1024 * 1024];
+    check(post(MAPS, json!(null)).raw("application/json", body), 413, "limit is 3145728").await;
+}
+
+#[tokio::test]
+async fn a_patch_that_nests_a_million_deep_is_refused() {
+    let deep = [r#"{"a":"#.repeat(1_000_000), "1".to_owned(), "}".repeat(1_000_000)].concat();
+    for media_type in ["merge-patch", "strategic-merge-patch", "json-patch"] {
+        let request =
+            patch(&format!("{MAPS}/there"), scenarios::request::PatchType::Merge, json!(null));
+        let media_type = format!("application/{media_type}+json");
+        // Three million bytes fit, so it is the depth that is refused.
+        let shallow = deep[..2_500_000].to_owned();
+        check(request.raw(&media_type, shallow), 400, "at most 256 deep").await;
+    }
+}
+
+#[tokio::test]
+async fn malformed_bodies_are_refused() {
+    let raw = |media_type: &str, body: &'static str| post(MAPS, json!(null)).raw(media_type, body);
+    check(raw("application/yaml", "a: [1, 2"), 400, "YAML").await;
+    check(raw("application/yaml", "a: &a [*a]"), 400, "").await;
+    check(raw("application/json", "{\"metadata\": {\"name\": \"\\ud800\"}}"), 422, "metadata.name")
+        .await;
+    check(raw("application/vnd.kubernetes.protobuf", "k8s"), 400, "protobuf").await;
+}
