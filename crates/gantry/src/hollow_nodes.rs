@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
-use hollow::{Hollow, NodeGroup, Progress, RunError, Setup};
+use hollow::{GroupError, Hollow, NodeGroup, Progress, RunError, Setup};
 use tokio::sync::{oneshot, watch};
 
 use crate::progress::Line;
@@ -40,24 +40,30 @@ pub(crate) struct Arguments {
 /// Which nodes to simulate.
 #[derive(clap::Args)]
 pub(crate) struct NodeArguments {
-    /// Nodes: a count, or COUNTxTYPE such as 100x32cpu,256Gi; repeatable
-    #[arg(long, value_name = "NODES", default_value = "5")]
-    nodes: Vec<NodeGroup>,
+    /// Nodes: a count, or COUNTxTYPE such as 100x32cpu,256Gi; repeatable. 0 means none
+    #[arg(long, value_name = "NODES", default_value = "5", value_parser = parse_nodes)]
+    nodes: Vec<Option<NodeGroup>>,
 
     /// What the simulated load is drawn from
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
+/// A group of nodes; none where somebody wants no nodes.
+fn parse_nodes(text: &str) -> Result<Option<NodeGroup>, GroupError> {
+    if text == "0" { Ok(None) } else { text.parse().map(Some) }
+}
+
 impl NodeArguments {
     /// How many nodes that makes.
     pub(crate) fn count(&self) -> usize {
-        self.nodes.iter().map(|group| group.count as usize).sum()
+        self.nodes.iter().flatten().map(|group| group.count as usize).sum()
     }
 
     /// Starts the nodes, which go on until shutdown begins.
     pub(crate) fn start(&self, client: &Client, shutdown: &Shutdown) -> Result<Registration> {
-        let setup = Setup { groups: self.nodes.clone(), seed: self.seed, ..Setup::default() };
+        let groups = self.nodes.iter().flatten().cloned().collect();
+        let setup = Setup { groups, seed: self.seed, ..Setup::default() };
         let options = hollow::Options { setup, ..hollow::Options::default() };
         let hollow = Hollow::new(client.clone(), options)?;
         let progress = hollow.progress();

@@ -193,8 +193,17 @@ impl Baseline {
     /// seconds, and definitions of custom resources are shared.
     const LEFT_ALONE: [&'static str; 2] = ["namespaces", "customresourcedefinitions"];
 
+    /// Namespaced objects that do not rest: a scheduler or a controller of the next scenario
+    /// would act on them.
+    const RESTLESS: [&'static str; 4] = [
+        "/apis/apps/v1/deployments",
+        "/apis/apps/v1/replicasets",
+        "/apis/batch/v1/jobs",
+        "/api/v1/pods",
+    ];
+
     async fn take(client: &Client) -> Result<Self> {
-        let mut collections = Vec::new();
+        let mut collections: Vec<String> = Self::RESTLESS.map(str::to_owned).to_vec();
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         for root in ["/api", "/apis"] {
             let discovery = client.send(&request::get(root).header("Accept", accept)).await?;
@@ -209,8 +218,7 @@ impl Baseline {
         for collection in collections {
             let list = client.send(&request::get(collection)).await?;
             for item in list.body["items"].as_array().into_iter().flatten() {
-                let name = item.pointer("/metadata/name").and_then(Value::as_str);
-                objects.extend(name.map(|name| format!("{collection}/{name}")));
+                objects.extend(path_of(collection, item));
             }
         }
         objects.sort();
@@ -220,7 +228,9 @@ impl Baseline {
     async fn restore(&self, client: &Client) -> Result<()> {
         for object in Self::objects(client, &self.collections).await? {
             if self.objects.binary_search(&object).is_err() {
-                let request = request::delete(&object).query("gracePeriodSeconds", "0");
+                let request = request::delete(&object)
+                    .query("gracePeriodSeconds", "0")
+                    .query("propagationPolicy", "Background");
                 let answer = client.send(&request).await?;
                 anyhow::ensure!(
                     matches!(answer.code, 200 | 202 | 404),
@@ -230,6 +240,18 @@ impl Baseline {
             }
         }
         Ok(())
+    }
+}
+
+/// The path of an element of a collection that was listed over all namespaces.
+fn path_of(collection: &str, item: &Value) -> Option<String> {
+    let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name")?;
+    match (text("/metadata/namespace"), collection.rsplit_once('/')) {
+        (Some(namespace), Some((root, plural))) => {
+            Some(format!("{root}/namespaces/{namespace}/{plural}/{name}"))
+        }
+        _ => Some(format!("{collection}/{name}")),
     }
 }
 
