@@ -15,15 +15,11 @@ pub(crate) fn bootstrap(server: &Server) {
         put(server, ("", "v1", "namespaces"), &json!({"metadata": {"name": name}}));
     }
     let classes = [
-        (
-            "system-node-critical",
-            2_000_001_000,
-            "Used for system critical pods that must not be moved from their current node.",
-        ),
+        ("system-node-critical", 2_000_001_000, "Pods without which their node does not work."),
         (
             "system-cluster-critical",
             2_000_000_000,
-            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+            "Pods without which the cluster does not work, on whichever node.",
         ),
     ];
     for (name, value, description) in classes {

@@ -26,8 +26,8 @@ const NAME: &str = "kube-root-ca.crt";
 const ENTRY: &str = "ca.crt";
 /// What tells a reader of the config map where it comes from.
 const DESCRIPTION: &str = "kubernetes.io/description";
-/// The words that kube-controller-manager puts there.
-const DESCRIBED: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
+/// Our words for it.
+const DESCRIBED: &str = "The certificates by which clients inside the cluster know the API server.";
 
 /// The config map, as far as it is looked at.
 #[derive(Debug, Clone, Default, Deserialize)]

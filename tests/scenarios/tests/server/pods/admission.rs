@@ -66,10 +66,16 @@ async fn a_pod_gets_the_number_of_its_priority_class() {
         merge(&mut class, body);
         post(CLASSES, class)
     };
+    // kube-apiserver's admission looks at classes through a watch, which lags.
+    let noticed = |spec: Value, priority: i64| {
+        let probe = post(PODS, pod("probe", spec)).query("dryRun", "All");
+        probe.expect(201).with("/spec/priority", priority).awaited().preparation()
+    };
     Scenario::new("a_pod_gets_the_number_of_its_priority_class")
         .exclusive()
         .step(post(PODS, pod("none", json!({}))).expect(201))
         .step(class("high", json!({"value": 1000, "preemptionPolicy": "Never"})).preparation())
+        .step(noticed(json!({"priorityClassName": "high"}), 1000))
         .step(post(PODS, pod("a", json!({"priorityClassName": "high"}))).expect(201))
         .step(post(PODS, pod("b", json!({"priorityClassName": "x"}))).refused(403, "Forbidden"))
         .step(post(PODS, pod("b", json!({"priority": 5}))).refused(403, "Forbidden"))
@@ -78,6 +84,7 @@ async fn a_pod_gets_the_number_of_its_priority_class() {
         .step(post(PODS, pod("c", json!({"preemptionPolicy": "Never"}))).refused(403, "Forbidden"))
         .step(post(PODS, pod("c", json!({"priorityClassName": "system-node-critical"}))).expect(201))
         .step(class("default", json!({"globalDefault": true})).preparation())
+        .step(noticed(json!({}), 7))
         .step(post(PODS, pod("d", json!({}))).expect(201))
         .run()
         .await;
