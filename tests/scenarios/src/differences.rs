@@ -86,6 +86,14 @@ pub const DIFFERENCES: &[Difference] = &[
         reason: "upstream's prose is not copied, and no client shows it",
     },
     Difference {
+        id: "built-in-descriptions",
+        scope: Where::In("there_is_one_default_priority_class"),
+        pointer: "/0/body/items/*/description",
+        ours: Side::Something,
+        truth: Side::Something,
+        reason: "upstream's prose is not copied",
+    },
+    Difference {
         id: "repeated-causes",
         scope: Where::In("some_fields_of_a_pod_may_change"),
         pointer: "/*/body/details/causes/*",

@@ -44,6 +44,8 @@ async fn there_is_one_default_priority_class() {
         .fresh()
         .step(get(CLASSES).expect(200))
         .step(post(CLASSES, class("first")).expect(201))
+        // kube-apiserver's admission looks at classes through a watch, which lags.
+        .step(post(CLASSES, class("second")).query("dryRun", "All").expect(403).awaited())
         .step(post(CLASSES, class("second")).expect(403))
         .step(delete(&format!("{CLASSES}/first")).expect(200))
         .run()
