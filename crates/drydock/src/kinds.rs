@@ -22,6 +22,7 @@ mod pod_spec;
 mod pod_template;
 mod policy;
 pub mod registry;
+pub mod reviews;
 pub(crate) mod rules;
 pub(crate) mod service;
 mod storage;

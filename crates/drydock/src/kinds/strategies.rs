@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Conversion, Plain, Strategy, apps, autoscaler, batch, config, events, policy, service, storage,
-    tables,
+    Conversion, Plain, Strategy, apps, autoscaler, batch, config, events, policy, reviews, service,
+    storage, tables,
 };
 
 /// The strategy of a native kind; plain data where it needs none.
@@ -40,6 +40,10 @@ pub fn of(group: &str, plural: &str) -> Arc<dyn Strategy> {
         ("", "podtemplates") => Arc::new(super::pod_template::PodTemplate),
         ("", "nodes") => Arc::new(super::node::Node),
         ("", "namespaces") => Arc::new(super::namespace::Namespace),
+        ("authorization.k8s.io", "selfsubjectrulesreviews") => Arc::new(reviews::Rules),
+        ("authorization.k8s.io", _) => Arc::new(reviews::Access),
+        ("authentication.k8s.io", "selfsubjectreviews") => Arc::new(reviews::Myself),
+        ("authentication.k8s.io", "tokenreviews") => Arc::new(reviews::Token),
         (group, plural) => shown(group, plural),
     }
 }

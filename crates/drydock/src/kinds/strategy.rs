@@ -8,6 +8,7 @@ use object::field::Errors;
 use object::table::{Column, RowCondition};
 use serde_json::Value;
 
+use super::reviews::Asker;
 use crate::admission::Plugin;
 
 /// A field that selectors can name.
@@ -101,6 +102,12 @@ pub trait Strategy: Send + Sync {
     /// What a printer may show or hide of an object's row.
     fn row_conditions(&self, _object: &Value) -> Vec<RowCondition> {
         Vec::new()
+    }
+
+    /// The status of an object that is a question, for a kind whose objects are; such an object is
+    /// answered and not stored.
+    fn answer(&self, _asker: &Asker<'_>, _object: &Value) -> Option<Value> {
+        None
     }
 
     /// The admission plugins that look at this kind, in order.

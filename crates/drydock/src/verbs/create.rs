@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Ask;
 use crate::answer::{Answer, Failure};
+use crate::kinds::reviews::Asker;
 use crate::request::WriteOptions;
 use crate::write::{self, Decoded, Written, meta_text};
 
@@ -15,14 +16,21 @@ use crate::write::{self, Decoded, Written, meta_text};
 /// # Errors
 /// When the body is not such an object, or it is refused, or its name is taken.
 pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    if ask.found.version().verbs.len() == 1 {
-        return crate::subresources::create_unstored(ask);
-    }
     let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
     let media_type = write::media_type(&ask.headers);
     let kind = &ask.found.kind;
     let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;
     check_namespace(ask, &value)?;
+    let asker = Asker { identity: ask.identity, credentials: &ask.server.config().credentials };
+    if let Some(status) = kind.strategy.answer(&asker, &value) {
+        let mut answered = value;
+        answered["status"] = status;
+        return Ok(ask.written(StatusCode::CREATED, &Written::Rehearsed(answered), &warnings));
+    }
+    if ask.found.version().verbs.len() == 1 {
+        // All that is left of what is created and not stored is a binding.
+        return crate::subresources::create_unstored(ask);
+    }
     let written = patiently(ask, || {
         write::create(ask.server, &ask.found, ask.namespace(), ask.writer(options.dry_run), &value)
     })

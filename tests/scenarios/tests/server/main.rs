@@ -19,6 +19,7 @@ mod pods;
 mod policy;
 mod quantity;
 mod resize;
+mod reviews;
 mod samples;
 mod scopes;
 mod services;
