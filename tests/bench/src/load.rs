@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use chassis::client::{Binding, Call, Client, ListOptions, ResourceType, WatchOptions};
+use chassis::client::{
+    Access, Binding, Call, Client, Event, EventStream, ListOptions, ResourceType, WatchOptions,
+};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use http::Method;
 use serde_json::{Value, json};
@@ -131,15 +133,14 @@ pub async fn fan_out(client: &Client, watchers: usize, writes: usize) -> Result<
     let mut tasks = Vec::new();
     for _ in 0..watchers {
         let options = WatchOptions { resource_version: start.clone(), ..WatchOptions::default() };
-        let mut events = access.watch(&options).await?;
-        let seen = Arc::clone(&seen);
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..writes {
-                events.next().await?.context("a watch ended early")?;
-                seen.fetch_add(1, Ordering::Relaxed);
-            }
-            anyhow::Ok(())
-        }));
+        let events = access.watch(&options).await?;
+        tasks.push(tokio::spawn(follow(
+            access.clone(),
+            events,
+            options,
+            writes,
+            Arc::clone(&seen),
+        )));
     }
     let began = Instant::now();
     stream::iter(0..writes)
@@ -163,6 +164,34 @@ pub async fn fan_out(client: &Client, watchers: usize, writes: usize) -> Result<
         tokio::time::timeout(WATCHERS_PATIENCE, task).await.context("a watcher is stuck")???;
     }
     Ok(seen.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Reads `writes` events, going on from the last one where the server ends the watch, as
+/// kube-apiserver does to watchers that fall behind.
+async fn follow(
+    access: Access<Value>,
+    mut events: EventStream<Value>,
+    mut options: WatchOptions,
+    writes: usize,
+    seen: Arc<AtomicUsize>,
+) -> Result<()> {
+    let mut left = writes;
+    while left > 0 {
+        match events.next().await? {
+            Some(Event::Applied(object)) => {
+                let revision = object["metadata"]["resourceVersion"].as_str();
+                revision
+                    .context("an object has no revision")?
+                    .clone_into(&mut options.resource_version);
+                seen.fetch_add(1, Ordering::Relaxed);
+                left -= 1;
+            }
+            Some(Event::Refused(refusal)) => anyhow::bail!("a watch was refused: {refusal}"),
+            Some(_) => {}
+            None => events = access.watch(&options).await?,
+        }
+    }
+    Ok(())
 }
 
 /// Deletes what the load has made, so that rounds begin alike.
