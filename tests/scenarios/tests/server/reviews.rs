@@ -1,4 +1,5 @@
-//! Questions that are asked by creating an object.
+//! Questions that are asked by creating an object. Only the named fields are compared: what else
+//! an answer says (reasons, extra attributes of a user) differs with the authorizer.
 
 use scenarios::Scenario;
 use scenarios::request::post;
