@@ -49,7 +49,7 @@ use chassis::client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use selection::{Name, Selection, UnknownName};
+pub use selection::{Name, Selection, UnknownName, known_names};
 
 use informer::Informers;
 

@@ -67,7 +67,7 @@ pub fn start(
         pods_by_owner: informers.pods_by_owner,
         claims,
     });
-    let worker = Worker { name: "replicaset", mailbox, synced, workers: WORKERS };
+    let worker = Worker { name: "replica-set", mailbox, synced, workers: WORKERS };
     let stop = stop.clone();
     tasks.spawn(worker.run(stop, move |key| {
         let shell = shell.clone();
