@@ -10,15 +10,15 @@ use crate::env::Env;
 use crate::kinds::{Found, Kind, Registry};
 use crate::request::Target;
 use crate::request::authenticate::Credential;
-use crate::store::Store;
+use crate::store::{Memory, Store};
 
 /// How a drydock behaves.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Who may enter.
     pub credentials: Vec<Credential>,
-    /// How many events of a resource a watch can be resumed from.
-    pub window_events: usize,
+    /// How much of the past each resource remembers.
+    pub memory: Memory,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: usize,
 }
@@ -27,7 +27,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             credentials: Vec::new(),
-            window_events: crate::store::WINDOW_EVENTS,
+            memory: Memory::default(),
             // kube-apiserver's own limit.
             body_bytes_max: 3 * 1024 * 1024,
         }
@@ -50,7 +50,7 @@ impl Server {
     /// A server that holds nothing but its native kinds.
     #[must_use]
     pub fn new(config: Config, env: Box<dyn Env>) -> Self {
-        let store = Store::new(config.window_events);
+        let store = Store::new(config.memory);
         let registry = crate::kinds::native::registry(&store);
         Self {
             store,

@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 
 pub use encode::Draft;
-pub use table::{Gone, Table, Tail};
-pub use window::{Change, Event};
-
-/// How many of a table's events a watch can be resumed from.
-pub const WINDOW_EVENTS: usize = 8192;
+pub use table::{Gone, Page, Table, Tail};
+pub use window::{Change, Event, Memory};
 
 /// The order of everything that ever happened in one store.
 pub type Revision = u64;
@@ -83,26 +81,27 @@ pub struct Contradicted {
 pub struct Store {
     tables: RwLock<BTreeMap<Arc<str>, Arc<Table>>>,
     revision: Arc<AtomicU64>,
+    /// Held by whoever makes the next revision, after the lock of its table.
     committing: Mutex<()>,
-    window_events: usize,
+    memory: Memory,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self::new(WINDOW_EVENTS)
+        Self::new(Memory::default())
     }
 }
 
 impl Store {
-    /// An empty store whose tables remember `window_events` events each.
+    /// An empty store whose tables remember so much of their past.
     #[must_use]
-    pub fn new(window_events: usize) -> Self {
+    pub fn new(memory: Memory) -> Self {
         Self {
             tables: RwLock::default(),
             // etcd starts at one too, and clients read zero as "any".
             revision: Arc::new(AtomicU64::new(1)),
             committing: Mutex::new(()),
-            window_events,
+            memory,
         }
     }
 
@@ -118,22 +117,21 @@ impl Store {
             return Arc::clone(table);
         }
         let mut tables = self.tables.write().expect(UNPOISONED);
-        let table = tables.entry(resource.into()).or_insert_with(|| {
-            Arc::new(Table::new(Arc::clone(&self.revision), self.window_events))
-        });
+        let table = tables
+            .entry(resource.into())
+            .or_insert_with(|| Arc::new(Table::new(Arc::clone(&self.revision), self.memory)));
         Arc::clone(table)
     }
 
     /// Begins history here: what happened before can be neither listed nor watched.
     pub fn forget_history(&self) {
-        let _committing = self.committing.lock().expect(UNPOISONED);
-        let now = self.revision();
         for table in self.tables.read().expect(UNPOISONED).values() {
-            table.forget_history(now);
+            table.forget_history();
         }
     }
 
-    /// Writes one object if the key is as expected, and tells the watchers.
+    /// Writes one object if the key is as expected, and tells the watchers. `at` is the time,
+    /// by which the past is forgotten.
     ///
     /// # Errors
     /// When the key is not as expected; nothing has changed then.
@@ -143,9 +141,9 @@ impl Store {
         key: &Arc<str>,
         expect: Expect,
         write: Write,
+        at: Timestamp,
     ) -> Result<Arc<Stored>, Contradicted> {
-        let _committing = self.committing.lock().expect(UNPOISONED);
-        table.apply(self.revision() + 1, key, expect, write)
+        table.apply(&self.committing, key, expect, write, at)
     }
 }
 

@@ -35,13 +35,22 @@ pub struct Failure {
     pub message: String,
     /// `Status.details`, where there are any.
     pub details: Option<Value>,
+    /// `Status.metadata.continue`: how a list can go on all the same.
+    pub continue_token: Option<String>,
     /// The resource whose next change may cure this, where a short wait is worth it.
     pub awaits: Option<&'static str>,
 }
 
 impl Failure {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, awaits: None }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+            awaits: None,
+        }
     }
 
     fn about(mut self, what: &GroupResource<'_>, name: &str) -> Self {
@@ -365,6 +374,9 @@ impl Failure {
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
+        }
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
         }
         status
     }

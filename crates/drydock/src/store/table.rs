@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::window::Window;
+use super::window::{Memory, Window};
 use super::{Change, Contradicted, Event, Expect, Revision, Stored, UNPOISONED, Write};
 
 /// The revision asked for is no longer known.
@@ -30,9 +31,9 @@ struct State {
 }
 
 impl Table {
-    pub(super) fn new(revision: Arc<AtomicU64>, window_events: usize) -> Self {
+    pub(super) fn new(revision: Arc<AtomicU64>, memory: Memory) -> Self {
         let now = revision.load(Ordering::Acquire);
-        let state = State { objects: BTreeMap::new(), window: Window::new(window_events, now) };
+        let state = State { objects: BTreeMap::new(), window: Window::new(memory, now) };
         Self { state: RwLock::new(state), revision, latest: watch::Sender::new(now) }
     }
 
@@ -60,27 +61,44 @@ impl Table {
         let state = self.state.read().expect(UNPOISONED);
         // Read under the table's lock: no commit to this table can be half seen.
         let revision = self.revision.load(Ordering::Acquire);
-        (range(&state.objects, prefix).map(|(_, stored)| Arc::clone(stored)).collect(), revision)
+        (
+            range(&state.objects, prefix, "").map(|(_, stored)| Arc::clone(stored)).collect(),
+            revision,
+        )
     }
 
-    /// The same list as it was at `revision`.
+    /// At most `limit` of the objects that are `wanted` (all, where nothing is said), whose key
+    /// starts with `prefix` and comes after `after`, as they were at `revision`.
     ///
     /// # Errors
-    /// When that is too long ago.
-    pub fn list_at(&self, prefix: &str, revision: Revision) -> Result<Vec<Arc<Stored>>, Gone> {
+    /// When that revision is too long ago.
+    pub fn page(
+        &self,
+        prefix: &str,
+        after: &str,
+        revision: Revision,
+        limit: usize,
+        wanted: Option<&dyn Fn(&Stored) -> bool>,
+    ) -> Result<Page, Gone> {
         let state = self.state.read().expect(UNPOISONED);
         let oldest = state.window.complete_after();
         let held = state.window.undo(revision).ok_or(Gone { oldest })?;
-        let mut then: BTreeMap<&str, Arc<Stored>> = range(&state.objects, prefix)
-            .filter(|(key, _)| !held.contains_key(*key))
-            .map(|(key, stored)| (&**key, Arc::clone(stored)))
-            .collect();
-        for (key, stored) in held.iter().filter(|(key, _)| key.starts_with(prefix)) {
-            if let Some(stored) = stored {
-                then.insert(key, Arc::clone(stored));
+        let mut undone = range(&held, prefix, after).peekable();
+        let kept = range(&state.objects, prefix, after).filter(|(key, _)| !held.contains_key(*key));
+        let mut page = Page { objects: Vec::new(), more: 0 };
+        for (key, stored) in kept {
+            while let Some((_, then)) = undone.next_if(|(other, _)| *other < key) {
+                page.add(then.as_ref(), limit, wanted);
+            }
+            page.add(Some(stored), limit, wanted);
+            if page.more > 0 && wanted.is_some() {
+                return Ok(page);
             }
         }
-        Ok(then.into_values().collect())
+        for (_, then) in undone {
+            page.add(then.as_ref(), limit, wanted);
+        }
+        Ok(page)
     }
 
     /// Everything that happens after `revision`.
@@ -95,16 +113,18 @@ impl Table {
         Ok(Tail { table: Arc::clone(self), seen: revision, latest: self.latest.subscribe() })
     }
 
-    pub(super) fn forget_history(&self, now: Revision) {
-        self.state.write().expect(UNPOISONED).window.forget(now);
+    pub(super) fn forget_history(&self) {
+        let mut state = self.state.write().expect(UNPOISONED);
+        state.window.forget(self.revision.load(Ordering::Acquire));
     }
 
     pub(super) fn apply(
         &self,
-        revision: Revision,
+        committing: &Mutex<()>,
         key: &Arc<str>,
         expect: Expect,
         write: Write,
+        at: Timestamp,
     ) -> Result<Arc<Stored>, Contradicted> {
         let mut state = self.state.write().expect(UNPOISONED);
         let previous = state.objects.get(key).cloned();
@@ -116,6 +136,9 @@ impl Table {
         if !met {
             return Err(Contradicted { current: previous });
         }
+        // Taken after the table's own lock, so that a long list of one table holds back no other.
+        let _committing = committing.lock().expect(UNPOISONED);
+        let revision = self.revision.load(Ordering::Acquire) + 1;
         let (object, change) = match write {
             Write::Put(draft) => {
                 let object = Arc::new(draft.at(key, revision));
@@ -127,7 +150,7 @@ impl Table {
                 (Arc::new(draft.at(key, revision)), Change::Deleted)
             }
         };
-        state.window.push(Event { change, object: Arc::clone(&object), previous });
+        state.window.push(at, Event { change, object: Arc::clone(&object), previous });
         self.revision.store(revision, Ordering::Release);
         drop(state);
         self.latest.send_replace(revision);
@@ -135,12 +158,41 @@ impl Table {
     }
 }
 
-fn range<'a>(
-    objects: &'a BTreeMap<Arc<str>, Arc<Stored>>,
+/// Some of the objects of a list.
+pub struct Page {
+    /// In key order.
+    pub objects: Vec<Arc<Stored>>,
+    /// How many follow; at least, where not all objects are wanted.
+    pub more: usize,
+}
+
+impl Page {
+    fn add(
+        &mut self,
+        stored: Option<&Arc<Stored>>,
+        limit: usize,
+        wanted: Option<&dyn Fn(&Stored) -> bool>,
+    ) {
+        let Some(stored) = stored else { return };
+        if !wanted.is_none_or(|wanted| wanted(stored)) {
+            return;
+        }
+        if self.objects.len() < limit {
+            self.objects.push(Arc::clone(stored));
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// What stands under the keys that start with `prefix` and come after `after`.
+fn range<'a, V>(
+    map: &'a BTreeMap<Arc<str>, V>,
     prefix: &'a str,
-) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Stored>)> {
-    objects
-        .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
+    after: &'a str,
+) -> impl Iterator<Item = (&'a Arc<str>, &'a V)> {
+    let start = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
+    map.range::<str, _>((start, Bound::Unbounded))
         .take_while(move |(key, _)| key.starts_with(prefix))
 }
 

@@ -1,6 +1,9 @@
 use super::*;
+use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn draft(name: &str, value: u32) -> Draft {
     Draft::new(
@@ -12,14 +15,17 @@ fn draft(name: &str, value: u32) -> Draft {
 fn put(store: &Store, name: &str, value: u32) -> Revision {
     let table = store.table("things");
     let expect = table.get(name).map_or(Expect::Absent, |stored| Expect::At(stored.revision));
-    store.commit(&table, &name.into(), expect, Write::Put(draft(name, value))).unwrap().revision
+    store
+        .commit(&table, &name.into(), expect, Write::Put(draft(name, value)), NOW)
+        .unwrap()
+        .revision
 }
 
 fn remove(store: &Store, name: &str) {
     let table = store.table("things");
     if let Some(stored) = table.get(name) {
         let write = Write::Remove(draft(name, 0));
-        store.commit(&table, &name.into(), Expect::At(stored.revision), write).unwrap();
+        store.commit(&table, &name.into(), Expect::At(stored.revision), write, NOW).unwrap();
     }
 }
 
@@ -43,7 +49,7 @@ fn a_commit_happens_only_when_the_key_is_as_expected() {
     let revision = put(&store, "a", 1);
     let table = store.table("things");
     let commit =
-        |expect| store.commit(&table, &"a".into(), expect, Write::Put(draft("a", 2))).is_ok();
+        |expect| store.commit(&table, &"a".into(), expect, Write::Put(draft("a", 2)), NOW).is_ok();
     assert!(!commit(Expect::Absent));
     assert!(!commit(Expect::At(revision + 1)));
     assert_eq!(store.revision(), revision);
@@ -53,7 +59,7 @@ fn a_commit_happens_only_when_the_key_is_as_expected() {
 
 #[test]
 fn a_reader_behind_the_window_is_told() {
-    let store = Store::new(2);
+    let store = Store::new(Memory { events_min: 2, bytes_max: 0, ..Memory::default() });
     let table = store.table("things");
     let mut tail = table.tail(store.revision()).unwrap();
     for value in 0..3 {
@@ -62,13 +68,36 @@ fn a_reader_behind_the_window_is_told() {
     assert_eq!(tail.take(10).unwrap_err(), Gone { oldest: 2 });
     assert!(table.tail(1).is_err());
     assert_eq!(table.tail(2).unwrap().take(10).unwrap().len(), 2);
-    assert!(table.list_at("", 1).is_err());
+    assert!(table.page("", "", 1, 10, None).is_err());
+}
+
+#[test]
+fn the_past_is_forgotten_by_age_and_by_size() {
+    let check = |memory: Memory, seconds_apart: i64, want: usize| {
+        let store = Store::new(memory);
+        let table = store.table("things");
+        let mut expect = Expect::Absent;
+        for value in 0..10 {
+            let at = NOW + SignedDuration::from_secs(seconds_apart * i64::from(value));
+            let write = Write::Put(draft("a", value));
+            let stored = store.commit(&table, &"a".into(), expect, write, at).unwrap();
+            expect = Expect::At(stored.revision);
+        }
+        let known = (0..=store.revision()).find_map(|revision| table.tail(revision).ok());
+        assert_eq!(known.unwrap().take(100).unwrap().len(), want, "{memory:?}");
+    };
+    let memory =
+        Memory { age_max: SignedDuration::from_secs(60), bytes_max: 1 << 20, events_min: 2 };
+    check(memory, 1, 10);
+    check(memory, 20, 4);
+    check(memory, 100, 2);
+    check(Memory { bytes_max: 0, ..memory }, 1, 2);
 }
 
 proptest! {
-    /// A list at any remembered revision plus the events since equals the list now.
+    /// A list at any remembered revision, page by page, plus the events since equals the list now.
     #[test]
-    fn list_then_watch_equals_list_now(ops in proptest::collection::vec((0..6u8, 0..3u32), 1..60), at in 0..60usize) {
+    fn list_then_watch_equals_list_now(ops in proptest::collection::vec((0..6u8, 0..3u32), 1..60), at in 0..60usize, limit in 1..5usize) {
         let store = Store::default();
         let table = store.table("things");
         let mut seen = Vec::new();
@@ -77,11 +106,20 @@ proptest! {
             if *value == 0 { remove(&store, &name) } else { put(&store, &name, *value); }
             // Other tables move the revision too.
             let other = store.table("others");
-            store.commit(&other, &format!("o{index}").into(), Expect::Absent, Write::Put(draft("o", 1))).unwrap();
+            store.commit(&other, &format!("o{index}").into(), Expect::Absent, Write::Put(draft("o", 1)), NOW).unwrap();
             seen.push((store.revision(), table.list("").0.iter().map(|s| (s.key.clone(), s.revision)).collect::<Vec<_>>()));
         }
         let (revision, then) = &seen[at % seen.len()];
-        let listed: Vec<_> = table.list_at("", *revision).unwrap().iter().map(|s| (s.key.clone(), s.revision)).collect();
+        let mut listed_then = Vec::new();
+        loop {
+            let after = listed_then.last().map_or("", |stored: &Arc<Stored>| &*stored.key);
+            let page = table.page("", after, *revision, limit, None).unwrap();
+            let left = then.len() - listed_then.len() - page.objects.len();
+            prop_assert_eq!(page.more, left);
+            listed_then.extend(page.objects);
+            if page.more == 0 { break }
+        }
+        let listed: Vec<_> = listed_then.iter().map(|s| (s.key.clone(), s.revision)).collect();
         prop_assert_eq!(&listed, then);
         let mut replayed: BTreeMap<_, _> = listed.into_iter().collect();
         let mut last = *revision;

@@ -1,7 +1,5 @@
 //! Many objects, at once or page by page.
 
-use std::sync::Arc;
-
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use object::field::{Error, Path};
@@ -20,65 +18,79 @@ use crate::store::{Revision, Stored};
 /// When an option is malformed, or the revision asked for is gone or has not happened.
 pub fn list(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     let selection = Selection::parse(&ask.found, options)?;
-    let (objects, revision, after) = objects(ask, options)?;
-    let limit = usize::try_from(options.limit).unwrap_or(0);
-    let mut meant = Vec::new();
-    let mut left = 0;
-    let later = objects
-        .into_iter()
-        .filter(|stored| after.as_deref().is_none_or(|after| *stored.key > *after));
-    for stored in later {
-        if !selection.matches(&stored) {
-            continue;
+    let cut = Cut::asked(ask, options)?;
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0);
+    let matches = |stored: &Stored| selection.matches(stored);
+    let wanted: Option<&dyn Fn(&Stored) -> bool> =
+        if selection.is_everything() { None } else { Some(&matches) };
+    let table = &ask.found.kind.table;
+    let prefix = ask.target.prefix();
+    let all = limit.unwrap_or(usize::MAX);
+    let (objects, revision, more) = match cut.revision {
+        None if limit.is_none() && cut.after.is_empty() => {
+            let (mut objects, revision) = table.list(&prefix);
+            objects.retain(|stored| wanted.is_none_or(|wanted| wanted(stored)));
+            (objects, revision, 0)
         }
-        if limit > 0 && meant.len() == limit {
-            left += 1;
-        } else {
-            meant.push(stored);
+        at => {
+            let revision = at.unwrap_or_else(|| ask.server.store().revision());
+            let page = table
+                .page(&prefix, &cut.after, revision, all, wanted)
+                .map_err(|_| cut.expired())?;
+            (page.objects, revision, page.more)
         }
-    }
-    let next = match meant.last() {
-        Some(last) if left > 0 => Some(Token { revision, after: last.key.to_string() }.encode()),
+    };
+    let next = match objects.last() {
+        Some(last) if more > 0 => {
+            Some(Token { revision: Some(revision), after: last.key.to_string() }.encode())
+        }
         _ => None,
     };
     // kube-apiserver does not count what it has not filtered.
-    let remaining = (left > 0 && selection.is_everything()).then_some(left);
+    let remaining = (more > 0 && selection.is_everything()).then_some(more);
     let page = represent::Page { revision, next, remaining };
-    Ok(represent::list(ask.server, &ask.found, &ask.form, &meant, &page))
+    Ok(represent::list(ask.server, &ask.found, &ask.form, &objects, &page))
 }
 
-type Objects = (Vec<Arc<Stored>>, Revision, Option<String>);
+/// Which part of a list is asked for.
+struct Cut {
+    /// The keys after this one.
+    after: String,
+    /// As they were then; as they are now where nothing is said.
+    revision: Option<Revision>,
+    /// Whether an earlier page was the first.
+    continues: bool,
+}
 
-fn objects(ask: &Ask<'_>, options: &ListOptions) -> Result<Objects, Failure> {
-    let table = &ask.found.kind.table;
-    let prefix = ask.target.prefix();
-    if let Some(token) = &options.continue_token {
-        if !matches!(options.resource_version.as_str(), "" | "0") {
-            let why = "specifying resource version is not allowed when using continue";
-            return Err(Failure::bad_request(why));
+impl Cut {
+    fn asked(ask: &Ask<'_>, options: &ListOptions) -> Result<Self, Failure> {
+        if let Some(token) = &options.continue_token {
+            if !matches!(options.resource_version.as_str(), "" | "0") {
+                let why = "specifying resource version is not allowed when using continue";
+                return Err(Failure::bad_request(why));
+            }
+            let token = Token::decode(token)?;
+            return Ok(Self { after: token.after, revision: token.revision, continues: true });
         }
-        let token = Token::decode(token)?;
-        let objects = table.list_at(&prefix, token.revision).map_err(|_| continue_expired())?;
-        return Ok((objects, token.revision, Some(token.after)));
-    }
-    let wanted = revision(&options.resource_version)
-        .map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))?;
-    if options.revision_match == Some(RevisionMatch::Exact) {
+        let wanted = revision(&options.resource_version)
+            .map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))?;
         check_reached(ask, wanted)?;
-        let objects = table.list_at(&prefix, wanted).map_err(|_| {
-            Failure::expired("The resourceVersion for the provided list is too old.")
-        })?;
-        return Ok((objects, wanted, None));
+        let exact = options.revision_match == Some(RevisionMatch::Exact);
+        Ok(Self { after: String::new(), revision: exact.then_some(wanted), continues: false })
     }
-    check_reached(ask, wanted)?;
-    let (objects, revision) = table.list(&prefix);
-    Ok((objects, revision, None))
-}
 
-fn continue_expired() -> Failure {
-    Failure::expired(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-    )
+    /// The refusal of a revision that is gone. Whoever was in the middle of a list can go on
+    /// with how things are now.
+    fn expired(&self) -> Failure {
+        if !self.continues {
+            return Failure::expired("The resourceVersion for the provided list is too old.");
+        }
+        let mut failure = Failure::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+        );
+        failure.continue_token = Some(Token { revision: None, after: self.after.clone() }.encode());
+        failure
+    }
 }
 
 /// Refuses a revision that has not happened yet.
@@ -111,7 +123,8 @@ pub fn revision(text: &str) -> Result<Revision, String> {
 /// Where a page ended. Clients hand it back as they got it; its form is kube-apiserver's, so that
 /// a broken one is refused in the same words.
 struct Token {
-    revision: Revision,
+    /// None where the list goes on with how things are now.
+    revision: Option<Revision>,
     after: String,
 }
 
@@ -122,7 +135,8 @@ impl Token {
     fn encode(&self) -> String {
         // The next page starts at the first key that can follow.
         let start = format!("{}\0", self.after);
-        let token = json!({"v": TOKEN_VERSION, "rv": self.revision, "start": start});
+        let revision = self.revision.map_or(json!(-1), Into::into);
+        let token = json!({"v": TOKEN_VERSION, "rv": revision, "start": start});
         BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
@@ -140,10 +154,15 @@ impl Token {
             let why = format!("server does not recognize this encoded version {version:?}");
             return Err(malformed(&why));
         }
-        let revision = token["rv"].as_u64().filter(|revision| *revision > 0);
-        let revision = revision.ok_or_else(|| {
-            malformed(&format!("incorrect encoded start resourceVersion (version {TOKEN_VERSION})"))
-        })?;
+        let revision = match token["rv"].as_i64() {
+            Some(number) if number < 0 => None,
+            Some(number) if number > 0 => Some(number.unsigned_abs()),
+            _ => {
+                let why =
+                    format!("incorrect encoded start resourceVersion (version {TOKEN_VERSION})");
+                return Err(malformed(&why));
+            }
+        };
         let start = token["start"].as_str().unwrap_or_default();
         if start.is_empty() {
             let why = format!("encoded start key empty (version {TOKEN_VERSION})");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
@@ -10,7 +11,7 @@ use http::header::HeaderValue;
 use tokio::time::Instant;
 
 use super::Ask;
-use super::list::revision;
+use super::list::{check_reached, revision};
 use super::selection::Selection;
 use crate::answer::represent::Frames;
 use crate::answer::{Answer, Body, Failure, body};
@@ -23,18 +24,28 @@ use crate::store::{Change, Event, Gone, Revision, Stored, Tail};
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long a watch lasts when the client does not say, at least; up to twice as long.
 const LASTS_AT_LEAST: Duration = Duration::from_secs(1800);
-/// How many events go out in one piece.
-const EVENTS_PER_PIECE_MAX: usize = 256;
+/// How long a watch lasts at most, whatever the client says.
+const LASTS_AT_MOST: Duration = Duration::from_hours(24);
+/// How many events are taken up at once.
+const EVENTS_TAKEN_MAX: usize = 256;
+/// A piece that goes out is closed once it is this large.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Answers with a stream of events.
 ///
 /// # Errors
-/// When an option is malformed. A revision that is gone is told in the stream, as upstream does.
+/// When an option is malformed, or what there is was asked for at a revision that has not
+/// happened yet. A revision that is gone is told in the stream, as upstream does.
 pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     let selection = Selection::parse(&ask.found, options)?;
     let from = revision(&options.resource_version).map_err(Failure::unclassified)?;
+    if options.initial_events == Some(true) {
+        check_reached(ask, from)?;
+    }
     let lasts = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds > 0 => {
+            Duration::from_secs(seconds.unsigned_abs()).min(LASTS_AT_MOST)
+        }
         _ => {
             let spread = ask.server.env().random() % LASTS_AT_LEAST.as_secs();
             LASTS_AT_LEAST + Duration::from_secs(spread)
@@ -76,13 +87,19 @@ struct Watcher {
 
 enum Phase {
     /// What there was at the beginning, and what follows it.
-    Initial { objects: Vec<Arc<Stored>>, tail: Tail, announce_end: bool },
-    /// What happens.
-    Live(Tail),
+    Initial { objects: vec::IntoIter<Arc<Stored>>, tail: Tail, announce_end: bool },
+    /// What happens: events that are taken up, and those after them.
+    Live { events: vec::IntoIter<Arc<Event>>, tail: Tail },
     /// One last thing to say.
     Last(Failure),
     /// Nothing more.
     Over,
+}
+
+impl Phase {
+    fn live(tail: Tail) -> Self {
+        Self::Live { events: Vec::new().into_iter(), tail }
+    }
 }
 
 impl Watcher {
@@ -102,8 +119,10 @@ impl Watcher {
             (Vec::new(), from)
         };
         self.phase = match table.tail(start) {
-            Ok(tail) if initial => Phase::Initial { objects, tail, announce_end },
-            Ok(tail) => Phase::Live(tail),
+            Ok(tail) if initial => {
+                Phase::Initial { objects: objects.into_iter(), tail, announce_end }
+            }
+            Ok(tail) => Phase::live(tail),
             Err(gone) => Phase::Last(too_old(start, gone)),
         };
     }
@@ -113,62 +132,90 @@ impl Watcher {
             Phase::Over => None,
             Phase::Last(failure) => Some(self.frames.failure(&failure)),
             Phase::Initial { objects, tail, announce_end } => {
-                Some(self.initial(&objects, tail, announce_end))
+                Some(self.initial(objects, tail, announce_end))
             }
-            Phase::Live(tail) => self.live(tail).await,
+            Phase::Live { events, tail } => self.live(events, tail).await,
         }
     }
 
-    fn initial(&mut self, objects: &[Arc<Stored>], tail: Tail, announce_end: bool) -> Bytes {
+    /// The next piece of what there was; none is empty but the last.
+    fn initial(
+        &mut self,
+        mut objects: vec::IntoIter<Arc<Stored>>,
+        tail: Tail,
+        announce_end: bool,
+    ) -> Bytes {
         let now = self.server.env().now();
         let mut piece = BytesMut::new();
-        for stored in objects.iter().filter(|stored| self.selection.matches(stored)) {
-            self.frames.event(&mut piece, Change::Added, stored, now);
+        while piece.len() < PIECE_BYTES {
+            let Some(stored) = objects.next() else {
+                if announce_end {
+                    let end = self.frames.bookmark(tail.seen(), true);
+                    piece.put_slice(&end);
+                }
+                self.phase = Phase::live(tail);
+                return piece.freeze();
+            };
+            if self.selection.matches(&stored) {
+                self.frames.event(&mut piece, Change::Added, &stored, now);
+            }
         }
-        if announce_end {
-            let end = self.frames.bookmark(tail.seen(), true);
-            piece.put_slice(&end);
-        }
-        self.phase = Phase::Live(tail);
+        self.phase = Phase::Initial { objects, tail, announce_end };
         piece.freeze()
     }
 
-    async fn live(&mut self, mut tail: Tail) -> Option<Bytes> {
+    async fn live(
+        &mut self,
+        mut events: vec::IntoIter<Arc<Event>>,
+        mut tail: Tail,
+    ) -> Option<Bytes> {
         loop {
-            let events = match tail.take(EVENTS_PER_PIECE_MAX) {
-                Ok(events) => events,
+            let now = Instant::now();
+            if now >= self.ends {
+                // A bookmark says that everything up to it has been told.
+                let told = events.as_slice().is_empty();
+                return (self.bookmarks && told).then(|| self.frames.bookmark(tail.seen(), false));
+            }
+            let piece = self.render(&mut events);
+            if !piece.is_empty() {
+                self.phase = Phase::Live { events, tail };
+                return Some(piece);
+            }
+            if self.bookmarks && now >= self.next_bookmark {
+                self.next_bookmark = now + BOOKMARK_EVERY;
+                let piece = self.frames.bookmark(tail.seen(), false);
+                self.phase = Phase::Live { events, tail };
+                return Some(piece);
+            }
+            events = match tail.take(EVENTS_TAKEN_MAX) {
+                Ok(events) => events.into_iter(),
                 Err(gone) => {
                     // The client reads more slowly than things happen.
                     return Some(self.frames.failure(&too_old(tail.seen(), gone)));
                 }
             };
-            let piece = self.render(&events);
-            if !piece.is_empty() {
-                self.phase = Phase::Live(tail);
-                return Some(piece);
+            if events.as_slice().is_empty() {
+                let until =
+                    if self.bookmarks { self.ends.min(self.next_bookmark) } else { self.ends };
+                let _ = tokio::time::timeout_at(until, tail.changed()).await;
+            } else {
+                // Others get their turn before a long stretch that is not for this watcher.
+                tokio::task::yield_now().await;
             }
-            if Instant::now() >= self.ends {
-                return self.bookmarks.then(|| self.frames.bookmark(tail.seen(), false));
-            }
-            if self.bookmarks && Instant::now() >= self.next_bookmark {
-                self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
-                let piece = self.frames.bookmark(tail.seen(), false);
-                self.phase = Phase::Live(tail);
-                return Some(piece);
-            }
-            let until = if self.bookmarks { self.ends.min(self.next_bookmark) } else { self.ends };
-            let _ = tokio::time::timeout_at(until, tail.changed()).await;
         }
     }
 
-    fn render(&mut self, events: &[Arc<Event>]) -> Bytes {
+    /// The next piece of the events that this watcher sees; empty when there are no more.
+    fn render(&mut self, events: &mut vec::IntoIter<Arc<Event>>) -> Bytes {
         let now = self.server.env().now();
         let mut piece = BytesMut::new();
-        for event in events {
+        while piece.len() < PIECE_BYTES
+            && let Some(event) = events.next()
+        {
             if !event.object.key.starts_with(self.scope.as_str()) {
                 continue;
             }
-            let Some((change, stored)) = seen_as(&self.selection, event) else { continue };
+            let Some((change, stored)) = seen_as(&self.selection, &event) else { continue };
             self.frames.event(&mut piece, change, &stored, now);
         }
         piece.freeze()

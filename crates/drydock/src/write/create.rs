@@ -94,7 +94,7 @@ fn attempt(
         return Ok(Written::Rehearsed(object));
     }
     let write = Write::Put(draft(kind, version, object));
-    match server.store().commit(&kind.table, &key, Expect::Absent, write) {
+    match server.store().commit(&kind.table, &key, Expect::Absent, write, server.env().now()) {
         Ok(stored) => Ok(Written::Stored(stored)),
         Err(_) => Err(Failure::already_exists(&kind.resource(), &name)),
     }

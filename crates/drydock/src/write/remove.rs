@@ -105,7 +105,16 @@ fn once(
     }
     let next = draft(kind, version, object.clone());
     let commit = |current: &Arc<Stored>, write: Write| {
-        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write).ok()
+        server
+            .store()
+            .commit(
+                &kind.table,
+                &current.key,
+                Expect::At(current.revision),
+                write,
+                server.env().now(),
+            )
+            .ok()
     };
     if !gone && next.same_as(current) {
         return Some(Removed { object: Written::Stored(Arc::clone(current)), gone });

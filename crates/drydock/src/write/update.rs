@@ -204,7 +204,16 @@ fn commit(
         return Ok(Some(Written::Rehearsed(object)));
     }
     let commit = |write| {
-        server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write).ok()
+        server
+            .store()
+            .commit(
+                &kind.table,
+                &current.key,
+                Expect::At(current.revision),
+                write,
+                server.env().now(),
+            )
+            .ok()
     };
     if is_ended(kind, &object) {
         let last = draft(kind, version, object.clone());

@@ -42,7 +42,7 @@ fn buildable(object: &Value, errors: Errors) -> Errors {
     if !errors.is_empty() {
         return errors;
     }
-    super::build::kind(object, &Store::new(1)).err().unwrap_or_default()
+    super::build::kind(object, &Store::default()).err().unwrap_or_default()
 }
 
 fn common_errors(object: &Value) -> Errors {
