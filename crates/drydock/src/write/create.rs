@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Part, Writer, Written, draft, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
-use crate::kinds::{Found, Origin};
+use crate::kinds::Found;
 use crate::server::Server;
 use crate::store::{Expect, Write};
 
@@ -27,7 +27,7 @@ pub fn create(
     object: &Value,
 ) -> Result<Written, Failure> {
     let kind = &found.kind;
-    if kind.origin == (Origin::Custom { terminating: true }) {
+    if kind.is_terminating() {
         let why = "create not allowed while custom resource definition is terminating";
         return Err(Failure::forbidden(&kind.resource(), meta_text(object, "name"), why));
     }
