@@ -44,7 +44,7 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         writer: ask.writer(options.dry_run),
     };
     let now = ask.server.env().now();
-    write::update(ask.server, &attempt, |pod| {
+    ask.update(&attempt, |pod| {
         check(&name, &binding, pod)?;
         let mut pod = pod.clone();
         assign(&mut pod, &binding);

@@ -138,7 +138,7 @@ fn charge(ask: &Ask<'_>, budget: &Value, pod: &str, dry_run: bool) -> Result<(),
         writer,
     };
     let now = ask.server.env().now();
-    write::update(ask.server, &attempt, |old| {
+    ask.update(&attempt, |old| {
         let mut budget = old.clone();
         spend(&mut budget, pod, now)?;
         Ok(budget)
@@ -242,7 +242,7 @@ fn delete(ask: &Ask<'_>, options: &DeleteOptions) -> Result<(), Failure> {
             writer,
         };
         let now = ask.server.env().now();
-        let written = write::update(ask.server, &attempt, |old| {
+        let written = ask.update(&attempt, |old| {
             check_preconditions(ask, &options, old)?;
             let mut pod = old.clone();
             let conditions = &mut pod["status"]["conditions"];
@@ -259,7 +259,7 @@ fn delete(ask: &Ask<'_>, options: &DeleteOptions) -> Result<(), Failure> {
             options.resource_version = Some(stored.revision.to_string());
         }
     }
-    write::remove(ask.server, &ask.found, ask.namespace(), ask.name(), &options, writer)?;
+    ask.remove(ask.namespace(), ask.name(), &options)?;
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(super) fn finalize(ask: &Ask<'_>) -> Result<Answer, Failure> {
         part: Part::Named("finalize"),
         writer: ask.writer(options.dry_run),
     };
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         let mut object = old.clone();
         object["spec"]["finalizers"] = decoded.value["spec"]["finalizers"].clone();
         let given = &decoded.value["metadata"];

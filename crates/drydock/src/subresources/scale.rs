@@ -48,7 +48,7 @@ pub(super) fn write(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
         part: Part::Named("scale"),
         writer: ask.writer(options.dry_run),
     };
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         let scale = change.apply(ask, scale_of(&paths, old))?;
         check(ask, &scale)?;
         let mut object = old.clone();

@@ -31,18 +31,12 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
         // All that is left of what is created and not stored is a binding.
         return crate::subresources::create_unstored(ask);
     }
-    let written = patiently(ask, || {
-        write::create(ask.server, &ask.found, ask.namespace(), ask.writer(options.dry_run), &value)
-    })
-    .await;
+    let written = patiently(ask, || ask.create(&value, options.dry_run)).await;
     let written = match written {
         Ok(written) => written,
         Err(failure) => return Ok(super::refused(failure, &warnings)),
     };
     warnings.extend(kind.strategy.warnings(&value, None));
-    if !options.dry_run {
-        crate::kinds::crd::after_write(ask.server, kind, &written);
-    }
     Ok(ask.written(StatusCode::CREATED, &written, &warnings))
 }
 

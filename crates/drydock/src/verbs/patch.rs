@@ -49,7 +49,7 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
         writer: ask.writer(options.dry_run),
     };
     let (mut warnings, mut advice) = (Vec::new(), Vec::new());
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         let patched = patch.apply(old.clone(), version.schema.root())?;
         if json::depth(&patched) > DEPTH_MAX {
             let why = format!("the patched object nests deeper than {DEPTH_MAX} levels");
@@ -69,9 +69,6 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
         Err(failure) => return Ok(super::refused(failure, &warnings)),
     };
     warnings.extend(advice);
-    if !options.dry_run {
-        crate::kinds::crd::after_write(ask.server, kind, &written);
-    }
     Ok(ask.written(StatusCode::OK, &written, &warnings))
 }
 
