@@ -19,7 +19,7 @@ use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, represent};
 use crate::kinds::{Found, crd};
 use crate::request::options::DeleteOptions;
-use crate::request::{FieldValidation, Identity, Query, Target};
+use crate::request::{FieldValidation, Identity, Query, Target, Verb};
 use crate::server::Server;
 use crate::write::{self, Attempt, Decoded, Part, Removed, Writer, Written};
 
@@ -180,7 +180,7 @@ pub fn warn_first(answer: &mut Answer, warning: &str) {
 ///
 /// # Errors
 /// When the verb is not offered.
-pub fn require_offered(found: &Found, target: &Target, verb: &str) -> Result<(), Failure> {
+pub fn require_offered(found: &Found, target: &Target, verb: Verb) -> Result<(), Failure> {
     let (kind, version) = (&found.kind, found.version());
     let offered = match target.subresource.as_deref() {
         None => &version.verbs,
@@ -193,7 +193,7 @@ pub fn require_offered(found: &Found, target: &Target, verb: &str) -> Result<(),
             None => return Err(Failure::no_such_path()),
         },
     };
-    if offered.iter().any(|known| known == verb) {
+    if offered.iter().any(|known| known == verb.as_str()) {
         return Ok(());
     }
     Err(Failure::method_not_allowed())

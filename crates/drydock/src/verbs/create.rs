@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Ask;
 use crate::answer::{Answer, Failure};
 use crate::kinds::reviews::Asker;
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::write::{self, Decoded, Written, meta_text};
 
 /// Stores the object in the body.
@@ -16,7 +16,7 @@ use crate::write::{self, Decoded, Written, meta_text};
 /// # Errors
 /// When the body is not such an object, or it is refused, or its name is taken.
 pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
     let media_type = write::media_type(&ask.headers);
     let kind = &ask.found.kind;
     let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;

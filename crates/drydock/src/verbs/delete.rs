@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Ask;
 use super::selection::Selection;
+use crate::answer::failure::Reason;
 use crate::answer::{Answer, Failure, body, represent};
 use crate::kinds::native;
 use crate::request::ListOptions;
@@ -95,7 +96,7 @@ pub fn delete_collection(ask: &Ask<'_>) -> Result<Answer, Failure> {
         match ask.remove(namespace, name, &options) {
             Ok(_) => deleted.push(stored),
             // Somebody else was faster: what was wanted is so.
-            Err(failure) if failure.reason == "NotFound" => {}
+            Err(failure) if failure.reason == Reason::NotFound => {}
             Err(failure) => return Err(failure),
         }
     }

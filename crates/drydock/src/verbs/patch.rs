@@ -10,8 +10,7 @@ use super::Ask;
 use super::create::check_namespace;
 use super::update::check_name;
 use crate::answer::{Answer, Failure};
-use crate::request::options::PATCH_OPTIONS;
-use crate::request::{FieldValidation, WriteOptions};
+use crate::request::{FieldValidation, OptionsKind, WriteOptions};
 use crate::write::decode::{Another, DEPTH_MAX};
 use crate::write::{self, Attempt};
 
@@ -35,7 +34,7 @@ pub enum Patch {
 /// # Errors
 /// When the patch is malformed or does not apply, or the result is refused.
 pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, PATCH_OPTIONS)?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Patch)?;
     let (kind, version) = (&ask.found.kind, ask.found.version());
     let patch = Patch::read(
         ask,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Ask;
 use super::create::check_namespace;
 use crate::answer::{Answer, Failure};
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::write::{self, Attempt, Decoded, Part, meta_text};
 
 /// Puts the object in the body in place of the one that is there.
@@ -15,7 +15,7 @@ use crate::write::{self, Attempt, Decoded, Part, meta_text};
 /// When the body is not such an object, the object changed in the meantime, or the new one is
 /// refused.
 pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Update)?;
     let media_type = write::media_type(&ask.headers);
     let kind = &ask.found.kind;
     let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
+use crate::answer::failure::Reason;
 use crate::conditions;
 use crate::kinds::{Found, Kind, Origin};
 use crate::request::Identity;
@@ -108,7 +109,7 @@ fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(
         Ok(object)
     });
     if let Err(failure) = result
-        && failure.reason != "NotFound"
+        && failure.reason != Reason::NotFound
     {
         tracing::error!(definition = name, %failure, "a definition could not be brought up to date");
     }
@@ -266,7 +267,7 @@ fn delete_all(server: &Server, found: &Found) {
         let options = DeleteOptions::default();
         let result = write::remove(server, found, namespace, name, &options, writer);
         if let Err(failure) = result
-            && failure.reason != "NotFound"
+            && failure.reason != Reason::NotFound
         {
             tracing::error!(object = %stored.key, %failure, "an object of a deleted kind stays");
         }
