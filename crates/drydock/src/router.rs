@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::answer::negotiate::{self, Encoding};
@@ -16,6 +16,7 @@ use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::env::Env;
 use crate::kinds::Found;
+use crate::metrics::{self, Measured};
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
 use crate::subresources;
@@ -111,7 +112,11 @@ impl Drydock {
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
             Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
-            Route::Metrics => Ok(body::text(StatusCode::OK, self.server.metrics())),
+            Route::Metrics => Ok(body::typed(
+                StatusCode::OK,
+                HeaderValue::from_static(metrics::MEDIA_TYPE),
+                Bytes::from(self.server.metrics().render(&registry)).into(),
+            )),
             Route::Root => Ok(discovery::paths(&registry)),
             Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),
         }
@@ -130,6 +135,24 @@ impl Drydock {
         };
         let query = Query::parse(parts.uri.query());
         let verb = verb(&parts.method, &found, &target, &query)?;
+        let mut measured = Measured::begin(&self.server, &found, &target, verb);
+        if query.text("dryRun") == Some("All") {
+            measured.rehearse();
+        }
+        let answer = self.verb(parts, (found, target, verb), query, body, identity).await;
+        let answer = answer.unwrap_or_else(Answer::from);
+        measured.answered(answer.status());
+        Ok(answer.map(|body| body.keeping(measured)))
+    }
+
+    async fn verb(
+        &self,
+        parts: &Parts,
+        (found, target, verb): (Found, Target, Verb),
+        query: Query,
+        body: Bytes,
+        identity: &Identity,
+    ) -> Result<Answer, Failure> {
         if !found.kind.is_custom() {
             negotiate::require_representation(&parts.headers, verb)?;
         }

@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::StatusCode;
 use http::header::HeaderValue;
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
 use super::Ask;
@@ -43,6 +44,7 @@ pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     let mut watcher = Watcher {
         server: Arc::clone(ask.server),
         frames: Frames::new(&ask.found, &ask.form),
+        sent: ask.server.metrics().watch_events(&ask.found),
         found: ask.found.clone(),
         selection,
         scope: ask.target.prefix(),
@@ -66,6 +68,8 @@ struct Watcher {
     server: Arc<Server>,
     found: Found,
     frames: Frames,
+    /// Counts what is sent.
+    sent: Counter,
     selection: Selection,
     scope: String,
     bookmarks: bool,
@@ -124,9 +128,10 @@ impl Watcher {
         let mut piece = BytesMut::new();
         for stored in objects.iter().filter(|stored| self.selection.matches(stored)) {
             self.frames.event(&mut piece, Change::Added, stored, now);
+            self.sent.inc();
         }
         if announce_end {
-            let end = self.frames.bookmark(tail.seen(), true);
+            let end = self.bookmark(&tail, true);
             piece.put_slice(&end);
         }
         self.phase = Phase::Live(tail);
@@ -148,11 +153,11 @@ impl Watcher {
                 return Some(piece);
             }
             if Instant::now() >= self.ends {
-                return self.bookmarks.then(|| self.frames.bookmark(tail.seen(), false));
+                return self.bookmarks.then(|| self.bookmark(&tail, false));
             }
             if self.bookmarks && Instant::now() >= self.next_bookmark {
                 self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
-                let piece = self.frames.bookmark(tail.seen(), false);
+                let piece = self.bookmark(&tail, false);
                 self.phase = Phase::Live(tail);
                 return Some(piece);
             }
@@ -170,8 +175,14 @@ impl Watcher {
             }
             let Some((change, stored)) = seen_as(&self.selection, event) else { continue };
             self.frames.event(&mut piece, change, &stored, now);
+            self.sent.inc();
         }
         piece.freeze()
+    }
+
+    fn bookmark(&mut self, tail: &Tail, ends_initial: bool) -> Bytes {
+        self.sent.inc();
+        self.frames.bookmark(tail.seen(), ends_initial)
     }
 }
 
