@@ -45,6 +45,7 @@ use crate::answer::failure::GroupResource;
 use crate::store::Table;
 
 /// One resource in all its versions.
+#[derive(Clone)]
 pub struct Kind {
     /// The API group; empty for the core group.
     pub group: String,
@@ -70,6 +71,7 @@ pub struct Kind {
 }
 
 /// A field that selectors can name.
+#[derive(Clone)]
 pub struct SelectableField {
     /// As in `spec.nodeName`.
     pub name: String,
@@ -78,6 +80,7 @@ pub struct SelectableField {
 }
 
 /// Where the value of a selectable field comes from.
+#[derive(Clone)]
 pub enum FieldSource {
     /// A function of the object.
     Native(fn(&Value) -> String),
@@ -90,11 +93,22 @@ pub enum FieldSource {
 pub enum Origin {
     /// Built in.
     Native,
-    /// From the CustomResourceDefinition of this name.
+    /// From a CustomResourceDefinition.
     Custom {
+        /// The definition as it was when the kind was made from it.
+        definition: Edition,
         /// Whether the definition is being deleted, so that no object can be created.
         terminating: bool,
     },
+}
+
+/// One state of the spec of a definition: what has the same edition says the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edition {
+    /// The uid of the definition.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
 }
 
 /// The names of a resource.
@@ -115,6 +129,7 @@ pub struct Names {
 }
 
 /// One version of a resource.
+#[derive(Clone)]
 pub struct Version {
     /// As in `v1`.
     pub name: String,
@@ -134,8 +149,9 @@ pub struct Version {
     pub deprecation: Option<String>,
     /// How its objects differ from the stored form, where they do.
     pub conversion: Option<Conversion>,
-    /// The raw schema, for OpenAPI.
-    pub openapi: Option<Arc<Value>>,
+    /// The schema of a custom kind as it was written, for OpenAPI. It is kept as text, a tenth of
+    /// what the parsed document takes: it is seldom asked for.
+    pub openapi: Option<Bytes>,
 }
 
 /// A part of an object with a path of its own.
@@ -277,6 +293,21 @@ impl Kind {
     #[must_use]
     pub fn is_custom(&self) -> bool {
         matches!(self.origin, Origin::Custom { .. })
+    }
+
+    /// What a custom kind was made from.
+    #[must_use]
+    pub fn edition(&self) -> Option<&Edition> {
+        match &self.origin {
+            Origin::Native => None,
+            Origin::Custom { definition, .. } => Some(definition),
+        }
+    }
+
+    /// Whether the definition of this kind is being deleted, so that no object can be created.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        matches!(self.origin, Origin::Custom { terminating: true, .. })
     }
 }
 

@@ -15,6 +15,7 @@ mod conditions;
 pub mod env;
 pub mod faults;
 pub mod kinds;
+mod metrics;
 pub mod request;
 mod router;
 pub mod serve;

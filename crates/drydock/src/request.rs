@@ -3,7 +3,9 @@
 pub mod authenticate;
 pub mod options;
 pub mod path;
+pub mod verb;
 
 pub use authenticate::Identity;
-pub use options::{FieldValidation, ListOptions, Query, WriteOptions};
+pub use options::{FieldValidation, ListOptions, OptionsKind, Query, WriteOptions};
 pub use path::{Route, Target};
+pub use verb::Verb;

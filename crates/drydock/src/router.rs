@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::answer::negotiate::{self, Encoding};
@@ -16,7 +16,8 @@ use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::env::Env;
 use crate::kinds::Found;
-use crate::request::{Identity, ListOptions, Query, Route, Target, authenticate};
+use crate::metrics::{self, Measured};
+use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
 use crate::subresources;
 use crate::verbs::{self, Ask};
@@ -111,7 +112,11 @@ impl Drydock {
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
             Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
-            Route::Metrics => Ok(body::text(StatusCode::OK, self.server.metrics())),
+            Route::Metrics => Ok(body::typed(
+                StatusCode::OK,
+                HeaderValue::from_static(metrics::MEDIA_TYPE),
+                Bytes::from(self.server.metrics().render(&registry)).into(),
+            )),
             Route::Root => Ok(discovery::paths(&registry)),
             Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),
         }
@@ -128,11 +133,29 @@ impl Drydock {
             Err(_) if !self.server.registry().is_native(&target.group) => return Ok(no_such_page()),
             found => found?,
         };
-        let verb = verb(&parts.method, &found, &target)?;
+        let query = Query::parse(parts.uri.query());
+        let verb = verb(&parts.method, &found, &target, &query)?;
+        let mut measured = Measured::begin(&self.server, &found, &target, verb);
+        if query.text("dryRun") == Some("All") {
+            measured.rehearse();
+        }
+        let answer = self.verb(parts, (found, target, verb), query, body, identity).await;
+        let answer = answer.unwrap_or_else(Answer::from);
+        measured.answered(answer.status());
+        Ok(answer.map(|body| body.keeping(measured)))
+    }
+
+    async fn verb(
+        &self,
+        parts: &Parts,
+        (found, target, verb): (Found, Target, Verb),
+        query: Query,
+        body: Bytes,
+        identity: &Identity,
+    ) -> Result<Answer, Failure> {
         if !found.kind.is_custom() {
             negotiate::require_representation(&parts.headers, verb)?;
         }
-        let query = Query::parse(parts.uri.query());
         let form = Form::negotiate(&parts.headers, &query)?;
         let ask = Ask {
             server: &self.server,
@@ -153,27 +176,24 @@ impl Drydock {
 }
 
 /// Does what is asked.
-async fn carry_out(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
-    let require = |verb| verbs::require_offered(&ask.found, &ask.target, verb);
+async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
+    verbs::require_offered(&ask.found, &ask.target, verb)?;
+    if !matches!(ask.target.subresource.as_deref(), None | Some("status")) {
+        return subresources::answer(ask, verb);
+    }
     match verb {
-        verb if !matches!(ask.target.subresource.as_deref(), None | Some("status")) => {
-            require(verb)?;
-            subresources::answer(ask, verb)
-        }
-        "list" => {
+        Verb::Get => verbs::get::get(ask),
+        Verb::List => verbs::list::list(ask, &ListOptions::parse(&ask.query)?),
+        Verb::Watch => {
             let options = ListOptions::parse(&ask.query)?;
-            if options.watch {
-                require("watch")?;
-                negotiate::require_stream(&ask.headers)?;
-                return verbs::watch::watch(ask, &options);
-            }
-            require("list")?;
-            verbs::list::list(ask, &options)
+            negotiate::require_stream(&ask.headers)?;
+            verbs::watch::watch(ask, &options)
         }
-        verb => {
-            require(verb)?;
-            whole(ask, verb).await
-        }
+        Verb::Create => verbs::create::create(ask).await,
+        Verb::Update => verbs::update::update(ask),
+        Verb::Patch => verbs::patch::patch(ask),
+        Verb::Delete => verbs::delete::delete(ask),
+        Verb::DeleteCollection => verbs::delete::delete_collection(ask),
     }
 }
 
@@ -182,34 +202,20 @@ fn no_such_page() -> Answer {
     body::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-async fn whole(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
-    match verb {
-        "get" => verbs::get::get(ask),
-        "create" => verbs::create::create(ask).await,
-        "update" => verbs::update::update(ask),
-        "patch" => verbs::patch::patch(ask),
-        "delete" => verbs::delete::delete(ask),
-        "deletecollection" => verbs::delete::delete_collection(ask),
-        _ => Err(Failure::method_not_allowed()),
-    }
-}
-
-fn verb(method: &Method, found: &Found, target: &Target) -> Result<&'static str, Failure> {
+fn verb(method: &Method, found: &Found, target: &Target, query: &Query) -> Result<Verb, Failure> {
     let named = target.name.is_some();
-    match *method {
+    let watch = query.flag("watch").unwrap_or(false);
+    match Verb::of(method, named, watch) {
         // Paths of custom kinds are not routed by method: the verb finds out what it misses.
-        Method::POST if found.kind.is_custom() => Ok("create"),
-        Method::PUT | Method::PATCH if found.kind.is_custom() && !named => {
+        Some(Verb::Create) if found.kind.is_custom() => Ok(Verb::Create),
+        Some(Verb::Create) if named && target.subresource.is_none() => {
+            Err(Failure::method_not_allowed())
+        }
+        Some(verb) => Ok(verb),
+        None if found.kind.is_custom() && matches!(*method, Method::PUT | Method::PATCH) => {
             Err(Failure::bad_request("name must be provided"))
         }
-        Method::GET | Method::HEAD if named => Ok("get"),
-        Method::GET | Method::HEAD => Ok("list"),
-        Method::POST if !named || target.subresource.is_some() => Ok("create"),
-        Method::PUT if named => Ok("update"),
-        Method::PATCH if named => Ok("patch"),
-        Method::DELETE if named => Ok("delete"),
-        Method::DELETE => Ok("deletecollection"),
-        _ => Err(Failure::method_not_allowed()),
+        None => Err(Failure::method_not_allowed()),
     }
 }
 

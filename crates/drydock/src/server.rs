@@ -8,6 +8,7 @@ use crate::admission::Drawn;
 use crate::answer::Failure;
 use crate::env::Env;
 use crate::kinds::{Found, Kind, Registry};
+use crate::metrics::Metrics;
 use crate::request::Target;
 use crate::request::authenticate::Credential;
 use crate::store::{Memory, Store};
@@ -44,6 +45,7 @@ pub struct Server {
     pub(crate) defining: std::sync::Mutex<()>,
     /// What services were given lately.
     drawn: std::sync::Mutex<Drawn>,
+    metrics: Metrics,
 }
 
 impl Server {
@@ -59,6 +61,7 @@ impl Server {
             config,
             defining: std::sync::Mutex::new(()),
             drawn: std::sync::Mutex::default(),
+            metrics: Metrics::new(),
         }
     }
 
@@ -112,18 +115,9 @@ impl Server {
         Ok(found)
     }
 
-    /// What this server counts, in the text form that Prometheus reads.
-    #[must_use]
-    pub fn metrics(&self) -> String {
-        let mut text = String::from(
-            "# HELP apiserver_storage_objects Objects stored, by resource.\n# TYPE apiserver_storage_objects gauge\n",
-        );
-        for kind in self.registry.load().kinds() {
-            let count = kind.table.len();
-            let name = kind.qualified_name();
-            text.push_str(&format!("apiserver_storage_objects{{resource=\"{name}\"}} {count}\n"));
-        }
-        text
+    /// What this server counts.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// A native kind that every server has.

@@ -3,13 +3,13 @@
 mod binding;
 mod eviction;
 mod finalize;
-mod resize;
 mod scale;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Failure, body};
+use crate::request::Verb;
 use crate::verbs::{self, Ask};
 
 /// The subresources that are served. Discovery lists no others, so that a client finds out
@@ -20,15 +20,18 @@ pub const SERVED: [&str; 6] = ["status", "scale", "binding", "eviction", "resize
 ///
 /// # Errors
 /// When the part is not there or refuses.
-pub fn answer(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
+pub fn answer(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
     match (ask.target.subresource.as_deref().unwrap_or_default(), verb) {
-        ("binding", "create") => binding::bind(ask),
-        ("eviction", "create") => eviction::evict(ask),
-        ("finalize", "update") => finalize::finalize(ask),
-        ("resize", "get") => verbs::get::get(ask),
-        ("resize", "update" | "patch") => resize::resize(ask, verb),
-        ("scale", "get") => scale::get(ask),
-        ("scale", "update" | "patch") => scale::write(ask, verb),
+        ("binding", Verb::Create) => binding::bind(ask),
+        ("eviction", Verb::Create) => eviction::evict(ask),
+        ("finalize", Verb::Update) => finalize::finalize(ask),
+        // A running pod gets other amounts; its strategy refuses any other change.
+        ("resize", Verb::Get) => verbs::get::get(ask),
+        ("resize", Verb::Update) => verbs::update::update(ask),
+        ("resize", Verb::Patch) => verbs::patch::patch(ask),
+        ("scale", Verb::Get) => scale::get(ask),
+        ("scale", Verb::Update) => scale::update(ask),
+        ("scale", Verb::Patch) => scale::patch(ask),
         _ => Err(Failure::no_such_path()),
     }
 }

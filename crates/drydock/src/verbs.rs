@@ -13,13 +13,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use serde_json::Value;
 
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, represent};
-use crate::kinds::Found;
-use crate::request::{FieldValidation, Identity, Query, Target};
+use crate::kinds::{Found, crd};
+use crate::request::options::DeleteOptions;
+use crate::request::{FieldValidation, Identity, Query, Target, Verb};
 use crate::server::Server;
-use crate::write::{self, Decoded, Part, Writer, Written};
+use crate::write::{self, Attempt, Decoded, Part, Removed, Writer, Written};
 
 /// A request for a resource, all parts read.
 pub struct Ask<'a> {
@@ -83,6 +85,48 @@ impl Ask<'_> {
         write::decode(&self.server.registry(), kind, media_type, &self.body, validation)
     }
 
+    /// Stores a new object. This, [`Ask::update`] and [`Ask::remove`] are how requests write: what
+    /// a write of a definition leads to is done here, so that no verb can forget it.
+    ///
+    /// # Errors
+    /// When the object is refused or the name is taken.
+    pub fn create(&self, object: &Value, dry_run: bool) -> Result<Written, Failure> {
+        let writer = self.writer(dry_run);
+        let written = write::create(self.server, &self.found, self.namespace(), writer, object)?;
+        crd::after_write(self.server, &self.found.kind, &written);
+        Ok(written)
+    }
+
+    /// Applies `change` to the object that `attempt` names.
+    ///
+    /// # Errors
+    /// When the object is not there, `change` refuses, or the result is refused.
+    pub fn update(
+        &self,
+        attempt: &Attempt<'_>,
+        change: impl FnMut(&Value) -> Result<Value, Failure>,
+    ) -> Result<Written, Failure> {
+        let written = write::update(self.server, attempt, change)?;
+        crd::after_write(self.server, &attempt.found.kind, &written);
+        Ok(written)
+    }
+
+    /// Deletes an object of the kind, or marks it where something has to happen first.
+    ///
+    /// # Errors
+    /// When the object is not there, a precondition is not met, or deletion is not allowed.
+    pub fn remove(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Removed, Failure> {
+        let writer = self.writer(options.dry_run);
+        let removed = write::remove(self.server, &self.found, namespace, name, options, writer)?;
+        crd::after_removal(self.server, &self.found.kind, &removed);
+        Ok(removed)
+    }
+
     /// The answer to a write.
     #[must_use]
     pub fn written(&self, code: StatusCode, written: &Written, warnings: &[String]) -> Answer {
@@ -136,7 +180,7 @@ pub fn warn_first(answer: &mut Answer, warning: &str) {
 ///
 /// # Errors
 /// When the verb is not offered.
-pub fn require_offered(found: &Found, target: &Target, verb: &str) -> Result<(), Failure> {
+pub fn require_offered(found: &Found, target: &Target, verb: Verb) -> Result<(), Failure> {
     let (kind, version) = (&found.kind, found.version());
     let offered = match target.subresource.as_deref() {
         None => &version.verbs,
@@ -149,7 +193,7 @@ pub fn require_offered(found: &Found, target: &Target, verb: &str) -> Result<(),
             None => return Err(Failure::no_such_path()),
         },
     };
-    if offered.iter().any(|known| known == verb) {
+    if offered.iter().any(|known| known == verb.as_str()) {
         return Ok(());
     }
     Err(Failure::method_not_allowed())

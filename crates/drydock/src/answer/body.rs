@@ -13,12 +13,17 @@ use serde_json::Value;
 
 use super::Failure;
 use super::negotiate::Encoding;
+use crate::metrics::Measured;
 
 /// What the server answers with.
 pub type Answer = Response<Body>;
 
 /// The body of an answer: pieces known at once, or a stream of them.
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// What lives as long as the answer is on its way.
+    companion: Option<Measured>,
+}
 
 enum Kind {
     Pieces(std::vec::IntoIter<Bytes>),
@@ -35,12 +40,18 @@ impl Body {
     /// One piece after another.
     #[must_use]
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
-        Self(Kind::Pieces(pieces.into_iter()))
+        Self { kind: Kind::Pieces(pieces.into_iter()), companion: None }
     }
 
     /// Pieces as they come to be.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self(Kind::Stream(Box::pin(stream)))
+        Self { kind: Kind::Stream(Box::pin(stream)), companion: None }
+    }
+
+    /// The same body, which keeps the measurement of its request until it is sent.
+    pub(crate) fn keeping(mut self, measured: Measured) -> Self {
+        self.companion = Some(measured);
+        self
     }
 }
 
@@ -58,7 +69,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match &mut self.0 {
+        let next = match &mut self.kind {
             Kind::Pieces(pieces) => pieces.next(),
             Kind::Stream(stream) => std::task::ready!(stream.as_mut().poll_next(context)),
         };
@@ -66,11 +77,11 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Kind::Pieces(pieces) if pieces.len() == 0)
+        matches!(&self.kind, Kind::Pieces(pieces) if pieces.len() == 0)
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Pieces(pieces) => {
                 let length: usize = pieces.as_slice().iter().map(Bytes::len).sum();
                 http_body::SizeHint::with_exact(length as u64)
@@ -111,14 +122,13 @@ pub fn encoded(answer: Answer, encoding: Encoding) -> Answer {
         return answer;
     }
     let (mut parts, body) = answer.into_parts();
-    let Body(Kind::Pieces(pieces)) = body else { return Response::from_parts(parts, body) };
+    let Kind::Pieces(pieces) = &body.kind else { return Response::from_parts(parts, body) };
     let whole: Vec<u8> = pieces.as_slice().concat();
     let written = serde_json::from_slice::<Value>(&whole).ok().and_then(|value| yaml(&value));
-    let Some(written) = written else {
-        return Response::from_parts(parts, Body(Kind::Pieces(pieces)));
-    };
+    let Some(written) = written else { return Response::from_parts(parts, body) };
     parts.headers.insert(CONTENT_TYPE, encoding.media_type());
-    Response::from_parts(parts, Body::from(Bytes::from(written)))
+    let kind = Body::from(Bytes::from(written)).kind;
+    Response::from_parts(parts, Body { kind, ..body })
 }
 
 fn yaml(value: &Value) -> Option<String> {

@@ -24,13 +24,75 @@ impl fmt::Display for GroupResource<'_> {
     }
 }
 
+/// Why a request was not carried out, in the one word that clients decide by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// kube-apiserver has no word for it.
+    Unclassified,
+    /// The name is taken.
+    AlreadyExists,
+    /// The request makes no sense.
+    BadRequest,
+    /// The object changed in the meantime, or a precondition is not met.
+    Conflict,
+    /// The revision wanted is no longer known.
+    Expired,
+    /// Not allowed.
+    Forbidden,
+    /// The server could not do what it should.
+    InternalError,
+    /// The object is wrong.
+    Invalid,
+    /// The verb is not offered.
+    MethodNotAllowed,
+    /// No media type that the client takes is offered.
+    NotAcceptable,
+    /// There is no such thing.
+    NotFound,
+    /// The body is too long.
+    RequestEntityTooLarge,
+    /// It did not happen in time.
+    Timeout,
+    /// Try again later.
+    TooManyRequests,
+    /// No valid credentials.
+    Unauthorized,
+    /// The media type of the body is not understood.
+    UnsupportedMediaType,
+}
+
+impl Reason {
+    /// The word; empty where there is none.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unclassified => "",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::BadRequest => "BadRequest",
+            Self::Conflict => "Conflict",
+            Self::Expired => "Expired",
+            Self::Forbidden => "Forbidden",
+            Self::InternalError => "InternalError",
+            Self::Invalid => "Invalid",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::NotFound => "NotFound",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::Timeout => "Timeout",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::Unauthorized => "Unauthorized",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+        }
+    }
+}
+
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// The HTTP status.
     pub code: StatusCode,
     /// `Status.reason`.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// `Status.message`.
     pub message: String,
     /// `Status.details`, where there are any.
@@ -42,7 +104,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+    fn new(code: StatusCode, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             code,
             reason,
@@ -72,13 +134,13 @@ impl Failure {
 
     /// A request that makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+        Self::new(StatusCode::BAD_REQUEST, Reason::BadRequest, message)
     }
 
     /// No valid credentials.
     #[must_use]
     pub fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        Self::new(StatusCode::UNAUTHORIZED, Reason::Unauthorized, "Unauthorized")
     }
 
     /// The path leads nowhere.
@@ -86,7 +148,7 @@ impl Failure {
     pub fn no_such_path() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
-            "NotFound",
+            Reason::NotFound,
             "the server could not find the requested resource",
         )
         .with_empty_details()
@@ -100,15 +162,19 @@ impl Failure {
     /// No such object.
     #[must_use]
     pub fn not_found(what: &GroupResource<'_>, name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{what} {name:?} not found"))
+        Self::new(StatusCode::NOT_FOUND, Reason::NotFound, format!("{what} {name:?} not found"))
             .about(what, name)
     }
 
     /// The name is taken.
     #[must_use]
     pub fn already_exists(what: &GroupResource<'_>, name: &str) -> Self {
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", format!("{what} {name:?} already exists"))
-            .about(what, name)
+        Self::new(
+            StatusCode::CONFLICT,
+            Reason::AlreadyExists,
+            format!("{what} {name:?} already exists"),
+        )
+        .about(what, name)
     }
 
     /// A generated name that was taken, so that the client should try again.
@@ -125,7 +191,7 @@ impl Failure {
     pub fn conflict(what: &GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
         Self::new(
             StatusCode::CONFLICT,
-            "Conflict",
+            Reason::Conflict,
             format!("Operation cannot be fulfilled on {what} {name:?}: {why}"),
         )
         .about(what, name)
@@ -148,7 +214,7 @@ impl Failure {
             (_, true) => format!("{what} is forbidden: {why}"),
             _ => format!("{what} {name:?} is forbidden: {why}"),
         };
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(what, name)
+        Self::new(StatusCode::FORBIDDEN, Reason::Forbidden, message).about(what, name)
     }
 
     /// The object is wrong, field by field. `kind` is the group and the kind.
@@ -182,7 +248,7 @@ impl Failure {
             format!("{kind} {name:?} is invalid: {listed}")
         };
         let failure =
-            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(kind, name);
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid, message).about(kind, name);
         if causes.is_empty() { failure } else { failure.detail("causes", causes.into()) }
     }
 
@@ -192,12 +258,12 @@ impl Failure {
             400 => Self::bad_request(message),
             413 => Self::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "RequestEntityTooLarge",
+                Reason::RequestEntityTooLarge,
                 format!("Request entity too large: {}", message.into()),
             ),
             422 => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "Invalid",
+                Reason::Invalid,
                 "the server rejected our request due to an error in our request",
             )
             .with_empty_details(),
@@ -215,18 +281,7 @@ impl Failure {
 
     /// A misuse for which kube-apiserver has no reason.
     pub fn unclassified(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
-    }
-
-    /// The verb is not offered by this resource.
-    #[must_use]
-    pub fn method_not_supported(what: &GroupResource<'_>, verb: &str) -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
-            format!("{verb} is not supported on resources of kind \"{what}\""),
-        )
-        .about(what, "")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unclassified, message)
     }
 
     /// The HTTP method means nothing on this path.
@@ -234,7 +289,7 @@ impl Failure {
     pub fn method_not_allowed() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
+            Reason::MethodNotAllowed,
             "the server does not allow this method on the requested resource",
         )
         .with_empty_details()
@@ -245,7 +300,7 @@ impl Failure {
     pub fn not_acceptable(offered: &[&str]) -> Self {
         Self::new(
             StatusCode::NOT_ACCEPTABLE,
-            "NotAcceptable",
+            Reason::NotAcceptable,
             format!("only the following media types are accepted: {}", offered.join(", ")),
         )
     }
@@ -256,7 +311,7 @@ impl Failure {
         let offered = offered.join(", ");
         Self::new(
             StatusCode::NOT_ACCEPTABLE,
-            "NotAcceptable",
+            Reason::NotAcceptable,
             format!("406: Not Acceptable\n\nAvailable representations: {offered}"),
         )
         .with_empty_details()
@@ -267,7 +322,7 @@ impl Failure {
     pub fn unsupported_patch() -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
+            Reason::UnsupportedMediaType,
             "415: Unsupported Media Type",
         )
         .with_empty_details()
@@ -278,7 +333,7 @@ impl Failure {
     pub fn unsupported_media_type(offered: &[&str]) -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
+            Reason::UnsupportedMediaType,
             format!(
                 "the body of the request was in an unknown format - accepted media types include: {}",
                 offered.join(", ")
@@ -291,14 +346,14 @@ impl Failure {
     pub fn too_large(limit: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "RequestEntityTooLarge",
+            Reason::RequestEntityTooLarge,
             format!("Request entity too large: limit is {limit}"),
         )
     }
 
     /// The revision a client wants is no longer known.
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GONE, "Expired", message)
+        Self::new(StatusCode::GONE, Reason::Expired, message)
     }
 
     /// The revision a client wants has not happened yet.
@@ -306,7 +361,7 @@ impl Failure {
     pub fn revision_too_large(wanted: u64, current: u64) -> Self {
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
-            "Timeout",
+            Reason::Timeout,
             format!("Timeout: Too large resource version: {wanted}, current: {current}"),
         )
         .detail(
@@ -318,7 +373,7 @@ impl Failure {
 
     /// Try again later.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        let failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+        let failure = Self::new(StatusCode::TOO_MANY_REQUESTS, Reason::TooManyRequests, message);
         if retry_after_seconds == 0 {
             return failure.with_empty_details();
         }
@@ -329,17 +384,12 @@ impl Failure {
     pub fn internal(message: impl fmt::Display) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "InternalError",
+            Reason::InternalError,
             format!("Internal error occurred: {message}"),
         )
     }
 
-    /// Not available now.
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
-    }
-
-    /// Adds causes to the details, keeping those that are there.
+    /// Puts causes into the details, in the place of those that are there.
     #[must_use]
     pub fn with_causes(self, causes: Value) -> Self {
         self.detail("causes", causes)
@@ -350,12 +400,6 @@ impl Failure {
     pub fn awaiting(mut self, resource: &'static str) -> Self {
         self.awaits = Some(resource);
         self
-    }
-
-    /// Puts the uid into the details.
-    #[must_use]
-    pub fn with_uid(self, uid: &str) -> Self {
-        self.detail("uid", uid.into())
     }
 
     /// The `Status` object.
@@ -369,8 +413,8 @@ impl Failure {
             "message": self.message,
             "code": self.code.as_u16(),
         });
-        if !self.reason.is_empty() {
-            status["reason"] = self.reason.into();
+        if self.reason != Reason::Unclassified {
+            status["reason"] = self.reason.as_str().into();
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();

@@ -8,7 +8,7 @@ use object::table::Include;
 
 use super::Failure;
 use super::represent::Form;
-use crate::request::Query;
+use crate::request::{Query, Verb};
 
 /// The media types offered.
 pub const OFFERED: [&str; 2] = [JSON, YAML];
@@ -127,14 +127,14 @@ impl Form {
 ///
 /// # Errors
 /// When no clause names a media type that is offered, or any.
-pub fn require_representation(headers: &HeaderMap, verb: &str) -> Result<(), Failure> {
+pub fn require_representation(headers: &HeaderMap, verb: Verb) -> Result<(), Failure> {
     let named =
         |clause: &Clause<'_>| clause.media_type == "*/*" || OFFERED.contains(&clause.media_type);
     if Accept::read(headers).0.iter().any(named) {
         return Ok(());
     }
     let mut offered = OFFERED.to_vec();
-    if matches!(verb, "list" | "watch") {
+    if matches!(verb, Verb::List | Verb::Watch) {
         offered.extend(STREAMED);
     }
     Err(Failure::no_representation(&offered))

@@ -21,13 +21,15 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 #[must_use]
 pub fn index(registry: &Registry) -> Answer {
     let mut paths = Map::new();
+    let native = native::openapi_definitions();
     for (group, versions) in registry.groups() {
         for version in versions {
             let name = match group.as_str() {
                 "" => format!("api/{version}"),
                 group => format!("apis/{group}/{version}"),
             };
-            let hash = Sha256::digest(object::json::encode(&build(registry, group, version)));
+            let hash =
+                Sha256::digest(object::json::encode(&build(registry, &native, group, version)));
             let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
             let url = format!("/openapi/v3/{name}?hash={hash}");
             paths.insert(name, json!({"serverRelativeURL": url}));
@@ -47,10 +49,11 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Result<Answe
     {
         return Err(Failure::no_such_path());
     }
-    Ok(body::value(StatusCode::OK, &build(registry, group, version)))
+    let native = native::openapi_definitions();
+    Ok(body::value(StatusCode::OK, &build(registry, &native, group, version)))
 }
 
-fn build(registry: &Registry, group: &str, version: &str) -> Value {
+fn build(registry: &Registry, native: &Map<String, Value>, group: &str, version: &str) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     let mut wanted = BTreeSet::new();
@@ -61,12 +64,12 @@ fn build(registry: &Registry, group: &str, version: &str) -> Value {
         };
         let schema = match &offered.openapi {
             Some(raw) => custom_schemas(kind, offered, raw, &mut schemas, &mut wanted),
-            None => native_name(group, version, &kind.names.kind),
+            None => native_name(native, group, version, &kind.names.kind),
         };
         wanted.insert(schema.clone());
         add_paths(kind, offered, &schema, &mut paths);
     }
-    add_reachable(&mut schemas, wanted);
+    add_reachable(native, &mut schemas, wanted);
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.35.4"},
@@ -76,10 +79,9 @@ fn build(registry: &Registry, group: &str, version: &str) -> Value {
 }
 
 /// The name under which the native definitions keep a kind.
-fn native_name(group: &str, version: &str, kind: &str) -> String {
-    let definitions = native::openapi_definitions();
+fn native_name(native: &Map<String, Value>, group: &str, version: &str, kind: &str) -> String {
     let wanted = json!({"group": group, "kind": kind, "version": version});
-    let found = definitions.as_object().into_iter().flatten().find(|(_, definition)| {
+    let found = native.iter().find(|(_, definition)| {
         let kinds = definition["x-kubernetes-group-version-kind"].as_array();
         kinds.is_some_and(|kinds| kinds.contains(&wanted) && kinds.len() == 1)
     });
@@ -89,7 +91,7 @@ fn native_name(group: &str, version: &str, kind: &str) -> String {
 fn custom_schemas(
     kind: &Kind,
     version: &Version,
-    raw: &Value,
+    raw: &[u8],
     schemas: &mut Map<String, Value>,
     wanted: &mut BTreeSet<String>,
 ) -> String {
@@ -99,7 +101,7 @@ fn custom_schemas(
     let list = format!("{}.{}.{}", parts.join("."), version.name, kind.names.list_kind);
     let identity =
         |name: &str| json!([{"group": kind.group, "kind": name, "version": version.name}]);
-    let mut schema = raw.clone();
+    let mut schema: Value = serde_json::from_slice(raw).expect("a schema was encoded by us");
     schema["properties"]["apiVersion"] = json!({"type": "string"});
     schema["properties"]["kind"] = json!({"type": "string"});
     schema["properties"]["metadata"] = reference(OBJECT_META);
@@ -178,14 +180,17 @@ fn operation(kind: &Kind, version: &Version, schema: &str, method: &str, action:
 }
 
 /// Adds the native definitions in `wanted` and all they refer to.
-fn add_reachable(schemas: &mut Map<String, Value>, wanted: BTreeSet<String>) {
-    let definitions = native::openapi_definitions();
+fn add_reachable(
+    native: &Map<String, Value>,
+    schemas: &mut Map<String, Value>,
+    wanted: BTreeSet<String>,
+) {
     let mut open: Vec<String> = wanted.into_iter().collect();
     while let Some(name) = open.pop() {
         if schemas.contains_key(&name) {
             continue;
         }
-        let Some(definition) = definitions.get(&name) else { continue };
+        let Some(definition) = native.get(&name) else { continue };
         references(definition, &mut open);
         schemas.insert(name, definition.clone());
     }

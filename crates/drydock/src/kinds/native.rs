@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use object::schema::{Definitions, Schema};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub use go_form::as_written;
 
@@ -29,7 +29,6 @@ static TABLES: LazyLock<Tables> = LazyLock::new(Tables::read);
 struct Tables {
     discovery: Discovery,
     definitions: Definitions,
-    raw: Arc<Value>,
     object_meta: Schema,
     delete_options: Schema,
 }
@@ -87,8 +86,7 @@ const WELL_FORMED: &str = "the generated tables are well formed, as the tests ch
 
 impl Tables {
     fn read() -> Self {
-        let raw: Value = serde_json::from_str(DEFINITIONS).expect(WELL_FORMED);
-        let document = json!({"components": {"schemas": raw}});
+        let document = json!({"components": {"schemas": openapi_definitions()}});
         let definitions = Definitions::from_openapi([&document]).expect(WELL_FORMED);
         let object_meta = definitions
             .schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
@@ -99,7 +97,6 @@ impl Tables {
         Self {
             discovery: serde_json::from_str(DISCOVERY).expect(WELL_FORMED),
             definitions,
-            raw: Arc::new(raw),
             object_meta,
             delete_options,
         }
@@ -118,10 +115,11 @@ pub fn delete_options() -> &'static Schema {
     &TABLES.delete_options
 }
 
-/// The raw OpenAPI definitions of the native kinds.
+/// The OpenAPI definitions of the native kinds by name, read anew: they take megabytes, and are
+/// wanted at start and when a client asks how kinds are made.
 #[must_use]
-pub fn openapi_definitions() -> &'static Arc<Value> {
-    &TABLES.raw
+pub fn openapi_definitions() -> Map<String, Value> {
+    serde_json::from_str(DEFINITIONS).expect(WELL_FORMED)
 }
 
 /// A registry of the native kinds, their objects kept in `store`.

@@ -66,19 +66,44 @@ pub struct WriteOptions {
     pub field_manager: Option<String>,
 }
 
-/// The name errors give to the options of a patch.
-pub const PATCH_OPTIONS: &str = "PatchOptions";
+/// Whose options they are; errors name them by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionsKind {
+    /// Of a create.
+    Create,
+    /// Of an update.
+    Update,
+    /// Of a patch.
+    Patch,
+    /// Of a deletion.
+    Delete,
+    /// Of a list or a watch.
+    List,
+}
+
+impl OptionsKind {
+    /// The kind of the options.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch => "PatchOptions",
+            Self::Delete => "DeleteOptions",
+            Self::List => "ListOptions",
+        }
+    }
+}
 
 /// Longest name of a field manager.
 const FIELD_MANAGER_MAX: usize = 128;
 
 impl WriteOptions {
-    /// Reads the options of a write. `kind` is the name errors give to the options, as in
-    /// `CreateOptions`.
+    /// Reads the options of a write.
     ///
     /// # Errors
     /// When an option has a value it cannot have.
-    pub fn parse(query: &Query, kind: &str) -> Result<Self, Failure> {
+    pub fn parse(query: &Query, kind: OptionsKind) -> Result<Self, Failure> {
         let mut errors = Errors::new();
         let field_validation = match query.text("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
@@ -94,7 +119,7 @@ impl WriteOptions {
         if field_manager.as_ref().is_some_and(|name| name.len() > FIELD_MANAGER_MAX) {
             errors.push(Error::too_long(&Path::new("fieldManager"), FIELD_MANAGER_MAX));
         }
-        if kind == PATCH_OPTIONS && query.flag("force").is_some() {
+        if kind == OptionsKind::Patch && query.flag("force").is_some() {
             let why = "may not be specified for non-apply patch";
             errors.push(Error::forbidden(&Path::new("force"), why));
         }
@@ -116,11 +141,11 @@ fn dry_run(value: Option<&str>, errors: &mut Errors) -> bool {
     }
 }
 
-fn refuse_invalid_options(kind: &str, errors: &[Error]) -> Result<(), Failure> {
+fn refuse_invalid_options(kind: OptionsKind, errors: &[Error]) -> Result<(), Failure> {
     if errors.is_empty() {
         return Ok(());
     }
-    let kind = GroupResource { group: "meta.k8s.io", resource: kind };
+    let kind = GroupResource { group: "meta.k8s.io", resource: kind.as_str() };
     Err(Failure::invalid(&kind, "", errors))
 }
 
@@ -199,7 +224,7 @@ impl ListOptions {
             Some("NotOlderThan") => Some(RevisionMatch::NotOlderThan),
             _ => None,
         };
-        refuse_invalid_options("ListOptions", &errors)?;
+        refuse_invalid_options(OptionsKind::List, &errors)?;
         Ok(self)
     }
 
@@ -295,7 +320,7 @@ impl DeleteOptions {
             orphan_dependents,
             dry_run: dry_run(query.text("dryRun"), &mut errors),
         };
-        refuse_invalid_options("DeleteOptions", &errors)?;
+        refuse_invalid_options(OptionsKind::Delete, &errors)?;
         Ok(options)
     }
 
@@ -318,7 +343,7 @@ impl DeleteOptions {
             orphan_dependents,
             dry_run: dry_run(given, &mut errors),
         };
-        refuse_invalid_options("DeleteOptions", &errors)?;
+        refuse_invalid_options(OptionsKind::Delete, &errors)?;
         Ok(options)
     }
 }

@@ -9,7 +9,7 @@ use super::done;
 use crate::answer::failure::GroupResource;
 use crate::answer::{Answer, Failure};
 use crate::conditions;
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::verbs::Ask;
 use crate::verbs::create::check_namespace;
 use crate::write::{self, Attempt, Part, meta_text};
@@ -21,7 +21,7 @@ use crate::write::{self, Attempt, Part, meta_text};
 /// # Errors
 /// When the pod is not there, has a node, is gated or ending, or is not the one meant.
 pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
     let binding = write::decode_value(&write::media_type(&ask.headers), &ask.body)?.value;
     check_namespace(ask, &binding)?;
     let given = meta_text(&binding, "name").to_owned();
@@ -44,7 +44,7 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         writer: ask.writer(options.dry_run),
     };
     let now = ask.server.env().now();
-    write::update(ask.server, &attempt, |pod| {
+    ask.update(&attempt, |pod| {
         check(&name, &binding, pod)?;
         let mut pod = pod.clone();
         assign(&mut pod, &binding);
@@ -57,13 +57,10 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
 /// Upstream answers a wrong binding as an error of its own.
 fn refusal(errors: &Errors) -> Failure {
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    let mut failure = Failure::internal("");
-    failure.reason = "";
-    failure.message = match texts.as_slice() {
+    Failure::unclassified(match texts.as_slice() {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
-    };
-    failure
+    })
 }
 
 /// Says that the pod is scheduled, and forgets why it was not.

@@ -7,12 +7,12 @@ use object::time::Time;
 use serde_json::{Map, Value, json};
 
 use super::done;
-use crate::answer::failure::GroupResource;
+use crate::answer::failure::{GroupResource, Reason};
 use crate::answer::{Answer, Failure};
 use crate::conditions;
 use crate::kinds::Found;
-use crate::request::WriteOptions;
 use crate::request::options::DeleteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::verbs::Ask;
 use crate::write::{self, Attempt, Part, Writer, meta_text};
 
@@ -26,7 +26,7 @@ const RETRY_SECONDS: u32 = 10;
 /// # Errors
 /// When the pod is not there, or its budget is used up.
 pub(super) fn evict(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let write_options = WriteOptions::parse(&ask.query, "CreateOptions")?;
+    let write_options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
     let eviction = write::decode_value(&write::media_type(&ask.headers), &ask.body)?.value;
     if meta_text(&eviction, "name") != ask.name() {
         let why = "name in URL does not match name in Eviction object";
@@ -43,7 +43,7 @@ pub(super) fn evict(ask: &Ask<'_>) -> Result<Answer, Failure> {
         options.resource_version = Some(stored.revision.to_string());
     }
     match delete(ask, &options) {
-        Err(failure) if failure.reason == "Conflict" && guarded == Guard::OnlyThis => {
+        Err(failure) if failure.reason == Reason::Conflict && guarded == Guard::OnlyThis => {
             Err(budget_exhausted(""))
         }
         Err(failure) => Err(failure),
@@ -75,11 +75,8 @@ fn guard(ask: &Ask<'_>, pod: &Value, dry_run: bool) -> Result<Guard, Failure> {
         [] => return Ok(Guard::Free),
         [budget] => budget,
         _ => {
-            let mut failure = Failure::internal("");
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-                .clone_into(&mut failure.message);
-            failure.reason = "";
-            return Err(failure);
+            let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Failure::unclassified(why));
         }
     };
     if !is_ready(pod) && unhealthy_may_go(budget) {
@@ -138,7 +135,7 @@ fn charge(ask: &Ask<'_>, budget: &Value, pod: &str, dry_run: bool) -> Result<(),
         writer,
     };
     let now = ask.server.env().now();
-    write::update(ask.server, &attempt, |old| {
+    ask.update(&attempt, |old| {
         let mut budget = old.clone();
         spend(&mut budget, pod, now)?;
         Ok(budget)
@@ -242,7 +239,7 @@ fn delete(ask: &Ask<'_>, options: &DeleteOptions) -> Result<(), Failure> {
             writer,
         };
         let now = ask.server.env().now();
-        let written = write::update(ask.server, &attempt, |old| {
+        let written = ask.update(&attempt, |old| {
             check_preconditions(ask, &options, old)?;
             let mut pod = old.clone();
             let conditions = &mut pod["status"]["conditions"];
@@ -259,7 +256,7 @@ fn delete(ask: &Ask<'_>, options: &DeleteOptions) -> Result<(), Failure> {
             options.resource_version = Some(stored.revision.to_string());
         }
     }
-    write::remove(ask.server, &ask.found, ask.namespace(), ask.name(), &options, writer)?;
+    ask.remove(ask.namespace(), ask.name(), &options)?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::answer::{Answer, Failure};
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::verbs::Ask;
 use crate::write::{self, Attempt, Part};
 
@@ -12,7 +12,7 @@ use crate::write::{self, Attempt, Part};
 /// # Errors
 /// When the namespace is not there or changed in the meantime.
 pub(super) fn finalize(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Update)?;
     let media_type = write::media_type(&ask.headers);
     let decoded = ask.decode(&media_type, options.field_validation)?;
     let attempt = Attempt {
@@ -22,7 +22,7 @@ pub(super) fn finalize(ask: &Ask<'_>) -> Result<Answer, Failure> {
         part: Part::Named("finalize"),
         writer: ask.writer(options.dry_run),
     };
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         let mut object = old.clone();
         object["spec"]["finalizers"] = decoded.value["spec"]["finalizers"].clone();
         let given = &decoded.value["metadata"];

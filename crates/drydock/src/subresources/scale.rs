@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::failure::GroupResource;
 use crate::answer::{Answer, Failure, body};
 use crate::kinds::ScalePaths;
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::verbs::Ask;
 use crate::verbs::patch::Patch;
 use crate::write::{self, Attempt, Part, Written, meta_text};
@@ -35,12 +35,26 @@ pub(super) fn get(ask: &Ask<'_>) -> Result<Answer, Failure> {
     Ok(body::value(StatusCode::OK, &scale_of(&paths(ask), &object)))
 }
 
-/// Changes the wanted count by a whole Scale or by a patch to it.
-pub(super) fn write(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
-    let kind = if verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
-    let options = WriteOptions::parse(&ask.query, kind)?;
+/// Changes the wanted count to that of a whole Scale.
+pub(super) fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Update)?;
+    let media_type = write::media_type(&ask.headers);
+    let scale = write::decode_value(&media_type, &ask.body)?.value;
+    change(ask, &options, &Change::Whole(scale))
+}
+
+/// Changes the wanted count by a patch to the Scale.
+pub(super) fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Patch)?;
+    let patch = match Patch::read(ask, &PATCHES)? {
+        Patch::Strategic(map) => Patch::Merge(Value::Object(map)),
+        patch => patch,
+    };
+    change(ask, &options, &Change::Patch(patch))
+}
+
+fn change(ask: &Ask<'_>, options: &WriteOptions, change: &Change) -> Result<Answer, Failure> {
     let paths = paths(ask);
-    let change = Change::read(ask, verb)?;
     let attempt = Attempt {
         found: &ask.found,
         namespace: ask.namespace(),
@@ -48,7 +62,7 @@ pub(super) fn write(ask: &Ask<'_>, verb: &str) -> Result<Answer, Failure> {
         part: Part::Named("scale"),
         writer: ask.writer(options.dry_run),
     };
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         let scale = change.apply(ask, scale_of(&paths, old))?;
         check(ask, &scale)?;
         let mut object = old.clone();
@@ -83,18 +97,6 @@ enum Change {
 }
 
 impl Change {
-    fn read(ask: &Ask<'_>, verb: &str) -> Result<Self, Failure> {
-        if verb == "update" {
-            let media_type = write::media_type(&ask.headers);
-            let decoded = write::decode_value(&media_type, &ask.body)?;
-            return Ok(Self::Whole(decoded.value));
-        }
-        Ok(Self::Patch(match Patch::read(ask, &PATCHES)? {
-            Patch::Strategic(map) => Patch::Merge(Value::Object(map)),
-            patch => patch,
-        }))
-    }
-
     fn apply(&self, ask: &Ask<'_>, scale: Value) -> Result<Value, Failure> {
         match self {
             Self::Whole(whole) => Ok(whole.clone()),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Ask;
 use crate::answer::{Answer, Failure};
 use crate::kinds::reviews::Asker;
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::write::{self, Decoded, Written, meta_text};
 
 /// Stores the object in the body.
@@ -16,7 +16,7 @@ use crate::write::{self, Decoded, Written, meta_text};
 /// # Errors
 /// When the body is not such an object, or it is refused, or its name is taken.
 pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
     let media_type = write::media_type(&ask.headers);
     let kind = &ask.found.kind;
     let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;
@@ -31,18 +31,12 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
         // All that is left of what is created and not stored is a binding.
         return crate::subresources::create_unstored(ask);
     }
-    let written = patiently(ask, || {
-        write::create(ask.server, &ask.found, ask.namespace(), ask.writer(options.dry_run), &value)
-    })
-    .await;
+    let written = patiently(ask, || ask.create(&value, options.dry_run)).await;
     let written = match written {
         Ok(written) => written,
         Err(failure) => return Ok(super::refused(failure, &warnings)),
     };
     warnings.extend(kind.strategy.warnings(&value, None));
-    if !options.dry_run {
-        crate::kinds::crd::after_write(ask.server, kind, &written);
-    }
     Ok(ask.written(StatusCode::CREATED, &written, &warnings))
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Ask;
 use super::selection::Selection;
+use crate::answer::failure::Reason;
 use crate::answer::{Answer, Failure, body, represent};
 use crate::kinds::native;
 use crate::request::ListOptions;
@@ -18,12 +19,7 @@ use crate::write::{self, Removed, Written, meta_text};
 pub fn delete(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = options(ask)?;
     let kind = &ask.found.kind;
-    let writer = ask.writer(options.dry_run);
-    let removed =
-        write::remove(ask.server, &ask.found, ask.namespace(), ask.name(), &options, writer)?;
-    if !options.dry_run {
-        crate::kinds::crd::after_removal(ask.server, kind, &removed);
-    }
+    let removed = ask.remove(ask.namespace(), ask.name(), &options)?;
     let warnings = warnings(ask, &options);
     if removed.gone && !kind.habits.returns_deleted {
         let mut answer = body::value(StatusCode::OK, &success(ask, &removed));
@@ -97,16 +93,10 @@ pub fn delete_collection(ask: &Ask<'_>) -> Result<Answer, Failure> {
     for stored in objects.into_iter().filter(|stored| selection.matches(stored)) {
         let (namespace, name) = stored.namespace_and_name();
         let namespace = kind.namespaced.then_some(namespace);
-        let writer = ask.writer(options.dry_run);
-        match write::remove(ask.server, &ask.found, namespace, name, &options, writer) {
-            Ok(removed) => {
-                if !options.dry_run {
-                    crate::kinds::crd::after_removal(ask.server, kind, &removed);
-                }
-                deleted.push(stored);
-            }
+        match ask.remove(namespace, name, &options) {
+            Ok(_) => deleted.push(stored),
             // Somebody else was faster: what was wanted is so.
-            Err(failure) if failure.reason == "NotFound" => {}
+            Err(failure) if failure.reason == Reason::NotFound => {}
             Err(failure) => return Err(failure),
         }
     }

@@ -10,8 +10,7 @@ use super::Ask;
 use super::create::check_namespace;
 use super::update::check_name;
 use crate::answer::{Answer, Failure};
-use crate::request::options::PATCH_OPTIONS;
-use crate::request::{FieldValidation, WriteOptions};
+use crate::request::{FieldValidation, OptionsKind, WriteOptions};
 use crate::write::decode::{Another, DEPTH_MAX};
 use crate::write::{self, Attempt};
 
@@ -35,7 +34,7 @@ pub enum Patch {
 /// # Errors
 /// When the patch is malformed or does not apply, or the result is refused.
 pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, PATCH_OPTIONS)?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Patch)?;
     let (kind, version) = (&ask.found.kind, ask.found.version());
     let patch = Patch::read(
         ask,
@@ -49,7 +48,7 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
         writer: ask.writer(options.dry_run),
     };
     let (mut warnings, mut advice) = (Vec::new(), Vec::new());
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         let patched = patch.apply(old.clone(), version.schema.root())?;
         if json::depth(&patched) > DEPTH_MAX {
             let why = format!("the patched object nests deeper than {DEPTH_MAX} levels");
@@ -69,9 +68,6 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
         Err(failure) => return Ok(super::refused(failure, &warnings)),
     };
     warnings.extend(advice);
-    if !options.dry_run {
-        crate::kinds::crd::after_write(ask.server, kind, &written);
-    }
     Ok(ask.written(StatusCode::OK, &written, &warnings))
 }
 

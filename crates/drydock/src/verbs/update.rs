@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Ask;
 use super::create::check_namespace;
 use crate::answer::{Answer, Failure};
-use crate::request::WriteOptions;
+use crate::request::{OptionsKind, WriteOptions};
 use crate::write::{self, Attempt, Decoded, Part, meta_text};
 
 /// Puts the object in the body in place of the one that is there.
@@ -15,7 +15,7 @@ use crate::write::{self, Attempt, Decoded, Part, meta_text};
 /// When the body is not such an object, the object changed in the meantime, or the new one is
 /// refused.
 pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
-    let options = WriteOptions::parse(&ask.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&ask.query, OptionsKind::Update)?;
     let media_type = write::media_type(&ask.headers);
     let kind = &ask.found.kind;
     let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;
@@ -24,8 +24,7 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let part = ask.part();
     let there = kind.table.get(&ask.target.key()).is_some();
     if !there && kind.habits.create_on_update && part == Part::Object {
-        let writer = ask.writer(options.dry_run);
-        let written = write::create(ask.server, &ask.found, ask.namespace(), writer, &value)?;
+        let written = ask.create(&value, options.dry_run)?;
         return Ok(ask.written(StatusCode::CREATED, &written, &warnings));
     }
     let attempt = Attempt {
@@ -36,7 +35,7 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
         writer: ask.writer(options.dry_run),
     };
     let mut old_form = Value::Null;
-    let written = write::update(ask.server, &attempt, |old| {
+    let written = ask.update(&attempt, |old| {
         check_uid(ask, &value, old)?;
         old_form.clone_from(old);
         Ok(value.clone())
@@ -46,9 +45,6 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
         Err(failure) => return Ok(super::refused(failure, &warnings)),
     };
     warnings.extend(kind.strategy.warnings(&value, Some(&old_form)));
-    if !options.dry_run {
-        crate::kinds::crd::after_write(ask.server, kind, &written);
-    }
     Ok(ask.written(StatusCode::OK, &written, &warnings))
 }
 

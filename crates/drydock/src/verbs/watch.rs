@@ -8,6 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::StatusCode;
 use http::header::HeaderValue;
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
 use super::Ask;
@@ -34,14 +35,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Answers with a stream of events.
 ///
 /// # Errors
-/// When an option is malformed, or what there is was asked for at a revision that has not
-/// happened yet. A revision that is gone is told in the stream, as upstream does.
+/// When an option is malformed. A revision that is gone, or has not happened yet, is told in the
+/// stream, as upstream does.
 pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     let selection = Selection::parse(&ask.found, options)?;
     let from = revision(&options.resource_version).map_err(Failure::unclassified)?;
-    if options.initial_events == Some(true) {
-        check_reached(ask, from)?;
-    }
     let lasts = match options.timeout_seconds {
         Some(seconds) if seconds > 0 => {
             Duration::from_secs(seconds.unsigned_abs()).min(LASTS_AT_MOST)
@@ -54,6 +52,7 @@ pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     let mut watcher = Watcher {
         server: Arc::clone(ask.server),
         frames: Frames::new(&ask.found, &ask.form),
+        sent: ask.server.metrics().watch_events(&ask.found),
         found: ask.found.clone(),
         selection,
         scope: ask.target.prefix(),
@@ -63,6 +62,11 @@ pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
         phase: Phase::Over,
     };
     watcher.begin(from, options.initial_events);
+    if options.initial_events == Some(true)
+        && let Err(failure) = check_reached(ask, from)
+    {
+        watcher.phase = Phase::Last(failure);
+    }
     let pieces = stream::unfold(watcher, |mut watcher| async move {
         watcher.next().await.map(|piece| (piece, watcher))
     });
@@ -77,6 +81,8 @@ struct Watcher {
     server: Arc<Server>,
     found: Found,
     frames: Frames,
+    /// Counts what is sent.
+    sent: Counter,
     selection: Selection,
     scope: String,
     bookmarks: bool,
@@ -150,7 +156,7 @@ impl Watcher {
         while piece.len() < PIECE_BYTES {
             let Some(stored) = objects.next() else {
                 if announce_end {
-                    let end = self.frames.bookmark(tail.seen(), true);
+                    let end = self.bookmark(&tail, true);
                     piece.put_slice(&end);
                 }
                 self.phase = Phase::live(tail);
@@ -158,6 +164,7 @@ impl Watcher {
             };
             if self.selection.matches(&stored) {
                 self.frames.event(&mut piece, Change::Added, &stored, now);
+                self.sent.inc();
             }
         }
         self.phase = Phase::Initial { objects, tail, announce_end };
@@ -174,7 +181,7 @@ impl Watcher {
             if now >= self.ends {
                 // A bookmark says that everything up to it has been told.
                 let told = events.as_slice().is_empty();
-                return (self.bookmarks && told).then(|| self.frames.bookmark(tail.seen(), false));
+                return (self.bookmarks && told).then(|| self.bookmark(&tail, false));
             }
             let piece = self.render(&mut events);
             if !piece.is_empty() {
@@ -183,7 +190,7 @@ impl Watcher {
             }
             if self.bookmarks && now >= self.next_bookmark {
                 self.next_bookmark = now + BOOKMARK_EVERY;
-                let piece = self.frames.bookmark(tail.seen(), false);
+                let piece = self.bookmark(&tail, false);
                 self.phase = Phase::Live { events, tail };
                 return Some(piece);
             }
@@ -217,8 +224,14 @@ impl Watcher {
             }
             let Some((change, stored)) = seen_as(&self.selection, &event) else { continue };
             self.frames.event(&mut piece, change, &stored, now);
+            self.sent.inc();
         }
         piece.freeze()
+    }
+
+    fn bookmark(&mut self, tail: &Tail, ends_initial: bool) -> Bytes {
+        self.sent.inc();
+        self.frames.bookmark(tail.seen(), ends_initial)
     }
 }
 

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Part, Writer, Written, draft, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
-use crate::kinds::{Found, Origin};
+use crate::answer::failure::Reason;
+use crate::kinds::Found;
 use crate::server::Server;
 use crate::store::{Expect, Write};
 
@@ -27,7 +28,7 @@ pub fn create(
     object: &Value,
 ) -> Result<Written, Failure> {
     let kind = &found.kind;
-    if kind.origin == (Origin::Custom { terminating: true }) {
+    if kind.is_terminating() {
         let why = "create not allowed while custom resource definition is terminating";
         return Err(Failure::forbidden(&kind.resource(), meta_text(object, "name"), why));
     }
@@ -37,7 +38,7 @@ pub fn create(
     loop {
         attempts += 1;
         match attempt(server, found, namespace, writer, object.clone()) {
-            Err(failure) if failure.reason == "AlreadyExists" && generated => {
+            Err(failure) if failure.reason == Reason::AlreadyExists && generated => {
                 if attempts == NAME_ATTEMPTS_MAX {
                     let name = meta_text(object, "generateName");
                     return Err(Failure::generated_name_taken(&kind.resource(), name));

@@ -9,8 +9,8 @@ use object::table::Column;
 use serde_json::Value;
 
 use super::super::{
-    Dependents, FieldSource, Habits, Kind, NameRule, Names, Origin, ScalePaths, SelectableField,
-    Subresource, Version, opening,
+    Dependents, Edition, FieldSource, Habits, Kind, NameRule, Names, Origin, ScalePaths,
+    SelectableField, Subresource, Version, opening,
 };
 use crate::kinds::Plain;
 use crate::kinds::registry::version_order;
@@ -66,9 +66,36 @@ pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
         },
         fields,
         origin: Origin::Custom {
-            terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
+            definition: edition(definition),
+            terminating: is_terminating(definition),
         },
     })
+}
+
+/// What `definition` says now, by name.
+pub(super) fn edition(definition: &Value) -> Edition {
+    let metadata = &definition["metadata"];
+    Edition {
+        uid: text(&metadata["uid"]),
+        generation: metadata["generation"].as_i64().unwrap_or_default(),
+    }
+}
+
+/// Whether `definition` is being deleted.
+pub(super) fn is_terminating(definition: &Value) -> bool {
+    !definition["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// What is wrong with the paths of a definition's columns and selectable fields.
+pub(super) fn path_errors(spec: &Value) -> Errors {
+    let mut fields = Vec::new();
+    let versions = spec["versions"].as_array().into_iter().flatten().enumerate();
+    let mut paths = versions.map(|(index, version)| {
+        let at = Path::new("spec").child("versions").index(index);
+        columns(version, &at)?;
+        selectable(version, &at, &mut fields)
+    });
+    paths.find_map(Result::err).unwrap_or_default()
 }
 
 fn text(value: &Value) -> String {
@@ -131,7 +158,7 @@ fn version(group: &str, names: &Names, version: &Value, at: &Path) -> Result<Ver
         columns: columns(version, at)?,
         scale,
         conversion: None,
-        openapi: Some(Arc::new(raw.clone())),
+        openapi: Some(object::json::encode(raw).into()),
     })
 }
 

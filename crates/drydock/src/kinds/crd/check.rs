@@ -8,8 +8,6 @@ use object::names;
 use object::schema::{Schema, status_root_errors};
 use serde_json::{Value, json};
 
-use crate::store::Store;
-
 /// The annotation by which a definition in a group of Kubernetes itself is approved.
 const APPROVED: &str = "api-approved.kubernetes.io";
 
@@ -22,37 +20,44 @@ const COLUMN_FORMATS: [&str; 8] =
 /// What is wrong with a new definition.
 pub(super) fn errors(object: &Value) -> Errors {
     let mut errors = name_errors(object);
-    errors.extend(common_errors(object));
+    errors.extend(common_errors(object, Schemas::New));
     errors.extend(approval_errors(object, None));
     errors.extend(preserve_errors(object, None));
-    buildable(object, errors)
+    with_path_errors(object, errors)
 }
 
 /// What is wrong with a changed definition.
 pub(super) fn change_errors(object: &Value, old: &Value) -> Errors {
-    let mut errors = common_errors(object);
+    let is_same = object["spec"]["versions"] == old["spec"]["versions"];
+    let schemas = if is_same { Schemas::Known } else { Schemas::New };
+    let mut errors = common_errors(object, schemas);
     errors.extend(immutable_errors(object, old));
     errors.extend(approval_errors(object, Some(old)));
     errors.extend(preserve_errors(object, Some(old)));
-    buildable(object, errors)
+    with_path_errors(object, errors)
 }
 
-/// Adds what stands against serving the definition, where nothing else does.
-fn buildable(object: &Value, errors: Errors) -> Errors {
-    if !errors.is_empty() {
-        return errors;
-    }
-    super::build::kind(object, &Store::default()).err().unwrap_or_default()
+/// Adds what else stands against serving the definition, where nothing else does.
+fn with_path_errors(object: &Value, errors: Errors) -> Errors {
+    if errors.is_empty() { super::build::path_errors(&object["spec"]) } else { errors }
 }
 
-fn common_errors(object: &Value) -> Errors {
+/// Whether the schemas of a definition were found to be good before. Reading one means compiling
+/// each of its rules and patterns, so it is not done for a change that leaves them alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schemas {
+    New,
+    Known,
+}
+
+fn common_errors(object: &Value, schemas: Schemas) -> Errors {
     let spec = &object["spec"];
     let at = Path::new("spec");
     let mut errors = group_and_scope_errors(spec, &at);
-    errors.extend(version_errors(spec, &at));
+    errors.extend(version_errors(spec, &at, schemas));
     errors.extend(names_errors(&spec["names"], &at.child("names")));
     let shared = |field: &str| shared(spec, field).filter(|value| !value.is_null());
-    if let Some(schema) = shared("schema") {
+    if let (Schemas::New, Some(schema)) = (schemas, shared("schema")) {
         errors.extend(schema_errors(spec, schema, &at.child("validation")));
     }
     if let Some(parts) = shared("subresources") {
@@ -120,14 +125,14 @@ fn group_and_scope_errors(spec: &Value, at: &Path) -> Errors {
     errors
 }
 
-fn version_errors(spec: &Value, at: &Path) -> Errors {
+fn version_errors(spec: &Value, at: &Path, schemas: Schemas) -> Errors {
     let mut errors = Errors::new();
     let (list, at_list) = (versions(spec), at.child("versions"));
     let is_own = |field: &str| shared(spec, field).is_none();
     for (index, version) in list.iter().enumerate() {
         let at = at_list.index(index);
         errors.extend(label_errors(&version["name"], &at.child("name")));
-        if is_own("schema") {
+        if schemas == Schemas::New && is_own("schema") {
             errors.extend(schema_errors(version, &version["schema"], &at.child("schema")));
         }
         if is_own("subresources") {

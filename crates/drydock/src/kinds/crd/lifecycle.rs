@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
+use crate::answer::failure::Reason;
 use crate::conditions;
 use crate::kinds::{Found, Kind, Origin};
 use crate::request::Identity;
@@ -26,7 +27,7 @@ pub fn after_write(server: &Server, kind: &Kind, written: &Written) {
         }
         Written::Stored(_) | Written::Ended(_) => {}
     }
-    if kind.origin == (Origin::Custom { terminating: true }) {
+    if kind.is_terminating() {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -36,7 +37,7 @@ pub fn after_removal(server: &Server, kind: &Kind, removed: &Removed) {
     let Written::Stored(stored) = &removed.object else { return };
     if defines_kinds(kind) {
         clean_up(server, &stored.key);
-    } else if removed.gone && kind.origin == (Origin::Custom { terminating: true }) {
+    } else if removed.gone && kind.is_terminating() {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -70,10 +71,26 @@ fn refresh(server: &Server, name: &str) {
     drop(defining);
 }
 
+/// Puts the kind of a definition into the registry. Its schemas are made anew only where the
+/// definition says something new.
 fn serve(server: &Server, definition: &Value) {
-    match build::kind(definition, server.store()) {
+    let mut registry = (*server.registry()).clone();
+    let name = write::meta_text(definition, "name");
+    let edition = build::edition(definition);
+    let terminating = build::is_terminating(definition);
+    let served = registry.kinds().find(|kind| kind.is_custom() && kind.qualified_name() == name);
+    let kind = match served {
+        Some(served) if served.edition() == Some(&edition) => {
+            if served.is_terminating() == terminating {
+                return;
+            }
+            let origin = Origin::Custom { definition: edition, terminating };
+            Ok(Kind { origin, ..Kind::clone(served) })
+        }
+        _ => build::kind(definition, server.store()),
+    };
+    match kind {
         Ok(kind) => {
-            let mut registry = (*server.registry()).clone();
             registry.put(Arc::new(kind));
             server.replace_registry(registry);
         }
@@ -92,7 +109,7 @@ fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(
         Ok(object)
     });
     if let Err(failure) = result
-        && failure.reason != "NotFound"
+        && failure.reason != Reason::NotFound
     {
         tracing::error!(definition = name, %failure, "a definition could not be brought up to date");
     }
@@ -250,7 +267,7 @@ fn delete_all(server: &Server, found: &Found) {
         let options = DeleteOptions::default();
         let result = write::remove(server, found, namespace, name, &options, writer);
         if let Err(failure) = result
-            && failure.reason != "NotFound"
+            && failure.reason != Reason::NotFound
         {
             tracing::error!(object = %stored.key, %failure, "an object of a deleted kind stays");
         }

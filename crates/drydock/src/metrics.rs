@@ -1,0 +1,369 @@
+//! What a server counts about itself, under kube-apiserver's names and labels, so that dashboards
+//! made for one read the other.
+//!
+//! Labels come from closed sets: verbs, the kinds that are served and their parts, status codes.
+//! No client can add a series by what it writes into a path.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use http::StatusCode;
+use jiff::Timestamp;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::kinds::{self, Found};
+use crate::request::{Target, Verb};
+use crate::server::Server;
+
+/// The media type of [`Metrics::render`].
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The bounds of the durations that are counted together, in seconds.
+const DURATION_BOUNDS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+/// The value of the label that says which program counts.
+const COMPONENT: &str = "apiserver";
+
+/// What kind of request it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    component: &'static str,
+}
+
+/// What kind of request it is, and whether it is a rehearsal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabels {
+    #[prometheus(flatten)]
+    request: RequestLabels,
+    dry_run: &'static str,
+}
+
+/// What kind of request it was, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    #[prometheus(flatten)]
+    request: RequestLabels,
+    dry_run: &'static str,
+    code: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResourceLabels {
+    group: String,
+    version: String,
+    resource: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InflightLabels {
+    request_kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ObjectLabels {
+    group: String,
+    resource: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QualifiedLabels {
+    resource: String,
+}
+
+#[derive(Clone)]
+struct Durations;
+
+impl MetricConstructor<Histogram> for Durations {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(DURATION_BOUNDS)
+    }
+}
+
+/// The counters of one server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<OutcomeLabels, Counter>,
+    durations: Family<DurationLabels, Histogram, Durations>,
+    long_running: Family<RequestLabels, Gauge>,
+    reading: Gauge,
+    writing: Gauge,
+    watch_events: Family<ResourceLabels, Counter>,
+}
+
+impl Metrics {
+    /// Counters that all stand at zero.
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::<OutcomeLabels, Counter>::default();
+        let durations =
+            Family::<DurationLabels, Histogram, Durations>::new_with_constructor(Durations);
+        let long_running = Family::<RequestLabels, Gauge>::default();
+        let inflight = Family::<InflightLabels, Gauge>::default();
+        let watch_events = Family::<ResourceLabels, Counter>::default();
+        let help = "Requests that were answered, by code";
+        registry.register("apiserver_request", help, requests.clone());
+        let help = "How long answers took, to their last byte";
+        registry.register("apiserver_request_duration_seconds", help, durations.clone());
+        let help = "Watches that are open";
+        registry.register("apiserver_longrunning_requests", help, long_running.clone());
+        let help = "Requests that are being answered, watches apart";
+        registry.register("apiserver_current_inflight_requests", help, inflight.clone());
+        let help = "Events that were sent to watchers";
+        registry.register("apiserver_watch_events", help, watch_events.clone());
+        let of_kind = |request_kind| inflight.get_or_create_owned(&InflightLabels { request_kind });
+        let (reading, writing) = (of_kind("readOnly"), of_kind("mutating"));
+        Self { registry, requests, durations, long_running, reading, writing, watch_events }
+    }
+
+    /// What counts the events of a resource that are sent to watchers.
+    pub(crate) fn watch_events(&self, found: &Found) -> Counter<u64, AtomicU64> {
+        let (kind, version) = (&found.kind, found.version());
+        self.watch_events.get_or_create_owned(&ResourceLabels {
+            group: kind.group.clone(),
+            version: version.name.clone(),
+            resource: kind.names.plural.clone(),
+        })
+    }
+
+    /// Everything as text in the OpenMetrics format, with the number of objects of each kind.
+    pub(crate) fn render(&self, kinds: &kinds::Registry) -> String {
+        let objects = Family::<ObjectLabels, Gauge>::default();
+        let by_name = Family::<QualifiedLabels, Gauge>::default();
+        for kind in kinds.kinds() {
+            let count = i64::try_from(kind.table.len()).unwrap_or(i64::MAX);
+            let (group, resource) = (kind.group.clone(), kind.names.plural.clone());
+            objects.get_or_create(&ObjectLabels { group, resource }).set(count);
+            let resource = kind.qualified_name();
+            by_name.get_or_create(&QualifiedLabels { resource }).set(count);
+        }
+        let mut counted = Registry::default();
+        let help = "Objects that are stored";
+        counted.register("apiserver_resource_objects", help, objects);
+        let help = "Objects that are stored, by qualified name; kube-apiserver's older metric";
+        counted.register("apiserver_storage_objects", help, by_name);
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode_registry(&mut text, &self.registry);
+        let _ = text::encode(&mut text, &counted);
+        text
+    }
+}
+
+/// A request that is being answered. It is counted when this is dropped, so it is kept for as long
+/// as the answer is on its way.
+pub(crate) struct Measured {
+    server: Arc<Server>,
+    labels: DurationLabels,
+    running: Gauge,
+    began: Timestamp,
+    /// None while there is no answer: a client that went away before is not counted.
+    code: Option<StatusCode>,
+}
+
+impl Measured {
+    /// Begins to measure.
+    pub(crate) fn begin(server: &Arc<Server>, found: &Found, target: &Target, verb: Verb) -> Self {
+        let (kind, version) = (&found.kind, found.version());
+        let part = target.subresource.as_deref().and_then(|name| version.subresource(name));
+        let request = RequestLabels {
+            verb: verb.in_metrics(),
+            group: kind.group.clone(),
+            version: version.name.clone(),
+            resource: kind.names.plural.clone(),
+            subresource: part.map(|part| part.name.clone()).unwrap_or_default(),
+            scope: scope(target, verb),
+            component: COMPONENT,
+        };
+        let metrics = server.metrics();
+        let running = match verb {
+            Verb::Watch => metrics.long_running.get_or_create_owned(&request),
+            Verb::Get | Verb::List => metrics.reading.clone(),
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
+                metrics.writing.clone()
+            }
+        };
+        running.inc();
+        let began = server.env().now();
+        let labels = DurationLabels { request, dry_run: "" };
+        Self { server: Arc::clone(server), labels, running, began, code: None }
+    }
+
+    /// Says that nothing is stored.
+    pub(crate) fn rehearse(&mut self) {
+        self.labels.dry_run = "All";
+    }
+
+    /// Says how the request is answered.
+    pub(crate) fn answered(&mut self, code: StatusCode) {
+        self.code = Some(code);
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.running.dec();
+        let Some(code) = self.code else { return };
+        let metrics = self.server.metrics();
+        let took = self.server.env().now().duration_since(self.began);
+        metrics.durations.get_or_create(&self.labels).observe(took.as_secs_f64().max(0.0));
+        let outcome = OutcomeLabels {
+            request: self.labels.request.clone(),
+            dry_run: self.labels.dry_run,
+            code: code.as_u16(),
+        };
+        metrics.requests.get_or_create(&outcome).inc();
+    }
+}
+
+/// Whether a request means one object, those of a namespace, or all.
+fn scope(target: &Target, verb: Verb) -> &'static str {
+    if target.name.is_some() || verb == Verb::Create {
+        "resource"
+    } else if target.namespace.is_some() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{Method, Request};
+    use http_body_util::{BodyExt, Full};
+
+    use crate::answer::Answer;
+    use crate::env::ManualEnv;
+    use crate::request::Identity;
+    use crate::{Config, Drydock};
+
+    fn server() -> Drydock {
+        Drydock::new(Config::default(), ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, 1))
+    }
+
+    async fn ask(server: &Drydock, method: Method, path: &str, body: &'static str) -> Answer {
+        let mut request = Request::new(Full::from(Bytes::from_static(body.as_bytes())));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().unwrap();
+        let identity = Identity { user: "test".to_owned(), groups: Vec::new() };
+        request.extensions_mut().insert(identity);
+        server.answer(request).await
+    }
+
+    /// The lines of `/metrics` that begin with one of `names`.
+    async fn lines(server: &Drydock, names: &[&str]) -> String {
+        let answer = ask(server, Method::GET, "/metrics", "").await;
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        let mut lines: Vec<&str> = text
+            .lines()
+            .filter(|line| names.iter().any(|name| line.starts_with(&format!("{name}{{"))))
+            .collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    }
+
+    #[tokio::test]
+    async fn requests_are_counted_by_what_they_want_and_how_they_end() {
+        let server = server();
+        let maps = "/api/v1/namespaces/default/configmaps";
+        drop(ask(&server, Method::POST, maps, r#"{"metadata":{"name":"a"}}"#).await);
+        drop(ask(&server, Method::POST, maps, r#"{"metadata":{"name":"a"}}"#).await);
+        let rehearsed = format!("{maps}?dryRun=All");
+        drop(ask(&server, Method::POST, &rehearsed, r#"{"metadata":{"name":"b"}}"#).await);
+        drop(ask(&server, Method::GET, &format!("{maps}/a"), "").await);
+        drop(ask(&server, Method::GET, &format!("{maps}/a/made-up"), "").await);
+        drop(ask(&server, Method::GET, maps, "").await);
+        drop(ask(&server, Method::GET, "/api/v1/nodes", "").await);
+        drop(ask(&server, Method::GET, "/apis/apps/v1/namespaces/d/deployments/x/scale", "").await);
+        insta::assert_snapshot!(lines(&server, &["apiserver_request_total"]).await, @r#"
+        apiserver_request_total{verb="GET",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",dry_run="",code="200"} 1
+        apiserver_request_total{verb="GET",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",dry_run="",code="404"} 1
+        apiserver_request_total{verb="GET",group="apps",version="v1",resource="deployments",subresource="scale",scope="resource",component="apiserver",dry_run="",code="404"} 1
+        apiserver_request_total{verb="LIST",group="",version="v1",resource="configmaps",subresource="",scope="namespace",component="apiserver",dry_run="",code="200"} 1
+        apiserver_request_total{verb="LIST",group="",version="v1",resource="nodes",subresource="",scope="cluster",component="apiserver",dry_run="",code="200"} 1
+        apiserver_request_total{verb="POST",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",dry_run="",code="201"} 1
+        apiserver_request_total{verb="POST",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",dry_run="",code="409"} 1
+        apiserver_request_total{verb="POST",group="",version="v1",resource="configmaps",subresource="",scope="resource",component="apiserver",dry_run="All",code="201"} 1
+        "#);
+    }
+
+    #[tokio::test]
+    async fn durations_have_the_bounds_of_kube_apiserver() {
+        let server = server();
+        drop(ask(&server, Method::GET, "/api/v1/nodes", "").await);
+        let names = ["_bucket", "_count", "_sum"]
+            .map(|suffix| format!("apiserver_request_duration_seconds{suffix}"));
+        let names = [names[0].as_str(), &names[1], &names[2]];
+        let lines = lines(&server, &names).await;
+        assert_eq!(lines.lines().count(), 23 + 1 + 2, "{lines}");
+        assert!(lines.contains("le=\"0.005\""), "{lines}");
+    }
+
+    #[tokio::test]
+    async fn a_watch_is_open_until_its_answer_is_dropped() {
+        let server = server();
+        let names = ["apiserver_longrunning_requests", "apiserver_watch_events_total"];
+        let mut watch =
+            ask(&server, Method::GET, "/api/v1/namespaces?watch=true", "").await.into_body();
+        assert!(watch.frame().await.is_some(), "it begins with what there is");
+        insta::assert_snapshot!(lines(&server, &names).await, @r#"
+        apiserver_longrunning_requests{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver"} 1
+        apiserver_watch_events_total{group="",version="v1",resource="namespaces"} 4
+        "#);
+        assert_eq!(lines(&server, &["apiserver_request_total"]).await, "", "it is not over");
+        drop(watch);
+        let after = lines(&server, &names).await;
+        assert!(after.lines().next().is_some_and(|line| line.ends_with("} 0")), "{after}");
+        insta::assert_snapshot!(lines(&server, &["apiserver_request_total"]).await, @r#"
+        apiserver_request_total{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver",dry_run="",code="200"} 1
+        "#);
+    }
+
+    #[tokio::test]
+    async fn a_request_is_in_flight_until_its_answer_is_dropped() {
+        let server = server();
+        let inflight = ["apiserver_current_inflight_requests"];
+        let answer = ask(&server, Method::GET, "/api/v1/nodes", "").await;
+        insta::assert_snapshot!(lines(&server, &inflight).await, @r#"
+        apiserver_current_inflight_requests{request_kind="mutating"} 0
+        apiserver_current_inflight_requests{request_kind="readOnly"} 1
+        "#);
+        drop(answer);
+        insta::assert_snapshot!(lines(&server, &inflight).await, @r#"
+        apiserver_current_inflight_requests{request_kind="mutating"} 0
+        apiserver_current_inflight_requests{request_kind="readOnly"} 0
+        "#);
+    }
+
+    #[tokio::test]
+    async fn objects_are_counted_under_both_names() {
+        let server = server();
+        let both = ["apiserver_resource_objects", "apiserver_storage_objects"];
+        let lines = lines(&server, &both).await;
+        let of = |name: &str| lines.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert_eq!(
+            of("resource=\"namespaces\"}"),
+            "apiserver_resource_objects{group=\"\",resource=\"namespaces\"} 4"
+        );
+        assert_eq!(
+            of("resource=\"priorityclasses.scheduling.k8s.io\""),
+            "apiserver_storage_objects{resource=\"priorityclasses.scheduling.k8s.io\"} 2"
+        );
+    }
+}
