@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -66,6 +67,7 @@ impl Drydock {
             None => authenticate::authenticate(&self.server.config().credentials, &parts.headers)?
                 .clone(),
         };
+        authenticate::refuse_impersonation(&parts.headers)?;
         let body = read(body, self.server.config().body_bytes_max).await?;
         match Route::parse(parts.uri.path()) {
             Route::Resource(target) => self.resource(&parts, target, body, &identity).await,
@@ -179,21 +181,24 @@ impl Drydock {
 async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
     verbs::require_offered(&ask.found, &ask.target, verb)?;
     if !matches!(ask.target.subresource.as_deref(), None | Some("status")) {
-        return subresources::answer(ask, verb);
+        return ask.apart(|| subresources::answer(ask, verb));
     }
     match verb {
         Verb::Get => verbs::get::get(ask),
-        Verb::List => verbs::list::list(ask, &ListOptions::parse(&ask.query)?),
+        Verb::List => {
+            let options = ListOptions::parse(&ask.query)?;
+            ask.apart_with_all(|| verbs::list::list(ask, &options))
+        }
         Verb::Watch => {
             let options = ListOptions::parse(&ask.query)?;
             negotiate::require_stream(&ask.headers)?;
             verbs::watch::watch(ask, &options)
         }
         Verb::Create => verbs::create::create(ask).await,
-        Verb::Update => verbs::update::update(ask),
-        Verb::Patch => verbs::patch::patch(ask),
+        Verb::Update => ask.apart(|| verbs::update::update(ask)),
+        Verb::Patch => ask.apart(|| verbs::patch::patch(ask)),
         Verb::Delete => verbs::delete::delete(ask),
-        Verb::DeleteCollection => verbs::delete::delete_collection(ask),
+        Verb::DeleteCollection => ask.apart_with_all(|| verbs::delete::delete_collection(ask)),
     }
 }
 
@@ -219,12 +224,22 @@ fn verb(method: &Method, found: &Found, target: &Target, query: &Query) -> Resul
     }
 }
 
+/// How long a body may take to arrive, as long as kube-apiserver lets a request take.
+const BODY_WITHIN: Duration = Duration::from_secs(60);
+
 async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Failure>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let read = Box::pin(Limited::new(body, bytes_max).collect()).await;
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Failure::too_large(bytes_max));
+    }
+    let read = Box::pin(Limited::new(body, bytes_max).collect());
+    let Ok(read) = tokio::time::timeout(BODY_WITHIN, read).await else {
+        let seconds = BODY_WITHIN.as_secs();
+        return Err(Failure::bad_request(format!("the body did not arrive within {seconds} s")));
+    };
     read.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.is::<LengthLimitError>() {
             return Failure::too_large(bytes_max);

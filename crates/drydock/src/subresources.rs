@@ -45,7 +45,9 @@ pub fn create_unstored(ask: &Ask<'_>) -> Result<Answer, Failure> {
 }
 
 /// The answer of a part that has nothing to show.
-fn done(code: StatusCode) -> Answer {
+fn done(code: StatusCode, warnings: &[String]) -> Answer {
     let status: Value = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code.as_u16()});
-    body::value(code, &status)
+    let mut answer = body::value(code, &status);
+    crate::verbs::warn(&mut answer, warnings);
+    answer
 }

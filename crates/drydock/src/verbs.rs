@@ -43,6 +43,20 @@ pub struct Ask<'a> {
     pub form: Form,
 }
 
+/// Does work where it keeps no other task waiting, if the runtime has such a place.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    let runtime = tokio::runtime::Handle::try_current();
+    let many = |runtime: tokio::runtime::Handle| {
+        runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
+    };
+    if runtime.is_ok_and(many) { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// A request with a larger body may take long.
+const LIGHT_BODY_BYTES: usize = 32 * 1024;
+/// So may one about all of more objects than this.
+const LIGHT_TABLE_OBJECTS: usize = 500;
+
 impl Ask<'_> {
     /// The writer of a request with these options.
     #[must_use]
@@ -125,6 +139,17 @@ impl Ask<'_> {
         let removed = write::remove(self.server, &self.found, namespace, name, options, writer)?;
         crd::after_removal(self.server, &self.found.kind, &removed);
         Ok(removed)
+    }
+
+    /// Does work that may take long, as a large body makes it, without holding up the other
+    /// requests of this thread.
+    pub fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.body.len() > LIGHT_BODY_BYTES { apart(work) } else { work() }
+    }
+
+    /// The same for work on all objects there are.
+    pub fn apart_with_all<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.found.kind.table.len() > LIGHT_TABLE_OBJECTS { apart(work) } else { work() }
     }
 
     /// The answer to a write.

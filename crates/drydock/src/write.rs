@@ -4,6 +4,7 @@
 //! create, an update and a part of an object is said by data ([`Part`]), not by
 //! another path.
 
+pub mod body_type;
 mod create;
 pub mod decode;
 pub mod metadata;
@@ -99,6 +100,18 @@ pub fn draft(kind: &Kind, version: &Version, mut value: Value) -> Draft {
     }
     let fields = kind.field_values(&value);
     Draft::new(&value, fields)
+}
+
+/// The largest object that is stored, in bytes: what etcd takes by default.
+const STORED_BYTES_MAX: usize = 1536 * 1024;
+
+/// A write of the object, unless it has grown too large to be kept.
+fn put(kind: &Kind, version: &Version, value: Value) -> Result<Draft, Failure> {
+    let draft = draft(kind, version, value);
+    if draft.len() > STORED_BYTES_MAX {
+        return Err(Failure::too_large_to_store(draft.len(), STORED_BYTES_MAX));
+    }
+    Ok(draft)
 }
 
 /// The text under a key of the metadata.

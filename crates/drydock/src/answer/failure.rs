@@ -341,6 +341,18 @@ impl Failure {
         )
     }
 
+    /// The object has grown larger than what is kept.
+    #[must_use]
+    pub fn too_large_to_store(bytes: usize, limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::RequestEntityTooLarge,
+            format!(
+                "the object takes {bytes} bytes, and at most {limit} are stored: make it smaller"
+            ),
+        )
+    }
+
     /// The body is longer than the server reads.
     #[must_use]
     pub fn too_large(limit: usize) -> Self {

@@ -122,6 +122,15 @@ pub fn openapi_definitions() -> Map<String, Value> {
     serde_json::from_str(DEFINITIONS).expect(WELL_FORMED)
 }
 
+/// The schema of a native type that is a body of its own.
+///
+/// # Panics
+/// When there is no such type: the names are ours.
+#[must_use]
+pub fn of_kind(group: &str, version: &str, kind: &str) -> Schema {
+    TABLES.definitions.of_kind(group, version, kind).expect(WELL_FORMED)
+}
+
 /// A registry of the native kinds, their objects kept in `store`.
 #[must_use]
 pub fn registry(store: &Store) -> Registry {

@@ -4,6 +4,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
 use crate::answer::Failure;
+use crate::answer::failure::GroupResource;
 
 /// A client whose credentials were good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,22 @@ pub fn authenticate<'a>(
     let token = token.ok_or_else(Failure::unauthorized)?;
     let known = credentials.iter().find(|known| same_secret(&known.token, token));
     known.map(|known| &known.identity).ok_or_else(Failure::unauthorized)
+}
+
+/// Refuses a request that wants to be somebody else's: carried out as the sender's own it would
+/// not do what was asked.
+///
+/// # Errors
+/// When a header of impersonation is there.
+pub fn refuse_impersonation(headers: &HeaderMap) -> Result<(), Failure> {
+    match headers.keys().find(|name| name.as_str().starts_with("impersonate-")) {
+        None => Ok(()),
+        Some(name) => Err(Failure::forbidden(
+            &GroupResource { group: "", resource: "" },
+            "",
+            format!("impersonation is not served; send the request without the header {name}"),
+        )),
+    }
 }
 
 /// Compares in time that depends on the length alone, so that a guess learns nothing.

@@ -1,5 +1,7 @@
 //! The options of a request's query and of a deletion's body.
 
+use std::num::IntErrorKind;
+
 use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
@@ -36,8 +38,11 @@ impl Query {
     fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let parsed = text.parse().map(Some);
-        parsed.map_err(|_| {
-            let why = "invalid syntax";
+        parsed.map_err(|error: std::num::ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
             Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
         })
     }

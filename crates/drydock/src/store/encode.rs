@@ -70,6 +70,12 @@ impl Draft {
         }
     }
 
+    /// How many bytes the object takes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
     /// Whether storing this in place of `stored` would change nothing but the revision.
     #[must_use]
     pub fn same_as(&self, stored: &Stored) -> bool {

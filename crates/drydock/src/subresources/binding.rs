@@ -12,7 +12,9 @@ use crate::conditions;
 use crate::request::{OptionsKind, WriteOptions};
 use crate::verbs::Ask;
 use crate::verbs::create::check_namespace;
-use crate::write::{self, Attempt, Part, meta_text};
+use crate::write::body_type::BINDING;
+use crate::write::decode::Decoded;
+use crate::write::{Attempt, Part, meta_text};
 
 /// Assigns the pod that the path or the body names to the node in the body.
 ///
@@ -22,7 +24,8 @@ use crate::write::{self, Attempt, Part, meta_text};
 /// When the pod is not there, has a node, is gated or ending, or is not the one meant.
 pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
-    let binding = write::decode_value(&write::media_type(&ask.headers), &ask.body)?.value;
+    let Decoded { value: binding, warnings } =
+        BINDING.decode(&ask.headers, &ask.body, options.field_validation)?;
     check_namespace(ask, &binding)?;
     let given = meta_text(&binding, "name").to_owned();
     let name = ask.target.name.clone().unwrap_or_else(|| given.clone());
@@ -51,7 +54,7 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         schedule(&mut pod["status"]["conditions"], now);
         Ok(pod)
     })?;
-    Ok(done(StatusCode::CREATED))
+    Ok(done(StatusCode::CREATED, &warnings))
 }
 
 /// Upstream answers a wrong binding as an error of its own.

@@ -14,6 +14,8 @@ use crate::kinds::Found;
 use crate::request::options::DeleteOptions;
 use crate::request::{OptionsKind, WriteOptions};
 use crate::verbs::Ask;
+use crate::write::body_type::EVICTION;
+use crate::write::decode::Decoded;
 use crate::write::{self, Attempt, Part, Writer, meta_text};
 
 /// How many evictions a budget's status remembers before its controller must catch up.
@@ -27,7 +29,9 @@ const RETRY_SECONDS: u32 = 10;
 /// When the pod is not there, or its budget is used up.
 pub(super) fn evict(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let write_options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
-    let eviction = write::decode_value(&write::media_type(&ask.headers), &ask.body)?.value;
+    let validation = write_options.field_validation;
+    let Decoded { value: eviction, warnings } =
+        EVICTION.decode(&ask.headers, &ask.body, validation)?;
     if meta_text(&eviction, "name") != ask.name() {
         let why = "name in URL does not match name in Eviction object";
         return Err(Failure::bad_request(why));
@@ -47,7 +51,7 @@ pub(super) fn evict(ask: &Ask<'_>) -> Result<Answer, Failure> {
             Err(budget_exhausted(""))
         }
         Err(failure) => Err(failure),
-        Ok(()) => Ok(done(StatusCode::CREATED)),
+        Ok(()) => Ok(done(StatusCode::CREATED, &warnings)),
     }
 }
 

@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 use crate::answer::failure::GroupResource;
 use crate::answer::{Answer, Failure, body};
 use crate::kinds::ScalePaths;
-use crate::request::{OptionsKind, WriteOptions};
-use crate::verbs::Ask;
+use crate::request::{FieldValidation, OptionsKind, WriteOptions};
 use crate::verbs::patch::Patch;
+use crate::verbs::{self, Ask};
+use crate::write::body_type::SCALE;
+use crate::write::decode::Decoded;
 use crate::write::{self, Attempt, Part, Written, meta_text};
 
 /// Where native kinds keep their numbers.
@@ -38,8 +40,7 @@ pub(super) fn get(ask: &Ask<'_>) -> Result<Answer, Failure> {
 /// Changes the wanted count to that of a whole Scale.
 pub(super) fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, OptionsKind::Update)?;
-    let media_type = write::media_type(&ask.headers);
-    let scale = write::decode_value(&media_type, &ask.body)?.value;
+    let scale = SCALE.decode(&ask.headers, &ask.body, options.field_validation)?;
     change(ask, &options, &Change::Whole(scale))
 }
 
@@ -62,8 +63,11 @@ fn change(ask: &Ask<'_>, options: &WriteOptions, change: &Change) -> Result<Answ
         part: Part::Named("scale"),
         writer: ask.writer(options.dry_run),
     };
+    let mut warnings = Vec::new();
     let written = ask.update(&attempt, |old| {
-        let scale = change.apply(ask, scale_of(&paths, old))?;
+        let read = change.apply(ask, scale_of(&paths, old), options.field_validation)?;
+        let scale = read.value;
+        warnings = read.warnings;
         check(ask, &scale)?;
         let mut object = old.clone();
         set(
@@ -81,7 +85,9 @@ fn change(ask: &Ask<'_>, options: &WriteOptions, change: &Change) -> Result<Answ
         Written::Stored(stored) => write::materialize(&ask.found.kind, ask.found.version(), stored),
         Written::Rehearsed(object) | Written::Ended(object) => object.clone(),
     };
-    Ok(body::value(StatusCode::OK, &scale_of(&paths, &object)))
+    let mut answer = body::value(StatusCode::OK, &scale_of(&paths, &object));
+    verbs::warn(&mut answer, &warnings);
+    Ok(answer)
 }
 
 /// The languages a Scale can be patched in. It has no lists, so the two merges mean the same.
@@ -92,16 +98,25 @@ const PATCHES: [&str; 3] = [
 ];
 
 enum Change {
-    Whole(Value),
+    Whole(Decoded),
     Patch(Patch),
 }
 
 impl Change {
-    fn apply(&self, ask: &Ask<'_>, scale: Value) -> Result<Value, Failure> {
-        match self {
-            Self::Whole(whole) => Ok(whole.clone()),
-            Self::Patch(patch) => patch.apply(scale, ask.found.version().schema.root()),
-        }
+    fn apply(
+        &self,
+        ask: &Ask<'_>,
+        scale: Value,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Failure> {
+        let patch = match self {
+            Self::Whole(whole) => return Ok(whole.clone()),
+            Self::Patch(patch) => patch,
+        };
+        let patched = patch.apply(scale, ask.found.version().schema.root())?;
+        let shown = patch.shown(&patched);
+        let read = SCALE.conform(patched, validation);
+        read.map_err(|(_, why)| Failure::unreadable_patch(shown, why))
     }
 }
 

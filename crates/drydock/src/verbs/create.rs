@@ -19,7 +19,8 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
     let media_type = write::media_type(&ask.headers);
     let kind = &ask.found.kind;
-    let Decoded { value, mut warnings } = ask.decode(&media_type, options.field_validation)?;
+    let decoded = ask.apart(|| ask.decode(&media_type, options.field_validation));
+    let Decoded { value, mut warnings } = decoded?;
     check_namespace(ask, &value)?;
     let asker = Asker { identity: ask.identity, credentials: &ask.server.config().credentials };
     if let Some(status) = kind.strategy.answer(&asker, &value) {
@@ -31,7 +32,7 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
         // All that is left of what is created and not stored is a binding.
         return crate::subresources::create_unstored(ask);
     }
-    let written = patiently(ask, || ask.create(&value, options.dry_run)).await;
+    let written = patiently(ask, || ask.apart(|| ask.create(&value, options.dry_run))).await;
     let written = match written {
         Ok(written) => written,
         Err(failure) => return Ok(super::refused(failure, &warnings)),

@@ -95,7 +95,8 @@ fn read(
 impl Patch {
     /// What a message about the patched object shows: the object, or, where kube-apiserver
     /// patches without writing it down, the patch.
-    fn shown(&self, patched: &Value) -> String {
+    #[must_use]
+    pub fn shown(&self, patched: &Value) -> String {
         match self {
             Self::Strategic(change) => json::printed(&Value::Object(change.clone())),
             _ => String::from_utf8_lossy(&json::encode(patched)).into_owned(),

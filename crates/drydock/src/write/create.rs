@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object::schema;
 use serde_json::Value;
 
-use super::{Part, Writer, Written, draft, meta_text, metadata};
+use super::{Part, Writer, Written, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::answer::failure::Reason;
@@ -94,7 +94,7 @@ fn attempt(
         object["kind"] = kind.names.kind.clone().into();
         return Ok(Written::Rehearsed(object));
     }
-    let write = Write::Put(draft(kind, version, object));
+    let write = Write::Put(super::put(kind, version, object)?);
     match server.store().commit(&kind.table, &key, Expect::Absent, write, server.env().now()) {
         Ok(stored) => Ok(Written::Stored(stored)),
         Err(_) => Err(Failure::already_exists(&kind.resource(), &name)),

@@ -11,9 +11,9 @@ use crate::answer::Failure;
 use crate::kinds::{Kind, Registry, Version, group_version, native};
 use crate::request::FieldValidation;
 
-/// How deep a body may nest: deeper than any object anyone writes, and shallow
-/// enough for every walk over it.
-pub const DEPTH_MAX: usize = 256;
+/// How deep a body may nest: deeper than any object anyone writes, and shallow enough for every
+/// walk over it, and for clients that read no list or event with more than 128 levels.
+pub const DEPTH_MAX: usize = 100;
 
 const LIMITS: json::Limits = json::Limits { depth_max: DEPTH_MAX };
 
@@ -22,6 +22,7 @@ const BODY_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// An object from a client, and what it should be told about it.
+#[derive(Clone)]
 pub struct Decoded {
     /// The object: known fields only, of the right types.
     pub value: Value,
@@ -181,7 +182,7 @@ pub fn conform(
     Ok(value)
 }
 
-fn unknown(path: String) -> String {
+pub(super) fn unknown(path: String) -> String {
     format!("unknown field {path:?}")
 }
 

@@ -219,7 +219,7 @@ fn commit(
         let last = draft(kind, version, object.clone());
         return Ok(commit(Write::Remove(last)).map(|_| Written::Ended(object)));
     }
-    let next = draft(kind, version, object);
+    let next = super::put(kind, version, object)?;
     if next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
     }

@@ -1,7 +1,7 @@
 //! Workloads that keep pods running.
 
 use scenarios::Scenario;
-use scenarios::request::{PatchType, get, patch, post};
+use scenarios::request::{PatchType, get, patch, post, put};
 use serde_json::{Value, json};
 
 use crate::trials::{changes, creations, selector, template, with};
@@ -82,6 +82,36 @@ async fn workloads_are_scaled() {
         ]
     });
     Scenario::new("workloads_are_scaled").steps(steps).run().await;
+}
+
+#[tokio::test]
+async fn a_scale_is_read_by_its_type() {
+    let path = DEPLOYMENTS;
+    let scale = format!("{path}/a/scale");
+    let mut body = workload(json!({}));
+    body["metadata"]["name"] = "a".into();
+    let whole = |spec: Value| {
+        put(&scale, json!({"metadata": {"name": "a"}, "spec": spec})).refused(400, "BadRequest")
+    };
+    let merged = |spec: Value| {
+        let patch = patch(&scale, PatchType::Merge, json!({"spec": spec}));
+        patch.refused(422, "Invalid")
+    };
+    Scenario::new("a_scale_is_read_by_its_type")
+        .step(post(path, body).preparation())
+        .step(whole(json!({"replicas": "5"})))
+        .step(whole(json!({"replicas": 3.7})))
+        .step(whole(json!({"replicas": 99_999_999_999_i64})))
+        .step(whole(json!([])))
+        .step(merged(json!({"replicas": "5"})))
+        .step(merged(json!({"replicas": 3.7})))
+        .step(merged(json!({"replicas": 99_999_999_999_i64})))
+        .step(put(&scale, json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}})))
+        .step(put(&scale, json!({"metadata": {"name": "a", "labels": []}})))
+        .step(put(&scale, json!({"metadata": {"name": "a"}, "spec": {"replicas": 2, "other": 1}})))
+        .step(get(&scale).expect(200))
+        .run()
+        .await;
 }
 
 #[tokio::test]

@@ -120,3 +120,16 @@ async fn a_pod_that_is_going_is_not_bound() {
         .run()
         .await;
 }
+
+#[tokio::test]
+async fn a_binding_is_read_by_its_type() {
+    Scenario::new("a_binding_is_read_by_its_type")
+        .step(pod(json!({})))
+        .step(bind(json!({"annotations": []}), node()).refused(400, "BadRequest"))
+        .step(bind(json!({"annotations": {"a": 1}}), node()).refused(400, "BadRequest"))
+        .step(bind(json!({}), json!("n")).refused(400, "BadRequest"))
+        .step(bind(json!({}), json!({"name": 1})).refused(400, "BadRequest"))
+        .step(get(POD).expect(200))
+        .run()
+        .await;
+}

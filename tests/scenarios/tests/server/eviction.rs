@@ -144,3 +144,20 @@ async fn a_wrong_eviction_is_refused() {
         .run()
         .await;
 }
+
+#[tokio::test]
+async fn an_eviction_is_read_by_its_type() {
+    let wrong =
+        |options: Value| evict(json!({"deleteOptions": options})).refused(400, "BadRequest");
+    Scenario::new("an_eviction_is_read_by_its_type")
+        .step(pod("a"))
+        .step(wrong(json!({"gracePeriodSeconds": "0"})))
+        .step(wrong(json!({"preconditions": "x"})))
+        .step(wrong(json!({"preconditions": {"resourceVersion": 1}})))
+        .step(wrong(json!([])))
+        .step(evict(json!({"kind": "Pod", "apiVersion": "v1"})))
+        .step(evict(json!({"other": 1})).query("fieldValidation", "Strict"))
+        .step(get(POD).expect(200))
+        .run()
+        .await;
+}

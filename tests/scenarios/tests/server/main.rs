@@ -26,3 +26,4 @@ mod services;
 mod storage;
 mod trials;
 mod verbs;
+mod watching;
