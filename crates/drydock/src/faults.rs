@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
 
+use crate::UNPOISONED;
 use crate::answer::{Answer, Body, Failure, body};
 use crate::env::SplitMix;
 
@@ -77,11 +78,11 @@ impl<S> Faulty<S> {
 
     /// Ends all faults from now on, for every clone.
     pub fn heal(&self) {
-        *self.faults.lock().expect("no holder of this lock panics") = Faults::default();
+        *self.faults.lock().expect(UNPOISONED) = Faults::default();
     }
 
     fn fate(&self, method: &Method, is_watch: bool) -> Fate {
-        let faults = *self.faults.lock().expect("no holder of this lock panics");
+        let faults = *self.faults.lock().expect(UNPOISONED);
         let is_write = !matches!(*method, Method::GET | Method::HEAD);
         // Two numbers for every request, whatever becomes of it: the draws stay in step.
         let (mut die, detail) = (self.random.draw() % 1000, self.random.draw());

@@ -8,22 +8,26 @@
 //!
 //! It refuses to know what runs on it: controllers and hollow nodes are clients.
 
-pub mod admission;
-pub mod answer;
+mod admission;
+mod answer;
 mod bootstrap;
 mod conditions;
 pub mod env;
 pub mod faults;
-pub mod kinds;
+mod kinds;
 mod metrics;
 pub mod request;
 mod router;
 pub mod serve;
-pub mod server;
-pub mod store;
-pub mod subresources;
-pub mod verbs;
-pub mod write;
+mod server;
+mod store;
+mod subresources;
+mod verbs;
+mod write;
 
+/// Why locking cannot fail: no code that holds a lock of this crate can panic.
+const UNPOISONED: &str = "no holder of this lock panics";
+
+pub use answer::{Answer, Body};
 pub use router::Drydock;
 pub use server::Config;

@@ -38,12 +38,6 @@ impl Drydock {
         Self { server }
     }
 
-    /// The state behind it, for what runs in the same process and measures it.
-    #[must_use]
-    pub fn server(&self) -> &Arc<Server> {
-        &self.server
-    }
-
     /// Answers one request. Whatever goes wrong is an answer, too.
     pub async fn answer<B>(&self, request: Request<B>) -> Answer
     where

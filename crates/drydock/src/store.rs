@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::Bytes;
 
+use crate::UNPOISONED;
+
 pub use encode::Draft;
 pub use table::{Gone, Table, Tail};
 pub use window::{Change, Event};
@@ -72,12 +74,9 @@ pub enum Write {
     Remove(Draft),
 }
 
-/// A commit that did not happen, with what stands under the key instead.
-#[derive(Debug)]
-pub struct Contradicted {
-    /// What is stored now.
-    pub current: Option<Arc<Stored>>,
-}
+/// A commit that did not happen, because something else stands under the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contradicted;
 
 /// All tables of a server under one revision.
 pub struct Store {
@@ -148,9 +147,6 @@ impl Store {
         table.apply(self.revision() + 1, key, expect, write)
     }
 }
-
-/// Why locking cannot fail: no code that holds one of these locks can panic.
-const UNPOISONED: &str = "no holder of this lock panics";
 
 #[cfg(test)]
 mod tests;

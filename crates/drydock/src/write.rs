@@ -16,7 +16,7 @@ use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
 pub use create::create;
-pub use decode::{Decoded, decode, decode_value, media_type, require_media_type};
+pub use decode::{Decoded, decode, decode_value, media_type};
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 
@@ -38,16 +38,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// The subresource this is reached by; empty for the object itself.
-    #[must_use]
-    pub fn subresource(self) -> &'static str {
-        match self {
-            Self::Object => "",
-            Self::Status => "status",
-            Self::Named(name) => name,
-        }
-    }
-
     /// Whether a change counts as a new generation: neither a status nor a binding changes
     /// what is wanted.
     #[must_use]

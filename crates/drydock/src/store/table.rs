@@ -8,7 +8,8 @@ use std::sync::{Arc, RwLock};
 use tokio::sync::watch;
 
 use super::window::Window;
-use super::{Change, Contradicted, Event, Expect, Revision, Stored, UNPOISONED, Write};
+use super::{Change, Contradicted, Event, Expect, Revision, Stored, Write};
+use crate::UNPOISONED;
 
 /// The revision asked for is no longer known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl Table {
             _ => false,
         };
         if !met {
-            return Err(Contradicted { current: previous });
+            return Err(Contradicted);
         }
         let (object, change) = match write {
             Write::Put(draft) => {

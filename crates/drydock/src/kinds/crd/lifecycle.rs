@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
+use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
 use crate::kinds::{Found, Kind, Origin};
@@ -42,10 +43,6 @@ pub fn after_removal(server: &Server, kind: &Kind, removed: &Removed) {
     }
 }
 
-fn internal_identity() -> Identity {
-    Identity { user: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()] }
-}
-
 fn definitions(server: &Server) -> Found {
     server
         .registry()
@@ -55,7 +52,7 @@ fn definitions(server: &Server) -> Found {
 
 /// Brings conditions, accepted names and the registry in line with the definition.
 fn refresh(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect("no holder of this lock panics");
+    let defining = server.defining.lock().expect(UNPOISONED);
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else { return };
     let definition = write::materialize(&found.kind, found.version(), &stored);
@@ -100,7 +97,7 @@ fn serve(server: &Server, definition: &Value) {
 }
 
 fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(&mut Value)) {
-    let identity = internal_identity();
+    let identity = Identity::apiserver();
     let writer = Writer { identity: &identity, dry_run: false };
     let attempt = Attempt { found, namespace: None, name, part, writer };
     let result = write::update(server, &attempt, |old| {
@@ -220,7 +217,7 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
 
 /// Marks the kind as ending and deletes its objects.
 fn clean_up(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect("no holder of this lock panics");
+    let defining = server.defining.lock().expect(UNPOISONED);
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else {
         withdraw(server, name);
@@ -259,7 +256,7 @@ fn clean_up(server: &Server, name: &str) {
 }
 
 fn delete_all(server: &Server, found: &Found) {
-    let identity = internal_identity();
+    let identity = Identity::apiserver();
     let writer = Writer { identity: &identity, dry_run: false };
     for stored in found.kind.table.list("").0 {
         let (namespace, name) = stored.namespace_and_name();
@@ -286,7 +283,7 @@ fn finish_cleanup(server: &Server, name: &str) {
         }
     });
     if found.kind.table.get(name).is_none() {
-        let defining = server.defining.lock().expect("no holder of this lock panics");
+        let defining = server.defining.lock().expect(UNPOISONED);
         withdraw(server, name);
         drop(defining);
     }
