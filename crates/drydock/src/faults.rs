@@ -15,6 +15,7 @@ use http::{Method, Request, StatusCode};
 
 use crate::UNPOISONED;
 use crate::answer::{Answer, Body, Failure, body};
+use crate::deadline::Deadline;
 use crate::env::SplitMix;
 
 /// Out of a thousand requests, how many meet each fault.
@@ -138,7 +139,7 @@ where
                 Fate::LostBefore => return Err(Lost),
                 Fate::Answered(code) => return Ok(refusal(code).into()),
                 Fate::Stale => return Ok(stale()),
-                Fate::Delayed(delay) => tokio::time::sleep(delay).await,
+                Fate::Delayed(delay) => Deadline::after(delay).reached().await,
                 Fate::Fine | Fate::LostAfter | Fate::ClosedAfter(_) => {}
             }
             let answer = inner.call(request).await.map_err(|_| Lost)?;

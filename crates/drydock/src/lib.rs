@@ -12,6 +12,7 @@ mod admission;
 mod answer;
 mod bootstrap;
 mod conditions;
+mod deadline;
 pub mod env;
 pub mod faults;
 mod kinds;

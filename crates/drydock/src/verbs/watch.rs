@@ -8,13 +8,13 @@ use futures::stream;
 use http::StatusCode;
 use http::header::HeaderValue;
 use prometheus_client::metrics::counter::Counter;
-use tokio::time::Instant;
 
 use super::Ask;
 use super::list::revision;
 use super::selection::Selection;
 use crate::answer::represent::Frames;
 use crate::answer::{Answer, Body, Failure, body};
+use crate::deadline::Deadline;
 use crate::kinds::Found;
 use crate::request::ListOptions;
 use crate::server::Server;
@@ -49,8 +49,8 @@ pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
         selection,
         scope: ask.target.prefix(),
         bookmarks: options.bookmarks,
-        ends: Instant::now() + lasts,
-        next_bookmark: Instant::now() + BOOKMARK_EVERY,
+        ends: Deadline::after(lasts),
+        next_bookmark: Deadline::after(BOOKMARK_EVERY),
         phase: Phase::Over,
     };
     watcher.begin(from, options.initial_events);
@@ -73,8 +73,8 @@ struct Watcher {
     selection: Selection,
     scope: String,
     bookmarks: bool,
-    ends: Instant,
-    next_bookmark: Instant,
+    ends: Deadline,
+    next_bookmark: Deadline,
     phase: Phase,
 }
 
@@ -152,17 +152,17 @@ impl Watcher {
                 self.phase = Phase::Live(tail);
                 return Some(piece);
             }
-            if Instant::now() >= self.ends {
+            if self.ends.has_passed() {
                 return self.bookmarks.then(|| self.bookmark(&tail, false));
             }
-            if self.bookmarks && Instant::now() >= self.next_bookmark {
-                self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+            if self.bookmarks && self.next_bookmark.has_passed() {
+                self.next_bookmark = Deadline::after(BOOKMARK_EVERY);
                 let piece = self.bookmark(&tail, false);
                 self.phase = Phase::Live(tail);
                 return Some(piece);
             }
             let until = if self.bookmarks { self.ends.min(self.next_bookmark) } else { self.ends };
-            let _ = tokio::time::timeout_at(until, tail.changed()).await;
+            let _ = until.bound(tail.changed()).await;
         }
     }
 
