@@ -8,8 +8,7 @@
 mod apps;
 mod autoscaler;
 mod batch;
-mod cells;
-pub mod columns;
+pub(crate) mod cells;
 mod config;
 pub mod crd;
 mod events;

@@ -4,17 +4,14 @@
 mod daemon_set;
 mod stateful_set;
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use serde_json::{Value, json};
 
 pub(super) use daemon_set::DaemonSet;
 pub(super) use stateful_set::StatefulSet;
 
 use super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, int, labels, row_of,
-    selector, wide,
+    AGE, Cell, NAME, cell, container_images, container_names, int, labels, selector, wide,
 };
 use super::fields::{map, number, present, set_absent, set_empty, text};
 use super::pod_template::{default_pod_template, validate_pod_template_spec};
@@ -183,12 +180,8 @@ impl Strategy for Deployment {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(DEPLOYMENT))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(DEPLOYMENT, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        DEPLOYMENT
     }
 }
 
@@ -277,12 +270,8 @@ impl Strategy for ReplicaSet {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(REPLICA_SET))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(REPLICA_SET, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        REPLICA_SET
     }
 }
 
@@ -379,12 +368,8 @@ impl Strategy for ReplicationController {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CONTROLLER))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CONTROLLER, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CONTROLLER
     }
 }
 
@@ -431,11 +416,7 @@ impl Strategy for ControllerRevision {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(REVISION))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(REVISION, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        REVISION
     }
 }

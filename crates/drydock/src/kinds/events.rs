@@ -6,11 +6,10 @@
 use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
-use object::table::Column;
 use serde_json::Value;
 
 use super::Conversion;
-use super::cells::{Cell, cell, columns_of, name, naming, row_of, since, text_or, wide};
+use super::cells::{Cell, cell, name, naming, since, text_or, wide};
 use super::fields::{number, present, text};
 use super::rules::said;
 use super::strategy::{Selectable, Strategy};
@@ -205,12 +204,8 @@ impl Strategy for Event {
         SELECTABLE
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 
@@ -280,14 +275,8 @@ impl Strategy for NewEvent {
         SELECTABLE_NEW
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let mut event = object.clone();
-        to_stored(&mut event);
-        row_of(TABLE, &event, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 

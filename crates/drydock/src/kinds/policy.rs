@@ -1,11 +1,9 @@
 //! Small kinds about priorities, budgets and leases.
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use serde_json::Value;
 
-use super::cells::{AGE, Cell, NAME, cell, columns_of, flag_or, int, row_of, text_or};
+use super::cells::{AGE, Cell, NAME, cell, flag_or, int, text_or};
 use super::fields::{flag, number, present, remove, set_absent, text};
 use super::rules::{
     all_nonnegative, at_most_100_percent, immutable, int_or_percent, nonnegative, one_of,
@@ -80,12 +78,8 @@ impl Strategy for PriorityClass {
         &[Plugin::DefaultPriorityClass]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CLASS))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CLASS, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CLASS
     }
 }
 
@@ -146,12 +140,8 @@ impl Strategy for PodDisruptionBudget {
         all_nonnegative(&object["status"], &counts, &Path::new("status"))
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(BUDGET))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(BUDGET, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        BUDGET
     }
 }
 
@@ -194,11 +184,7 @@ impl Strategy for Lease {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(LEASE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(LEASE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        LEASE
     }
 }

@@ -2,12 +2,10 @@
 
 use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use serde_json::{Value, json};
 
 use super::super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, int, labels, row_of,
-    selector, wide,
+    AGE, Cell, NAME, cell, container_images, container_names, int, labels, selector, wide,
 };
 use super::super::fields::{set_absent, set_empty, text};
 use super::super::pod_template::default_pod_template;
@@ -108,12 +106,8 @@ impl Strategy for DaemonSet {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 

@@ -1,14 +1,10 @@
 //! Pods with lasting names and storage.
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
 use object::names;
-use object::table::Column;
 use serde_json::{Value, json};
 
-use super::super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, row_of, wide,
-};
+use super::super::cells::{AGE, Cell, NAME, cell, container_images, container_names, wide};
 use super::super::fields::{copy, list, list_mut, number, present, set_absent, set_empty, text};
 use super::super::pod_template::{default_pod_template, validate_pod_template_spec};
 use super::super::rules::{
@@ -132,12 +128,8 @@ impl Strategy for StatefulSet {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 
