@@ -27,6 +27,12 @@ impl Deadline {
         Instant::now() >= self.0
     }
 
+    /// How long it is until then.
+    #[cfg(test)]
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
     /// What `future` gives, if it does so in time.
     pub(crate) async fn bound<F: Future>(self, future: F) -> Option<F::Output> {
         tokio::time::timeout_at(self.0, future).await.ok()
