@@ -1,8 +1,8 @@
 //! The state of a server: every object as final bytes, one revision over all.
 //!
-//! **Invariant:** [`Store::commit`] is the only function that changes anything,
-//! and events of a table leave it in revision order. Nothing here knows what a
-//! pod is.
+//! **Invariant:** [`Store::commit`] is the only function that changes an object,
+//! and events of a table leave it in revision order; [`Store::forget_history`] only
+//! lets go of old events. Nothing here knows what a pod is.
 
 mod encode;
 mod table;
