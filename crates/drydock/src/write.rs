@@ -159,7 +159,8 @@ fn scale_errors(version: &Version, object: &Value) -> Errors {
             None => {}
             Some(value) => match value.as_i64() {
                 None => {
-                    let (shown, go_type) = (object::json::printed(value), go_type(value));
+                    let (shown, go_type) =
+                        (object::json::printed(value), object::json::go_type(value));
                     let why = format!(
                         "{path} accessor error: {shown} is of the type {go_type}, expected int64"
                     );
@@ -177,17 +178,4 @@ fn scale_errors(version: &Version, object: &Value) -> Errors {
         }
     }
     errors
-}
-
-/// The name Go gives the type of a decoded value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }

@@ -11,14 +11,15 @@ pub(super) use daemon_set::DaemonSet;
 pub(super) use stateful_set::StatefulSet;
 
 use super::cells::{
-    AGE, Cell, NAME, cell, container_images, container_names, int, labels, selector, wide,
+    AGE, Cell, Fill, NAME, cell, container_images, container_names, int, labels, selector, wide,
 };
 use super::fields::{map, number, present, set_absent, set_empty, text};
 use super::pod_template::{default_pod_template, validate_pod_template_spec};
 use super::rules::selector as readable_selector;
 use super::rules::{
-    all_nonnegative, amount, at_most_100_percent, immutable, int_or_percent, is_empty_selector,
-    label_recommended, nonnegative, not_decremented, selector_errors, selects_template, shown,
+    all_nonnegative, amount, at_most_100_percent, fault_of_form, immutable, int_or_percent,
+    is_empty_selector, label_recommended, nonnegative, not_decremented, selector_errors,
+    selects_template,
 };
 use super::strategy::{Selectable, Strategy, changed_beyond_status};
 
@@ -221,7 +222,7 @@ fn rollout(strategy: &Value, at: &Path) -> Errors {
         _ => {
             let value = format!(r#"{{"Type":{},"RollingUpdate":null}}"#, strategy["type"]);
             let why = r#"supported values: "Recreate", "RollingUpdate""#;
-            vec![shown(at, Fault::NotSupported, &value, why)]
+            vec![fault_of_form(at, Fault::NotSupported, &value, why)]
         }
     }
 }
@@ -229,16 +230,21 @@ fn rollout(strategy: &Value, at: &Path) -> Errors {
 /// So many pods of one template.
 pub(super) struct ReplicaSet;
 
-const REPLICA_SET: &[Cell] = &[
-    NAME,
-    cell("Desired", "integer", |object, _| int(&object["spec"]["replicas"])),
-    cell("Current", "integer", |object, _| int(&object["status"]["replicas"])),
-    cell("Ready", "integer", |object, _| int(&object["status"]["readyReplicas"])),
-    AGE,
-    wide("Containers", "string", |object, _| container_names(&object["spec"]["template"])),
-    wide("Images", "string", |object, _| container_images(&object["spec"]["template"])),
-    wide("Selector", "string", |object, _| selector(&object["spec"]["selector"]).into()),
-];
+const REPLICA_SET: &[Cell] = &replicated(|object, _| selector(&object["spec"]["selector"]).into());
+
+/// The table of what keeps so many pods alike; its two kinds select in different ways.
+const fn replicated(selector: Fill) -> [Cell; 8] {
+    [
+        NAME,
+        cell("Desired", "integer", |object, _| int(&object["spec"]["replicas"])),
+        cell("Current", "integer", |object, _| int(&object["status"]["replicas"])),
+        cell("Ready", "integer", |object, _| int(&object["status"]["readyReplicas"])),
+        AGE,
+        wide("Containers", "string", |object, _| container_names(&object["spec"]["template"])),
+        wide("Images", "string", |object, _| container_images(&object["spec"]["template"])),
+        wide("Selector", "string", selector),
+    ]
+}
 
 impl Strategy for ReplicaSet {
     fn default(&self, object: &mut Value) {
@@ -298,16 +304,7 @@ fn replica_counts(object: &Value) -> Errors {
 /// What replica sets were before: the selector is a plain map.
 pub(super) struct ReplicationController;
 
-const CONTROLLER: &[Cell] = &[
-    NAME,
-    cell("Desired", "integer", |object, _| int(&object["spec"]["replicas"])),
-    cell("Current", "integer", |object, _| int(&object["status"]["replicas"])),
-    cell("Ready", "integer", |object, _| int(&object["status"]["readyReplicas"])),
-    AGE,
-    wide("Containers", "string", |object, _| container_names(&object["spec"]["template"])),
-    wide("Images", "string", |object, _| container_images(&object["spec"]["template"])),
-    wide("Selector", "string", |object, _| labels(&object["spec"]["selector"]).into()),
-];
+const CONTROLLER: &[Cell] = &replicated(|object, _| labels(&object["spec"]["selector"]).into());
 
 impl Strategy for ReplicationController {
     fn default(&self, object: &mut Value) {

@@ -11,9 +11,10 @@ use super::Strategy;
 use super::cells::{AGE, Cell, NAME, cell, text_or, wide};
 use super::fields::{flag, list, map, present, remove, set_absent, text, texts};
 use super::pod_spec::resource_rules::check_amount;
-use super::pod_spec::{go_form, ip_faults, is_ipv6, of_form, resources};
+use super::pod_spec::{go_form, ip_faults, is_ipv6, resources};
 use super::strategy::Selectable;
 use crate::admission::Plugin;
+use crate::kinds::rules::fault_of_form;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
@@ -209,7 +210,7 @@ fn check_addresses(errors: &mut Errors, status: &Value) {
         if !seen.insert((kind, value)) {
             let at = Path::new("status").child("addresses").index(index);
             let form = go_form(address, &[("Type", "type"), ("Address", "address")]);
-            errors.push(of_form(&at, Fault::Duplicate, &form, ""));
+            errors.push(fault_of_form(&at, Fault::Duplicate, &form, ""));
         }
     }
 }

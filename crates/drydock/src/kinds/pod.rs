@@ -23,6 +23,9 @@ use super::{Strategy, fields};
 use crate::admission::Plugin;
 use crate::write::meta_text;
 
+/// The annotation of a pod that a kubelet made itself and only shows to the server.
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// What is special about pods.
 pub struct Pod;
 

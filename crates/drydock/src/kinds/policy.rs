@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::cells::{AGE, Cell, NAME, cell, flag_or, int, text_or};
 use super::fields::{flag, number, present, remove, set_absent, text};
 use super::rules::{
-    all_nonnegative, at_most_100_percent, immutable, int_or_percent, nonnegative, one_of,
-    selector_errors, shown,
+    all_nonnegative, at_most_100_percent, fault_of_form, immutable, int_or_percent, nonnegative,
+    one_of, selector_errors,
 };
 use super::strategy::Strategy;
 use crate::admission::Plugin;
@@ -121,7 +121,7 @@ impl Strategy for PodDisruptionBudget {
         let bounds = ["minAvailable", "maxUnavailable"];
         if bounds.iter().all(|field| present(spec, field).is_some()) {
             let why = "minAvailable and maxUnavailable cannot be both set";
-            errors.push(shown(&at, Fault::Invalid, &shown_budget(spec), why));
+            errors.push(fault_of_form(&at, Fault::Invalid, &shown_budget(spec), why));
         }
         for field in bounds {
             if let Some(value) = present(spec, field) {

@@ -13,6 +13,7 @@ use super::reviews::Asker;
 use crate::admission::Plugin;
 
 /// A field that selectors can name.
+#[derive(Clone, Copy)]
 pub struct Selectable {
     /// As in `spec.nodeName`.
     pub name: &'static str,

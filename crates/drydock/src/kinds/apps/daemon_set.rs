@@ -10,8 +10,8 @@ use super::super::cells::{
 use super::super::fields::{set_absent, set_empty, text};
 use super::super::pod_template::default_pod_template;
 use super::super::rules::{
-    all_nonnegative, amount, at_most_100_percent, immutable, int_or_percent, is_empty_selector,
-    not_decremented, selector_errors, selects_template, shown,
+    all_nonnegative, amount, at_most_100_percent, fault_of_form, immutable, int_or_percent,
+    is_empty_selector, not_decremented, selector_errors, selects_template,
 };
 use super::super::strategy::Strategy;
 use super::{lasting_template, spec_mut};
@@ -152,7 +152,7 @@ fn update_errors(strategy: &Value, at: &Path) -> Errors {
         _ => {
             let value = format!(r#"{{"Type":{},"RollingUpdate":null}}"#, strategy["type"]);
             let why = r#"supported values: "RollingUpdate", "OnDelete""#;
-            vec![shown(at, Fault::NotSupported, &value, why)]
+            vec![fault_of_form(at, Fault::NotSupported, &value, why)]
         }
     }
 }
