@@ -12,7 +12,7 @@ use super::{build, defines_kinds};
 use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
-use crate::kinds::{Found, Kind, Origin};
+use crate::kinds::{Found, Kind, Origin, Registry};
 use crate::request::Identity;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -71,12 +71,11 @@ fn refresh(server: &Server, name: &str) {
 /// Puts the kind of a definition into the registry. Its schemas are made anew only where the
 /// definition says something new.
 fn serve(server: &Server, definition: &Value) {
-    let mut registry = (*server.registry()).clone();
+    let registry = server.registry();
     let name = write::meta_text(definition, "name");
     let edition = build::edition(definition);
     let terminating = build::is_terminating(definition);
-    let served = registry.kinds().find(|kind| kind.is_custom() && kind.qualified_name() == name);
-    let kind = match served {
+    let kind = match served(&registry, name) {
         Some(served) if served.edition() == Some(&edition) => {
             if served.is_terminating() == terminating {
                 return;
@@ -88,12 +87,19 @@ fn serve(server: &Server, definition: &Value) {
     };
     match kind {
         Ok(kind) => {
+            let mut registry = (*registry).clone();
             registry.put(Arc::new(kind));
             server.replace_registry(registry);
         }
         // Validation let it pass, so this is a defect of ours that must be seen.
         Err(errors) => tracing::error!(?errors, "a validated definition could not be built"),
     }
+}
+
+/// The kind that is served for the definition of this name, `plural.group`.
+fn served<'a>(registry: &'a Registry, name: &str) -> Option<&'a Arc<Kind>> {
+    let (plural, group) = name.split_once('.')?;
+    registry.resource(group, plural).filter(|kind| kind.is_custom())
 }
 
 fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(&mut Value)) {
@@ -238,9 +244,7 @@ fn clean_up(server: &Server, name: &str) {
     });
     serve(server, &definition);
     let registry = server.registry();
-    let Some(kind) =
-        registry.kinds().find(|kind| kind.is_custom() && kind.qualified_name() == name)
-    else {
+    let Some(kind) = served(&registry, name) else {
         drop(defining);
         return finish_cleanup(server, name);
     };
@@ -295,5 +299,65 @@ fn withdraw(server: &Server, name: &str) {
     if let Some((plural, group)) = name.split_once('.') {
         registry.remove(group, plural);
         server.replace_registry(registry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::env::ManualEnv;
+
+    const NAME: &str = "crews.yard.example.com";
+
+    fn definition() -> Value {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({
+            "metadata": {"name": NAME},
+            "spec": {
+                "group": "yard.example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "crews", "singular": "crew", "kind": "Crew"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}}],
+            },
+        })
+    }
+
+    /// The kind that is served after `edit` was made to the definition.
+    fn edited(server: &Server, edit: impl Fn(&mut Value)) -> Arc<Kind> {
+        let found = definitions(server);
+        let identity = Identity::apiserver();
+        let writer = Writer { identity: &identity, dry_run: false };
+        let attempt =
+            Attempt { found: &found, namespace: None, name: NAME, part: Part::Object, writer };
+        let written = write::update(server, &attempt, |old| {
+            let mut definition = old.clone();
+            edit(&mut definition);
+            Ok(definition)
+        });
+        after_write(server, &found.kind, &written.unwrap());
+        Arc::clone(served(&server.registry(), NAME).unwrap())
+    }
+
+    #[test]
+    fn a_kind_is_made_anew_only_when_its_definition_says_something_new() {
+        let env = ManualEnv::new(Timestamp::UNIX_EPOCH, 1);
+        let server = Server::new(Config::default(), Box::new(env));
+        let found = definitions(&server);
+        let identity = Identity::apiserver();
+        let writer = Writer { identity: &identity, dry_run: false };
+        let written = write::create(&server, &found, None, writer, &definition()).unwrap();
+        after_write(&server, &found.kind, &written);
+        let first = Arc::clone(served(&server.registry(), NAME).unwrap());
+
+        let same = edited(&server, |one| one["metadata"]["labels"] = json!({"a": "b"}));
+        assert!(Arc::ptr_eq(&same, &first), "a label says nothing about the kind");
+        let columns = json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+        let other = edited(&server, |one| {
+            one["spec"]["versions"][0]["additionalPrinterColumns"] = columns.clone();
+        });
+        assert!(!Arc::ptr_eq(&other, &first));
+        assert_eq!(other.versions[0].columns.len(), 2);
     }
 }
