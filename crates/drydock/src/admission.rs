@@ -1,7 +1,8 @@
 //! What a write must meet beyond the object itself: the built-in admission
 //! plugins that kube-apiserver enables by default and this product depends on.
 //!
-//! Each plugin is one function in its own file; the order is kube-apiserver's.
+//! A plugin is a function, in a file with those that know the same things; the order in which they
+//! look at a kind is kube-apiserver's, and stands in the kind's strategy.
 //! Webhooks will stand between [`mutate`] and [`validate`].
 
 mod default_tolerations;
@@ -51,8 +52,6 @@ pub struct Attributes<'a> {
     pub identity: &'a Identity,
     /// The object as it was.
     pub old: Option<&'a Value>,
-    /// Whether nothing will be stored.
-    pub dry_run: bool,
 }
 
 /// A plugin that looks at certain kinds only; each kind's strategy names those that look at it.
@@ -86,6 +85,13 @@ impl Attributes<'_> {
         Failure::forbidden(&self.found.kind.resource(), self.name, why)
     }
 
+    /// Leaves a note of who was refused what.
+    fn report(&self, failure: &Failure) {
+        let resource = self.found.kind.qualified_name();
+        let (user, name, operation) = (&self.identity.user, self.name, self.operation);
+        tracing::debug!(user, ?operation, resource, name, %failure, "admission refused a write");
+    }
+
     /// The object another kind keeps under a key.
     pub(crate) fn lookup(&self, group: &str, plural: &str, key: &str) -> Option<Value> {
         let registry = self.server.registry();
@@ -99,6 +105,10 @@ impl Attributes<'_> {
 /// # Errors
 /// When one refuses the write.
 pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failure> {
+    complete(attributes, object).inspect_err(|failure| attributes.report(failure))
+}
+
+fn complete(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failure> {
     namespace_lifecycle::admit(attributes)?;
     for plugin in attributes.found.kind.strategy.admission() {
         match plugin {
@@ -120,6 +130,10 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
 /// # Errors
 /// When one refuses the write.
 pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
+    judge(attributes, object).inspect_err(|failure| attributes.report(failure))
+}
+
+fn judge(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
     for plugin in attributes.found.kind.strategy.admission() {
         match plugin {
             Plugin::DefaultPriorityClass => priority::validate(attributes, object)?,

@@ -29,8 +29,7 @@ pub(crate) fn bootstrap(server: &Server) {
 }
 
 fn put(server: &Server, (group, version, plural): (&str, &str, &str), object: &Value) {
-    let identity =
-        Identity { user: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()] };
+    let identity = Identity::apiserver();
     let writer = Writer { identity: &identity, dry_run: false };
     let found = server.registry().find(group, version, plural);
     let found = found.expect("the kinds of the first objects are native");

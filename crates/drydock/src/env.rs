@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use object::names::SUFFIX_ALPHABET;
 
+use crate::UNPOISONED;
+
 /// Characters in a generated name suffix.
 const SUFFIX_LEN: usize = 5;
 
@@ -87,13 +89,13 @@ impl ManualEnv {
 
     /// Moves the clock to `now`.
     pub fn set(&self, now: Timestamp) {
-        *self.now.lock().expect("no holder of this lock panics") = now;
+        *self.now.lock().expect(UNPOISONED) = now;
     }
 }
 
 impl Env for ManualEnv {
     fn now(&self) -> Timestamp {
-        *self.now.lock().expect("no holder of this lock panics")
+        *self.now.lock().expect(UNPOISONED)
     }
 
     fn random(&self) -> u64 {
@@ -111,7 +113,7 @@ impl SplitMix {
     }
 
     pub(crate) fn draw(&self) -> u64 {
-        let mut state = self.0.lock().expect("no holder of this lock panics");
+        let mut state = self.0.lock().expect(UNPOISONED);
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = *state;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -13,7 +13,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
 
+use crate::UNPOISONED;
 use crate::answer::{Answer, Body, Failure, body};
+use crate::deadline::Deadline;
 use crate::env::SplitMix;
 
 /// Out of a thousand requests, how many meet each fault.
@@ -77,11 +79,11 @@ impl<S> Faulty<S> {
 
     /// Ends all faults from now on, for every clone.
     pub fn heal(&self) {
-        *self.faults.lock().expect("no holder of this lock panics") = Faults::default();
+        *self.faults.lock().expect(UNPOISONED) = Faults::default();
     }
 
     fn fate(&self, method: &Method, is_watch: bool) -> Fate {
-        let faults = *self.faults.lock().expect("no holder of this lock panics");
+        let faults = *self.faults.lock().expect(UNPOISONED);
         let is_write = !matches!(*method, Method::GET | Method::HEAD);
         // Two numbers for every request, whatever becomes of it: the draws stay in step.
         let (mut die, detail) = (self.random.draw() % 1000, self.random.draw());
@@ -137,7 +139,7 @@ where
                 Fate::LostBefore => return Err(Lost),
                 Fate::Answered(code) => return Ok(refusal(code).into()),
                 Fate::Stale => return Ok(stale()),
-                Fate::Delayed(delay) => tokio::time::sleep(delay).await,
+                Fate::Delayed(delay) => Deadline::after(delay).reached().await,
                 Fate::Fine | Fate::LostAfter | Fate::ClosedAfter(_) => {}
             }
             let answer = inner.call(request).await.map_err(|_| Lost)?;
@@ -243,14 +245,129 @@ mod tests {
         assert_eq!(conversation(none, 7).await, conversation(none, 7).await);
     }
 
+    fn faulty(faults: Faults, seed: u64) -> Faulty<Drydock> {
+        let env = ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, seed);
+        Faulty::new(Drydock::new(Config::default(), env), faults, seed)
+    }
+
+    #[test]
+    fn every_fate_is_met_as_often_as_asked_and_only_where_it_applies() {
+        const DRAWS: usize = 20_000;
+        let server = faulty(ALL, 3);
+        let count = |method: Method, is_watch: bool| {
+            let mut met = std::collections::BTreeMap::new();
+            for _ in 0..DRAWS {
+                let name = match server.fate(&method, is_watch) {
+                    Fate::Fine => "fine".to_owned(),
+                    Fate::Delayed(_) => "delayed".to_owned(),
+                    Fate::LostBefore => "lost before".to_owned(),
+                    Fate::LostAfter => "lost after".to_owned(),
+                    Fate::Answered(code) => code.as_u16().to_string(),
+                    Fate::ClosedAfter(_) => "closed".to_owned(),
+                    Fate::Stale => "stale".to_owned(),
+                };
+                *met.entry(name).or_insert(0_usize) += 1;
+            }
+            met
+        };
+        let check = |method: Method, is_watch: bool, expected: &[(&str, u32)]| {
+            let mut met = count(method.clone(), is_watch);
+            met.remove("fine");
+            assert_eq!(met.len(), expected.len(), "{method} {is_watch}: {met:?}");
+            for (name, per_thousand) in expected {
+                let times = met.get(*name).copied().unwrap_or(0);
+                let wanted = DRAWS * *per_thousand as usize / 1000;
+                assert!(times.abs_diff(wanted) < wanted / 4, "{name}: {times}, not about {wanted}");
+            }
+        };
+        let all = [("delayed", 50), ("lost before", 50), ("lost after", 50)];
+        let refused = [("429", 50), ("500", 50)];
+        let read = [&all[..], &refused[..]].concat();
+        check(Method::GET, false, &read);
+        check(Method::POST, false, &[&read[..], &[("409", 50)][..]].concat());
+        check(Method::GET, true, &[&read[..], &[("closed", 100), ("stale", 100)][..]].concat());
+    }
+
+    /// What a client sees of a create, and how many objects it made.
+    async fn create(server: &Faulty<Drydock>) -> (Result<u16, Lost>, usize) {
+        let path = "/api/v1/namespaces/default/configmaps";
+        let create = request(Method::POST, path, r#"{"metadata":{"generateName":"a-"}}"#);
+        let seen = server.clone().oneshot(create).await.map(|answer| answer.status().as_u16());
+        let list = server.inner.answer(request(Method::GET, path, "")).await;
+        let list = list.into_body().collect().await.unwrap().to_bytes();
+        let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+        (seen, list["items"].as_array().unwrap().len())
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn every_fault_is_met() {
-        let said = conversation(ALL, 3).await.join("\n");
-        for sign in ["the connection was lost", "409 ", "429 ", "500 ", "too old resource version"]
-        {
-            assert!(said.contains(sign), "no {sign:?} in forty rounds");
+    async fn a_fault_is_seen_and_the_work_is_done_or_not() {
+        let check = async |faults: Faults, seen: Result<u16, Lost>, made: usize| {
+            assert_eq!(create(&faulty(faults, 1)).await, (seen, made), "{faults:?}");
+        };
+        let none = Faults::default();
+        check(none, Ok(201), 1).await;
+        check(Faults { lost_before: 1000, ..none }, Err(Lost), 0).await;
+        check(Faults { lost_after: 1000, ..none }, Err(Lost), 1).await;
+        check(Faults { conflict: 1000, ..none }, Ok(409), 0).await;
+        check(Faults { too_many: 1000, ..none }, Ok(429), 0).await;
+        check(Faults { internal: 1000, ..none }, Ok(500), 0).await;
+        check(Faults { watch_closed: 1000, ..none }, Ok(201), 1).await;
+        check(Faults { watch_stale: 1000, ..none }, Ok(201), 1).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delayed_request_is_answered_late_and_within_the_bound() {
+        let delay_max = Duration::from_secs(5);
+        let server = faulty(Faults { delayed: 1000, delay_max, ..Faults::default() }, 1);
+        let mut longest = Duration::ZERO;
+        for made in 1..=20 {
+            // A paused clock moves only while everything waits, so it shows the delay alone.
+            let deadline = Deadline::after(delay_max);
+            let before = deadline.left();
+            assert_eq!(create(&server).await, (Ok(201), made));
+            longest = longest.max(before - deadline.left());
         }
-        let healthy = conversation(Faults::default(), 3).await.join("\n");
-        assert!(!healthy.contains("lost") && !healthy.contains("500 "));
+        assert!(longest > delay_max / 2 && longest <= delay_max, "{longest:?}");
+    }
+
+    /// The pieces of a watch that nothing happens to, and whether it ended before its time.
+    async fn watch(server: &Faulty<Drydock>) -> (Vec<String>, bool) {
+        let path = "/api/v1/namespaces?watch=true&timeoutSeconds=100";
+        let answer = server.clone().oneshot(request(Method::GET, path, "")).await.unwrap();
+        let deadline = Deadline::after(Duration::from_secs(99));
+        let mut body = answer.into_body();
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let bytes = frame.unwrap().into_data().unwrap();
+            pieces.push(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        (pieces, !deadline.has_passed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_closes_early_or_is_told_that_it_is_stale() {
+        let none = Faults::default();
+        let (pieces, early) = watch(&faulty(none, 1)).await;
+        assert!(!early && pieces.len() == 1, "{pieces:?}");
+        let closing = faulty(Faults { watch_closed: 1000, ..none }, 1);
+        let mut cut_short = 0;
+        for _ in 0..20 {
+            let (pieces, early) = watch(&closing).await;
+            assert!(pieces.len() <= 1);
+            cut_short += usize::from(early);
+        }
+        assert!(cut_short > 0, "no watch was closed before its time");
+        let (pieces, early) = watch(&faulty(Faults { watch_stale: 1000, ..none }, 1)).await;
+        assert!(early && pieces.len() == 1 && pieces[0].contains("too old resource version"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn healing_ends_all_faults_for_every_clone() {
+        let server = faulty(Faults { lost_before: 1000, ..Faults::default() }, 1);
+        let clone = server.clone();
+        assert_eq!(create(&server).await, (Err(Lost), 0));
+        clone.heal();
+        assert_eq!(create(&server).await, (Ok(201), 1));
+        assert_eq!(create(&clone).await, (Ok(201), 2));
     }
 }

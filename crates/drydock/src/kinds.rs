@@ -2,14 +2,15 @@
 //! knows what is special about it.
 //!
 //! A native kind and a kind from a CustomResourceDefinition are the same value.
-//! **Invariant:** the name of a kind is matched in this folder only; everything
-//! else asks the [`Kind`].
+//! **Invariant:** what verbs, writes and answers do with an object depends on what its [`Kind`]
+//! says, never on its name. Names are matched in this folder, and elsewhere only by what is about
+//! one kind in the first place: admission plugins that look another object up, the first objects of
+//! a server, bindings and evictions, and paths, in which a namespace is a place as well as an object.
 
 mod apps;
 mod autoscaler;
 mod batch;
-mod cells;
-pub mod columns;
+pub(crate) mod cells;
 mod config;
 pub mod crd;
 mod events;
@@ -17,7 +18,7 @@ pub(crate) mod fields;
 mod namespace;
 pub mod native;
 mod node;
-mod pod;
+pub(crate) mod pod;
 mod pod_spec;
 mod pod_template;
 mod policy;

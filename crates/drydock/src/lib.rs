@@ -6,24 +6,55 @@
 //! every random choice come from the [`env::Env`] it is given: the same seed and the
 //! same requests give the same bytes.
 //!
-//! It refuses to know what runs on it: controllers and hollow nodes are clients.
+//! It stands apart from the components so that they meet it as they meet any API server: through
+//! requests. It refuses to know what runs on it: controllers and hollow nodes are clients.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use drydock::env::SystemEnv;
+//! use drydock::request::Identity;
+//! use drydock::{Config, Drydock};
+//! use http::{Request, StatusCode};
+//! use http_body_util::{BodyExt, Full};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Drydock::new(Config::default(), SystemEnv::new(1));
+//! let map = r#"{"metadata": {"name": "greeting"}, "data": {"text": "hello"}}"#;
+//! let mut request = Request::post("/api/v1/namespaces/default/configmaps")
+//!     .body(Full::from(Bytes::from_static(map.as_bytes())))?;
+//! // Whoever has proven who he is elsewhere says so here; others bring a token.
+//! request.extensions_mut().insert(Identity { user: "me".to_owned(), groups: Vec::new() });
+//!
+//! let answer = server.answer(request).await;
+//! assert_eq!(answer.status(), StatusCode::CREATED);
+//! let body = answer.into_body().collect().await?.to_bytes();
+//! assert!(body.starts_with(br#"{"apiVersion":"v1","kind":"ConfigMap","#));
+//! # Ok(())
+//! # }
+//! ```
 
-pub mod admission;
-pub mod answer;
+mod admission;
+mod answer;
 mod bootstrap;
 mod conditions;
+mod deadline;
 pub mod env;
 pub mod faults;
-pub mod kinds;
+mod kinds;
 mod metrics;
 pub mod request;
 mod router;
 pub mod serve;
-pub mod server;
-pub mod store;
-pub mod subresources;
-pub mod verbs;
-pub mod write;
+mod server;
+mod store;
+mod subresources;
+mod verbs;
+mod write;
 
+/// Why locking cannot fail: no code that holds a lock of this crate can panic.
+const UNPOISONED: &str = "no holder of this lock panics";
+
+pub use answer::{Answer, Body};
 pub use router::Drydock;
 pub use server::Config;

@@ -330,9 +330,7 @@ mod tests {
         drop(watch);
         let after = lines(&server, &names).await;
         assert!(after.lines().next().is_some_and(|line| line.ends_with("} 0")), "{after}");
-        insta::assert_snapshot!(lines(&server, &["apiserver_request_total"]).await, @r#"
-        apiserver_request_total{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver",dry_run="",code="200"} 1
-        "#);
+        insta::assert_snapshot!(lines(&server, &["apiserver_request_total"]).await, @r#"apiserver_request_total{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver",dry_run="",code="200"} 1"#);
     }
 
     #[tokio::test]

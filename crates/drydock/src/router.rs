@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::answer::negotiate::{self, Encoding};
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
+use crate::deadline::Deadline;
 use crate::env::Env;
 use crate::kinds::Found;
 use crate::metrics::{self, Measured};
@@ -37,12 +38,6 @@ impl Drydock {
         crate::bootstrap::bootstrap(&server);
         server.store().forget_history();
         Self { server }
-    }
-
-    /// The state behind it, for what runs in the same process and measures it.
-    #[must_use]
-    pub fn server(&self) -> &Arc<Server> {
-        &self.server
     }
 
     /// Answers one request. Whatever goes wrong is an answer, too.
@@ -236,7 +231,7 @@ where
         return Err(Failure::too_large(bytes_max));
     }
     let read = Box::pin(Limited::new(body, bytes_max).collect());
-    let Ok(read) = tokio::time::timeout(BODY_WITHIN, read).await else {
+    let Some(read) = Deadline::after(BODY_WITHIN).bound(read).await else {
         let seconds = BODY_WITHIN.as_secs();
         return Err(Failure::bad_request(format!("the body did not arrive within {seconds} s")));
     };

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::UNPOISONED;
 use crate::admission::Drawn;
 use crate::answer::Failure;
 use crate::env::Env;
-use crate::kinds::{Found, Kind, Registry};
+use crate::kinds::{Found, Registry};
 use crate::metrics::Metrics;
 use crate::request::Target;
 use crate::request::authenticate::Credential;
@@ -90,7 +91,7 @@ impl Server {
 
     /// What services were given lately, held while one more is given.
     pub(crate) fn drawn(&self) -> std::sync::MutexGuard<'_, Drawn> {
-        self.drawn.lock().expect("no holder of this lock panics")
+        self.drawn.lock().expect(UNPOISONED)
     }
 
     /// How this server behaves.
@@ -118,15 +119,5 @@ impl Server {
     /// What this server counts.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// A native kind that every server has.
-    ///
-    /// # Panics
-    /// When there is no such kind, which only a change of the generated table could cause.
-    #[must_use]
-    pub fn native(&self, group: &str, plural: &str) -> Arc<Kind> {
-        let registry = self.registry.load();
-        Arc::clone(registry.resource(group, plural).expect("a native kind is always registered"))
     }
 }

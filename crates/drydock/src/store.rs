@@ -1,8 +1,8 @@
 //! The state of a server: every object as final bytes, one revision over all.
 //!
-//! **Invariant:** [`Store::commit`] is the only function that changes anything,
-//! and events of a table leave it in revision order. Nothing here knows what a
-//! pod is.
+//! **Invariant:** [`Store::commit`] is the only function that changes an object,
+//! and events of a table leave it in revision order; [`Store::forget_history`] only
+//! lets go of old events. Nothing here knows what a pod is.
 
 mod encode;
 mod table;
@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex, RwLock};
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use crate::UNPOISONED;
+
 pub use encode::Draft;
-pub use table::{Gone, Page, Table, Tail};
+pub use table::{Gone, Table, Tail};
 pub use window::{Change, Event, Memory};
 
 /// The order of everything that ever happened in one store.
@@ -70,12 +72,9 @@ pub enum Write {
     Remove(Draft),
 }
 
-/// A commit that did not happen, with what stands under the key instead.
-#[derive(Debug)]
-pub struct Contradicted {
-    /// What is stored now.
-    pub current: Option<Arc<Stored>>,
-}
+/// A commit that did not happen, because something else stands under the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contradicted;
 
 /// All tables of a server under one revision.
 pub struct Store {
@@ -146,9 +145,6 @@ impl Store {
         table.apply(&self.committing, key, expect, write, at)
     }
 }
-
-/// Why locking cannot fail: no code that holds one of these locks can panic.
-const UNPOISONED: &str = "no holder of this lock panics";
 
 #[cfg(test)]
 mod tests;

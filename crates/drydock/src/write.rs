@@ -17,7 +17,7 @@ use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
 pub use create::create;
-pub use decode::{Decoded, decode, decode_value, media_type, require_media_type};
+pub use decode::{Decoded, decode, decode_value, media_type};
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 
@@ -39,16 +39,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// The subresource this is reached by; empty for the object itself.
-    #[must_use]
-    pub fn subresource(self) -> &'static str {
-        match self {
-            Self::Object => "",
-            Self::Status => "status",
-            Self::Named(name) => name,
-        }
-    }
-
     /// Whether a change counts as a new generation: neither a status nor a binding changes
     /// what is wanted.
     #[must_use]
@@ -182,7 +172,8 @@ fn scale_errors(version: &Version, object: &Value) -> Errors {
             None => {}
             Some(value) => match value.as_i64() {
                 None => {
-                    let (shown, go_type) = (object::json::printed(value), go_type(value));
+                    let (shown, go_type) =
+                        (object::json::printed(value), object::json::go_type(value));
                     let why = format!(
                         "{path} accessor error: {shown} is of the type {go_type}, expected int64"
                     );
@@ -200,17 +191,4 @@ fn scale_errors(version: &Version, object: &Value) -> Errors {
         }
     }
     errors
-}
-
-/// The name Go gives the type of a decoded value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }

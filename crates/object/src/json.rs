@@ -23,7 +23,7 @@ mod printed;
 pub use decode::decode;
 pub use document::{Document, document};
 pub use encode::{encode, encode_into};
-pub use printed::{printed, quoted};
+pub use printed::{go_type, json_type, printed, quoted};
 
 /// How deep a document may nest where nothing else is said.
 ///

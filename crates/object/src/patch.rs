@@ -47,31 +47,10 @@ impl PatchError {
     }
 }
 
-/// The name Go gives the type of a decoded value, for messages about a wrong one.
+/// The name Go gives the type of a decoded value where it is printed as a text (`%s`), which a
+/// value that is nothing is not.
 pub(crate) fn go_type(value: &serde_json::Value) -> &'static str {
-    use serde_json::Value;
-    match value {
-        Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// The name Go's JSON decoder gives the type of a value, for messages about a wrong one.
-fn json_type(value: &serde_json::Value) -> &'static str {
-    use serde_json::Value;
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
+    if value.is_null() { "%!s(<nil>)" } else { crate::json::go_type(value) }
 }
 
 #[cfg(test)]

@@ -11,15 +11,21 @@ const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", 
 /// Crates that take the time, randomness and settings as arguments.
 const PURE_CRATES: [&str; 3] = ["crates/object", "crates/api", "crates/drydock"];
 
-/// What the `clippy.toml` of a pure crate bans.
-const PURE_BANS: [&str; 7] = [
-    "std::time::SystemTime::now",
-    "std::time::Instant::now",
-    "jiff::Timestamp::now",
-    "std::thread::sleep",
-    "std::env::var",
-    "std::collections::HashMap",
-    "std::collections::HashSet",
+/// The `clippy.toml` of a pure crate.
+const PURE_CLIPPY: &str = include_str!("pure.clippy.toml");
+
+/// What a pure crate that can reach an async runtime bans beside that. A crate that cannot must
+/// not name them: clippy takes a path that leads nowhere for a mistake.
+const RUNTIME_CRATES: [&str; 1] = ["crates/drydock"];
+
+/// The clock of the runtime.
+const RUNTIME_BANS: [&str; 6] = [
+    "tokio::time::Instant::now",
+    "tokio::time::interval",
+    "tokio::time::sleep",
+    "tokio::time::sleep_until",
+    "tokio::time::timeout",
+    "tokio::time::timeout_at",
 ];
 
 // The words below are written in two parts so that this file does not contain them.
@@ -39,6 +45,13 @@ const OUT_OF_PLACE: [&str; 4] = [
 
 /// Where drydock's state may be changed from: the store itself, and the one way in.
 const COMMITTERS: [&str; 2] = ["crates/drydock/src/store", "crates/drydock/src/write"];
+
+/// Where requests are carried out. They write through `Ask`, which sees to what follows from a
+/// write.
+const CARRIERS: [&str; 2] = ["crates/drydock/src/verbs/", "crates/drydock/src/subresources"];
+
+/// How writes look that pass `Ask` by.
+const UNASKED: [&str; 3] = ["write::create(", "write::update(", "write::remove("];
 
 fn is_generated(path: &str) -> bool {
     path.split('/').any(|part| part == "generated")
@@ -117,9 +130,14 @@ pub fn side_doors(files: &[SourceFile]) -> Vec<String> {
             && !COMMITTERS.iter().any(|allowed| file.path.starts_with(allowed))
     });
     let commits = outside.filter(|file| file.text.contains(concat!(".com", "mit(")));
-    commits
-        .map(|file| format!("{}: writes go through write.rs, not around it", file.path))
-        .collect()
+    let commits =
+        commits.map(|file| format!("{}: writes go through write.rs, not around it", file.path));
+    let carriers =
+        files.iter().filter(|file| CARRIERS.iter().any(|folder| file.path.starts_with(folder)));
+    let unasked = carriers.filter(|file| UNASKED.iter().any(|call| file.text.contains(call)));
+    let unasked = unasked
+        .map(|file| format!("{}: requests write through Ask, which tells definitions", file.path));
+    commits.chain(unasked).collect()
 }
 
 /// Packages that do not take the lints of the workspace.
@@ -143,9 +161,14 @@ pub fn impure_crates(files: &[SourceFile]) -> Vec<String> {
             findings.push(format!("{path} is missing: a pure crate bans clocks and hash order"));
             continue;
         };
-        for ban in PURE_BANS.iter().filter(|ban| !file.text.contains(&format!("path = \"{ban}\"")))
-        {
-            findings.push(format!("{path}: ban {ban}"));
+        let banned = |ban: &str| file.text.contains(&format!("path = \"{ban}\""));
+        let bans = RUNTIME_BANS.iter().filter(|_| RUNTIME_CRATES.contains(&pure));
+        findings.extend(bans.filter(|ban| !banned(ban)).map(|ban| format!("{path}: ban {ban}")));
+        let is_own = |line: &&str| RUNTIME_BANS.iter().any(|ban| line.contains(ban));
+        let shared = file.text.lines().filter(|line| !is_own(line));
+        if !shared.eq(PURE_CLIPPY.lines()) {
+            let template = "xtask/src/tidy/pure.clippy.toml";
+            findings.push(format!("{path}: must be {template}, apart from bans of the runtime"));
         }
     }
     findings
@@ -218,6 +241,10 @@ mod tests {
         check(side_doors, "crates/drydock/src/write/create.rs", text, 0);
         check(side_doors, "crates/drydock/src/store/tests.rs", text, 0);
         check(side_doors, "crates/chassis/src/lib.rs", text, 0);
+        check(side_doors, "crates/drydock/src/verbs/patch.rs", "write::update(server, x)", 1);
+        check(side_doors, "crates/drydock/src/subresources/scale.rs", "write::remove(x)", 1);
+        check(side_doors, "crates/drydock/src/verbs.rs", "write::update(server, x)", 0);
+        check(side_doors, "crates/drydock/src/verbs/patch.rs", "ask.update(&attempt)", 0);
     }
 
     #[test]
@@ -230,14 +257,25 @@ mod tests {
 
     #[test]
     fn a_pure_crate_bans_clocks_and_hash_order() {
-        let all: String = PURE_BANS.iter().map(|ban| format!("{{ path = \"{ban}\" }}\n")).collect();
-        let file = |text: &str, index: usize| SourceFile {
-            path: format!("{}/clippy.toml", PURE_CRATES[index]),
-            text: text.to_owned(),
+        let bans = RUNTIME_BANS.map(|ban| format!("    {{ path = \"{ban}\" }},\n")).concat();
+        let head = "disallowed-methods = [\n";
+        let of_runtime = PURE_CLIPPY.replace(head, &format!("{head}{bans}"));
+        let check = |first: &str, last: &str, expected: usize| {
+            let text = |pure: &str| match pure {
+                pure if pure == PURE_CRATES[0] => first.to_owned(),
+                pure if RUNTIME_CRATES.contains(&pure) => last.to_owned(),
+                _ => PURE_CLIPPY.to_owned(),
+            };
+            let files = PURE_CRATES
+                .map(|pure| SourceFile { path: format!("{pure}/clippy.toml"), text: text(pure) });
+            let findings = impure_crates(&files);
+            assert_eq!(findings.len(), expected, "{findings:?}");
         };
-        let files = |first: &str| [file(first, 0), file(&all, 1), file(&all, 2)];
-        assert_eq!(impure_crates(&files(&all)).len(), 0);
-        assert_eq!(impure_crates(&files(&all.replace("std::env::var", "x"))).len(), 1);
+        check(PURE_CLIPPY, &of_runtime, 0);
+        check(&PURE_CLIPPY.replace("std::env::vars", "x"), &of_runtime, 1);
+        check(&format!("{PURE_CLIPPY}extra = true\n"), &of_runtime, 1);
+        check(PURE_CLIPPY, PURE_CLIPPY, RUNTIME_BANS.len());
+        check(PURE_CLIPPY, &of_runtime.replace("tokio::time::interval", "x"), 2);
         assert_eq!(impure_crates(&[]).len(), PURE_CRATES.len());
     }
 

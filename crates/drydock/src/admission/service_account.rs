@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{Attributes, Operation};
 use crate::answer::Failure;
+use crate::kinds::pod::MIRROR;
 use crate::write::Part;
 
 const DEFAULT: &str = "default";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_SECONDS: u32 = 3607;
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Names the service account, and mounts its token and pull secrets.
 pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), Failure> {

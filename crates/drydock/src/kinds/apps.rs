@@ -4,24 +4,22 @@
 mod daemon_set;
 mod stateful_set;
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use serde_json::{Value, json};
 
 pub(super) use daemon_set::DaemonSet;
 pub(super) use stateful_set::StatefulSet;
 
 use super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, int, labels, row_of,
-    selector, wide,
+    AGE, Cell, Fill, NAME, cell, container_images, container_names, int, labels, selector, wide,
 };
 use super::fields::{map, number, present, set_absent, set_empty, text};
 use super::pod_template::{default_pod_template, validate_pod_template_spec};
 use super::rules::selector as readable_selector;
 use super::rules::{
-    all_nonnegative, amount, at_most_100_percent, immutable, int_or_percent, is_empty_selector,
-    label_recommended, nonnegative, not_decremented, selector_errors, selects_template, shown,
+    all_nonnegative, amount, at_most_100_percent, fault_of_form, immutable, int_or_percent,
+    is_empty_selector, label_recommended, nonnegative, not_decremented, selector_errors,
+    selects_template,
 };
 use super::strategy::{Selectable, Strategy, changed_beyond_status};
 
@@ -183,12 +181,8 @@ impl Strategy for Deployment {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(DEPLOYMENT))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(DEPLOYMENT, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        DEPLOYMENT
     }
 }
 
@@ -228,7 +222,7 @@ fn rollout(strategy: &Value, at: &Path) -> Errors {
         _ => {
             let value = format!(r#"{{"Type":{},"RollingUpdate":null}}"#, strategy["type"]);
             let why = r#"supported values: "Recreate", "RollingUpdate""#;
-            vec![shown(at, Fault::NotSupported, &value, why)]
+            vec![fault_of_form(at, Fault::NotSupported, &value, why)]
         }
     }
 }
@@ -236,16 +230,21 @@ fn rollout(strategy: &Value, at: &Path) -> Errors {
 /// So many pods of one template.
 pub(super) struct ReplicaSet;
 
-const REPLICA_SET: &[Cell] = &[
-    NAME,
-    cell("Desired", "integer", |object, _| int(&object["spec"]["replicas"])),
-    cell("Current", "integer", |object, _| int(&object["status"]["replicas"])),
-    cell("Ready", "integer", |object, _| int(&object["status"]["readyReplicas"])),
-    AGE,
-    wide("Containers", "string", |object, _| container_names(&object["spec"]["template"])),
-    wide("Images", "string", |object, _| container_images(&object["spec"]["template"])),
-    wide("Selector", "string", |object, _| selector(&object["spec"]["selector"]).into()),
-];
+const REPLICA_SET: &[Cell] = &replicated(|object, _| selector(&object["spec"]["selector"]).into());
+
+/// The table of what keeps so many pods alike; its two kinds select in different ways.
+const fn replicated(selector: Fill) -> [Cell; 8] {
+    [
+        NAME,
+        cell("Desired", "integer", |object, _| int(&object["spec"]["replicas"])),
+        cell("Current", "integer", |object, _| int(&object["status"]["replicas"])),
+        cell("Ready", "integer", |object, _| int(&object["status"]["readyReplicas"])),
+        AGE,
+        wide("Containers", "string", |object, _| container_names(&object["spec"]["template"])),
+        wide("Images", "string", |object, _| container_images(&object["spec"]["template"])),
+        wide("Selector", "string", selector),
+    ]
+}
 
 impl Strategy for ReplicaSet {
     fn default(&self, object: &mut Value) {
@@ -277,12 +276,8 @@ impl Strategy for ReplicaSet {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(REPLICA_SET))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(REPLICA_SET, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        REPLICA_SET
     }
 }
 
@@ -309,16 +304,7 @@ fn replica_counts(object: &Value) -> Errors {
 /// What replica sets were before: the selector is a plain map.
 pub(super) struct ReplicationController;
 
-const CONTROLLER: &[Cell] = &[
-    NAME,
-    cell("Desired", "integer", |object, _| int(&object["spec"]["replicas"])),
-    cell("Current", "integer", |object, _| int(&object["status"]["replicas"])),
-    cell("Ready", "integer", |object, _| int(&object["status"]["readyReplicas"])),
-    AGE,
-    wide("Containers", "string", |object, _| container_names(&object["spec"]["template"])),
-    wide("Images", "string", |object, _| container_images(&object["spec"]["template"])),
-    wide("Selector", "string", |object, _| labels(&object["spec"]["selector"]).into()),
-];
+const CONTROLLER: &[Cell] = &replicated(|object, _| labels(&object["spec"]["selector"]).into());
 
 impl Strategy for ReplicationController {
     fn default(&self, object: &mut Value) {
@@ -379,12 +365,8 @@ impl Strategy for ReplicationController {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CONTROLLER))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CONTROLLER, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CONTROLLER
     }
 }
 
@@ -431,11 +413,7 @@ impl Strategy for ControllerRevision {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(REVISION))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(REVISION, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        REVISION
     }
 }

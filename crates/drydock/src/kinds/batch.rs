@@ -8,15 +8,13 @@ use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
 use object::selector::label::LabelSelector;
-use object::table::Column;
 use object::time::human_duration;
 use serde_json::{Map, Value, json};
 
 pub(super) use cron_job::CronJob;
 
 use super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, row_of, selector, since,
-    wide,
+    AGE, Cell, NAME, cell, container_images, container_names, selector, since, wide,
 };
 use super::fields::{
     copy, flag, list_mut, map, number, present, present_mut, remove, set_absent, set_empty, text,
@@ -201,12 +199,8 @@ impl Strategy for Job {
         )
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 

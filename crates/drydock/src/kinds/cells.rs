@@ -6,7 +6,6 @@ use object::table::{Column, date_cell};
 use object::time::human_duration;
 use serde_json::{Map, Value};
 
-use super::columns;
 use super::fields::{list, text};
 
 /// What fills a column.
@@ -41,16 +40,34 @@ pub(crate) const fn naming(name: &'static str, priority: i32, fill: Fill) -> Cel
 pub(crate) const NAME: Cell = naming("Name", 0, |object, _| name(object));
 
 /// How old the object is.
-pub(crate) const AGE: Cell = cell("Age", "string", columns::age_cell);
+pub(crate) const AGE: Cell =
+    cell("Age", "string", |object, now| since(created(object), now).into());
+
+/// The table of a kind that brings none of its own.
+pub(crate) const PLAIN: &[Cell] =
+    &[NAME, cell("Created At", "date", |object, _| created(object).clone())];
+
+fn created(object: &Value) -> &Value {
+    &object["metadata"]["creationTimestamp"]
+}
 
 /// The columns of a table.
 pub(crate) fn columns_of(cells: &[Cell]) -> Vec<Column> {
-    let column = |cell: &Cell| Column {
-        format: cell.format.to_owned(),
-        priority: cell.priority,
-        ..columns::column(cell.name, cell.column_type)
-    };
-    cells.iter().map(column).collect()
+    cells.iter().map(Cell::column).collect()
+}
+
+impl Cell {
+    /// The column, which takes its cells from elsewhere.
+    pub(crate) fn column(&self) -> Column {
+        Column {
+            name: self.name.to_owned(),
+            column_type: self.column_type.to_owned(),
+            format: self.format.to_owned(),
+            description: String::new(),
+            priority: self.priority,
+            json_path: None,
+        }
+    }
 }
 
 /// The cells of an object.

@@ -2,13 +2,11 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
-use object::table::Column;
 use serde_json::Value;
 
-use super::cells::{AGE, Cell, NAME, cell, columns_of, row_of, text_or};
+use super::cells::{AGE, Cell, NAME, cell, text_or};
 use super::fields::{flag, map, set_empty, text};
 use super::rules::{immutable, said};
 use super::strategy::{Selectable, Strategy};
@@ -64,12 +62,8 @@ impl Strategy for ConfigMap {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CONFIG_MAP))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CONFIG_MAP, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CONFIG_MAP
     }
 }
 
@@ -139,12 +133,8 @@ impl Strategy for Secret {
         &[Selectable { name: "type", value: |secret| text(secret, "type").to_owned() }]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(SECRET))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(SECRET, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        SECRET
     }
 }
 

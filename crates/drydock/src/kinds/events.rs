@@ -6,11 +6,10 @@
 use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
-use object::table::Column;
 use serde_json::Value;
 
 use super::Conversion;
-use super::cells::{Cell, cell, columns_of, name, naming, row_of, since, text_or, wide};
+use super::cells::{Cell, cell, name, naming, since, text_or, wide};
 use super::fields::{number, present, text};
 use super::rules::said;
 use super::strategy::{Selectable, Strategy};
@@ -145,47 +144,46 @@ fn source(event: &Value) -> String {
     if instance.is_empty() { component } else { format!("{component}, {instance}") }
 }
 
-const SELECTABLE: &[Selectable] = &[
-    Selectable { name: "involvedObject.kind", value: |event| involved(event, "kind") },
-    Selectable { name: "involvedObject.namespace", value: |event| involved(event, "namespace") },
-    Selectable { name: "involvedObject.name", value: |event| involved(event, "name") },
-    Selectable { name: "involvedObject.uid", value: |event| involved(event, "uid") },
-    Selectable { name: "involvedObject.apiVersion", value: |event| involved(event, "apiVersion") },
-    Selectable {
-        name: "involvedObject.resourceVersion",
-        value: |event| involved(event, "resourceVersion"),
-    },
-    Selectable { name: "involvedObject.fieldPath", value: |event| involved(event, "fieldPath") },
-    Selectable { name: "reason", value: |event| text(event, "reason").to_owned() },
-    Selectable {
-        name: "reportingComponent",
-        value: |event| text(event, "reportingComponent").to_owned(),
-    },
-    Selectable { name: "type", value: |event| text(event, "type").to_owned() },
-    Selectable { name: "source", value: selectable_source },
+/// What a field that selectors can name holds.
+type ValueOf = fn(&Value) -> String;
+
+/// The fields that selectors can name, under their names in the older and in the newer form. Both
+/// forms share one table, and with it the places of these values.
+const FIELDS: [(&str, &str, ValueOf); 11] = [
+    ("involvedObject.kind", "regarding.kind", |event| involved(event, "kind")),
+    ("involvedObject.namespace", "regarding.namespace", |event| involved(event, "namespace")),
+    ("involvedObject.name", "regarding.name", |event| involved(event, "name")),
+    ("involvedObject.uid", "regarding.uid", |event| involved(event, "uid")),
+    ("involvedObject.apiVersion", "regarding.apiVersion", |event| involved(event, "apiVersion")),
+    ("involvedObject.resourceVersion", "regarding.resourceVersion", |event| {
+        involved(event, "resourceVersion")
+    }),
+    ("involvedObject.fieldPath", "regarding.fieldPath", |event| involved(event, "fieldPath")),
+    ("reason", "reason", |event| text(event, "reason").to_owned()),
+    ("reportingComponent", "reportingController", |event| {
+        text(event, "reportingComponent").to_owned()
+    }),
+    ("type", "type", |event| text(event, "type").to_owned()),
+    // The newer form cannot be selected by its source, but the value has its place.
+    ("source", "", selectable_source),
 ];
 
-/// The same fields under their newer names, in the same order: both forms share one table.
-const SELECTABLE_NEW: &[Selectable] = &[
-    Selectable { name: "regarding.kind", value: |event| involved(event, "kind") },
-    Selectable { name: "regarding.namespace", value: |event| involved(event, "namespace") },
-    Selectable { name: "regarding.name", value: |event| involved(event, "name") },
-    Selectable { name: "regarding.uid", value: |event| involved(event, "uid") },
-    Selectable { name: "regarding.apiVersion", value: |event| involved(event, "apiVersion") },
-    Selectable {
-        name: "regarding.resourceVersion",
-        value: |event| involved(event, "resourceVersion"),
-    },
-    Selectable { name: "regarding.fieldPath", value: |event| involved(event, "fieldPath") },
-    Selectable { name: "reason", value: |event| text(event, "reason").to_owned() },
-    Selectable {
-        name: "reportingController",
-        value: |event| text(event, "reportingComponent").to_owned(),
-    },
-    Selectable { name: "type", value: |event| text(event, "type").to_owned() },
-    // The newer form cannot be selected by its source, but the value has its place.
-    Selectable { name: "", value: selectable_source },
-];
+static SELECTABLE: [Selectable; FIELDS.len()] = selectable().0;
+static SELECTABLE_NEW: [Selectable; FIELDS.len()] = selectable().1;
+
+/// The fields under their older names, and under their newer ones.
+const fn selectable() -> ([Selectable; FIELDS.len()], [Selectable; FIELDS.len()]) {
+    let none = Selectable { name: "", value: selectable_source };
+    let (mut old, mut new) = ([none; FIELDS.len()], [none; FIELDS.len()]);
+    let mut index = 0;
+    while index < FIELDS.len() {
+        let (old_name, new_name, value) = FIELDS[index];
+        old[index] = Selectable { name: old_name, value };
+        new[index] = Selectable { name: new_name, value };
+        index += 1;
+    }
+    (old, new)
+}
 
 fn involved(event: &Value, key: &str) -> String {
     text(&event["involvedObject"], key).to_owned()
@@ -202,15 +200,11 @@ impl Strategy for Event {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        SELECTABLE
+        &SELECTABLE
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 
@@ -277,17 +271,11 @@ impl Strategy for NewEvent {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        SELECTABLE_NEW
+        &SELECTABLE_NEW
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let mut event = object.clone();
-        to_stored(&mut event);
-        row_of(TABLE, &event, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 

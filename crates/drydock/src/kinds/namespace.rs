@@ -4,11 +4,10 @@ use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
 use object::names::meta::validate_kube_finalizer;
-use object::table::Column;
 use serde_json::{Value, json};
 
 use super::Strategy;
-use super::columns::{age, age_cell, column, name};
+use super::cells::{AGE, Cell, NAME, cell, text_or};
 use super::fields::{copy, list, present, remove, set_empty, text, texts};
 use super::strategy::{Ending, Selectable};
 use crate::admission::Plugin;
@@ -78,16 +77,8 @@ impl Strategy for Namespace {
         &SELECTABLE
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(vec![name(), column("Status", "string"), age()])
-    }
-
-    fn row(&self, namespace: &Value, now: Timestamp) -> Vec<Value> {
-        vec![
-            namespace["metadata"]["name"].clone(),
-            text(&namespace["status"], "phase").into(),
-            age_cell(namespace, now),
-        ]
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 
     fn admission(&self) -> &'static [Plugin] {
@@ -108,6 +99,12 @@ impl Strategy for Namespace {
         Ending::Marked
     }
 }
+
+const TABLE: &[Cell] = &[
+    NAME,
+    cell("Status", "string", |namespace, _| text_or(&namespace["status"]["phase"], "")),
+    AGE,
+];
 
 static SELECTABLE: [Selectable; 1] = [Selectable {
     name: "status.phase",

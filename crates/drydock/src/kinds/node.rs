@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use object::taint::{Taint, validate_taints};
 use serde_json::{Value, json};
 
 use super::Strategy;
-use super::columns::{age, age_cell, column, name, wide};
+use super::cells::{AGE, Cell, NAME, cell, text_or, wide};
 use super::fields::{flag, list, map, present, remove, set_absent, text, texts};
 use super::pod_spec::resource_rules::check_amount;
-use super::pod_spec::{go_form, ip_faults, is_ipv6, of_form, resources};
+use super::pod_spec::{go_form, ip_faults, is_ipv6, resources};
 use super::strategy::Selectable;
 use crate::admission::Plugin;
+use crate::kinds::rules::fault_of_form;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
@@ -103,39 +103,8 @@ impl Strategy for Node {
         &SELECTABLE
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(vec![
-            name(),
-            column("Status", "string"),
-            column("Roles", "string"),
-            age(),
-            column("Version", "string"),
-            wide("Internal-IP", "string"),
-            wide("External-IP", "string"),
-            wide("OS-Image", "string"),
-            wide("Kernel-Version", "string"),
-            wide("Container-Runtime", "string"),
-        ])
-    }
-
-    fn row(&self, node: &Value, now: Timestamp) -> Vec<Value> {
-        let info = &node["status"]["nodeInfo"];
-        let known = |field: &str| match text(info, field) {
-            "" => "<unknown>".to_owned(),
-            value => value.to_owned(),
-        };
-        vec![
-            node["metadata"]["name"].clone(),
-            state(node).into(),
-            roles(node).into(),
-            age_cell(node, now),
-            text(info, "kubeletVersion").into(),
-            address(node, "InternalIP").into(),
-            address(node, "ExternalIP").into(),
-            known("osImage").into(),
-            known("kernelVersion").into(),
-            known("containerRuntimeVersion").into(),
-        ]
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 
     fn admission(&self) -> &'static [Plugin] {
@@ -145,6 +114,31 @@ impl Strategy for Node {
     fn keeps_status_at_creation(&self) -> bool {
         true
     }
+}
+
+const TABLE: &[Cell] = &[
+    NAME,
+    cell("Status", "string", |node, _| state(node).into()),
+    cell("Roles", "string", |node, _| roles(node).into()),
+    AGE,
+    cell("Version", "string", |node, _| text_or(&info(node)["kubeletVersion"], "")),
+    wide("Internal-IP", "string", |node, _| address(node, "InternalIP").into()),
+    wide("External-IP", "string", |node, _| address(node, "ExternalIP").into()),
+    wide("OS-Image", "string", |node, _| known(info(node), "osImage")),
+    wide("Kernel-Version", "string", |node, _| known(info(node), "kernelVersion")),
+    wide("Container-Runtime", "string", |node, _| known(info(node), "containerRuntimeVersion")),
+];
+
+fn info(node: &Value) -> &Value {
+    &node["status"]["nodeInfo"]
+}
+
+fn known(info: &Value, field: &str) -> Value {
+    match text(info, field) {
+        "" => "<unknown>",
+        value => value,
+    }
+    .into()
 }
 
 static SELECTABLE: [Selectable; 1] = [Selectable {
@@ -216,7 +210,7 @@ fn check_addresses(errors: &mut Errors, status: &Value) {
         if !seen.insert((kind, value)) {
             let at = Path::new("status").child("addresses").index(index);
             let form = go_form(address, &[("Type", "type"), ("Address", "address")]);
-            errors.push(of_form(&at, Fault::Duplicate, &form, ""));
+            errors.push(fault_of_form(&at, Fault::Duplicate, &form, ""));
         }
     }
 }

@@ -11,16 +11,20 @@ mod update;
 use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
-use object::table::{Column, RowCondition};
+use object::table::RowCondition;
 use object::time::Time;
 use serde_json::{Value, json};
 
+use super::cells::Cell;
 use super::fields::{flag, list, list_mut, map, number, present, set_absent, text};
 use super::pod_spec::{self, Home};
 use super::strategy::{Ending, Selectable};
 use super::{Strategy, fields};
 use crate::admission::Plugin;
 use crate::write::meta_text;
+
+/// The annotation of a pod that a kubelet made itself and only shows to the server.
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// What is special about pods.
 pub struct Pod;
@@ -112,12 +116,8 @@ impl Strategy for Pod {
         &SELECTABLE
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns::columns())
-    }
-
-    fn row(&self, pod: &Value, now: Timestamp) -> Vec<Value> {
-        columns::row(pod, now)
+    fn cells(&self) -> &'static [Cell] {
+        columns::TABLE
     }
 
     fn row_conditions(&self, pod: &Value) -> Vec<RowCondition> {

@@ -20,7 +20,6 @@ mod validation;
 mod volumes;
 mod warnings;
 
-use object::field::{Error, Errors, Fault, Path};
 use serde_json::Value;
 
 pub(crate) use defaults::default_pod_spec;
@@ -36,24 +35,4 @@ pub(crate) fn go_form(value: &Value, fields: &[(&str, &str)]) -> String {
     let shown = |field: &str| value.get(field).unwrap_or(&Value::Null).to_string();
     let fields = fields.iter().map(|(name, field)| format!("\"{name}\":{}", shown(field)));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-}
-
-/// A fault of an object that is shown as `form`.
-pub(crate) fn of_form(path: &Path, fault: Fault, form: &str, why: &str) -> Error {
-    let detail = if why.is_empty() { form.to_owned() } else { format!("{form}: {why}") };
-    Error { path: path.clone(), fault, value: None, detail }
-}
-
-/// One error for each message about a value.
-fn each(errors: &mut Errors, path: &Path, value: &str, messages: Vec<String>) {
-    errors.extend(messages.into_iter().map(|message| Error::invalid(path, value, message)));
-}
-
-/// Checks that a text is one of a closed set, listed in the order given.
-fn one_of(errors: &mut Errors, path: &Path, value: &str, supported: &[&str]) {
-    match value {
-        "" => errors.push(Error::required(path, "")),
-        value if supported.contains(&value) => {}
-        value => errors.push(Error::not_supported(path, value, supported)),
-    }
 }

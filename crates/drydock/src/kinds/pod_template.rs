@@ -1,14 +1,12 @@
 //! The template from which a workload makes its pods.
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
-use object::table::Column;
 use serde_json::{Value, json};
 
 use super::Strategy;
-use super::columns::{column, name};
-use super::fields::{list, map, text};
+use super::cells::{Cell, NAME, cell, container_images, container_names, labels};
+use super::fields::{list, map};
 use super::pod_spec;
 
 pub(crate) use super::pod_spec::{default_pod_spec, validate_pod_spec};
@@ -67,31 +65,16 @@ impl Strategy for PodTemplate {
         pod_template_warnings(&object["template"], &Path::new("template"))
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(vec![
-            name(),
-            column("Containers", "string"),
-            column("Images", "string"),
-            column("Pod Labels", "string"),
-        ])
-    }
-
-    fn row(&self, object: &Value, _now: Timestamp) -> Vec<Value> {
-        let template = &object["template"];
-        let joined = |field: &str| {
-            let containers = list(&template["spec"], "containers").iter();
-            containers.map(|one| text(one, field)).collect::<Vec<_>>().join(",")
-        };
-        let labels = map(&template["metadata"], "labels").into_iter().flatten();
-        let labels: Vec<String> = labels
-            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-            .collect();
-        let labels = if labels.is_empty() { "<none>".to_owned() } else { labels.join(",") };
-        vec![
-            object["metadata"]["name"].clone(),
-            joined("name").into(),
-            joined("image").into(),
-            labels.into(),
-        ]
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
+
+const TABLE: &[Cell] = &[
+    NAME,
+    cell("Containers", "string", |object, _| container_names(&object["template"])),
+    cell("Images", "string", |object, _| container_images(&object["template"])),
+    cell("Pod Labels", "string", |object, _| {
+        labels(&object["template"]["metadata"]["labels"]).into()
+    }),
+];

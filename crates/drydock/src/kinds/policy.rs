@@ -1,15 +1,13 @@
 //! Small kinds about priorities, budgets and leases.
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use serde_json::Value;
 
-use super::cells::{AGE, Cell, NAME, cell, columns_of, flag_or, int, row_of, text_or};
+use super::cells::{AGE, Cell, NAME, cell, flag_or, int, text_or};
 use super::fields::{flag, number, present, remove, set_absent, text};
 use super::rules::{
-    all_nonnegative, at_most_100_percent, immutable, int_or_percent, nonnegative, one_of,
-    selector_errors, shown,
+    all_nonnegative, at_most_100_percent, fault_of_form, immutable, int_or_percent, nonnegative,
+    one_of, selector_errors,
 };
 use super::strategy::Strategy;
 use crate::admission::Plugin;
@@ -80,12 +78,8 @@ impl Strategy for PriorityClass {
         &[Plugin::DefaultPriorityClass]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CLASS))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CLASS, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CLASS
     }
 }
 
@@ -127,7 +121,7 @@ impl Strategy for PodDisruptionBudget {
         let bounds = ["minAvailable", "maxUnavailable"];
         if bounds.iter().all(|field| present(spec, field).is_some()) {
             let why = "minAvailable and maxUnavailable cannot be both set";
-            errors.push(shown(&at, Fault::Invalid, &shown_budget(spec), why));
+            errors.push(fault_of_form(&at, Fault::Invalid, &shown_budget(spec), why));
         }
         for field in bounds {
             if let Some(value) = present(spec, field) {
@@ -146,12 +140,8 @@ impl Strategy for PodDisruptionBudget {
         all_nonnegative(&object["status"], &counts, &Path::new("status"))
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(BUDGET))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(BUDGET, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        BUDGET
     }
 }
 
@@ -194,11 +184,7 @@ impl Strategy for Lease {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(LEASE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(LEASE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        LEASE
     }
 }

@@ -46,6 +46,15 @@ pub(crate) fn one_of(object: &Value, key: &str, supported: &[&str], at: &Path) -
     }
 }
 
+/// A text must be there and be of a closed set, which is listed in the order given.
+pub(crate) fn required_one_of(value: &str, supported: &[&str], at: &Path) -> Errors {
+    match value {
+        "" => vec![Error::required(at, "")],
+        value if supported.contains(&value) => Errors::new(),
+        value => vec![Error::not_supported(at, value, supported)],
+    }
+}
+
 /// The texts of `messages` about a value, as errors.
 pub(crate) fn said(messages: Vec<String>, value: &str, at: &Path) -> Errors {
     messages.into_iter().map(|message| Error::invalid(at, value, message)).collect()
@@ -122,10 +131,11 @@ pub(crate) fn selects_template(spec: &Value, at: &Path) -> Errors {
     vec![Error::invalid(&at, shown, "`selector` does not match template `labels`")]
 }
 
-/// A fault whose value is shown as kube-apiserver's own structs are: in their order and
-/// with their names.
-pub(crate) fn shown(at: &Path, fault: Fault, value: &str, detail: &str) -> Error {
-    Error { path: at.clone(), fault, value: None, detail: format!("{value}: {detail}") }
+/// A fault whose value is shown as `form`, the way kube-apiserver's own structs are: in their order
+/// and with their names.
+pub(crate) fn fault_of_form(at: &Path, fault: Fault, form: &str, why: &str) -> Error {
+    let detail = if why.is_empty() { form.to_owned() } else { format!("{form}: {why}") };
+    Error { path: at.clone(), fault, value: None, detail }
 }
 
 /// An amount above zero.

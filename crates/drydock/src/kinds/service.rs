@@ -8,10 +8,9 @@ mod validation;
 
 use jiff::Timestamp;
 use object::field::Errors;
-use object::table::Column;
 use serde_json::{Value, json};
 
-use super::cells::{AGE, Cell, NAME, cell, columns_of, labels, row_of, text_or, wide};
+use super::cells::{AGE, Cell, NAME, cell, labels, text_or, wide};
 use super::fields::{
     copy, list, list_mut, number, present, remove, set_absent, set_empty, text, texts,
 };
@@ -179,12 +178,8 @@ impl Strategy for Service {
         &[Plugin::ServiceAddresses]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 

@@ -5,13 +5,15 @@
 
 use jiff::Timestamp;
 use object::field::Errors;
-use object::table::{Column, RowCondition};
+use object::table::RowCondition;
 use serde_json::Value;
 
+use super::cells::{self, Cell};
 use super::reviews::Asker;
 use crate::admission::Plugin;
 
 /// A field that selectors can name.
+#[derive(Clone, Copy)]
 pub struct Selectable {
     /// As in `spec.nodeName`.
     pub name: &'static str,
@@ -89,14 +91,9 @@ pub trait Strategy: Send + Sync {
         format!("field label not supported: {name}")
     }
 
-    /// The columns of its table, where it brings its own.
-    fn columns(&self) -> Option<Vec<Column>> {
-        None
-    }
-
-    /// The cells of an object's row, one per column.
-    fn row(&self, _object: &Value, _now: Timestamp) -> Vec<Value> {
-        Vec::new()
+    /// The columns of its table, each with what fills it from the stored form of an object.
+    fn cells(&self) -> &'static [Cell] {
+        cells::PLAIN
     }
 
     /// What a printer may show or hide of an object's row.

@@ -1,12 +1,8 @@
 //! Kinds that are data to us but for a few defaults and the table that shows them.
 
-use jiff::Timestamp;
-use object::table::Column;
 use serde_json::{Map, Value, json};
 
-use super::cells::{
-    AGE, Cell, NAME, cell, columns_of, first_three, int, row_of, selector, text_or, wide,
-};
+use super::cells::{AGE, Cell, NAME, cell, first_three, int, selector, text_or, wide};
 use super::fields::{list, list_mut, map, number, present, set_absent, set_empty, text, texts};
 use super::strategy::{Strategy, changed_beyond_status};
 
@@ -21,12 +17,8 @@ impl Strategy for Shaped {
         (self.default)(object);
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(self.cells))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(self.cells, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        self.cells
     }
 }
 
@@ -116,12 +108,8 @@ impl Strategy for EndpointSlice {
             || labels(object).unwrap_or_default() != labels(old).unwrap_or_default()
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(SLICE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(SLICE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        SLICE
     }
 }
 
@@ -362,15 +350,7 @@ impl Strategy for Autoscaler {
         super::autoscaler::default(object);
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(AUTOSCALER))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let mut object = object.clone();
-        if super::autoscaler::is_old_form(&object) {
-            super::autoscaler::to_stored(&mut object);
-        }
-        row_of(AUTOSCALER, &object, now)
+    fn cells(&self) -> &'static [Cell] {
+        AUTOSCALER
     }
 }

@@ -15,6 +15,13 @@ pub struct Identity {
     pub groups: Vec<String>,
 }
 
+impl Identity {
+    /// The server itself, for what it writes on its own account.
+    pub(crate) fn apiserver() -> Self {
+        Self { user: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()] }
+    }
+}
+
 /// A bearer token and whom it stands for.
 #[derive(Debug, Clone)]
 pub struct Credential {

@@ -67,8 +67,6 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// What happens to unknown fields.
     pub field_validation: FieldValidation,
-    /// Who writes, for the record of field ownership.
-    pub field_manager: Option<String>,
 }
 
 /// Whose options they are; errors name them by it.
@@ -120,8 +118,7 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        let field_manager = query.text("fieldManager").map(str::to_owned);
-        if field_manager.as_ref().is_some_and(|name| name.len() > FIELD_MANAGER_MAX) {
+        if query.text("fieldManager").is_some_and(|name| name.len() > FIELD_MANAGER_MAX) {
             errors.push(Error::too_long(&Path::new("fieldManager"), FIELD_MANAGER_MAX));
         }
         if kind == OptionsKind::Patch && query.flag("force").is_some() {
@@ -130,7 +127,7 @@ impl WriteOptions {
         }
         let dry_run = dry_run(query.text("dryRun"), &mut errors);
         refuse_invalid_options(kind, &errors)?;
-        Ok(Self { dry_run, field_validation, field_manager })
+        Ok(Self { dry_run, field_validation })
     }
 }
 

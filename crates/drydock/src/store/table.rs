@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::window::{Memory, Window};
-use super::{Change, Contradicted, Event, Expect, Revision, Stored, UNPOISONED, Write};
+use super::{Change, Contradicted, Event, Expect, Revision, Stored, Write};
+use crate::UNPOISONED;
 
 /// The revision asked for is no longer known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +135,7 @@ impl Table {
             _ => false,
         };
         if !met {
-            return Err(Contradicted { current: previous });
+            return Err(Contradicted);
         }
         // Taken after the table's own lock, so that a long list of one table holds back no other.
         let _committing = committing.lock().expect(UNPOISONED);

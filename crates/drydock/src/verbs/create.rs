@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Ask;
 use crate::answer::{Answer, Failure};
+use crate::deadline::Deadline;
 use crate::kinds::reviews::Asker;
 use crate::request::{OptionsKind, WriteOptions};
 use crate::write::{self, Decoded, Written, meta_text};
@@ -50,13 +51,13 @@ async fn patiently(
     ask: &Ask<'_>,
     attempt: impl Fn() -> Result<Written, Failure>,
 ) -> Result<Written, Failure> {
-    let ends = tokio::time::Instant::now() + PATIENCE;
+    let ends = Deadline::after(PATIENCE);
     loop {
         let result = attempt();
         let Err(Failure { awaits: Some(resource), .. }) = &result else { return result };
         let table = ask.server.store().table(resource);
         let Ok(mut tail) = table.tail(ask.server.store().revision()) else { return result };
-        if tokio::time::timeout_at(ends, tail.changed()).await.is_err() {
+        if ends.bound(tail.changed()).await.is_none() {
             return result;
         }
     }

@@ -9,13 +9,13 @@ use futures::stream;
 use http::StatusCode;
 use http::header::HeaderValue;
 use prometheus_client::metrics::counter::Counter;
-use tokio::time::Instant;
 
 use super::Ask;
 use super::list::{check_reached, revision};
 use super::selection::Selection;
 use crate::answer::represent::Frames;
 use crate::answer::{Answer, Body, Failure, body};
+use crate::deadline::Deadline;
 use crate::kinds::Found;
 use crate::request::ListOptions;
 use crate::server::Server;
@@ -57,8 +57,8 @@ pub fn watch(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
         selection,
         scope: ask.target.prefix(),
         bookmarks: options.bookmarks,
-        ends: Instant::now() + lasts,
-        next_bookmark: Instant::now() + BOOKMARK_EVERY,
+        ends: Deadline::after(lasts),
+        next_bookmark: Deadline::after(BOOKMARK_EVERY),
         phase: Phase::Over,
     };
     watcher.begin(from, options.initial_events);
@@ -86,8 +86,8 @@ struct Watcher {
     selection: Selection,
     scope: String,
     bookmarks: bool,
-    ends: Instant,
-    next_bookmark: Instant,
+    ends: Deadline,
+    next_bookmark: Deadline,
     phase: Phase,
 }
 
@@ -177,8 +177,7 @@ impl Watcher {
         mut tail: Tail,
     ) -> Option<Bytes> {
         loop {
-            let now = Instant::now();
-            if now >= self.ends {
+            if self.ends.has_passed() {
                 // A bookmark says that everything up to it has been told.
                 let told = events.as_slice().is_empty();
                 return (self.bookmarks && told).then(|| self.bookmark(&tail, false));
@@ -188,8 +187,8 @@ impl Watcher {
                 self.phase = Phase::Live { events, tail };
                 return Some(piece);
             }
-            if self.bookmarks && now >= self.next_bookmark {
-                self.next_bookmark = now + BOOKMARK_EVERY;
+            if self.bookmarks && self.next_bookmark.has_passed() {
+                self.next_bookmark = Deadline::after(BOOKMARK_EVERY);
                 let piece = self.bookmark(&tail, false);
                 self.phase = Phase::Live { events, tail };
                 return Some(piece);
@@ -204,7 +203,7 @@ impl Watcher {
             if events.as_slice().is_empty() {
                 let until =
                     if self.bookmarks { self.ends.min(self.next_bookmark) } else { self.ends };
-                let _ = tokio::time::timeout_at(until, tail.changed()).await;
+                let _ = until.bound(tail.changed()).await;
             } else {
                 // Others get their turn before a long stretch that is not for this watcher.
                 tokio::task::yield_now().await;

@@ -72,7 +72,6 @@ fn attempt(
         operation: Operation::Create,
         identity: writer.identity,
         old: None,
-        dry_run: writer.dry_run,
     };
     admission::mutate(&attributes, &mut object)?;
     kind.strategy.prepare_create(&mut object, server.env().now());

@@ -56,7 +56,6 @@ pub fn remove(
             operation: Operation::Delete,
             identity: writer.identity,
             old: Some(&old),
-            dry_run: writer.dry_run,
         };
         admission::validate(&attributes, &Value::Null)?;
         if let Some(removed) = once(server, found, &current, old, options, writer) {

@@ -74,7 +74,6 @@ fn once(
         operation: Operation::Update,
         identity: attempt.writer.identity,
         old: Some(&old),
-        dry_run: attempt.writer.dry_run,
     };
     admission::mutate(&attributes, &mut object)?;
     prepare(server, attempt, &mut object, &old);

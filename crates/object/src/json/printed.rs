@@ -4,6 +4,33 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+/// The name Go gives the type of a decoded value, for messages about a wrong one.
+#[must_use]
+pub fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The name Go's JSON decoder gives the type of a value, for messages about a wrong one.
+#[must_use]
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`, `<nil>`, text bare.
 #[must_use]
 pub fn printed(value: &Value) -> String {

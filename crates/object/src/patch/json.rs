@@ -8,8 +8,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{PatchError, json_type};
-use crate::json::{Limits, decode, depth, encode};
+use super::PatchError;
+use crate::json::{Limits, decode, depth, encode, json_type};
 
 /// How many operations one patch may have.
 pub const OPERATIONS_MAX: usize = 10_000;

@@ -11,8 +11,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{PatchError, json_type};
-use crate::json::{Decoded, Limits, decode};
+use super::PatchError;
+use crate::json::{Decoded, Limits, decode, json_type};
 
 /// Reads the body of a merge patch request, as the API server does when unknown
 /// and duplicate fields are to be told (which is its default).

@@ -11,6 +11,7 @@ use serde_json::{Number, Value};
 
 use super::node::{Arena, Data, Id, Kind, Schema, Values};
 use super::trail::Trail;
+use crate::json::json_type;
 
 /// A value that cannot be decoded into the type of its field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -120,15 +121,7 @@ impl<'a> Walk<'a> {
 
 impl Owner<'_> {
     fn mismatch(&self, value: &Value, go_type: &str, trail: &Trail<'_>) -> DecodeError {
-        let actual = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
-        self.error(actual, go_type, trail)
+        self.error(json_type(value), go_type, trail)
     }
 
     fn error(&self, actual: &str, go_type: &str, trail: &Trail<'_>) -> DecodeError {

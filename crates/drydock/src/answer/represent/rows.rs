@@ -5,18 +5,12 @@ use object::table::{Column, Include, Row, Table};
 use object::time::human_duration;
 use serde_json::{Map, Value};
 
-use crate::kinds::{Found, Kind, Version, columns};
+use crate::kinds::cells::{columns_of, row_of};
+use crate::kinds::{Found, Kind, Version};
 
-/// The columns of a kind's table.
-fn columns_of(kind: &Kind, version: &Version) -> Vec<Column> {
-    if let Some(columns) = kind.strategy.columns() {
-        return columns;
-    }
-    if version.columns.is_empty() {
-        let second = if kind.is_custom() { columns::age() } else { columns::created_at() };
-        return vec![columns::name(), second];
-    }
-    version.columns.clone()
+/// The columns of a kind's table: the definition's, or the strategy's.
+fn columns(kind: &Kind, version: &Version) -> Vec<Column> {
+    if kind.is_custom() { version.columns.clone() } else { columns_of(kind.strategy.cells()) }
 }
 
 /// A table of these rows.
@@ -26,25 +20,22 @@ pub(super) fn table(
     rows: Vec<Row>,
     include: Include,
 ) -> Value {
-    let columns = Some(columns_of(&found.kind, found.version()));
+    let columns = Some(columns(&found.kind, found.version()));
     Table { metadata, columns, rows }.to_value(include)
 }
 
 /// The row of an object.
 pub(super) fn row(found: &Found, object: Value, now: Timestamp) -> Row {
     let (kind, version) = (&found.kind, found.version());
-    let cells = if kind.strategy.columns().is_some() {
-        kind.strategy.row(&object, now)
-    } else if version.columns.is_empty() {
-        let second = if kind.is_custom() {
-            columns::age_cell(&object, now)
-        } else {
-            object["metadata"]["creationTimestamp"].clone()
-        };
-        vec![object["metadata"]["name"].clone(), second]
-    } else {
+    let cells = if kind.is_custom() {
         let cell = |column: &Column| column.cell(&object, now, &human_duration);
         version.columns.iter().map(cell).collect()
+    } else if let Some(conversion) = version.conversion {
+        let mut stored = object.clone();
+        (conversion.to_stored)(&mut stored);
+        row_of(kind.strategy.cells(), &stored, now)
+    } else {
+        row_of(kind.strategy.cells(), &object, now)
     };
     let conditions = kind.strategy.row_conditions(&object);
     Row { cells, conditions, object }

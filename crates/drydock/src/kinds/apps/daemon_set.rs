@@ -2,18 +2,16 @@
 
 use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
-use object::table::Column;
 use serde_json::{Value, json};
 
 use super::super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, int, labels, row_of,
-    selector, wide,
+    AGE, Cell, NAME, cell, container_images, container_names, int, labels, selector, wide,
 };
 use super::super::fields::{set_absent, set_empty, text};
 use super::super::pod_template::default_pod_template;
 use super::super::rules::{
-    all_nonnegative, amount, at_most_100_percent, immutable, int_or_percent, is_empty_selector,
-    not_decremented, selector_errors, selects_template, shown,
+    all_nonnegative, amount, at_most_100_percent, fault_of_form, immutable, int_or_percent,
+    is_empty_selector, not_decremented, selector_errors, selects_template,
 };
 use super::super::strategy::Strategy;
 use super::{lasting_template, spec_mut};
@@ -108,12 +106,8 @@ impl Strategy for DaemonSet {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 
@@ -158,7 +152,7 @@ fn update_errors(strategy: &Value, at: &Path) -> Errors {
         _ => {
             let value = format!(r#"{{"Type":{},"RollingUpdate":null}}"#, strategy["type"]);
             let why = r#"supported values: "RollingUpdate", "OnDelete""#;
-            vec![shown(at, Fault::NotSupported, &value, why)]
+            vec![fault_of_form(at, Fault::NotSupported, &value, why)]
         }
     }
 }

@@ -1,19 +1,15 @@
 //! Pods with lasting names and storage.
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Fault, Path};
 use object::names;
-use object::table::Column;
 use serde_json::{Value, json};
 
-use super::super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, row_of, wide,
-};
+use super::super::cells::{AGE, Cell, NAME, cell, container_images, container_names, wide};
 use super::super::fields::{copy, list, list_mut, number, present, set_absent, set_empty, text};
 use super::super::pod_template::{default_pod_template, validate_pod_template_spec};
 use super::super::rules::{
-    all_nonnegative, amount, at_most_100_percent, int_or_percent, nonnegative, not_decremented,
-    one_of, said, selects_template, shown,
+    all_nonnegative, amount, at_most_100_percent, fault_of_form, int_or_percent, nonnegative,
+    not_decremented, one_of, said, selects_template,
 };
 use super::super::storage::claim_spec_errors;
 use super::super::strategy::Strategy;
@@ -132,12 +128,8 @@ impl Strategy for StatefulSet {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 
@@ -202,7 +194,7 @@ fn update_errors(strategy: &Value, at: &Path) -> Errors {
         "OnDelete" => rolling
             .map(|rolling| {
                 let why = "only allowed for updateStrategy 'RollingUpdate'";
-                shown(&at_rolling, Fault::Invalid, &shown_rolling(Some(rolling)), why)
+                fault_of_form(&at_rolling, Fault::Invalid, &shown_rolling(Some(rolling)), why)
             })
             .into_iter()
             .collect(),
@@ -222,7 +214,7 @@ fn update_errors(strategy: &Value, at: &Path) -> Errors {
         _ => {
             let (kind, rolling) = (&strategy["type"], shown_rolling(rolling));
             let value = format!(r#"{{"Type":{kind},"RollingUpdate":{rolling}}}"#);
-            vec![shown(at, Fault::Invalid, &value, "must be 'RollingUpdate' or 'OnDelete'")]
+            vec![fault_of_form(at, Fault::Invalid, &value, "must be 'RollingUpdate' or 'OnDelete'")]
         }
     }
 }

@@ -1,13 +1,10 @@
 //! Jobs by the clock.
 
-use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
-use object::table::Column;
 use serde_json::{Value, json};
 
 use super::super::cells::{
-    AGE, Cell, NAME, cell, columns_of, container_images, container_names, row_of, selector, since,
-    text_or, wide,
+    AGE, Cell, NAME, cell, container_images, container_names, selector, since, text_or, wide,
 };
 use super::super::fields::{flag, list, present, set_absent, set_empty, text};
 use super::super::rules::{all_nonnegative, label_recommended, one_of};
@@ -90,12 +87,8 @@ impl Strategy for CronJob {
         if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(TABLE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(TABLE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        TABLE
     }
 }
 

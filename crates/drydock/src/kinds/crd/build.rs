@@ -13,6 +13,7 @@ use super::super::{
     SelectableField, Subresource, Version, opening,
 };
 use crate::kinds::Plain;
+use crate::kinds::cells::{AGE, NAME};
 use crate::kinds::registry::version_order;
 use crate::store::Store;
 
@@ -185,10 +186,8 @@ fn deprecation(spec: &Value, version: &Value) -> Option<String> {
 
 fn columns(version: &Value, at: &Path) -> Result<Vec<Column>, Errors> {
     let given = version["additionalPrinterColumns"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut columns = vec![Column {
-        json_path: Some(path(".metadata.name", at)?),
-        ..crate::kinds::columns::name()
-    }];
+    let mut columns =
+        vec![Column { json_path: Some(path(".metadata.name", at)?), ..NAME.column() }];
     for (index, column) in given.iter().enumerate() {
         let at = at.child("additionalPrinterColumns").index(index).child("jsonPath");
         columns.push(self::column(column, &at)?);
@@ -197,7 +196,7 @@ fn columns(version: &Value, at: &Path) -> Result<Vec<Column>, Errors> {
         columns.push(Column {
             column_type: "date".to_owned(),
             json_path: Some(path(".metadata.creationTimestamp", at)?),
-            ..crate::kinds::columns::age()
+            ..AGE.column()
         });
     }
     Ok(columns)

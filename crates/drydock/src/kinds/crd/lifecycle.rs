@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
+use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
-use crate::kinds::{Found, Kind, Origin};
+use crate::kinds::{Found, Kind, Origin, Registry};
 use crate::request::Identity;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -42,10 +43,6 @@ pub fn after_removal(server: &Server, kind: &Kind, removed: &Removed) {
     }
 }
 
-fn internal_identity() -> Identity {
-    Identity { user: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()] }
-}
-
 fn definitions(server: &Server) -> Found {
     server
         .registry()
@@ -55,7 +52,7 @@ fn definitions(server: &Server) -> Found {
 
 /// Brings conditions, accepted names and the registry in line with the definition.
 fn refresh(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect("no holder of this lock panics");
+    let defining = server.defining.lock().expect(UNPOISONED);
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else { return };
     let definition = write::materialize(&found.kind, found.version(), &stored);
@@ -74,12 +71,11 @@ fn refresh(server: &Server, name: &str) {
 /// Puts the kind of a definition into the registry. Its schemas are made anew only where the
 /// definition says something new.
 fn serve(server: &Server, definition: &Value) {
-    let mut registry = (*server.registry()).clone();
+    let registry = server.registry();
     let name = write::meta_text(definition, "name");
     let edition = build::edition(definition);
     let terminating = build::is_terminating(definition);
-    let served = registry.kinds().find(|kind| kind.is_custom() && kind.qualified_name() == name);
-    let kind = match served {
+    let kind = match served(&registry, name) {
         Some(served) if served.edition() == Some(&edition) => {
             if served.is_terminating() == terminating {
                 return;
@@ -91,6 +87,7 @@ fn serve(server: &Server, definition: &Value) {
     };
     match kind {
         Ok(kind) => {
+            let mut registry = (*registry).clone();
             registry.put(Arc::new(kind));
             server.replace_registry(registry);
         }
@@ -99,8 +96,14 @@ fn serve(server: &Server, definition: &Value) {
     }
 }
 
+/// The kind that is served for the definition of this name, `plural.group`.
+fn served<'a>(registry: &'a Registry, name: &str) -> Option<&'a Arc<Kind>> {
+    let (plural, group) = name.split_once('.')?;
+    registry.resource(group, plural).filter(|kind| kind.is_custom())
+}
+
 fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(&mut Value)) {
-    let identity = internal_identity();
+    let identity = Identity::apiserver();
     let writer = Writer { identity: &identity, dry_run: false };
     let attempt = Attempt { found, namespace: None, name, part, writer };
     let result = write::update(server, &attempt, |old| {
@@ -220,7 +223,7 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
 
 /// Marks the kind as ending and deletes its objects.
 fn clean_up(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect("no holder of this lock panics");
+    let defining = server.defining.lock().expect(UNPOISONED);
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else {
         withdraw(server, name);
@@ -241,9 +244,7 @@ fn clean_up(server: &Server, name: &str) {
     });
     serve(server, &definition);
     let registry = server.registry();
-    let Some(kind) =
-        registry.kinds().find(|kind| kind.is_custom() && kind.qualified_name() == name)
-    else {
+    let Some(kind) = served(&registry, name) else {
         drop(defining);
         return finish_cleanup(server, name);
     };
@@ -259,7 +260,7 @@ fn clean_up(server: &Server, name: &str) {
 }
 
 fn delete_all(server: &Server, found: &Found) {
-    let identity = internal_identity();
+    let identity = Identity::apiserver();
     let writer = Writer { identity: &identity, dry_run: false };
     for stored in found.kind.table.list("").0 {
         let (namespace, name) = stored.namespace_and_name();
@@ -286,7 +287,7 @@ fn finish_cleanup(server: &Server, name: &str) {
         }
     });
     if found.kind.table.get(name).is_none() {
-        let defining = server.defining.lock().expect("no holder of this lock panics");
+        let defining = server.defining.lock().expect(UNPOISONED);
         withdraw(server, name);
         drop(defining);
     }
@@ -298,5 +299,65 @@ fn withdraw(server: &Server, name: &str) {
     if let Some((plural, group)) = name.split_once('.') {
         registry.remove(group, plural);
         server.replace_registry(registry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::env::ManualEnv;
+
+    const NAME: &str = "crews.yard.example.com";
+
+    fn definition() -> Value {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({
+            "metadata": {"name": NAME},
+            "spec": {
+                "group": "yard.example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "crews", "singular": "crew", "kind": "Crew"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}}],
+            },
+        })
+    }
+
+    /// The kind that is served after `edit` was made to the definition.
+    fn edited(server: &Server, edit: impl Fn(&mut Value)) -> Arc<Kind> {
+        let found = definitions(server);
+        let identity = Identity::apiserver();
+        let writer = Writer { identity: &identity, dry_run: false };
+        let attempt =
+            Attempt { found: &found, namespace: None, name: NAME, part: Part::Object, writer };
+        let written = write::update(server, &attempt, |old| {
+            let mut definition = old.clone();
+            edit(&mut definition);
+            Ok(definition)
+        });
+        after_write(server, &found.kind, &written.unwrap());
+        Arc::clone(served(&server.registry(), NAME).unwrap())
+    }
+
+    #[test]
+    fn a_kind_is_made_anew_only_when_its_definition_says_something_new() {
+        let env = ManualEnv::new(Timestamp::UNIX_EPOCH, 1);
+        let server = Server::new(Config::default(), Box::new(env));
+        let found = definitions(&server);
+        let identity = Identity::apiserver();
+        let writer = Writer { identity: &identity, dry_run: false };
+        let written = write::create(&server, &found, None, writer, &definition()).unwrap();
+        after_write(&server, &found.kind, &written);
+        let first = Arc::clone(served(&server.registry(), NAME).unwrap());
+
+        let same = edited(&server, |one| one["metadata"]["labels"] = json!({"a": "b"}));
+        assert!(Arc::ptr_eq(&same, &first), "a label says nothing about the kind");
+        let columns = json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+        let other = edited(&server, |one| {
+            one["spec"]["versions"][0]["additionalPrinterColumns"] = columns.clone();
+        });
+        assert!(!Arc::ptr_eq(&other, &first));
+        assert_eq!(other.versions[0].columns.len(), 2);
     }
 }

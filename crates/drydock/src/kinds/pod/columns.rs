@@ -3,55 +3,48 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use object::table::{Column, RowCondition, date_cell};
+use object::table::{RowCondition, date_cell};
 use object::time::{Time, human_duration};
 use serde_json::Value;
 
-use crate::kinds::columns::{age, age_cell, column, name, wide};
+use crate::kinds::cells::{AGE, Cell, NAME, cell, wide};
 use crate::kinds::fields::{flag, list, number, present, text};
 use crate::kinds::pod_spec::resources::is_sidecar;
 
 const NONE: &str = "<none>";
 
-/// The columns.
-pub(super) fn columns() -> Vec<Column> {
-    vec![
-        name(),
-        column("Ready", "string"),
-        column("Status", "string"),
-        column("Restarts", "string"),
-        age(),
-        wide("IP", "string"),
-        wide("Node", "string"),
-        wide("Nominated Node", "string"),
-        wide("Readiness Gates", "string"),
-    ]
+/// The table.
+pub(super) const TABLE: &[Cell] = &[
+    NAME,
+    cell("Ready", "string", |pod, _| {
+        let seen = Seen::of(pod);
+        format!("{}/{}", seen.ready, seen.total).into()
+    }),
+    cell("Status", "string", |pod, _| Seen::of(pod).reason.into()),
+    cell("Restarts", "string", |pod, now| restarts(&Seen::of(pod), now).into()),
+    AGE,
+    wide("IP", "string", |pod, _| {
+        or_none(list(&pod["status"], "podIPs").first().map_or("", |one| text(one, "ip")))
+    }),
+    wide("Node", "string", |pod, _| or_none(text(&pod["spec"], "nodeName"))),
+    wide("Nominated Node", "string", |pod, _| or_none(text(&pod["status"], "nominatedNodeName"))),
+    wide("Readiness Gates", "string", |pod, _| {
+        readiness_gates(&pod["spec"], &pod["status"]).into()
+    }),
+];
+
+fn or_none(text: &str) -> Value {
+    if text.is_empty() { NONE } else { text }.into()
 }
 
-/// The cells of a pod's row.
-pub(super) fn row(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let seen = Seen::of(pod);
-    let or_none = |text: &str| if text.is_empty() { NONE.to_owned() } else { text.to_owned() };
-    let (spec, status) = (&pod["spec"], &pod["status"]);
-    let address = list(status, "podIPs").first().map_or("", |one| text(one, "ip"));
-    let restarts = match seen.last_restart.filter(|_| seen.restarts != 0) {
+fn restarts(seen: &Seen, now: Timestamp) -> String {
+    match seen.last_restart.filter(|_| seen.restarts != 0) {
         Some(last) => {
             let since = date_cell(&last.to_string(), now, &human_duration);
             format!("{} ({since} ago)", seen.restarts)
         }
         None => seen.restarts.to_string(),
-    };
-    vec![
-        pod["metadata"]["name"].clone(),
-        format!("{}/{}", seen.ready, seen.total).into(),
-        seen.reason.into(),
-        restarts.into(),
-        age_cell(pod, now),
-        or_none(address).into(),
-        or_none(text(spec, "nodeName")).into(),
-        or_none(text(status, "nominatedNodeName")).into(),
-        readiness_gates(spec, status).into(),
-    ]
+    }
 }
 
 /// Says that a pod is over, so that clients may leave it out.

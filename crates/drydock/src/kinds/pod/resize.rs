@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 
 use super::{qos, validate_content};
 use crate::kinds::fields::{copy, list, map, present, text};
+use crate::kinds::pod::MIRROR;
 use crate::kinds::pod_spec::resources::is_sidecar;
 
 const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Sets back everything but the resources of containers. Where containers come, go or
 /// change places, nothing is set back, and validation refuses the whole.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::diff;
 use crate::kinds::fields::{copy, list, map, number, present, text};
+use crate::kinds::pod::MIRROR;
 use crate::kinds::pod_spec::{self, tolerations};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const MAY_CHANGE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";

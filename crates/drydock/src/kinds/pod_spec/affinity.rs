@@ -5,8 +5,8 @@ use object::names::{self, NameUse, validate_label_name};
 use object::selector::label::LabelSelector;
 use serde_json::Value;
 
-use super::each;
 use crate::kinds::fields::{list, number, present, text, texts};
+use crate::kinds::rules::said;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -103,7 +103,7 @@ fn check_label_requirement(errors: &mut Errors, requirement: &Value, path: &Path
     errors.extend(validate_label_name(text(requirement, "key"), &path.child("key")));
     if values == Values::Checked {
         for (index, value) in texts(requirement, "values").enumerate() {
-            each(errors, &at.index(index), value, names::label_value(value));
+            errors.extend(said(names::label_value(value), value, &at.index(index)));
         }
     }
 }
@@ -126,7 +126,7 @@ fn check_field_requirement(errors: &mut Errors, requirement: &Value, path: &Path
     }
     for (index, value) in texts(requirement, "values").enumerate() {
         let messages = names::name_is_dns_subdomain(value, NameUse::Whole);
-        each(errors, &at.index(index), value, messages);
+        errors.extend(said(messages, value, &at.index(index)));
     }
 }
 
@@ -136,7 +136,7 @@ fn check_pod_term(errors: &mut Errors, term: &Value, path: &Path) {
     }
     for name in texts(term, "namespaces") {
         let messages = names::name_is_dns_label(name, NameUse::Whole);
-        each(errors, &path.child("namespace"), name, messages);
+        errors.extend(said(messages, name, &path.child("namespace")));
     }
     check_label_keys(errors, term, path);
     let key = text(term, "topologyKey");

@@ -7,8 +7,9 @@ use object::names;
 use serde_json::{Value, json};
 
 use super::resources::is_sidecar;
-use super::{each, env, one_of, paths, probes, resource_rules, security};
+use super::{env, paths, probes, resource_rules, security};
 use crate::kinds::fields::{flag, list, number, present, text};
+use crate::kinds::rules::{required_one_of, said};
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
@@ -163,20 +164,24 @@ pub(super) fn check_image(errors: &mut Errors, container: &Value, path: &Path) {
 fn check_common(errors: &mut Errors, container: &Value, path: &Path, around: &Surroundings<'_>) {
     match text(container, "name") {
         "" => errors.push(Error::required(&path.child("name"), "")),
-        name => each(errors, &path.child("name"), name, names::dns1123_label(name)),
+        name => errors.extend(said(names::dns1123_label(name), name, &path.child("name"))),
     }
     if text(container, "image").is_empty() {
         errors.push(Error::required(&path.child("image"), ""));
     }
     let policy = text(container, "terminationMessagePolicy");
     let supported = ["File", "FallbackToLogsOnError"];
-    one_of(errors, &path.child("terminationMessagePolicy"), policy, &supported);
+    errors.extend(required_one_of(policy, &supported, &path.child("terminationMessagePolicy")));
     check_ports(errors, container, &path.child("ports"));
     env::check(errors, container, path);
     check_mounts(errors, container, &path.child("volumeMounts"), around);
     check_devices(errors, container, &path.child("volumeDevices"), around);
     let policy = text(container, "imagePullPolicy");
-    one_of(errors, &path.child("imagePullPolicy"), policy, &["Always", "IfNotPresent", "Never"]);
+    errors.extend(required_one_of(
+        policy,
+        &["Always", "IfNotPresent", "Never"],
+        &path.child("imagePullPolicy"),
+    ));
     resource_rules::check_container(errors, container, path, &around.claims);
     check_resize_policy(errors, container, &path.child("resizePolicy"), around.restart_policy);
     security::check_container(errors, container, path, around.host_users);
@@ -192,7 +197,7 @@ fn check_ports(errors: &mut Errors, container: &Value, path: &Path) {
             if messages.is_empty() && !seen.insert(name) {
                 errors.push(Error::duplicate(&at.child("name"), name));
             }
-            each(errors, &at.child("name"), name, messages);
+            errors.extend(said(messages, name, &at.child("name")));
         }
         let inside = number(port, "containerPort").unwrap_or(0);
         if inside == 0 {
@@ -208,7 +213,7 @@ fn check_ports(errors: &mut Errors, container: &Value, path: &Path) {
             }
         }
         let supported = ["SCTP", "TCP", "UDP"];
-        one_of(errors, &at.child("protocol"), text(port, "protocol"), &supported);
+        errors.extend(required_one_of(text(port, "protocol"), &supported, &at.child("protocol")));
     }
 }
 
@@ -283,7 +288,11 @@ fn check_mount_options(
     let propagation = text(mount, "mountPropagation");
     if !propagation.is_empty() {
         let at = list.child("mountPropagation");
-        one_of(errors, &at, propagation, &["Bidirectional", "HostToContainer", "None"]);
+        errors.extend(required_one_of(
+            propagation,
+            &["Bidirectional", "HostToContainer", "None"],
+            &at,
+        ));
         let privileged = flag(&container["securityContext"], "privileged");
         if propagation == "Bidirectional" && !privileged {
             let why = "Bidirectional mount propagation is available only to privileged containers";
@@ -366,8 +375,8 @@ fn check_resize_policy(errors: &mut Errors, container: &Value, path: &Path, rest
         if !seen.insert(name) {
             errors.push(Error::duplicate(&path.index(index), name));
         }
-        one_of(errors, path, name, &["cpu", "memory"]);
-        one_of(errors, path, restart, &["NotRequired", "RestartContainer"]);
+        errors.extend(required_one_of(name, &["cpu", "memory"], path));
+        errors.extend(required_one_of(restart, &["NotRequired", "RestartContainer"], path));
         if restart_policy == "Never" && restart != "NotRequired" {
             let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
             errors.push(Error::invalid(path, restart, why));
@@ -426,7 +435,7 @@ pub(super) fn check_claims(errors: &mut Errors, spec: &Value, path: &Path) {
         match text(claim, "name") {
             "" => errors.push(Error::required(&at.child("name"), "")),
             name if !seen.insert(name) => errors.push(Error::duplicate(&at.child("name"), name)),
-            name => each(errors, &at.child("name"), name, names::dns1123_label(name)),
+            name => errors.extend(said(names::dns1123_label(name), name, &at.child("name"))),
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
         let given = sources.map(|field| claim.get(field).and_then(Value::as_str));
@@ -447,7 +456,7 @@ pub(super) fn check_claims(errors: &mut Errors, spec: &Value, path: &Path) {
         for (field, name) in sources.into_iter().zip(given) {
             if let Some(name) = name {
                 let messages = names::name_is_dns_subdomain(name, names::NameUse::Whole);
-                each(errors, &at.child(field), name, messages);
+                errors.extend(said(messages, name, &at.child(field)));
             }
         }
     }

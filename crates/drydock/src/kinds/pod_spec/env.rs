@@ -4,9 +4,10 @@ use object::field::{Error, Errors, Path};
 use object::names::{self, NameUse};
 use serde_json::Value;
 
+use super::paths;
 use super::resources::quantity;
-use super::{each, paths};
 use crate::kinds::fields::{list, present, text};
+use crate::kinds::rules::said;
 
 /// Fields of the pod that a variable can hold.
 const IN_VARIABLES: [&str; 9] = [
@@ -66,7 +67,7 @@ pub(super) fn check(errors: &mut Errors, container: &Value, path: &Path) {
         let at = path.child("env").index(index);
         match text(variable, "name") {
             "" => errors.push(Error::required(&at.child("name"), "")),
-            name => each(errors, &at.child("name"), name, names::relaxed_env_var_name(name)),
+            name => errors.extend(said(names::relaxed_env_var_name(name), name, &at.child("name"))),
         }
         if let Some(source) = present(variable, "valueFrom") {
             check_source(errors, variable, source, &at.child("valueFrom"));
@@ -77,7 +78,7 @@ pub(super) fn check(errors: &mut Errors, container: &Value, path: &Path) {
         let at = all.index(index);
         let prefix = text(source, "prefix");
         if !prefix.is_empty() {
-            each(errors, &at.child("prefix"), prefix, names::relaxed_env_var_name(prefix));
+            errors.extend(said(names::relaxed_env_var_name(prefix), prefix, &at.child("prefix")));
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -87,7 +88,11 @@ pub(super) fn check(errors: &mut Errors, container: &Value, path: &Path) {
             match text(reference, "name") {
                 "" => errors.push(Error::required(&at, "")),
                 name => {
-                    each(errors, &at, name, names::name_is_dns_subdomain(name, NameUse::Prefix));
+                    errors.extend(said(
+                        names::name_is_dns_subdomain(name, NameUse::Prefix),
+                        name,
+                        &at,
+                    ));
                 }
             }
         }
@@ -128,21 +133,21 @@ fn check_source(errors: &mut Errors, variable: &Value, source: &Value, path: &Pa
 fn check_key(errors: &mut Errors, reference: &Value, path: &Path) {
     let name = text(reference, "name");
     let messages = names::name_is_dns_subdomain(name, NameUse::Whole);
-    each(errors, &path.child("name"), name, messages);
+    errors.extend(said(messages, name, &path.child("name")));
     match text(reference, "key") {
         "" => errors.push(Error::required(&path.child("key"), "")),
-        key => each(errors, &path.child("key"), key, names::config_map_key(key)),
+        key => errors.extend(said(names::config_map_key(key), key, &path.child("key"))),
     }
 }
 
 fn check_file_key(errors: &mut Errors, reference: &Value, path: &Path) {
     match text(reference, "key") {
         "" => errors.push(Error::required(&path.child("key"), "")),
-        key => each(errors, &path.child("key"), key, names::relaxed_env_var_name(key)),
+        key => errors.extend(said(names::relaxed_env_var_name(key), key, &path.child("key"))),
     }
     match text(reference, "volumeName") {
         "" => errors.push(Error::required(&path.child("volumeName"), "")),
-        name => each(errors, &path.child("volumeName"), name, names::dns1123_label(name)),
+        name => errors.extend(said(names::dns1123_label(name), name, &path.child("volumeName"))),
     }
     match text(reference, "path") {
         "" => errors.push(Error::required(&path.child("path"), "")),
@@ -180,9 +185,9 @@ pub(super) fn check_field(errors: &mut Errors, reference: &Value, supported: &[&
     match subscripted {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();
-            each(errors, path, &key, names::qualified_name(&key));
+            errors.extend(said(names::qualified_name(&key), &key, path));
         }
-        Some((_, key)) => each(errors, path, key, names::qualified_name(key)),
+        Some((_, key)) => errors.extend(said(names::qualified_name(key), key, path)),
         None => {
             let field = if field == "spec.host" { "spec.nodeName" } else { field };
             if !supported.contains(&field) {

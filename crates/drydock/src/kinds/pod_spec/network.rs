@@ -6,8 +6,8 @@ use object::field::{Error, Errors, Path};
 use object::names;
 use serde_json::Value;
 
-use super::each;
 use crate::kinds::fields::{flag, list, number, present, text, texts};
+use crate::kinds::rules::said;
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
@@ -115,7 +115,7 @@ pub(super) fn host_aliases(errors: &mut Errors, spec: &Value, path: &Path) {
         errors.extend(ip_faults(&at.child("ip"), text(alias, "ip")));
         for (index, name) in texts(alias, "hostnames").enumerate() {
             let at = at.child("hostnames").index(index);
-            each(errors, &at, name, names::dns1123_subdomain(name));
+            errors.extend(said(names::dns1123_subdomain(name), name, &at));
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn hostname_override(errors: &mut Errors, spec: &Value, path: &Path) 
     if name.len() > HOSTNAME_MAX {
         errors.push(Error::too_long(&at, HOSTNAME_MAX));
     }
-    each(errors, &at, name, names::dns1123_subdomain(name));
+    errors.extend(said(names::dns1123_subdomain(name), name, &at));
 }
 
 /// Checks that ports on the host's network are the host's. A template may leave them open.

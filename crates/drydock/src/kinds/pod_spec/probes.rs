@@ -4,8 +4,8 @@ use object::field::{Error, Errors, Path};
 use object::names;
 use serde_json::Value;
 
-use super::each;
 use crate::kinds::fields::{list, number, present, text};
+use crate::kinds::rules::said;
 
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
@@ -107,13 +107,13 @@ fn check_http_get(errors: &mut Errors, action: &Value, path: &Path) {
     }
     for header in list(action, "httpHeaders") {
         let name = text(header, "name");
-        each(errors, &path.child("httpHeaders"), name, names::http_header_name(name));
+        errors.extend(said(names::http_header_name(name), name, &path.child("httpHeaders")));
     }
 }
 
 fn check_port(errors: &mut Errors, port: &Value, path: &Path) {
     match port {
-        Value::String(name) => each(errors, path, name, names::port_name(name)),
+        Value::String(name) => errors.extend(said(names::port_name(name), name, path)),
         other => {
             let number = other.as_i64().unwrap_or(0);
             let messages = names::port_number(number).into_iter();

@@ -5,15 +5,16 @@ use object::names;
 use object::quantity::Quantity;
 use serde_json::Value;
 
-use super::each;
 use super::resources::{aggregate, amounts};
 use crate::kinds::fields::{list, present, text};
+use crate::kinds::rules::said;
 
 const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
 const NATIVE: &str = "kubernetes.io/";
 
-const STANDARD: [&str; 20] = [
+/// Standard resources of which a part can be had.
+const DIVISIBLE: [&str; 11] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -23,19 +24,11 @@ const STANDARD: [&str; 20] = [
     "limits.cpu",
     "limits.memory",
     "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
     "storage",
     "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
 ];
 
+/// Standard resources that are counted.
 const WHOLE: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -47,6 +40,10 @@ const WHOLE: [&str; 9] = [
     "services.nodeports",
     "services.loadbalancers",
 ];
+
+fn is_standard(name: &str) -> bool {
+    DIVISIBLE.contains(&name) || WHOLE.contains(&name)
+}
 
 fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
@@ -92,10 +89,10 @@ enum Owner {
 fn check_name(errors: &mut Errors, name: &str, path: &Path, owner: Owner) {
     let messages = names::qualified_name(name);
     let unqualified = !messages.is_empty();
-    each(errors, path, name, messages);
+    errors.extend(said(messages, name, path));
     let quota_pages = is_huge_pages(name) || name.starts_with("requests.hugepages-");
     let bare = !name.contains('/');
-    let unknown = bare && !STANDARD.contains(&name) && !quota_pages;
+    let unknown = bare && !is_standard(name) && !quota_pages;
     if !unqualified && unknown {
         let why = "must be a standard resource type or fully qualified";
         errors.push(Error::invalid(path, name, why));
@@ -209,7 +206,7 @@ fn check_claims(errors: &mut Errors, resources: &Value, path: &Path, known: &[&s
             let key =
                 if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
             if !request.is_empty() {
-                each(errors, &at.child("request"), request, names::dns1123_label(request));
+                errors.extend(said(names::dns1123_label(request), request, &at.child("request")));
             }
             if seen.contains(&key) {
                 errors.push(Error::duplicate(&at, key.as_str()));

@@ -7,8 +7,9 @@ use object::names;
 use serde_json::Value;
 
 use super::containers::all;
-use super::{go_form, of_form, paths};
+use super::{go_form, paths};
 use crate::kinds::fields::{flag, list, number, present, text, texts};
+use crate::kinds::rules::fault_of_form;
 
 const ID_MAX: i64 = i32::MAX as i64;
 const SYSCTL_MAX: usize = 253;
@@ -122,7 +123,7 @@ fn contradiction(context: &Value, path: &Path, why: &str) -> Error {
             form = form.replacen(&part.to_string(), &go_form(part, fields), 1);
         }
     }
-    of_form(path, Fault::Invalid, &form, why)
+    fault_of_form(path, Fault::Invalid, &form, why)
 }
 
 fn check_seccomp(errors: &mut Errors, context: &Value, path: &Path) {
@@ -145,7 +146,7 @@ fn check_seccomp(errors: &mut Errors, context: &Value, path: &Path) {
         ("Localhost", Some(file)) => paths::descending(errors, &at, file),
         (_, Some(_)) => {
             let why = "can only be set when seccomp type is Localhost";
-            errors.push(of_form(&at, Fault::Invalid, &go_form(profile, &PROFILE), why));
+            errors.push(fault_of_form(&at, Fault::Invalid, &go_form(profile, &PROFILE), why));
         }
         (_, None) => {}
     }

@@ -6,10 +6,11 @@ use object::taint::{Toleration, validate_tolerations};
 use serde_json::{Map, Value};
 
 use super::containers::{self, Surroundings};
-use super::{affinity, each, env, network, one_of, resource_rules, security, spread, volumes};
+use super::{affinity, env, network, resource_rules, security, spread, volumes};
 use crate::kinds::fields::{list, map, number, text};
+use crate::kinds::pod::MIRROR;
+use crate::kinds::rules::{required_one_of, said};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Where a spec is.
@@ -54,9 +55,9 @@ pub(crate) fn validate_spec(spec: &Value, home: &Home<'_>, path: &Path) -> Error
     resource_rules::check_pod(errors, spec, path, &around.claims);
     network::host_ports(errors, spec, path, matches!(home, Home::Pod { .. }));
     let policies = ["Always", "OnFailure", "Never"];
-    one_of(errors, &path.child("restartPolicy"), around.restart_policy, &policies);
+    errors.extend(required_one_of(around.restart_policy, &policies, &path.child("restartPolicy")));
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    one_of(errors, &path.child("dnsPolicy"), text(spec, "dnsPolicy"), &policies);
+    errors.extend(required_one_of(text(spec, "dnsPolicy"), &policies, &path.child("dnsPolicy")));
     if let Some(selector) = map(spec, "nodeSelector") {
         errors.extend(names::validate_labels(selector, &path.child("nodeSelector")));
     }
@@ -76,13 +77,13 @@ fn check_gates(errors: &mut Errors, spec: &Value, path: &Path) {
     for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
         let at = path.child("readinessGates").index(index).child("conditionType");
         let name = text(gate, "conditionType");
-        each(errors, &at, name, names::qualified_name(name));
+        errors.extend(said(names::qualified_name(name), name, &at));
     }
     let mut seen = Vec::new();
     for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
         let at = path.child("schedulingGates").index(index);
         let name = text(gate, "name");
-        each(errors, &at, name, names::qualified_name(name));
+        errors.extend(said(names::qualified_name(name), name, &at));
         if seen.contains(&name) {
             errors.push(Error::duplicate(&at, name));
         }
@@ -103,7 +104,7 @@ fn check_names(errors: &mut Errors, spec: &Value, path: &Path) {
     for field in ["hostname", "subdomain"] {
         let name = text(spec, field);
         if !name.is_empty() {
-            each(errors, &path.child(field), name, names::dns1123_label(name));
+            errors.extend(said(names::dns1123_label(name), name, &path.child(field)));
         }
     }
 }
@@ -112,7 +113,7 @@ fn check_subdomain(errors: &mut Errors, spec: &Value, field: &str, path: &Path) 
     let name = text(spec, field);
     if !name.is_empty() {
         let messages = names::name_is_dns_subdomain(name, NameUse::Whole);
-        each(errors, &path.child(field), name, messages);
+        errors.extend(said(messages, name, &path.child(field)));
     }
 }
 
@@ -124,7 +125,7 @@ fn check_rest(errors: &mut Errors, spec: &Value, path: &Path) {
     }
     if let Some(policy) = spec.get("preemptionPolicy").and_then(Value::as_str) {
         let supported = ["PreemptLowerPriority", "Never"];
-        one_of(errors, &path.child("preemptionPolicy"), policy, &supported);
+        errors.extend(required_one_of(policy, &supported, &path.child("preemptionPolicy")));
     }
     resource_rules::check_overhead(errors, spec, path);
     security::check_os(errors, spec, path);

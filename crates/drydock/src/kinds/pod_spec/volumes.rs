@@ -10,8 +10,9 @@ use object::names::{self, NameUse};
 use serde_json::Value;
 
 use super::resources::quantity;
-use super::{Home, each, env, one_of, paths};
+use super::{Home, env, paths};
 use crate::kinds::fields::{list, number, present, text};
+use crate::kinds::rules::{required_one_of, said};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const MODE_MAX: i64 = 0o777;
@@ -78,7 +79,7 @@ pub(super) fn check<'a>(
         let name = text(volume, "name");
         match name {
             "" => found.push(Error::required(&at.child("name"), "")),
-            name => each(&mut found, &at.child("name"), name, names::dns1123_label(name)),
+            name => found.extend(said(names::dns1123_label(name), name, &at.child("name"))),
         }
         if valid.contains_key(name) {
             found.push(Error::duplicate(&at.child("name"), name));
@@ -181,7 +182,7 @@ fn check_kind(errors: &mut Errors, kind: &str, source: &Value, path: &Path) {
         "image" => {
             let policy = text(source, "pullPolicy");
             let supported = ["Always", "IfNotPresent", "Never"];
-            one_of(errors, &at.child("pullPolicy"), policy, &supported);
+            errors.extend(required_one_of(policy, &supported, &at.child("pullPolicy")));
         }
         _ => {}
     }
@@ -326,7 +327,7 @@ fn check_csi(errors: &mut Errors, source: &Value, path: &Path) {
         if driver.len() > DRIVER_MAX {
             errors.push(Error::too_long(&at, DRIVER_MAX));
         }
-        each(errors, &at, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+        errors.extend(said(names::dns1123_subdomain(&driver.to_lowercase()), driver, &at));
     }
     if let Some(secret) = present(source, "nodePublishSecretRef") {
         match text(secret, "name") {
@@ -336,7 +337,7 @@ fn check_csi(errors: &mut Errors, source: &Value, path: &Path) {
             }
             name => {
                 let messages = names::name_is_dns_subdomain(name, NameUse::Whole);
-                each(errors, &path.child("name"), name, messages);
+                errors.extend(said(messages, name, &path.child("name")));
             }
         }
     }

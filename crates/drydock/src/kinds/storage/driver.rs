@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
-use object::table::Column;
 use serde_json::Value;
 
-use super::super::cells::{AGE, Cell, NAME, cell, columns_of, flag_or, naming, row_of, text_or};
+use super::super::cells::{AGE, Cell, NAME, cell, flag_or, naming, text_or};
 use super::super::fields::{list, map, number, present, set_absent, text, texts};
 use super::super::rules::{nonnegative, nonnegative_quantity, one_of, said, selector_errors};
 use super::super::strategy::Strategy;
@@ -94,12 +93,8 @@ impl Strategy for StorageClass {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CLASS))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CLASS, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CLASS
     }
 }
 
@@ -164,12 +159,8 @@ impl Strategy for VolumeAttributesClass {
         &[Plugin::Protection("kubernetes.io/vac-protection")]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(ATTRIBUTES_CLASS))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(ATTRIBUTES_CLASS, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        ATTRIBUTES_CLASS
     }
 }
 
@@ -205,12 +196,8 @@ impl Strategy for CsiNode {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(NODE))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(NODE, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        NODE
     }
 }
 
@@ -344,12 +331,8 @@ impl Strategy for CsiDriver {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(DRIVER))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(DRIVER, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        DRIVER
     }
 }
 
@@ -450,12 +433,8 @@ impl Strategy for VolumeAttachment {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(ATTACHMENT))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(ATTACHMENT, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        ATTACHMENT
     }
 }
 

@@ -4,11 +4,10 @@ use jiff::Timestamp;
 use object::field::{Error, Errors, Path};
 use object::names;
 use object::quantity::Quantity;
-use object::table::Column;
 use object::time::Time;
 use serde_json::{Map, Value, json};
 
-use super::super::cells::{AGE, Cell, NAME, cell, columns_of, row_of, text_or, wide};
+use super::super::cells::{AGE, Cell, NAME, cell, text_or, wide};
 use super::super::fields::{copy, list, map, present, set_absent, set_empty, text, texts};
 use super::super::rules::{one_of, positive_quantity, said, selector_errors};
 use super::super::strategy::Strategy;
@@ -164,12 +163,8 @@ impl Strategy for PersistentVolume {
         &[Plugin::Protection("kubernetes.io/pv-protection")]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(VOLUME))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(VOLUME, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        VOLUME
     }
 }
 
@@ -384,12 +379,8 @@ impl Strategy for PersistentVolumeClaim {
         ]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(columns_of(CLAIM))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        row_of(CLAIM, object, now)
+    fn cells(&self) -> &'static [Cell] {
+        CLAIM
     }
 }
 
