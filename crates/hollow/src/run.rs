@@ -186,13 +186,7 @@ struct Seen(Box<Pod>);
 
 impl Object for Seen {
     fn identity(&self) -> Identity<'_> {
-        let meta = &self.0.metadata;
-        Identity {
-            namespace: &meta.namespace,
-            name: &meta.name,
-            uid: &meta.uid,
-            resource_version: &meta.resource_version,
-        }
+        (&self.0.metadata).into()
     }
 }
 

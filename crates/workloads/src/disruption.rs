@@ -4,7 +4,7 @@
 //! how much there is to count down from. [`status`] is the arithmetic; the shell finds the
 //! pods and asks how many there should be.
 //!
-//! Left out: events, and the removal of stale `DisruptionTarget` conditions from pods.
+//! Left out: warnings of pods that nobody manages, and the removal of stale `DisruptionTarget` conditions from pods.
 
 mod shell;
 #[cfg(test)]

@@ -7,8 +7,7 @@
 //! has come to its end. All of it is pure; [`shell`] carries it out.
 //!
 //! Left out: `podFailurePolicy`, `successPolicy`, `backoffLimitPerIndex` and
-//! `maxFailedIndexes`. A job that sets them runs as if it did not. Events on the objects
-//! are left out too.
+//! `maxFailedIndexes`. A job that sets them runs as if it did not.
 
 mod backoff;
 mod indexes;

@@ -2,8 +2,6 @@
 //!
 //! [`plan`] is the whole decision: which pods are the set's own, how many to make, which
 //! to delete. [`status`] says what to report. The shell in [`shell`] carries it out.
-//!
-//! Left out: events on the objects.
 
 mod shell;
 #[cfg(test)]

@@ -16,6 +16,8 @@ const NO_DEADLINE: i32 = i32::MAX;
 const DONE: &str = "NewReplicaSetAvailable";
 /// Nothing moved until the deadline.
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+/// The newest set could not be made.
+pub const NOT_CREATED: &str = "ReplicaSetCreateError";
 /// The rollout rests.
 const PAUSED: &str = "DeploymentPaused";
 /// A look is taken this long after a deadline, since times in objects are whole seconds.
@@ -220,6 +222,11 @@ fn failure_of(rollout: &Rollout<'_>) -> Option<Condition> {
     newest.or_else(|| rollout.old.iter().find_map(|set| of(set)))
 }
 
+/// What is told of a set that could not be made.
+pub fn creation_failure(name: &str, error: &str) -> String {
+    format!("Failed to create new replica set \"{name}\": {error}")
+}
+
 /// The status after the newest set could not be made.
 pub fn not_created(
     deployment: &Deployment,
@@ -231,8 +238,8 @@ pub fn not_created(
     let mut status = status.clone();
     status.conditions = deployment.status.conditions.clone();
     if deadline(deployment).is_some() {
-        let message = format!("Failed to create new replica set \"{name}\": {error}");
-        let told = condition(PROGRESSING, "False", "ReplicaSetCreateError", message, now);
+        let message = creation_failure(name, error);
+        let told = condition(PROGRESSING, "False", NOT_CREATED, message, now);
         set(&mut status.conditions, told);
     }
     status
