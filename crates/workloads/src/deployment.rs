@@ -155,7 +155,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         status::note_pause(&mut plan.status, deployment, facts.now);
         return plan;
     }
-    let recreates = deployment.spec.strategy.r#type == "Recreate";
+    let recreates = deployment.spec.recreates();
     if recreates && (rolling::scale_down_all(&rollout, &mut plan.change) || facts.old_pods_run) {
         rollout.note_revision(&mut plan);
     } else if rollout.newest.is_none() {
@@ -206,7 +206,7 @@ impl<'a> Rollout<'a> {
 
     /// The number of replicas that the deployment asks for.
     pub fn wanted(&self) -> i32 {
-        self.deployment.spec.replicas.unwrap_or(1)
+        self.deployment.spec.replicas()
     }
 
     /// All sets, the newest last.
@@ -302,15 +302,15 @@ impl<'a> Rollout<'a> {
 
 /// The number of replicas that a set asks for.
 pub(crate) fn replicas(set: &ReplicaSet) -> i32 {
-    set.spec.replicas.unwrap_or(1)
+    set.spec.replicas()
 }
 
 /// The bounds of a deployment's strategy in replicas. A surge is rounded up, what may be
 /// missing down; where both come out as nothing, one may be missing, or nothing would ever
 /// move.
 pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    if deployment.spec.strategy.r#type == "Recreate" {
+    let wanted = deployment.spec.replicas();
+    if deployment.spec.recreates() {
         return Bounds { surge: 0, unavailable: 0 };
     }
     let rolling = deployment.spec.strategy.rolling_update.clone().unwrap_or_default();

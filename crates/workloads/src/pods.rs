@@ -15,6 +15,15 @@ use crate::facts::{PodFact, TRACKING_FINALIZER};
 use crate::failure::{Failure, unless_gone};
 use crate::write;
 
+/// How many pods one look at a workload makes or deletes at most.
+pub const BURST_MAX: usize = 500;
+
+/// A number of pods as statuses write it.
+#[must_use]
+pub fn count(pods: usize) -> i32 {
+    i32::try_from(pods).unwrap_or(i32::MAX)
+}
+
 /// The hand that writes pods for the workloads of one kind.
 #[derive(Clone)]
 pub struct PodHand {

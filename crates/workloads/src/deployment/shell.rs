@@ -118,8 +118,7 @@ impl Reconciler for Shell {
         let sets = self.own_sets(&deployment).await?;
         let refs: Vec<&Packed<ReplicaSet>> = sets.iter().map(|set| &**set).collect();
         let now = self.client.clock().now();
-        let old_pods_run =
-            deployment.spec.strategy.r#type == "Recreate" && self.old_pods_run(&deployment, &sets);
+        let old_pods_run = deployment.spec.recreates() && self.old_pods_run(&deployment, &sets);
         let plan = plan(&Facts { deployment: &deployment, sets: &refs, old_pods_run, now });
         let mut revision = plan.revision.clone();
         if let Some(new) = &plan.create {

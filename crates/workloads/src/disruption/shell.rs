@@ -150,10 +150,10 @@ impl Shell {
         }
         let Some(above) = set.metadata.controller().filter(|own| own.kind == Deployment::KIND)
         else {
-            return Some(set.spec.replicas.unwrap_or(1));
+            return Some(set.spec.replicas());
         };
         let deployment = self.deployments.get(&Key::namespaced(namespace, &above.name))?;
-        (deployment.metadata.uid == above.uid).then(|| deployment.spec.replicas.unwrap_or(1))
+        (deployment.metadata.uid == above.uid).then(|| deployment.spec.replicas())
     }
 
     /// The size that the server tells for anything with a `scale` subresource.

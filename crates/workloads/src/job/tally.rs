@@ -4,8 +4,9 @@ use api::Condition;
 use api::job::{JobStatus, UncountedPods};
 use jiff::Timestamp;
 
-use super::{Actions, Ending, Facts, Indexes, Outcome, count};
+use super::{Actions, Ending, Facts, Indexes, Outcome};
 use crate::facts::PodFact;
+use crate::pods::count;
 
 /// How many pods may stand in the status uncounted: it must not grow without bound.
 const UNCOUNTED_MAX: usize = 500;

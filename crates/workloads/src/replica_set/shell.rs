@@ -79,7 +79,7 @@ impl Reconciler for Shell {
             claims.clone()
         });
         // Who is crowded matters only where there may be too many.
-        let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
+        let wanted = usize::try_from(set.spec.replicas()).unwrap_or(0);
         let siblings = if refs.len() > wanted { self.siblings(&set) } else { Vec::new() };
         let crowding = crowding(&siblings);
         let facts = Facts { set: &set, pods: &refs, claims: &claims, crowding: &crowding, now };
