@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use api::Pod;
 use api::pod::PodPhase;
+use chassis::backoff::doubled;
 use chassis::key::Key;
 
 use crate::group::{GroupError, NodeGroup, places};
@@ -32,9 +33,9 @@ use crate::shape::{Shapes, integer_of};
 use crate::time::{Now, Stamp, Timers};
 
 /// How long to wait at first before a failed write is tried again.
-const RETRY_MS: u64 = 500;
+const RETRY_MIN: Duration = Duration::from_millis(500);
 /// How long to wait at most.
-const RETRY_MAX_MS: u64 = 30_000;
+const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How often to ask whether NodeMetrics are served, while they are not.
 const PROBE_MS: u64 = 15_000;
 /// How far apart the first reports of the nodes are at most.
@@ -199,7 +200,7 @@ pub struct Kubelets {
     timers: Timers<Due>,
     /// What waits for a writer, the most urgent first: leases, registrations, pods, the
     /// rest.
-    queues: [VecDeque<Ticket>; 4],
+    queues: [VecDeque<Ticket>; Queue::COUNT],
     counts: Counts,
     /// Whether NodeMetrics are served.
     metrics_served: bool,
@@ -291,7 +292,7 @@ impl Kubelets {
         while room > 0 {
             let Some(ticket) = self.queues.iter_mut().find_map(VecDeque::pop_front) else { break };
             let request = match ticket {
-                Ticket::Node(chore, node) => self.render_chore(now, chore, node),
+                Ticket::Node(chore, node) => Some(self.render_chore(now, chore, node)),
                 Ticket::Pod(slot, life) => self.render_pod(slot, life),
                 Ticket::Probe => Some(nodes::probe()),
             };
@@ -301,12 +302,6 @@ impl Kubelets {
             }
         }
         effects
-    }
-
-    /// Whether something waits for a writer.
-    #[must_use]
-    pub fn has_work(&self) -> bool {
-        !self.reports.is_empty() || self.queues.iter().any(|queue| !queue.is_empty())
     }
 
     /// How many nodes and pods there are.
@@ -329,20 +324,22 @@ impl Kubelets {
             }
             Due::Retry(Ticket::Pod(slot, life)) => self.rest_over(now, slot, life),
             Due::Pod(slot, life) => self.pod_due(now, due_ms, slot, life),
-            Due::Probe | Due::Retry(Ticket::Probe) => self.queues[3].push_back(Ticket::Probe),
+            Due::Probe | Due::Retry(Ticket::Probe) => {
+                self.queue(Queue::Report).push_back(Ticket::Probe)
+            }
         }
     }
 
     fn retry_at(&mut self, now: Now, ticket: Ticket, failures: u8, after: Option<Duration>) {
-        let full = (RETRY_MS << u32::from(failures).min(10)).min(RETRY_MAX_MS);
+        let full = millis(doubled(RETRY_MIN, RETRY_MAX, failures.into()));
         let number = match ticket {
             Ticket::Node(_, node) => u64::from(node),
             Ticket::Pod(slot, life) => u64::from(slot) << 32 | u64::from(life),
             Ticket::Probe => 0,
         };
         let spread = mix(self.seed.0 ^ mix(number) ^ u64::from(failures)) % (full / 2);
-        let asked = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-        let wait = (full / 2 + spread).max(asked.min(RETRY_MAX_MS));
+        let asked = millis(after.unwrap_or_default().min(RETRY_MAX));
+        let wait = (full / 2 + spread).max(asked);
         self.timers.set(now.ms().saturating_add(wait), Due::Retry(ticket));
     }
 
@@ -355,6 +352,10 @@ impl Kubelets {
             uid: &run.uid,
             ready_since: run.ready_since,
         }
+    }
+
+    fn queue(&mut self, queue: Queue) -> &mut VecDeque<Ticket> {
+        &mut self.queues[queue as usize]
     }
 
     fn task(&mut self, chore: Chore, node: u32) -> &mut Task {
@@ -371,6 +372,19 @@ impl Kubelets {
         let count = &mut self.counts.pods[column];
         *count = count.saturating_add_signed(by);
     }
+}
+
+/// What waits to be sent, the most urgent first: a node without its lease is taken for dead.
+#[derive(Debug, Clone, Copy)]
+enum Queue {
+    Lease,
+    Register,
+    Pod,
+    Report,
+}
+
+impl Queue {
+    const COUNT: usize = 4;
 }
 
 impl Offer {

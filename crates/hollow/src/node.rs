@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
+use api::{NodeMetric, Resource as _};
 use object::quantity::{Format, Quantity};
 use object::time::{MicroTime, Time};
 use serde_json::{Value, json};
@@ -186,8 +187,8 @@ impl Told<'_> {
     /// A new NodeMetric without a report, which ends with the node.
     pub(crate) fn metric(&self, interval_seconds: u64) -> Vec<u8> {
         bytes(&json!({
-            "apiVersion": "slo.koordinator.sh/v1alpha1",
-            "kind": "NodeMetric",
+            "apiVersion": NodeMetric::api_version(),
+            "kind": NodeMetric::KIND,
             "metadata": { "name": self.place.name, "ownerReferences": self.owner() },
             "spec": { "metricCollectPolicy": {
                 "aggregateDurationSeconds": 300,
@@ -207,6 +208,10 @@ pub(crate) fn renewal(now: Now) -> Vec<u8> {
 }
 
 /// A report of the load of a node and its pods, which are in the order of their names.
+///
+/// It is written as text and not through [`NodeMetric`]: a struct would need a map, two
+/// names and several strings for each of fifty thousand pods a minute. The tests read every
+/// report back through the struct.
 pub(crate) fn report(now: Now, system: Usage, pods: &[(&PodRun, Usage)]) -> Vec<u8> {
     let node = pods.iter().fold(system, |sum, (_, usage)| sum.plus(*usage));
     let mut text = String::with_capacity(256 + pods.len() * 160);

@@ -129,10 +129,28 @@ struct Since {
 #[derive(Debug)]
 pub(crate) struct Resize {
     pub(crate) wanted: Arc<Shape>,
-    /// `Deferred` or `Infeasible`.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: NoRoom,
     pub(crate) message: Box<str>,
     pub(crate) since: Stamp,
+}
+
+/// Why a change of amounts waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// Others have what it needs.
+    Deferred,
+    /// The node does not have it at all.
+    Infeasible,
+}
+
+impl NoRoom {
+    /// The reason that the pod's condition gives.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Deferred => "Deferred",
+            Self::Infeasible => "Infeasible",
+        }
+    }
 }
 
 /// Why a pod failed as a whole.

@@ -78,6 +78,7 @@ pub struct Hollow {
     kubelets: Kubelets,
     in_flight_max: usize,
     metrics: HollowMetrics,
+    counted: chassis::serve::Metrics,
     progress: watch::Sender<Progress>,
     seed: u64,
 }
@@ -95,6 +96,7 @@ impl Hollow {
             kubelets,
             in_flight_max: options.in_flight_max.max(1),
             metrics: HollowMetrics::register(&options.metrics),
+            counted: options.metrics,
             progress: watch::Sender::new(Progress { registered: 0, total }),
             client,
             seed,
@@ -117,6 +119,7 @@ impl Hollow {
         // Pods that wait for a node are none of our business.
         let reflector =
             Reflector::new(self.client.access::<Seen>(pods, "")).fields("spec.nodeName!=");
+        let reflector = reflector.metrics(&self.counted);
         let feeds = Feeds::new(&self.client, shutdown, EVENTS_MAX).seed(self.seed);
         let mut events = feeds.watch_with(reflector, event_of).into_stream();
         let clock = self.client.clock().clone();
@@ -186,13 +189,7 @@ struct Seen(Box<Pod>);
 
 impl Object for Seen {
     fn identity(&self) -> Identity<'_> {
-        let meta = &self.0.metadata;
-        Identity {
-            namespace: &meta.namespace,
-            name: &meta.name,
-            uid: &meta.uid,
-            resource_version: &meta.resource_version,
-        }
+        (&self.0.metadata).into()
     }
 }
 

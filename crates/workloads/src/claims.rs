@@ -9,9 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use chassis::key::Key;
+use chassis::store::SharedStore;
 use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
 
-use crate::facts::{PodFact, TRACKING_FINALIZER};
+use crate::facts::{Packed, PodFact, TRACKING_FINALIZER, Templated};
+use crate::informer::Change;
 
 /// How long a claim holds at most: longer than any watch lags that is not broken.
 const HOLDS: SignedDuration = SignedDuration::from_mins(5);
@@ -119,6 +122,36 @@ impl ClaimBook {
     pub fn forget(&self, workload: &Key) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(workload);
     }
+}
+
+/// The workloads of kind `K` that a change of a pod concerns; the claims on the pod are
+/// settled on the way.
+pub fn concerned<K: Templated + DeserializeOwned + Send + 'static>(
+    change: &Change<'_, PodFact>,
+    workloads: &SharedStore<Packed<K>>,
+    book: &ClaimBook,
+) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for pod in change.states() {
+        let namespace = pod.meta.key.namespace();
+        if let Some(owner) = pod.controller_of(K::GROUP, K::KIND) {
+            let key = Key::namespaced(namespace, &owner.name);
+            book.with(&key, |claims| match change.new {
+                Some(_) => claims.saw(&pod.meta.uid),
+                None => claims.saw_gone(&pod.meta.uid),
+            });
+            keys.push(key);
+        } else if pod.meta.controller().is_none() && change.new.is_some() {
+            let workloads = workloads.read();
+            let matching = workloads
+                .in_namespace(namespace)
+                .filter(|(_, own)| pod.meta.labels.match_selector(&own.selector));
+            keys.extend(matching.map(|(key, _)| key.clone()));
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 #[cfg(test)]

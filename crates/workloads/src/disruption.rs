@@ -4,7 +4,7 @@
 //! how much there is to count down from. [`status`] is the arithmetic; the shell finds the
 //! pods and asks how many there should be.
 //!
-//! Left out: events, and the removal of stale `DisruptionTarget` conditions from pods.
+//! Left out: warnings of pods that nobody manages, and the removal of stale `DisruptionTarget` conditions from pods.
 
 mod shell;
 #[cfg(test)]
@@ -18,6 +18,7 @@ use api::{Condition, IntOrString, PodDisruptionBudget, Rounding};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::facts::PodFact;
+use crate::pods::count;
 
 pub use shell::start;
 
@@ -150,8 +151,4 @@ fn disrupted(
     }
     let wait = first.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
     (kept, wait.map(|wait| wait + Duration::from_secs(1)))
-}
-
-fn count(pods: usize) -> i32 {
-    i32::try_from(pods).unwrap_or(i32::MAX)
 }

@@ -7,8 +7,8 @@
 //!
 //! Other than with kube-controller-manager, a pod's time on a tainted node counts from the
 //! taint's `timeAdded`, so that a restart does not lengthen it, and a zone's pace
-//! ([`zones`]) is judged when a node asks, not every five seconds. Left out: events, and
-//! pods bound to a node that is gone.
+//! ([`zones`]) is judged when a node asks, not every five seconds. Left out: pods bound to a
+//! node that is gone.
 
 pub mod eviction;
 pub mod health;

@@ -4,7 +4,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::{
-    Due, Effect, FEARED_LOST_MS, FIRST_REPORT_GAP_MS, Kubelets, PROBE_MS, TaskState, millis,
+    Due, Effect, FEARED_LOST_MS, FIRST_REPORT_GAP_MS, Kubelets, PROBE_MS, Queue, TaskState, millis,
 };
 use crate::node::{renewal, report};
 use crate::request::{Answer, Chore, JSON, MERGE, Request, STRATEGIC, Subject, Ticket};
@@ -122,14 +122,14 @@ impl Kubelets {
         task.state = TaskState::Queued;
         task.due_ms = due_ms;
         let queue = match chore {
-            Chore::Lease => 0,
-            Chore::Register => 1,
-            Chore::Status | Chore::Metric => 3,
+            Chore::Lease => Queue::Lease,
+            Chore::Register => Queue::Register,
+            Chore::Status | Chore::Metric => Queue::Report,
         };
-        self.queues[queue].push_back(Ticket::Node(chore, node));
+        self.queue(queue).push_back(Ticket::Node(chore, node));
     }
 
-    pub(super) fn render_chore(&mut self, now: Now, chore: Chore, node: u32) -> Option<Request> {
+    pub(super) fn render_chore(&mut self, now: Now, chore: Chore, node: u32) -> Request {
         let task = self.task(chore, node);
         task.state = TaskState::InFlight;
         let late = std::time::Duration::from_millis(now.ms().saturating_sub(task.due_ms));
@@ -147,7 +147,7 @@ impl Kubelets {
         if chore != Chore::Register {
             request.late = Some(late);
         }
-        Some(request)
+        request
     }
 
     fn render_registration(&mut self, now: Now, node: u32) -> Request {
@@ -295,7 +295,6 @@ impl Kubelets {
             },
             (Registration::Label, _) => Registration::Report,
             (Registration::Report | Registration::Done, _) => Registration::Done,
-            (stage, Answer::Exists) => stage,
             (stage, _) => stage,
         };
         run.stage = next;

@@ -11,9 +11,9 @@ use api::qos::QosClass;
 use chassis::key::Key;
 use http::Method;
 
-use super::{Due, Effect, Kubelets, millis};
+use super::{Due, Effect, Kubelets, Queue, millis};
 use crate::node::{host_address, number_of, pod_address};
-use crate::pod::{Final, Going, PodRun, Resize, Surroundings, Uid, Writing, generation_of};
+use crate::pod::{Final, Going, NoRoom, PodRun, Resize, Surroundings, Uid, Writing, generation_of};
 use crate::request::{Answer, JSON, Request, STRATEGIC, Subject, Ticket};
 use crate::seed::within;
 use crate::shape::{Amounts, Shape};
@@ -190,7 +190,7 @@ impl Kubelets {
         let verdict = self.feasible(node, &shape.requests).and_then(|()| {
             let held = if self.pod(slot).charged { old.requests.clone() } else { Amounts::new() };
             let fits = self.fits(node, &shape.requests, &held, 0);
-            fits.map_err(|short| ("Deferred", short.message()))
+            fits.map_err(|short| (NoRoom::Deferred, short.message()))
         });
         match verdict {
             Ok(()) => {
@@ -211,7 +211,7 @@ impl Kubelets {
         }
     }
 
-    fn feasible(&self, node: u32, wanted: &Amounts) -> Result<(), (&'static str, String)> {
+    fn feasible(&self, node: u32, wanted: &Amounts) -> Result<(), (NoRoom, String)> {
         for name in ["memory", "cpu"] {
             let (capacity, _) = self.column(node, name).unwrap_or((0, 0));
             let requested = wanted.get(name).copied().unwrap_or(0);
@@ -220,7 +220,7 @@ impl Kubelets {
                     "Node didn't have enough capacity: {name}, requested: {requested}, \
                      capacity: {capacity}"
                 );
-                return Err(("Infeasible", message));
+                return Err((NoRoom::Infeasible, message));
             }
         }
         Ok(())
@@ -348,7 +348,7 @@ impl Kubelets {
         let going = run.going == Going::Asked && run.is_finished();
         if run.writing == Writing::Idle && (run.is_dirty() || going) {
             run.writing = Writing::Queued;
-            self.queues[2].push_back(Ticket::Pod(slot, life));
+            self.queue(Queue::Pod).push_back(Ticket::Pod(slot, life));
         }
     }
 
@@ -374,7 +374,7 @@ impl Kubelets {
         let slots = self.nodes[node as usize].pods.clone();
         for slot in slots {
             let Some(run) = self.slots[slot as usize].pod.as_ref() else { continue };
-            let waits = run.resize.as_ref().filter(|resize| resize.reason == "Deferred");
+            let waits = run.resize.as_ref().filter(|resize| resize.reason == NoRoom::Deferred);
             let Some(wanted) = waits.map(|resize| resize.wanted.clone()) else { continue };
             let old = run.shape.clone();
             let held = if run.charged { old.requests.clone() } else { Amounts::new() };

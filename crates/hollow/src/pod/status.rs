@@ -228,7 +228,7 @@ impl PodRun {
         if let Some(resize) = waits {
             let since = Since { on: true, at: resize.since };
             let message = Some(resize.message.to_string());
-            conditions.push(set("PodResizePending", since, Some(resize.reason), message));
+            conditions.push(set("PodResizePending", since, Some(resize.reason.as_str()), message));
         } else if self.resize_told {
             let r#type = "PodResizePending";
             conditions.push(Condition::Remove(Remove { patch: "delete", r#type }));

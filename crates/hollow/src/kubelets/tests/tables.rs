@@ -243,3 +243,32 @@ fn a_node_that_somebody_deleted_is_left_in_peace() {
     assert_eq!(world.asked(&Method::PATCH, lease), before);
     assert_eq!(world.asked(&Method::POST, "/api/v1/nodes"), 2);
 }
+
+#[test]
+fn the_load_of_a_node_is_that_of_its_pods_and_its_own() {
+    let mut world = World::new(&["1"], 1);
+    let load = |cpu: &str| json!({ "hollow.gantry.dev/cpu-usage": cpu, "hollow.gantry.dev/memory-usage": "64Mi" });
+    world.create("a", "node-0000", one(), load("250m"));
+    world.create("b", "node-0000", one(), load("2"));
+    world.run(130_000);
+    let metric = &world.metrics["node-0000"];
+    assert_eq!(metric.metadata.owner_references[0].kind, "Node");
+    let policy = metric.spec.metric_collect_policy.as_ref().unwrap();
+    assert_eq!(policy.report_interval_seconds, Some(60));
+    let pods: Vec<String> = metric
+        .status
+        .pods_metric
+        .iter()
+        .map(|pod| {
+            let amount = |name: &str| pod.pod_usage.resources[name].to_string();
+            format!("{} {} {}", pod.name, amount("cpu"), amount("memory"))
+        })
+        .collect();
+    assert_eq!(pods, ["a 250m 64Mi", "b 2 64Mi"]);
+    let usage = metric.status.node_metric.as_ref().unwrap();
+    let millis = |own: &api::node_metric::ResourceMap| {
+        own.resources["cpu"].checked_scaled_value(-3).unwrap()
+    };
+    assert_eq!(millis(&usage.node_usage), millis(&usage.system_usage) + 2250);
+    assert!(metric.status.update_time.is_some());
+}

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use api::NodeMetric;
 use bytes::Bytes;
 use chassis::key::Key;
 use http::Method;
@@ -28,6 +29,8 @@ pub(super) struct World {
     pub(super) now_ms: u64,
     pub(super) pods: BTreeMap<String, Value>,
     nodes: BTreeMap<String, Value>,
+    /// The load that each node last reported.
+    pub(super) metrics: BTreeMap<String, NodeMetric>,
     /// Requests under way, and when they are answered.
     flying: Vec<(u64, Request)>,
     /// What the watch will tell, in order.
@@ -52,6 +55,7 @@ impl World {
             now_ms: 0,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             flying: Vec::new(),
             watch: VecDeque::from([Event::PodsListed]),
             failing: 0,
@@ -177,6 +181,17 @@ impl World {
                 assert_eq!(options["gracePeriodSeconds"], 0);
                 assert!(pod["metadata"]["deletionTimestamp"].is_string(), "nobody asked for {key}");
                 self.remove(&key);
+                done(&json!({}))
+            }
+            ("POST", [.., "v1alpha1", "nodemetrics"]) => {
+                let metric: NodeMetric = serde_json::from_slice(&request.body).unwrap();
+                self.metrics.insert(metric.metadata.name.clone(), metric);
+                done(&json!({}))
+            }
+            ("PATCH", [.., "nodemetrics", name, "status"]) => {
+                let Some(metric) = self.metrics.get_mut(*name) else { return Answer::NotFound };
+                let report: NodeMetric = serde_json::from_slice(&request.body).unwrap();
+                metric.status = report.status;
                 done(&json!({}))
             }
             _ => done(&json!({})),
