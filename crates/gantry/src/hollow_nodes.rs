@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
+use chassis::serve::{Health, Metrics};
 use chassis::shutdown::Shutdown;
 use hollow::{GroupError, Hollow, NodeGroup, Progress, RunError, Setup};
 use tokio::sync::{oneshot, watch};
 
+use crate::metrics::MetricsArguments;
 use crate::progress::Line;
 
 /// How long tasks may take to end.
@@ -35,21 +37,24 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     nodes: NodeArguments,
+
+    #[command(flatten)]
+    metrics: MetricsArguments,
 }
 
 /// Which nodes to simulate.
 #[derive(clap::Args)]
 pub(crate) struct NodeArguments {
-    /// Nodes: a count, or COUNTxTYPE such as 100x32cpu,256Gi; repeatable. 0 means none
+    /// Nodes: a count, or COUNTxTYPE such as 100x32cpu,256Gi; repeatable
     #[arg(long, value_name = "NODES", default_value = "5", value_parser = parse_nodes)]
     nodes: Vec<Option<NodeGroup>>,
 
-    /// What the simulated load is drawn from
+    /// What every choice that looks random is drawn from: load, delays, and with `up` also uids
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// A group of nodes; none where somebody wants no nodes.
+/// A group of nodes; none where somebody wants no nodes, as one may with `up`.
 fn parse_nodes(text: &str) -> Result<Option<NodeGroup>, GroupError> {
     if text == "0" { Ok(None) } else { text.parse().map(Some) }
 }
@@ -61,12 +66,27 @@ impl NodeArguments {
     }
 
     /// Starts the nodes, which go on until shutdown begins.
-    pub(crate) fn start(&self, client: &Client, shutdown: &Shutdown) -> Result<Registration> {
+    pub(crate) fn start(
+        &self,
+        client: &Client,
+        shown: (&Metrics, &Health),
+        shutdown: &Shutdown,
+    ) -> Result<Registration> {
+        let (metrics, health) = shown;
         let groups = self.nodes.iter().flatten().cloned().collect();
         let setup = Setup { groups, seed: self.seed, ..Setup::default() };
-        let options = hollow::Options { setup, ..hollow::Options::default() };
+        let options =
+            hollow::Options { setup, metrics: metrics.clone(), ..hollow::Options::default() };
         let hollow = Hollow::new(client.clone(), options)?;
         let progress = hollow.progress();
+        let seen = progress.clone();
+        health.add_ready("nodes", move || {
+            let progress = *seen.borrow();
+            match progress.is_ready() {
+                true => Ok(()),
+                false => Err(format!("{} of {} registered", progress.registered, progress.total)),
+            }
+        });
         let (failed, failure) = oneshot::channel();
         let ending = shutdown.clone();
         shutdown.spawn("hollow nodes", async move {
@@ -118,10 +138,14 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let clock = Clock::system();
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
+    if arguments.nodes.count() == 0 {
+        bail!("there is nothing to run without nodes: ask for some with --nodes");
+    }
     let line = Line::new();
     let source = Source::from_flags(arguments.kubeconfig.clone(), arguments.context.clone());
     let client = Client::connect(&source, &Options::new("hollow-nodes")).await?;
-    let mut nodes = arguments.nodes.start(&client, &shutdown)?;
+    let (metrics, health) = arguments.metrics.start(&shutdown).await?;
+    let mut nodes = arguments.nodes.start(&client, (&metrics, &health), &shutdown)?;
     tokio::select! {
         registered = nodes.finish(&line) => {
             registered?;

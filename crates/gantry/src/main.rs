@@ -5,6 +5,7 @@
 
 mod crds;
 mod hollow_nodes;
+mod metrics;
 mod progress;
 mod up;
 

@@ -19,6 +19,7 @@ use drydock::serve::{Authority, Kubeconfig, listen, secret, serve};
 use drydock::{Config, Drydock};
 
 use crate::hollow_nodes::NodeArguments;
+use crate::metrics::MetricsArguments;
 use crate::progress::Line;
 use controllers::ControllerArguments;
 
@@ -41,6 +42,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     controllers: ControllerArguments,
+
+    #[command(flatten)]
+    metrics: MetricsArguments,
 
     /// Where to write the kubeconfig [default: gantry.yaml in ~/.kube]
     #[arg(long, value_name = "PATH")]
@@ -82,10 +86,12 @@ async fn keep_up(
     let line = Line::new();
     let client = in_process::client(&server.drydock, "up");
     install_crds(&client).await?;
-    arguments.controllers.start(&client, &server.certificate_pem, shutdown);
+    let (metrics, health) = arguments.metrics.start(shutdown).await?;
+    let seed = arguments.nodes.seed;
+    arguments.controllers.start(&client, seed, &server.certificate_pem, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
-        let nodes = nodes.insert(arguments.nodes.start(&client, shutdown)?);
+        let nodes = nodes.insert(arguments.nodes.start(&client, (&metrics, &health), shutdown)?);
         tokio::select! {
             registered = nodes.finish(&line) => registered?,
             () = shutdown.begun() => {}

@@ -38,11 +38,13 @@ fn a_type_of_nodes_that_makes_no_sense_is_named() {
     check(&["up", "--nodes", "3x"], &["3x"]);
     check(&["up", "--nodes", "2xmany"], &["many"]);
     check(&["up", "--nodes", "-1"], &["-1"]);
+    check(&["hollow-nodes", "--nodes", "0"], &["without nodes", "--nodes"]);
 }
 
 #[test]
 fn an_unknown_controller_is_named() {
     check(&["up", "--controllers", "deployments"], &["deployments", "deployment"]);
+    check(&["up", "--controllers", ""], &["\"\" is not a controller", "none"]);
 }
 
 #[test]
@@ -51,6 +53,7 @@ fn a_port_in_use_is_named() {
     let address = taken.local_addr().unwrap().to_string();
     let port = format!("port {}", taken.local_addr().unwrap().port());
     check(&["up", "--listen", &address], &[&port, "in use", "another port"]);
+    check(&["up", "--metrics", &address], &[&port, "in use", "another port"]);
 }
 
 #[test]

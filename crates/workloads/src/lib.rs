@@ -53,7 +53,7 @@ use chassis::metrics::Metrics;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use selection::{Name, Selection, UnknownName};
+pub use selection::{Name, Selection, UnknownName, known_names};
 
 use informer::{How, Informers};
 use start::Start;

@@ -45,7 +45,7 @@ impl Name {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deployment => "deployment",
-            Self::ReplicaSet => "replicaset",
+            Self::ReplicaSet => "replica-set",
             Self::Job => "job",
             Self::GarbageCollector => "garbage-collector",
             Self::Namespace => "namespace",
@@ -57,20 +57,28 @@ impl Name {
     }
 }
 
-/// A set of controllers. As text it is a list of names in which `*` means all and `-name`
-/// takes one away, such as `*,-job`.
+/// A set of controllers.
+///
+/// As text it is a list of names in which `*` means all and `-name` takes one away, such as
+/// `*,-job`. A list that only takes away takes from all; `none` alone is the empty set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection(BTreeSet<Name>);
 
 /// A word that is no controller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{word:?} is not a controller: use {known}, each at most once, or * for all and -NAME for all but one", known = known())]
+#[error(
+    "{word:?} is not a controller: use {known}; * means all, -NAME leaves one out, and none \
+     alone means no controller",
+    known = known_names()
+)]
 pub struct UnknownName {
     /// The word.
     pub word: String,
 }
 
-fn known() -> String {
+/// The names that users may write.
+#[must_use]
+pub fn known_names() -> String {
     Name::ALL.map(Name::as_str).join(", ")
 }
 
@@ -97,8 +105,15 @@ impl FromStr for Selection {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
+        if text.trim() == "none" {
+            return Ok(Self(BTreeSet::new()));
+        }
+        let words = || text.split(',').map(str::trim);
         let mut chosen = BTreeSet::new();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        if words().all(|word| word.starts_with('-')) {
+            chosen.extend(Name::ALL);
+        }
+        for word in words() {
             if word == "*" {
                 chosen.extend(Name::ALL);
                 continue;
@@ -127,14 +142,24 @@ mod tests {
                 text.parse::<Selection>().unwrap().names().map(Name::as_str).collect();
             assert_eq!(chosen.join(" "), want, "{text}");
         };
-        check("", "");
+        check("none", "");
         check("job", "job");
         check("job, deployment,job", "deployment job");
         check(
             "*,-garbage-collector,-job,-root-ca",
-            "deployment replicaset namespace disruption node-lifecycle service-account",
+            "deployment replica-set namespace disruption node-lifecycle service-account",
+        );
+        check(
+            "-garbage-collector,-root-ca,-job",
+            "deployment replica-set namespace disruption node-lifecycle service-account",
         );
         assert_eq!("*".parse(), Ok(Selection::all()));
+        for word in known_names().split(", ") {
+            check(word, word);
+        }
+        for refused in ["", "job,", "job,none", "-", "replicaset"] {
+            assert!(refused.parse::<Selection>().is_err(), "{refused:?}");
+        }
         let error = "deploy".parse::<Selection>().unwrap_err().to_string();
         assert!(error.starts_with("\"deploy\" is not a controller: use deployment, "), "{error}");
     }

@@ -36,7 +36,7 @@ struct Shell {
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
-    let mailbox = start.mailbox("replicaset");
+    let mailbox = start.mailbox("replica-set");
     let informers = &mut *start.informers;
     let claims = Arc::new(ClaimBook::default());
     let mut synced = Vec::new();

@@ -1,0 +1,33 @@
+//! Where a command shows its metrics and its health, when asked to.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use chassis::serve::{Health, Metrics, Server};
+use chassis::shutdown::Shutdown;
+
+/// Where metrics and health are served.
+#[derive(clap::Args)]
+pub(crate) struct MetricsArguments {
+    /// Serve /metrics, /livez and /readyz of this process here, over plain HTTP to anyone who can
+    /// reach it; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+}
+
+impl MetricsArguments {
+    /// Serves what the process shows of itself until shutdown begins, where that was asked for.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub(crate) async fn start(&self, shutdown: &Shutdown) -> Result<(Metrics, Health)> {
+        let (metrics, health) = (Metrics::new(), Health::new());
+        if let Some(address) = self.metrics {
+            let server = Server::bind(address).await?;
+            eprintln!("metrics are on http://{}/metrics", server.address());
+            let running = server.run(metrics.clone(), health.clone(), shutdown.token());
+            shutdown.spawn("metrics", running);
+        }
+        Ok((metrics, health))
+    }
+}
