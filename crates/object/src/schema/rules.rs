@@ -5,6 +5,7 @@
 //! anything else is refused when the schema is read, so no rule fails later for want
 //! of a function.
 
+mod cost;
 mod evaluate;
 mod field_path;
 

@@ -10,11 +10,16 @@ use super::super::node::{Arena, Data, Id, Kind, ListType, Schema};
 use super::super::trail::Trail;
 use super::super::typing::escape;
 use super::super::validation::counterpart;
+use super::cost::{self, Extent};
 use super::{ENV, Rule};
 use crate::field::{Error, Errors, Fault, Path};
 
 /// A message longer than this, made by an expression, is not used.
 const MESSAGE_MAX: usize = 5 * 1024;
+
+/// What kube-apiserver says when rules cost too much.
+const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
+                             validation rules will be run";
 
 /// Rules that nest deeper run on a stack of their own: a level can take 40 KiB in an
 /// unoptimised build, and the caller's stack may be small.
@@ -32,7 +37,8 @@ pub(in super::super) fn run(
     base: &Path,
     ratchet: bool,
 ) -> Errors {
-    let mut walk = Walk { arena: &schema.arena, base, errors: Errors::new() };
+    let mut walk =
+        Walk { arena: &schema.arena, base, errors: Errors::new(), budget: Some(cost::BUDGET) };
     let past = Past { current: old.filter(|_| ratchet), parent: None };
     walk.node(schema.root, value, old, past, &Trail::ROOT);
     walk.errors
@@ -67,6 +73,8 @@ struct Walk<'a> {
     arena: &'a Arena,
     base: &'a Path,
     errors: Errors,
+    /// What rules may still cost; none once a rule could not be afforded.
+    budget: Option<u64>,
 }
 
 impl Walk<'_> {
@@ -79,7 +87,7 @@ impl Walk<'_> {
         trail: &Trail<'_>,
     ) {
         let data = self.arena.at(id);
-        if !data.below.rules || value.is_null() || trail.too_deep() {
+        if self.budget.is_none() || !data.below.rules || value.is_null() || trail.too_deep() {
             return;
         }
         let old = old.filter(|old| !old.is_null());
@@ -157,7 +165,14 @@ impl Walk<'_> {
         if let Some(before) = before {
             context.add_variable_from_value("oldSelf", before);
         }
+        let extent = |value: &Value| Extent::of(self.arena, id, value);
+        let (now, then) = (extent(value), old.map_or(Extent::ONE, extent));
         for rule in data.rules.iter().filter(|rule| has_old || !rule.uses_old) {
+            if !self.afford(rule, now, then) {
+                let path = trail.path(self.base);
+                self.errors.push(Error::invalid(&path, type_name(data.kind), OUT_OF_BUDGET));
+                return;
+            }
             let failed = match rule.program.execute(&context) {
                 Ok(Cel::Bool(true)) => continue,
                 Ok(_) => Ok(message(rule, &context)),
@@ -173,6 +188,18 @@ impl Walk<'_> {
                 Ok(message) => self.errors.push(failure(rule, data, value, path, message)),
             }
         }
+    }
+}
+
+impl Walk<'_> {
+    /// Takes what the rule can cost from the budget, or ends all rules.
+    fn afford(&mut self, rule: &Rule, now: Extent, then: Extent) -> bool {
+        let programs = [Some(&rule.program), rule.message_program.as_ref()];
+        let costs = programs.into_iter().flatten();
+        let cost = costs.map(|program| cost::bound(program.expression(), now, then));
+        let cost = cost.fold(0, u64::saturating_add);
+        self.budget = self.budget.and_then(|left| left.checked_sub(cost));
+        self.budget.is_some()
     }
 }
 

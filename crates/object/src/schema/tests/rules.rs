@@ -175,3 +175,39 @@ fn the_rules_on_states_and_stages_hold_and_break() {
              "selectionScope": "NamespaceWithResourceSelectors"}]}),
     );
 }
+
+#[test]
+fn rules_that_could_run_for_long_are_not_run() {
+    let spent = "spec: Invalid value: \"array\": validation failed due to running out of cost \
+                 budget, no further validation rules will be run";
+    let check = |rule: &str, elements: usize, runs: bool| {
+        let schema = json!({"type": "array", "items": {"type": "string"},
+            "x-kubernetes-validations": [{"rule": rule}]});
+        let list: Vec<String> = (0..elements).map(|number| format!("item-{number}")).collect();
+        let told = faults(&schema, None, &json!(list));
+        let want: &[&str] = if runs { &[] } else { &[spent] };
+        assert_eq!(told, want, "{rule} over {elements}");
+    };
+    let pairs = "self.all(a, self.exists_one(b, b == a))";
+    check(pairs, 200, true);
+    check(pairs, 20_000, false);
+    check("self.all(a, self.all(b, self.all(c, self.all(d, a.size() > 0))))", 100, false);
+    check("self.all(a, a.startsWith('item-'))", 20_000, true);
+    let doubled = format!("[self]{}.size() == 1", ".map(a, a + a)".repeat(40));
+    check(&doubled, 1, false);
+    let joined = format!("({}).size() > 0", vec!["self"; 100].join(" + "));
+    check(&joined, 5, true);
+    check(&joined, 100_000, false);
+}
+
+#[test]
+fn every_rule_under_an_object_draws_on_one_budget() {
+    let rule = "self.all(a, true || self.all(b, a == b))";
+    let schema = json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"},
+        "x-kubernetes-validations": [{"rule": rule}]}});
+    let row: Vec<usize> = (0..500).collect();
+    assert_eq!(faults(&schema, None, &json!([row])), Vec::<String>::new());
+    let told = faults(&schema, None, &json!(vec![row; 20]));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("running out of cost budget"), "{told:?}");
+}
