@@ -32,6 +32,8 @@ mod failure;
 mod garbage;
 mod informer;
 mod job;
+#[cfg(test)]
+mod lag;
 mod namespace;
 mod node_lifecycle;
 mod ownership;
