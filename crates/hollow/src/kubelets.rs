@@ -11,6 +11,7 @@
 //! - at most one write about a pod, and one of each task of a node, is under way;
 //! - a pod that has ended stays ended, the same way;
 //! - an event that was seen before, or comes late, changes nothing;
+//! - what somebody else writes over a report is reported again, at a bounded pace;
 //! - the same seed and the same steps give the same writes.
 
 mod nodes;
@@ -25,7 +26,7 @@ use chassis::backoff::doubled;
 use chassis::key::Key;
 
 use crate::group::{GroupError, NodeGroup, places};
-use crate::node::Told;
+use crate::node::{SeenNode, Told};
 use crate::pod::PodRun;
 use crate::request::{Answer, Chore, Request, Ticket};
 use crate::seed::{Seed, mix};
@@ -40,9 +41,10 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 const PROBE_MS: u64 = 15_000;
 /// How far apart the first reports of the nodes are at most.
 const FIRST_REPORT_GAP_MS: u64 = 20;
-/// A node that could not renew its lease for so long may be thought dead, and says again
-/// that it is ready.
-const FEARED_LOST_MS: u64 = 30_000;
+
+/// The least time between two reports that overwrite what somebody else wrote, as often as
+/// a kubelet compares: two who disagree do not keep the API server busy.
+const MEND_MS: u64 = 10_000;
 
 /// How the nodes behave.
 #[derive(Debug, Clone)]
@@ -93,6 +95,8 @@ pub enum Event {
         /// The uid it had.
         uid: Box<str>,
     },
+    /// A node is in this state.
+    Node(SeenNode),
     /// A request ended.
     Answered(Ticket, Answer),
 }
@@ -139,8 +143,10 @@ struct NodeRun {
     lease_made: bool,
     metric_made: bool,
     chores: [Task; 4],
-    /// When the lease was last renewed.
-    renewed_ms: u64,
+    /// Whether the watch last showed conditions that are not ours.
+    contradicted: bool,
+    /// Whether a timer is set to look at that again.
+    mend_waits: bool,
     /// Places of its pods.
     pods: Vec<u32>,
     /// What they hold, by column of the offer.
@@ -174,6 +180,10 @@ enum Due {
     Retry(Ticket),
     /// Something happens in a pod.
     Pod(u32, u32),
+    /// The time to overwrite what somebody else said of a pod.
+    MendPod(u32, u32),
+    /// The time to look whether somebody still contradicts what a node reports.
+    MendNode(u32),
     /// The time to ask for NodeMetrics.
     Probe,
 }
@@ -231,7 +241,8 @@ impl Kubelets {
                 lease_made: false,
                 metric_made: false,
                 chores: [idle; 4],
-                renewed_ms: now.ms(),
+                contradicted: false,
+                mend_waits: false,
                 pods: Vec::new(),
                 last_address: 0,
             })
@@ -266,6 +277,7 @@ impl Kubelets {
             Event::Pod(pod) => self.hold_or_see(now, pod),
             Event::PodsListed => self.see_held(now),
             Event::PodGone { key, uid } => self.lose_pod(now, &key, &uid),
+            Event::Node(seen) => self.see_node(now, &seen),
             Event::Answered(Ticket::Pod(slot, life), answer) => {
                 self.pod_answered(now, slot, life, answer);
             }
@@ -324,6 +336,11 @@ impl Kubelets {
             }
             Due::Retry(Ticket::Pod(slot, life)) => self.rest_over(now, slot, life),
             Due::Pod(slot, life) => self.pod_due(now, due_ms, slot, life),
+            Due::MendNode(node) => {
+                self.nodes[node as usize].mend_waits = false;
+                self.mend_node(now, node);
+            }
+            Due::MendPod(slot, life) => self.mend_due(now, slot, life),
             Due::Probe | Due::Retry(Ticket::Probe) => {
                 self.queue(Queue::Report).push_back(Ticket::Probe)
             }

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use api::{NodeMetric, Resource as _};
+use chassis::client::{Identity, Object};
 use object::quantity::{Format, Quantity};
 use object::time::{MicroTime, Time};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::group::{NodeGroup, Place};
@@ -21,6 +23,66 @@ pub const KUBELET_VERSION: &str = "v1.35.4";
 const HOSTS: u32 = 0xac10_0000;
 /// First of the addresses of pods: 256 for each node.
 const PODS: u32 = 0x0a80_0000;
+
+/// The conditions that a hollow node reports, and the status of each.
+const REPORTED: [(&str, &str); 4] = [
+    ("MemoryPressure", "False"),
+    ("DiskPressure", "False"),
+    ("PIDPressure", "False"),
+    ("Ready", "True"),
+];
+
+/// A node as the API server shows it, as far as its kubelet looks.
+#[derive(Debug, Deserialize)]
+pub struct SeenNode {
+    pub(crate) metadata: SeenMeta,
+    #[serde(default)]
+    pub(crate) status: SeenStatus,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenMeta {
+    pub(crate) name: Box<str>,
+    pub(crate) uid: Box<str>,
+    #[serde(default)]
+    pub(crate) resource_version: Box<str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SeenStatus {
+    conditions: Option<Vec<api::Condition>>,
+}
+
+impl SeenStatus {
+    pub(crate) fn conditions(&self) -> &[api::Condition] {
+        self.conditions.as_deref().unwrap_or_default()
+    }
+}
+
+impl SeenNode {
+    /// Whether the node counts as ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        let ready = api::condition::find(self.status.conditions(), "Ready");
+        ready.is_some_and(api::Condition::is_true)
+    }
+
+    /// Whether its conditions are those that a hollow node reports.
+    pub(crate) fn says_what_nodes_report(&self) -> bool {
+        REPORTED.iter().all(|(kind, status)| {
+            let told = api::condition::find(self.status.conditions(), kind);
+            told.is_some_and(|told| told.status == *status)
+        })
+    }
+}
+
+impl Object for SeenNode {
+    fn identity(&self) -> Identity<'_> {
+        let SeenMeta { name, uid, resource_version } = &self.metadata;
+        Identity { namespace: "", name, uid, resource_version }
+    }
+}
 
 /// The address of a node.
 pub(crate) fn host_address(node: u32) -> Ipv4Addr {
@@ -129,7 +191,7 @@ impl Told<'_> {
 
     fn conditions(&self, now: Now) -> Value {
         let (heartbeat, since) = (Time::from(now.wall), self.ready_since.time());
-        let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        let condition = |(kind, status): (&str, &str), reason: &str, message: &str| {
             json!({
                 "type": kind,
                 "status": status,
@@ -139,14 +201,16 @@ impl Told<'_> {
                 "lastTransitionTime": since,
             })
         };
-        let enough = |kind: &str, reason: &str, what: &str| {
-            condition(kind, "False", reason, &format!("kubelet has {what}"))
-        };
+        let [memory, disk, processes, ready] = REPORTED;
         json!([
-            enough("MemoryPressure", "KubeletHasSufficientMemory", "sufficient memory available"),
-            enough("DiskPressure", "KubeletHasNoDiskPressure", "no disk pressure"),
-            enough("PIDPressure", "KubeletHasSufficientPID", "sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            condition(
+                memory,
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            condition(disk, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition(processes, "KubeletHasSufficientPID", "kubelet has sufficient PID available",),
+            condition(ready, "KubeletReady", "kubelet is posting ready status"),
         ])
     }
 

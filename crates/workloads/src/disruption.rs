@@ -30,6 +30,17 @@ const ALLOWED: &str = "DisruptionAllowed";
 /// The sizes of the controllers of some pods, by uid; `None` for one that has none.
 pub type Scales = BTreeMap<String, Option<i32>>;
 
+/// When to look at a budget again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    OnChange,
+    /// When something changes, or after this long.
+    After(Duration),
+    /// Soon: what is needed could not be found out, and nothing tells when it can be.
+    Retry(String),
+}
+
 /// What to report of a budget, and when to look again.
 #[must_use]
 pub fn status(
@@ -37,12 +48,12 @@ pub fn status(
     pods: &[&PodFact],
     scales: &Scales,
     now: Timestamp,
-) -> (PodDisruptionBudgetStatus, Option<Duration>) {
+) -> (PodDisruptionBudgetStatus, Next) {
     let old = &budget.status;
     let generation = budget.metadata.generation;
     let (expected, desired) = match expectation(budget, pods, scales) {
         Ok(counts) => counts,
-        Err(what) => return (failed(old, what, now), None),
+        Err(what) => return (failed(old, what.clone(), now), Next::Retry(what)),
     };
     let (disrupted_pods, look_again) = disrupted(old, pods, now);
     let is_healthy = |pod: &&&PodFact| {
@@ -62,7 +73,7 @@ pub fn status(
     let (value, reason) =
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     tell(&mut status, value, reason, String::new(), now);
-    (status, look_again)
+    (status, look_again.map_or(Next::OnChange, Next::After))
 }
 
 fn tell(

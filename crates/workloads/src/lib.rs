@@ -1,7 +1,7 @@
 //! Controllers of Kubernetes workloads, as ordinary clients of an API server.
 //!
 //! Deployments, replica sets, jobs, garbage collection, deletion of namespaces, disruption
-//! budgets, the life of nodes, default service accounts and the root certificate: what
+//! budgets, the life of nodes, pods without one, default service accounts and the root certificate: what
 //! kube-controller-manager does of this, these do, on the embedded server and on a real one
 //! alike. They hold a client and nothing else; they know no server from inside.
 //!
@@ -32,9 +32,12 @@ mod failure;
 mod garbage;
 mod informer;
 mod job;
+#[cfg(test)]
+mod lag;
 mod namespace;
 mod node_lifecycle;
 mod ownership;
+mod pod_gc;
 mod pods;
 mod replica_set;
 mod root_ca;
@@ -120,6 +123,7 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
             Name::Namespace => namespace::start(&mut start),
             Name::Disruption => disruption::start(&mut start),
             Name::NodeLifecycle => node_lifecycle::start(&mut start, graces),
+            Name::PodGc => pod_gc::start(&mut start),
             Name::ServiceAccount => service_account::start(&mut start),
             Name::RootCa => {
                 if let Some(pem) = &options.ca_pem {

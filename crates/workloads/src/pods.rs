@@ -1,6 +1,7 @@
 //! The writes to pods that several controllers make, carried out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::OwnerReference;
 use chassis::client::{Client, DeleteOptions, Error, Patch, ResourceType};
@@ -71,6 +72,8 @@ impl PodHand {
         for size in write::slow_start(orders.len()) {
             let (batch, later) = rest.split_at(size);
             rest = later;
+            // Left before the pods can be seen: the watch may be faster than the answers.
+            self.claims.with(workload, |claims| claims.send(size));
             let answers = join_all(batch.iter().map(|order| access.create(&order.body))).await;
             for (order, answer) in batch.iter().zip(answers) {
                 match answer {
@@ -89,6 +92,7 @@ impl PodHand {
                     }
                 }
             }
+            self.claims.with(workload, |claims| claims.answered(size));
             if made.refused.is_some() {
                 break;
             }
@@ -100,14 +104,13 @@ impl PodHand {
 
     fn claim_created(&self, workload: &Key, pod: &PodFact, index: Option<u32>) {
         let now = self.client.clock().now();
-        self.claims.with(workload, |claims| {
-            // The watch may have been faster than the answer. The store is asked while the
-            // book is locked, which whoever tells it of a sighting has to wait for.
-            let seen = self.store.get(&pod.meta.key);
-            if seen.is_none_or(|seen| seen.meta.uid != pod.meta.uid) {
-                claims.create(&pod.meta.uid, index, now);
-            }
-        });
+        self.claims.with(workload, |claims| claims.create(&pod.meta.uid, index, now));
+    }
+
+    /// How long until the oldest open claim of a workload is too old.
+    pub fn next_expiry(&self, workload: &Key) -> Option<Duration> {
+        let now = self.client.clock().now();
+        self.claims.with(workload, |claims| claims.expires_in(now))
     }
 
     /// Deletes pods, and says how many went and why others did not.

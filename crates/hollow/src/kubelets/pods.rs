@@ -11,7 +11,7 @@ use api::qos::QosClass;
 use chassis::key::Key;
 use http::Method;
 
-use super::{Due, Effect, Kubelets, Queue, millis};
+use super::{Due, Effect, Kubelets, MEND_MS, Queue, millis};
 use crate::node::{host_address, number_of, pod_address};
 use crate::pod::{Final, Going, NoRoom, PodRun, Resize, Surroundings, Uid, Writing, generation_of};
 use crate::request::{Answer, JSON, Request, STRATEGIC, Subject, Ticket};
@@ -115,6 +115,7 @@ impl Kubelets {
         self.count(phase, 1);
         self.charge(slot);
         self.follow_deletion(now, slot, pod);
+        self.pod(slot).compare(pod);
         self.settle(now, slot);
     }
 
@@ -157,6 +158,7 @@ impl Kubelets {
         self.shapes.release(&shape);
         drop(shape);
         self.follow_deletion(now, slot, pod);
+        self.pod(slot).compare(pod);
         self.settle(now, slot);
     }
 
@@ -344,11 +346,27 @@ impl Kubelets {
             run.wake_ms = next;
             self.timers.set(next, Due::Pod(slot, life));
         }
+        self.mend(now, slot, life);
         let run = self.pod(slot);
         let going = run.going == Going::Asked && run.is_finished();
         if run.writing == Writing::Idle && (run.is_dirty() || going) {
             run.writing = Writing::Queued;
             self.queue(Queue::Pod).push_back(Ticket::Pod(slot, life));
+        }
+    }
+
+    /// Tells again what somebody else contradicted, unless something is told anyway.
+    fn mend(&mut self, now: Now, slot: u32, life: u32) {
+        let run = self.pod(slot);
+        if !run.has_drifted() || run.writing != Writing::Idle || run.is_dirty() {
+            return;
+        }
+        if now.ms() >= run.mend_ms {
+            run.mend_ms = now.ms().saturating_add(MEND_MS);
+            run.touch();
+        } else if !std::mem::replace(&mut run.mend_waits, true) {
+            let due = run.mend_ms;
+            self.timers.set(due, Due::MendPod(slot, life));
         }
     }
 
@@ -458,6 +476,9 @@ impl Kubelets {
             Answer::Done(_) | Answer::NotFound | Answer::Exists => {
                 run.writing = Writing::Idle;
                 run.failures = 0;
+                if let Answer::Done(body) = &answer {
+                    run.note_version(body);
+                }
                 match was {
                     Writing::Telling(revision) => run.told(revision),
                     _ => run.going = Going::Done,
@@ -478,6 +499,13 @@ impl Kubelets {
         let Some(run) = self.alive(slot, life) else { return };
         if run.writing == Writing::Resting {
             run.writing = Writing::Idle;
+            self.settle(now, slot);
+        }
+    }
+
+    pub(super) fn mend_due(&mut self, now: Now, slot: u32, life: u32) {
+        if let Some(run) = self.alive(slot, life) {
+            run.mend_waits = false;
             self.settle(now, slot);
         }
     }

@@ -115,7 +115,10 @@ impl Reconciler for Shell {
             self.events.warning(&subject(&deployment), "SelectingAll", message.to_owned());
             return Ok(Requeue::OnChange);
         }
-        let sets = self.own_sets(&deployment).await?;
+        let Some(sets) = self.own_sets(&deployment).await? else {
+            // Its end is on its way through the watch; nothing is done for it until then.
+            return Ok(Requeue::OnChange);
+        };
         let refs: Vec<&Packed<ReplicaSet>> = sets.iter().map(|set| &**set).collect();
         let now = self.client.clock().now();
         let old_pods_run = deployment.spec.recreates() && self.old_pods_run(&deployment, &sets);
@@ -136,11 +139,12 @@ impl Reconciler for Shell {
 }
 
 impl Shell {
-    /// The sets of a deployment, after it has taken and let go what it must.
+    /// The sets of a deployment, after it has taken and let go what it must; `None` when the
+    /// deployment turns out to be gone or going.
     async fn own_sets(
         &self,
         deployment: &Packed<Deployment>,
-    ) -> Result<Vec<Arc<Packed<ReplicaSet>>>, Failure> {
+    ) -> Result<Option<Vec<Arc<Packed<ReplicaSet>>>>, Failure> {
         let candidates: Vec<Arc<Packed<ReplicaSet>>> = {
             let sets = self.sets.read();
             let orphans = orphans_of(&deployment.metadata.namespace);
@@ -159,16 +163,17 @@ impl Shell {
             match ownership::decide(claimant, &candidate) {
                 Ownership::Ours => own.push(set),
                 Ownership::Adopt => {
-                    if self.is_alive(deployment, &mut alive).await? {
-                        self.adopt(deployment, &set).await?;
-                        own.push(set);
+                    if !self.is_alive(deployment, &mut alive).await? {
+                        return Ok(None);
                     }
+                    self.adopt(deployment, &set).await?;
+                    own.push(set);
                 }
                 Ownership::Release => self.release(deployment, &set).await?,
                 Ownership::Foreign => {}
             }
         }
-        Ok(own)
+        Ok(Some(own))
     }
 
     /// Asks the server, and asks it once.

@@ -13,7 +13,7 @@ use object::selector::label::Selector;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Scales, status};
+use super::{Next, Scales, status};
 use crate::discovery::Recent;
 use crate::facts::{Packed, PodFact};
 use crate::failure::{Failure, unless_gone};
@@ -103,12 +103,16 @@ impl Reconciler for Shell {
             self.events.normal(&subject, "NoPods", "No matching pods found".to_owned());
         }
         let scales = self.scales(&budget, &refs).await?;
-        let (status, look_again) = status(&budget, &refs, &scales, self.client.clock().now());
+        let (status, next) = status(&budget, &refs, &scales, self.client.clock().now());
         if let Some(patch) = write::difference(&budget.status, &status) {
             let (who, patch) = ((&budget.metadata).into(), json!({ "status": patch }));
             server::report::<PodDisruptionBudget>(&self.client, who, patch).await?;
         }
-        Ok(look_again.into())
+        match next {
+            Next::OnChange => Ok(Requeue::OnChange),
+            Next::After(wait) => Ok(Requeue::After(wait)),
+            Next::Retry(what) => Err(Failure::Unknown(what)),
+        }
     }
 }
 
@@ -163,12 +167,11 @@ impl Shell {
         owner: &OwnerReference,
     ) -> Result<Option<i32>, Failure> {
         let doing = format!("find out the size of {} {namespace}/{}", owner.kind, owner.name);
-        let resources = self.resources.resources(&self.client).await;
-        let resources = resources.map_err(Failure::of(doing.as_str()))?;
-        let Some(served) = resources.of_kind(&owner.api_version, &owner.kind) else {
+        let found = self.resources.of_kind(&self.client, &owner.api_version, &owner.kind).await;
+        let Some(served) = found.map_err(Failure::of(doing.as_str()))? else {
             return Ok(None);
         };
-        let access = self.client.access::<Scale>(served.resource.clone(), namespace);
+        let access = self.client.access::<Scale>(served.resource, namespace);
         let found = unless_gone(access.get_sub(&owner.name, "scale").await, doing)?;
         Ok(found.filter(|scale| scale.metadata.uid == owner.uid).map(|scale| scale.spec.replicas))
     }

@@ -26,6 +26,8 @@ pub struct PodFact {
     pub node: Box<str>,
     /// Where it is in its life.
     pub phase: PodPhase,
+    /// Whether it failed because its node threw it out.
+    pub is_evicted: bool,
     /// Since when it is ready.
     pub ready_since: Option<Timestamp>,
     /// How often its containers restarted; of the one that did most.
@@ -113,6 +115,7 @@ struct Spec {
 #[serde(default, rename_all = "camelCase")]
 struct Status {
     phase: PodPhase,
+    reason: String,
     conditions: Option<Vec<Condition>>,
     container_statuses: Option<Vec<ContainerStatus>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
@@ -146,6 +149,7 @@ impl From<Wire> for PodFact {
         Self {
             node: spec.node_name.into(),
             phase: status.phase,
+            is_evicted: status.phase == PodPhase::Failed && status.reason == "Evicted",
             ready_since,
             restarts_max: counts().max().unwrap_or(0),
             restarts: counts().chain(init_counts).fold(0, i32::saturating_add),

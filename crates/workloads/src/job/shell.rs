@@ -98,7 +98,10 @@ impl Reconciler for Shell {
         if !is_ours(&job) || memory.outdated == job.metadata.resource_version {
             return Ok(Requeue::OnChange);
         }
-        let pods = self.own_pods(&job).await?;
+        let Some(pods) = self.own_pods(&job).await? else {
+            // Its end is on its way through the watch; nothing is done for it until then.
+            return Ok(Requeue::OnChange);
+        };
         let refs: Vec<&PodFact> = pods.iter().map(|pod| &**pod).collect();
         let now = self.client.clock().now();
         let claims = self.claims.with(&key, |claims| {
@@ -123,7 +126,8 @@ impl Reconciler for Shell {
         for pod in &tally.release {
             self.hand.untrack(&key, pod).await?;
         }
-        trouble.map_or(Ok(actions.look_again.into()), Err)
+        let next = [actions.look_again, self.hand.next_expiry(&key)].into_iter().flatten().min();
+        trouble.map_or(Ok(next.into()), Err)
     }
 }
 
@@ -137,8 +141,9 @@ impl Shell {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// The pods of a job, after it has taken and let go what it must.
-    async fn own_pods(&self, job: &Packed<Job>) -> Result<Vec<Arc<PodFact>>, Failure> {
+    /// The pods of a job, after it has taken and let go what it must; `None` when the job turns
+    /// out to be gone or going.
+    async fn own_pods(&self, job: &Packed<Job>) -> Result<Option<Vec<Arc<PodFact>>>, Failure> {
         let candidates: Vec<Arc<PodFact>> = {
             let pods = self.pods.read();
             let orphans = orphans_of(&job.metadata.namespace);
@@ -156,15 +161,16 @@ impl Shell {
             match ownership::decide(claimant, &candidate) {
                 Ownership::Ours => own.push(pod),
                 Ownership::Adopt => {
-                    if self.is_alive(job, &mut alive).await? {
-                        self.hand.adopt(&pod, &job.controller_reference()).await?;
+                    if !self.is_alive(job, &mut alive).await? {
+                        return Ok(None);
                     }
+                    self.hand.adopt(&pod, &job.controller_reference()).await?;
                 }
                 Ownership::Release => self.hand.release(&pod, &job.metadata.uid).await?,
                 Ownership::Foreign => {}
             }
         }
-        Ok(own)
+        Ok(Some(own))
     }
 
     /// Asks the server, and asks it once.

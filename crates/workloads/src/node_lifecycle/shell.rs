@@ -1,21 +1,22 @@
 //! Watches nodes and leases, and carries out what the cores decide.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::{Condition, Node, Pod};
 use chassis::client::{Client, DeleteOptions, Identity, Patch, ResourceType};
-use chassis::controller::{Reconciler, Requeue};
+use chassis::controller::{Mailbox, Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::eviction::{Fate, fate};
-use super::health::{Heartbeats, ready, silenced};
+use super::health::{Heartbeats, PULSE, ready, silenced};
 use super::taints::{Leave, needs_leave, wanted};
-use super::zones::{Pace, survey, zone_of};
+use super::zones::{Darkness, Pace, Turn, survey, zone_of};
 use crate::facts::{NodeFact, PodFact};
 use crate::failure::{Failure, unless_gone};
 use crate::informer::Change;
@@ -46,6 +47,8 @@ struct Shell {
     pods_by_node: IndexId,
     beats: Mutex<Heartbeats>,
     pace: Mutex<Pace>,
+    darkness: Mutex<Darkness>,
+    mailbox: Arc<Mailbox>,
     graces: Graces,
     events: Recorder,
 }
@@ -61,17 +64,21 @@ pub fn start(start: &mut Start<'_>, graces: Graces) {
         nodes: informers.nodes.store(&mut synced),
         pods: informers.pods.store(&mut synced),
         pods_by_node: informers.pods_by_node,
-        beats: Mutex::default(),
+        beats: Mutex::new(Heartbeats::new(start.client.clock().monotonic())),
         pace: Mutex::default(),
+        darkness: Mutex::default(),
+        mailbox: mailbox.clone(),
         graces,
         events: start.events.of("node-controller"),
     });
     let (inbox, heard) = (mailbox.clone(), shell.clone());
     informers.nodes.subscribe(move |change| {
         match change.new {
-            Some(node) => heard.beats(|beats, now| beats.reported(node, now)),
+            Some(node) => heard.reported(node),
             None => heard.beats(|beats, _| beats.forget(change.key.name())),
         }
+        let (old, new) = (change.old.map(|old| &**old), change.new.map(|new| &**new));
+        heard.darkness().change(old, new);
         heard.tell(change);
         inbox.add(change.key.clone());
     });
@@ -94,13 +101,27 @@ pub fn start(start: &mut Start<'_>, graces: Graces) {
             inbox.add(node);
         }
     });
+    start.tasks.spawn(pulse(shell.clone(), start.stop.clone()));
     start.run(mailbox, synced, WORKERS, shell);
+}
+
+/// Shows the heartbeats that the controller runs, so that its own pauses are not held
+/// against the nodes.
+async fn pulse(shell: Arc<Shell>, stop: CancellationToken) {
+    let clock = shell.client.clock();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = clock.sleep(PULSE) => shell.beats(Heartbeats::pulse),
+        }
+    }
 }
 
 impl Reconciler for Shell {
     type Failure = Failure;
 
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        self.look_around();
         let Some(node) = self.nodes.get(&key) else { return Ok(Requeue::OnChange) };
         let grace = match ready(&node.conditions) {
             Some(_) => self.graces.monitor,
@@ -116,7 +137,7 @@ impl Reconciler for Shell {
         }
         // A node that is silent already is looked at when it speaks again.
         let mut looks: Vec<Duration> = left.into_iter().map(|left| left + SLACK).collect();
-        let leave = self.ask_leave(&node, now, &mut looks);
+        let leave = self.ask_leave(&node, &mut looks);
         if let Some(taints) = wanted(&node, leave, now) {
             let meta = &node.meta;
             let patch = json!({
@@ -138,12 +159,38 @@ impl Reconciler for Shell {
 }
 
 impl Shell {
-    fn beats<R>(&self, use_them: impl FnOnce(&mut Heartbeats, Timestamp) -> R) -> R {
-        let now = self.client.clock().now();
+    fn darkness(&self) -> MutexGuard<'_, Darkness> {
+        self.darkness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reported(&self, node: &NodeFact) {
+        let age = self.client.clock().now().duration_since(node.meta.created);
+        self.beats(|beats, now| beats.reported(node, age, now));
+    }
+
+    /// When the last node is lost, or the first one is back, all of them are looked at.
+    fn look_around(&self) {
+        let Some(turn) = self.darkness().turn() else { return };
+        match turn {
+            Turn::Fell => tracing::warn!("no node is ready: pods stay where they are"),
+            Turn::Lifted => {
+                tracing::info!("a node is ready again");
+                self.beats(Heartbeats::forgive);
+            }
+        }
+        let keys: Vec<Key> = self.nodes.read().iter().map(|(key, _)| key.clone()).collect();
+        keys.into_iter().for_each(|key| self.mailbox.add(key));
+    }
+
+    fn beats<R>(&self, use_them: impl FnOnce(&mut Heartbeats, Duration) -> R) -> R {
+        let now = self.client.clock().monotonic();
         use_them(&mut self.beats.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 
-    fn ask_leave(&self, node: &NodeFact, now: Timestamp, looks: &mut Vec<Duration>) -> Leave {
+    fn ask_leave(&self, node: &NodeFact, looks: &mut Vec<Duration>) -> Leave {
+        if self.darkness().is_dark() {
+            return Leave::Revoked;
+        }
         if !needs_leave(node) {
             return Leave::Withheld;
         }
@@ -152,7 +199,7 @@ impl Shell {
             survey(nodes.iter().map(|(_, node)| &**node))
         };
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        match pace.ask(&zone_of(node), &zones, now) {
+        match pace.ask(&zone_of(node), &zones, self.client.clock().monotonic()) {
             Ok(()) => Leave::Given,
             Err(wait) => {
                 looks.push(wait);

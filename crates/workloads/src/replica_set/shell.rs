@@ -36,7 +36,7 @@ struct Shell {
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
-    let mailbox = start.mailbox("replicaset");
+    let mailbox = start.mailbox("replica-set");
     let informers = &mut *start.informers;
     let claims = Arc::new(ClaimBook::default());
     let mut synced = Vec::new();
@@ -84,7 +84,10 @@ impl Reconciler for Shell {
         let crowding = crowding(&siblings);
         let facts = Facts { set: &set, pods: &refs, claims: &claims, crowding: &crowding, now };
         let plan = plan(&facts);
-        self.take_over(&set, &plan).await?;
+        if !self.take_over(&set, &plan).await? {
+            // Its end is on its way through the watch; nothing is done for it until then.
+            return Ok(Requeue::OnChange);
+        }
         let trouble = self.scale(&key, &set, &plan).await;
         let (told, failure) = match trouble {
             Some((told, failure)) => (Some(told), Some(failure)),
@@ -95,6 +98,7 @@ impl Reconciler for Shell {
             let patch = json!({ "status": patch });
             server::report::<ReplicaSet>(&self.client, (&set.metadata).into(), patch).await?;
         }
+        let next = [next, self.hand.next_expiry(&key)].into_iter().flatten().min();
         failure.map_or(Ok(next.into()), Err)
     }
 }
@@ -128,11 +132,12 @@ impl Shell {
             .collect()
     }
 
-    async fn take_over(&self, set: &ReplicaSet, plan: &Plan<'_>) -> Result<(), Failure> {
+    /// Adopts and releases pods. Says false when the set turns out to be gone or going.
+    async fn take_over(&self, set: &ReplicaSet, plan: &Plan<'_>) -> Result<bool, Failure> {
         if !plan.adopt.is_empty()
             && !server::is_alive::<ReplicaSet>(&self.client, (&set.metadata).into()).await?
         {
-            return Ok(());
+            return Ok(false);
         }
         let owner = set.controller_reference();
         for pod in &plan.adopt {
@@ -141,7 +146,7 @@ impl Shell {
         for pod in &plan.release {
             self.hand.release(pod, &set.metadata.uid).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn scale(

@@ -14,7 +14,7 @@ use chassis::random::Random;
 use drydock::env::Env;
 use drydock::faults::{Faults, Faulty};
 use drydock::request::Identity;
-use drydock::{Config, Drydock};
+use drydock::{Config, Drydock, Memory};
 use http::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use tower::Service;
@@ -47,10 +47,11 @@ impl Env for WorldEnv {
 
 impl World {
     /// A world whose server remembers so many events of a resource.
-    pub fn new(seed: u64, window_events: usize) -> Self {
+    pub fn new(seed: u64, events: usize) -> Self {
         let (clock, hand) = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
         let env = WorldEnv { clock: clock.clone(), random: Mutex::new(Random::new(seed)) };
-        let config = Config { window_events, ..Config::default() };
+        let memory = Memory { bytes_max: 0, events_min: events, ..Memory::default() };
+        let config = Config { memory, ..Config::default() };
         Self { drydock: Drydock::new(config, env), clock, hand }
     }
 
