@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::{Deployment, Job, Pod, ReplicaSet};
-use chassis::client::{Client, ListOptions, Patch};
+use chassis::client::{Client, ListOptions, Patch, ResourceType};
 use chassis::random::Random;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Setup};
@@ -242,6 +242,18 @@ async fn finish_job(cluster: &mut Cluster) {
     let (made, unknown) = (cluster.badly.made.made(), cluster.badly.made.unknown());
     let wanted = usize::try_from(COMPLETIONS).unwrap();
     assert!(made >= wanted && made <= wanted + unknown, "seed {seed}: {made} {unknown}");
+    let events = ResourceType::namespaced("", "v1", "events");
+    let events = cluster.client.access::<Value>(events, "default");
+    cluster
+        .until("an event that tells it", async |_| {
+            let list = events.list_all(&ListOptions::default()).await.unwrap();
+            let tells = |event: &&Value| {
+                event["reason"] == "Completed" && event["message"] == "Job completed"
+            };
+            let told: Vec<&Value> = list.iter().filter(tells).collect();
+            told.len() == 1 && told[0]["involvedObject"]["uid"] == job.metadata.uid
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
