@@ -11,6 +11,7 @@ mod priority;
 mod service_account;
 mod service_addresses;
 mod storage;
+pub(crate) mod topology_labels;
 
 use serde_json::Value;
 
@@ -68,6 +69,8 @@ pub enum Plugin {
     DefaultPriorityClass,
     /// Lets a pod outlive a short failure of its node.
     DefaultTolerations,
+    /// Tells a pod the zone and the region of its node.
+    TopologyLabels,
     /// Keeps the namespaces that a cluster cannot do without.
     SystemNamespaces,
     /// Gives a service an address and ports that no other has.
@@ -106,6 +109,7 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
             Plugin::NodeTaints => node_taints::mutate(attributes, object),
             Plugin::PodPriority => priority::mutate(attributes, object)?,
             Plugin::DefaultTolerations => default_tolerations::mutate(attributes, object),
+            Plugin::TopologyLabels => topology_labels::mutate(attributes, object),
             Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
             Plugin::DefaultStorageClass => storage::default_class(attributes, object),
             Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
@@ -129,6 +133,7 @@ pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failu
             | Plugin::NodeTaints
             | Plugin::PodPriority
             | Plugin::DefaultTolerations
+            | Plugin::TopologyLabels
             | Plugin::ServiceAddresses
             | Plugin::DefaultStorageClass
             | Plugin::Protection(_) => {}
