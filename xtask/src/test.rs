@@ -20,7 +20,8 @@ const DEFINITIONS: &str = "crates/api/crds";
 /// Builds etcd and kube-apiserver 1.35 with Go on the first run, into a cache folder outside
 /// the tree (GANTRY_CACHE, else XDG_CACHE_HOME/gantry, else ~/.cache/gantry), starts one etcd
 /// and two kube-apiservers, runs all tests against them and ends them. KUBEBUILDER_ASSETS names
-/// a folder with programs to use instead.
+/// a folder with programs to use instead. The Python client of Kubernetes is installed into the
+/// same cache folder.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {}
@@ -44,6 +45,7 @@ fn all(steps: &mut Steps) -> Result<()> {
         cargo(repository::cargo().args(arguments))
     })?;
     steps.run("tidy", tidy::check)?;
+    steps.run("python client", python_client)?;
     let mut plane = steps.run("control plane", control_plane)?;
     let tested = steps.run("test", || test(&plane));
     if tested.is_err() {
@@ -53,6 +55,12 @@ fn all(steps: &mut Steps) -> Result<()> {
         plane.check()?;
     }
     tested
+}
+
+/// Installs the Python client that a scenario runs, so that what is missing shows first.
+fn python_client() -> Result<()> {
+    let progress = Progress::new();
+    truth::python(&|line| progress.say(line)).map(drop)
 }
 
 /// Starts the real servers and installs our definitions.

@@ -4,3 +4,6 @@
 
 mod kubectl;
 mod programs;
+mod python;
+mod shows;
+mod transcript;
