@@ -111,7 +111,7 @@ impl Drydock {
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
             Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
-            Route::Metrics => Ok(body::text(StatusCode::OK, self.server.metrics())),
+            Route::Metrics => Ok(body::metrics(self.server.metrics())),
             Route::Root => Ok(discovery::paths(&registry)),
             Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),
         }

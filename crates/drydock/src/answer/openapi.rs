@@ -69,7 +69,7 @@ fn build(registry: &Registry, group: &str, version: &str) -> Value {
     add_reachable(&mut schemas, wanted);
     json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.35.4"},
+        "info": {"title": "Kubernetes", "version": "1.35"},
         "paths": paths,
         "components": {"schemas": schemas},
     })
