@@ -44,6 +44,8 @@ pub struct Attributes<'a> {
     pub namespace: Option<&'a str>,
     /// The name.
     pub name: &'a str,
+    /// What the client said of the name; a new object may only say what it begins with.
+    pub given_name: &'a str,
     /// Which part of the object is written.
     pub part: Part,
     /// What the write does.
@@ -86,7 +88,7 @@ pub enum Plugin {
 impl Attributes<'_> {
     /// A refusal of this write.
     pub(crate) fn forbid(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::forbidden(&self.found.kind.resource(), self.name, why)
+        Failure::forbidden(&self.found.kind.resource(), self.given_name, why)
     }
 
     /// The object another kind keeps under a key.
