@@ -44,10 +44,11 @@ pub enum Scheduler {
 }
 
 /// The controllers of kube-controller-manager that ours stand in for.
-const THEIR_CONTROLLERS: [&str; 9] = [
+const THEIR_CONTROLLERS: [&str; 10] = [
     "deployment-controller",
     "replicaset-controller",
     "job-controller",
+    "ttl-after-finished-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "disruption-controller",

@@ -115,22 +115,53 @@ impl Transcript<'_> {
     }
 }
 
-/// Plays on every backend and compares what was printed. A cluster without nodes has neither
-/// controllers nor a scheduler.
+/// A server and who moves its workloads on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cast(Backend, Controllers);
+
+/// The real server with the real controllers: the truth.
+const REAL: Cast = Cast(Backend::KubeApiServer, Controllers::Theirs);
+
+/// Plays on every backend, each with the controllers that belong to it, and compares what was
+/// printed. A cluster without nodes has neither controllers nor a scheduler.
 pub async fn alike<F>(name: &str, nodes: u32, script: F)
 where
     F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
 {
+    let casts = match nodes {
+        0 => BACKENDS.iter().map(|backend| Cast(*backend, Controllers::Nobody)).collect(),
+        _ => vec![REAL, Cast(Backend::Drydock, Controllers::Ours)],
+    };
+    compared(name, &casts, nodes, script).await;
+}
+
+/// Plays with the real controllers on the real server, and with ours on both servers, and
+/// compares what was printed.
+pub async fn alike_with_any_controllers<F>(name: &str, nodes: u32, script: F)
+where
+    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
+{
+    let ours = BACKENDS.iter().map(|backend| Cast(*backend, Controllers::Ours));
+    let casts: Vec<Cast> = [REAL].into_iter().chain(ours).collect();
+    compared(name, &casts, nodes, script).await;
+}
+
+async fn compared<F>(name: &str, casts: &[Cast], nodes: u32, script: F)
+where
+    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
+{
     let mut first: Option<String> = None;
-    for backend in BACKENDS {
-        let printed = played(name, *backend, nodes, &script).await;
-        let printed =
-            printed.unwrap_or_else(|error| panic!("{name} on {}: {error:#}", backend.name()));
+    for cast in casts {
+        let printed = played(name, *cast, nodes, &script).await;
+        let printed = printed.unwrap_or_else(|error| panic!("{name} with {cast:?}: {error:#}"));
         match &first {
             None => first = Some(printed),
             Some(truth) => {
                 let differing = differing(&printed, truth);
-                assert!(differing.is_empty(), "{name} prints other things:\n{differing}");
+                assert!(
+                    differing.is_empty(),
+                    "{name} with {cast:?} prints other things:\n{differing}"
+                );
             }
         }
     }
@@ -150,17 +181,15 @@ fn differing(ours: &str, truth: &str) -> String {
     between(&ours, "-") + &between(&truth, "+")
 }
 
-async fn played<F>(name: &str, backend: Backend, nodes: u32, script: &F) -> Result<String>
+async fn played<F>(name: &str, cast: Cast, nodes: u32, script: &F) -> Result<String>
 where
     F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
 {
-    let (controllers, scheduler) = match (backend, nodes) {
-        (_, 0) => (Controllers::Nobody, Scheduler::Nobody),
-        (Backend::KubeApiServer, _) => (Controllers::Theirs, Scheduler::Theirs),
-        (Backend::Drydock, _) => (Controllers::Ours, Scheduler::Theirs),
-    };
+    let Cast(backend, controllers) = cast;
+    let scheduler = if nodes == 0 { Scheduler::Nobody } else { Scheduler::Theirs };
     let cluster = Cluster::start(name, backend, controllers, scheduler, nodes).await?;
-    let namespace = format!("{name}-{}", std::process::id());
+    // A name of its own: two casts may share a server.
+    let namespace = format!("{name}-{}-{controllers:?}", std::process::id()).to_lowercase();
     cluster.kubectl(&["create", "namespace", &namespace]).await?;
     let mut transcript = Transcript { cluster: &cluster, namespace, lines: Vec::new() };
     let result = script(&mut transcript).await;
