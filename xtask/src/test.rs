@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Program};
+use anyhow::{Context, Result, bail};
+use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
 use crate::progress::Progress;
 use crate::{repository, tidy};
@@ -70,29 +70,10 @@ fn control_plane() -> Result<ControlPlane> {
     let binaries = Binaries::locate(&report);
     report("starting etcd and kube-apiserver");
     let plane = ControlPlane::start(&binaries, SERVERS)?;
-    let folder = repository::root().join(DEFINITIONS);
-    if folder.is_dir() {
-        let kubectl = binaries.path(Program::Kubectl)?;
-        for server in plane.servers() {
-            report("installing custom resource definitions");
-            let apply = ["apply", "--server-side", "--filename", DEFINITIONS];
-            let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
-            for arguments in [apply.as_slice(), wait.as_slice()] {
-                let output = Command::new(&kubectl)
-                    .current_dir(repository::root())
-                    .args(arguments)
-                    .arg("--kubeconfig")
-                    .arg(server.kubeconfig())
-                    .output()
-                    .context("cannot run kubectl")?;
-                ensure!(
-                    output.status.success(),
-                    "kubectl {} failed: {}",
-                    arguments.join(" "),
-                    String::from_utf8_lossy(&output.stderr)
-                );
-            }
-        }
+    let definitions = repository::root().join(DEFINITIONS);
+    for server in plane.servers() {
+        report("installing custom resource definitions");
+        server.install(&binaries, &definitions)?;
     }
     Ok(plane)
 }

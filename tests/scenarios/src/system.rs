@@ -61,7 +61,7 @@ const THEIR_CONTROLLERS: [&str; 10] = [
 pub struct Cluster {
     lease: Lease,
     shutdown: Shutdown,
-    programs: Vec<truth::Client>,
+    programs: Vec<truth::Companion>,
     kubectl: PathBuf,
 }
 
@@ -91,7 +91,7 @@ impl Cluster {
                 let running = workloads::run(client.clone(), options, shutdown.token());
                 shutdown.spawn("controllers", running);
             }
-            Controllers::Theirs => programs.push(truth::Client::kube_controller_manager(
+            Controllers::Theirs => programs.push(truth::Companion::kube_controller_manager(
                 &binaries,
                 &lease.kubeconfig,
                 &THEIR_CONTROLLERS,
@@ -100,7 +100,7 @@ impl Cluster {
         }
         if scheduler == Scheduler::Theirs {
             let extra = serde_json::Value::Null;
-            programs.push(truth::Client::kube_scheduler(&binaries, &lease.kubeconfig, &extra)?);
+            programs.push(truth::Companion::kube_scheduler(&binaries, &lease.kubeconfig, &extra)?);
         }
         let kubectl = binaries.path(Program::Kubectl)?;
         let cluster = Self { lease, shutdown, programs, kubectl };

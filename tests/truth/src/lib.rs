@@ -28,7 +28,7 @@ mod secret;
 
 pub use binaries::{Binaries, KUBERNETES_VERSION, Program, go_run};
 pub use kubeconfig::{Access, Kubeconfig};
-pub use plane::{ApiServer, Client, ControlPlane, Etcd};
+pub use plane::{ApiServer, Companion, ControlPlane, Etcd};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use python::python;
