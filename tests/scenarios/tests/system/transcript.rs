@@ -22,12 +22,12 @@ spec:
       containers: [{name: main, image: registry.example/web:1}]
 ";
 
-/// What no two runs share, and what stands in its place: times, ages in the first or the last
-/// column, uids, revisions, generated endings, hashes, addresses of pods, the width of columns.
+/// What no two runs share, and what stands in its place: times, ages in a column
+/// of their own, uids, revisions, generated endings, hashes, addresses of pods, the width of columns.
 const UNSHARED: [(&str, &str); 10] = [
     (r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} [+-]\d{4}", "{time}"),
     (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "{time}"),
-    (r"(?m)^(\d+m)?\d+s\b|\s{2,}(\d+m)?\d+s\s*$", " {age}"),
+    (r"(?m)^(\d+m)?\d+s\b|[ \t]{2,}(\d+m)?\d+s([ \t]{2,}|[ \t]*$)", " {age}$3"),
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "{uid}"),
     (r"(Resource Version:\s+)\d+", "$1{revision}"),
     (r"kube-api-access-[a-z0-9]{5}", "kube-api-access-{suffix}"),
@@ -204,6 +204,7 @@ fn what_no_two_runs_share_is_replaced() {
     check("Start Time:  Sun, 15 Nov 2026 12:48:41 +0000", "Start Time: {time}");
     check("at 2026-11-15T12:48:41Z, 2026-11-15T12:48:41.123456Z", "at {time}, {time}");
     check("hello  0 (0%)   12s\nx", "hello 0 (0%) {age}\nx");
+    check("1/1   Running   0    5s    x", "1/1 Running 0 {age} x");
     check("2m10s   Normal  Scheduled", " {age} Normal Scheduled");
     check("op=Exists for 300s\ncpu:   100m", "op=Exists for 300s\ncpu: 100m");
     check("UID: 3c821fbf-5910-4163-a7ff-0d388687ffb2", "UID: {uid}");
