@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use anyhow::{Context, Result};
-use truth::{Binaries, Client, ControlPlane, Program};
+use truth::{Binaries, Companion, ControlPlane, Program};
 
 use crate::progress::Progress;
 
@@ -34,23 +34,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     report("starting etcd and kube-apiserver");
     let plane = ControlPlane::start(&binaries, 1)?;
     let server = &plane.servers()[0];
-    let mut clients = Vec::new();
+    let mut companions = Vec::new();
     if !arguments.controllers.is_empty() {
         report("starting kube-controller-manager");
         let names: Vec<&str> = arguments.controllers.iter().map(String::as_str).collect();
-        clients.push(Client::kube_controller_manager(&binaries, server.kubeconfig(), &names)?);
+        companions.push(Companion::kube_controller_manager(
+            &binaries,
+            server.kubeconfig(),
+            &names,
+        )?);
     }
     if arguments.scheduler {
         report("starting kube-scheduler");
         let extra = serde_json::Value::Null;
-        clients.push(Client::kube_scheduler(&binaries, server.kubeconfig(), &extra)?);
+        companions.push(Companion::kube_scheduler(&binaries, server.kubeconfig(), &extra)?);
     }
     progress.clear();
     println!("export KUBECONFIG={}", server.kubeconfig().display());
     println!("export PATH={}:$PATH", folder_of(&binaries)?);
     println!("log of kube-apiserver: {}", server.log().display());
-    for client in &clients {
-        println!("log: {}", client.log().display());
+    for companion in &companions {
+        println!("log: {}", companion.log().display());
     }
     println!("Ctrl-C ends it.");
     // Ctrl-C ends this process, and the programs end with it.

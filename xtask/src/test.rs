@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Program};
+use anyhow::{Context, Result, bail};
+use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
 use crate::progress::Progress;
 use crate::{repository, tidy};
@@ -20,7 +20,8 @@ const DEFINITIONS: &str = "crates/api/crds";
 /// Builds etcd and kube-apiserver 1.35 with Go on the first run, into a cache folder outside
 /// the tree (GANTRY_CACHE, else XDG_CACHE_HOME/gantry, else ~/.cache/gantry), starts one etcd
 /// and two kube-apiservers, runs all tests against them and ends them. KUBEBUILDER_ASSETS names
-/// a folder with programs to use instead.
+/// a folder with programs to use instead. The Python client of Kubernetes is installed into the
+/// same cache folder.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {}
@@ -44,6 +45,7 @@ fn all(steps: &mut Steps) -> Result<()> {
         cargo(repository::cargo().args(arguments))
     })?;
     steps.run("tidy", tidy::check)?;
+    steps.run("python client", python_client)?;
     let mut plane = steps.run("control plane", control_plane)?;
     let tested = steps.run("test", || test(&plane));
     if tested.is_err() {
@@ -55,6 +57,12 @@ fn all(steps: &mut Steps) -> Result<()> {
     tested
 }
 
+/// Installs the Python client that a scenario runs, so that what is missing shows first.
+fn python_client() -> Result<()> {
+    let progress = Progress::new();
+    truth::python(&|line| progress.say(line)).map(drop)
+}
+
 /// Starts the real servers and installs our definitions.
 fn control_plane() -> Result<ControlPlane> {
     let progress = Progress::new();
@@ -62,29 +70,10 @@ fn control_plane() -> Result<ControlPlane> {
     let binaries = Binaries::locate(&report);
     report("starting etcd and kube-apiserver");
     let plane = ControlPlane::start(&binaries, SERVERS)?;
-    let folder = repository::root().join(DEFINITIONS);
-    if folder.is_dir() {
-        let kubectl = binaries.path(Program::Kubectl)?;
-        for server in plane.servers() {
-            report("installing custom resource definitions");
-            let apply = ["apply", "--server-side", "--filename", DEFINITIONS];
-            let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
-            for arguments in [apply.as_slice(), wait.as_slice()] {
-                let output = Command::new(&kubectl)
-                    .current_dir(repository::root())
-                    .args(arguments)
-                    .arg("--kubeconfig")
-                    .arg(server.kubeconfig())
-                    .output()
-                    .context("cannot run kubectl")?;
-                ensure!(
-                    output.status.success(),
-                    "kubectl {} failed: {}",
-                    arguments.join(" "),
-                    String::from_utf8_lossy(&output.stderr)
-                );
-            }
-        }
+    let definitions = repository::root().join(DEFINITIONS);
+    for server in plane.servers() {
+        report("installing custom resource definitions");
+        server.install(&binaries, &definitions)?;
     }
     Ok(plane)
 }

@@ -12,6 +12,7 @@ mod priority;
 mod service_account;
 mod service_addresses;
 mod storage;
+pub(crate) mod topology_labels;
 
 use serde_json::Value;
 
@@ -44,6 +45,8 @@ pub struct Attributes<'a> {
     pub namespace: Option<&'a str>,
     /// The name.
     pub name: &'a str,
+    /// What the client said of the name; a new object may only say what it begins with.
+    pub given_name: &'a str,
     /// Which part of the object is written.
     pub part: Part,
     /// What the write does.
@@ -67,6 +70,8 @@ pub enum Plugin {
     DefaultPriorityClass,
     /// Lets a pod outlive a short failure of its node.
     DefaultTolerations,
+    /// Tells a pod the zone and the region of its node.
+    TopologyLabels,
     /// Keeps the namespaces that a cluster cannot do without.
     SystemNamespaces,
     /// Gives a service an address and ports that no other has.
@@ -82,7 +87,7 @@ pub enum Plugin {
 impl Attributes<'_> {
     /// A refusal of this write.
     pub(crate) fn forbid(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::forbidden(&self.found.kind.resource(), self.name, why)
+        Failure::forbidden(&self.found.kind.resource(), self.given_name, why)
     }
 
     /// Leaves a note of who was refused what.
@@ -116,6 +121,7 @@ fn complete(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failu
             Plugin::NodeTaints => node_taints::mutate(attributes, object),
             Plugin::PodPriority => priority::mutate(attributes, object)?,
             Plugin::DefaultTolerations => default_tolerations::mutate(attributes, object),
+            Plugin::TopologyLabels => topology_labels::mutate(attributes, object),
             Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
             Plugin::DefaultStorageClass => storage::default_class(attributes, object),
             Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
@@ -143,6 +149,7 @@ fn judge(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
             | Plugin::NodeTaints
             | Plugin::PodPriority
             | Plugin::DefaultTolerations
+            | Plugin::TopologyLabels
             | Plugin::ServiceAddresses
             | Plugin::DefaultStorageClass
             | Plugin::Protection(_) => {}

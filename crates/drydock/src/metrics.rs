@@ -20,8 +20,6 @@ use crate::kinds::{self, Found};
 use crate::request::{Target, Verb};
 use crate::server::Server;
 
-/// The media type of [`Metrics::render`].
-pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bounds of the durations that are counted together, in seconds.
 const DURATION_BOUNDS: [f64; 23] = [

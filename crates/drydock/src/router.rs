@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::answer::negotiate::{self, Encoding};
@@ -18,7 +18,7 @@ use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::deadline::Deadline;
 use crate::env::Env;
 use crate::kinds::Found;
-use crate::metrics::{self, Measured};
+use crate::metrics::Measured;
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
 use crate::subresources;
@@ -109,11 +109,7 @@ impl Drydock {
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
             Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
-            Route::Metrics => Ok(body::typed(
-                StatusCode::OK,
-                HeaderValue::from_static(metrics::MEDIA_TYPE),
-                Bytes::from(self.server.metrics().render(&registry)).into(),
-            )),
+            Route::Metrics => Ok(body::metrics(self.server.metrics().render(&registry))),
             Route::Root => Ok(discovery::paths(&registry)),
             Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),
         }

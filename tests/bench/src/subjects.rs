@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use chassis::client::{Client, Options, Source};
 use tempfile::TempDir;
-use truth::{Binaries, ControlPlane, Program};
+use truth::{Binaries, ControlPlane};
 
 /// Requests under way at once: more do not make kube-apiserver faster on two cores.
 pub const IN_FLIGHT: usize = 64;
@@ -79,19 +79,12 @@ impl Truth {
         let definitions =
             Command::new(gantry).arg("crds").output().context("cannot run gantry crds")?;
         ensure!(definitions.status.success(), "gantry crds failed");
-        let file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        let file = tempfile::Builder::new()
+            .suffix(".yaml")
+            .tempfile()
+            .context("cannot make a temporary file")?;
         std::fs::write(file.path(), definitions.stdout).context("cannot write a temporary file")?;
-        let status = Command::new(binaries.path(Program::Kubectl)?)
-            .arg("apply")
-            .arg("--filename")
-            .arg(file.path())
-            .env("KUBECONFIG", plane.servers()[0].kubeconfig())
-            .stdout(Stdio::null())
-            .status()
-            .context("cannot run kubectl")?;
-        if !status.success() {
-            bail!("kubectl could not install the definitions");
-        }
+        plane.servers()[0].install(&binaries, file.path())?;
         Ok(Self { plane })
     }
 

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use kube::client::ConfigExt;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
@@ -26,6 +27,9 @@ pub const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The headers of an answer that are part of the protocol; the rest is about the connection.
 const HEADERS_COMPARED: [&str; 2] = ["content-type", "warning"];
+
+/// What is encoded in the value of a query: all but what RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 type Transport =
     BoxCloneSyncService<http::Request<Full<Bytes>>, http::Response<Incoming>, legacy::Error>;
@@ -99,58 +103,12 @@ impl Client {
         answer.with_context(what)
     }
 
-    /// Waits until an object of the collection at `path` satisfies `holds`, and returns it. The
-    /// collection is listed, then watched.
-    ///
-    /// # Errors
-    /// Where nothing satisfies it within [`WAIT_MAX`].
-    pub async fn wait_for(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
-        let deadline = Instant::now() + WAIT_MAX;
-        let mut last = Value::Null;
-        let found = timeout_at(deadline, self.first_match(path, &holds, &mut last)).await;
-        match found {
-            Ok(found) => found,
-            Err(_) => {
-                anyhow::bail!("waited 10 s on {path} of {}; last seen: {last}", self.server.name)
-            }
-        }
-    }
-
-    async fn first_match(
-        &self,
-        path: &str,
-        holds: &impl Fn(&Value) -> bool,
-        last: &mut Value,
-    ) -> Result<Value> {
-        let list = self.send(&crate::request::get(path)).await?;
-        ensure!(list.code == 200, "GET {path} answers {}: {}", list.code, list.body);
-        for item in list.body["items"].as_array().into_iter().flatten() {
-            last.clone_from(item);
-            if holds(item) {
-                return Ok(item.clone());
-            }
-        }
-        let revision = list.body.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        let request =
-            crate::request::watch(path, 0).query("resourceVersion", revision.unwrap_or_default());
-        let response = self.transport.clone().oneshot(self.http_request(&request)?).await?;
-        let mut watch = Watch { body: response.into_body(), unread: BytesMut::new() };
-        loop {
-            let event = watch.next().await?;
-            let mut event = event.with_context(|| format!("the watch of {path} ended"))?;
-            ensure!(event["type"] != "ERROR", "the watch of {path} failed: {event}");
-            *last = event["object"].take();
-            if holds(last) {
-                return Ok(last.take());
-            }
-        }
-    }
-
     fn http_request(&self, request: &Request) -> Result<http::Request<Full<Bytes>>> {
         let mut address = format!("{}{}", self.server.url, request.path);
         for (index, (name, value)) in request.query.iter().enumerate() {
             let separator = if index == 0 { '?' } else { '&' };
-            address.push_str(&format!("{separator}{name}={}", percent_encoded(value)));
+            address
+                .push_str(&format!("{separator}{name}={}", utf8_percent_encode(value, RESERVED)));
         }
         let mut builder = http::Request::builder().method(request.method.clone()).uri(address);
         let token = match request.user {
@@ -234,18 +192,6 @@ fn parsed_yaml(body: &[u8]) -> Result<Value> {
     serde_saphyr::from_str(text).context("the body is not YAML, as its header says")
 }
 
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
 /// The contents of the certificates in a PEM file.
 fn pem_blocks(pem: &str) -> Result<Vec<Vec<u8>>> {
     use base64::Engine as _;
@@ -266,7 +212,9 @@ mod tests {
 
     #[test]
     fn a_query_value_is_encoded_whole() {
-        let check = |text: &str, expected: &str| assert_eq!(percent_encoded(text), expected);
+        let check = |text: &str, expected: &str| {
+            assert_eq!(utf8_percent_encode(text, RESERVED).to_string(), expected);
+        };
         check("a=b,c!=d", "a%3Db%2Cc%21%3Dd");
         check("x-1._~", "x-1._~");
         check("", "");

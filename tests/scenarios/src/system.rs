@@ -4,7 +4,7 @@
 //! kube-controller-manager's. The hollow nodes are ours on both.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,8 @@ use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Setup};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 use truth::{Binaries, Program};
 
 use crate::backend::{Backend, Lease, Scope};
@@ -42,10 +44,11 @@ pub enum Scheduler {
 }
 
 /// The controllers of kube-controller-manager that ours stand in for.
-const THEIR_CONTROLLERS: [&str; 10] = [
+const THEIR_CONTROLLERS: [&str; 11] = [
     "deployment-controller",
     "replicaset-controller",
     "job-controller",
+    "ttl-after-finished-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "disruption-controller",
@@ -59,7 +62,7 @@ const THEIR_CONTROLLERS: [&str; 10] = [
 pub struct Cluster {
     lease: Lease,
     shutdown: Shutdown,
-    programs: Vec<truth::Client>,
+    programs: Vec<truth::Companion>,
     kubectl: PathBuf,
 }
 
@@ -89,7 +92,7 @@ impl Cluster {
                 let running = workloads::run(client.clone(), options, shutdown.token());
                 shutdown.spawn("controllers", running);
             }
-            Controllers::Theirs => programs.push(truth::Client::kube_controller_manager(
+            Controllers::Theirs => programs.push(truth::Companion::kube_controller_manager(
                 &binaries,
                 &lease.kubeconfig,
                 &THEIR_CONTROLLERS,
@@ -98,7 +101,7 @@ impl Cluster {
         }
         if scheduler == Scheduler::Theirs {
             let extra = serde_json::Value::Null;
-            programs.push(truth::Client::kube_scheduler(&binaries, &lease.kubeconfig, &extra)?);
+            programs.push(truth::Companion::kube_scheduler(&binaries, &lease.kubeconfig, &extra)?);
         }
         let kubectl = binaries.path(Program::Kubectl)?;
         let cluster = Self { lease, shutdown, programs, kubectl };
@@ -136,24 +139,67 @@ impl Cluster {
     /// # Errors
     /// When it cannot be run.
     pub async fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<Output> {
-        let mut command = Command::new(&self.kubectl);
+        output(self.command(&self.kubectl).args(arguments), input).await
+    }
+
+    /// Runs `kubectl edit` with these arguments. The command `editor` gets the file as its last
+    /// argument and changes it.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn kubectl_edit(&self, arguments: &[&str], editor: &str) -> Result<String> {
+        let mut command = self.command(&self.kubectl);
+        command.arg("edit").args(arguments).env("KUBE_EDITOR", editor);
+        self.printed(&mut command, "").await
+    }
+
+    /// Starts `kubectl` with these arguments, to read what it prints while other things happen.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn kubectl_following(&self, arguments: &[&str]) -> Result<Following> {
+        let mut command = self.command(&self.kubectl);
+        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+        let mut child = command.spawn().context("cannot run kubectl")?;
+        let stdout = child.stdout.take().context("standard output was piped")?;
+        Ok(Following { lines: BufReader::new(stdout).lines(), _child: child })
+    }
+
+    /// Runs a script of `tests/python` with the Python client, which must succeed, and returns
+    /// what it printed.
+    ///
+    /// # Errors
+    /// When it fails, with what it said, or when the client cannot be had.
+    pub async fn python(&self, script: &str, arguments: &[&str]) -> Result<String> {
+        let python = tokio::task::spawn_blocking(|| truth::python(&|line| eprintln!("{line}")));
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python");
+        let mut command = self.command(&python.await??);
+        command.arg(scripts.join(script)).args(arguments);
+        self.printed(&mut command, "").await
+    }
+
+    /// A program that finds this cluster by its environment, and nothing else.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command
-            .args(arguments)
             .env("KUBECONFIG", &self.lease.kubeconfig)
             .env("HOME", self.lease.kubeconfig.parent().unwrap_or(Path::new("/")))
-            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let input = input.to_owned();
-        let run = tokio::task::spawn_blocking(move || -> Result<Output> {
-            let mut child = command.spawn().context("cannot run kubectl")?;
-            let mut stdin = child.stdin.take().context("standard input was piped")?;
-            std::io::Write::write_all(&mut stdin, input.as_bytes())?;
-            drop(stdin);
-            Ok(child.wait_with_output()?)
-        });
-        let run = tokio::time::timeout(PATIENCE * 2, run).await;
-        run.with_context(|| format!("kubectl {} is stuck", arguments.join(" ")))??
+        command
+    }
+
+    /// What a program prints that must succeed.
+    async fn printed(&self, command: &mut Command, input: &str) -> Result<String> {
+        let output = output(command, input).await?;
+        ensure!(
+            output.status.success(),
+            "{} failed on {}: {}",
+            shown(command),
+            self.lease.server.name,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Runs `kubectl`, which must succeed, and returns what it printed.
@@ -169,15 +215,7 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it said.
     pub async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String> {
-        let output = self.try_kubectl(arguments, input).await?;
-        ensure!(
-            output.status.success(),
-            "kubectl {} failed on {}: {}",
-            arguments.join(" "),
-            self.lease.server.name,
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        self.printed(self.command(&self.kubectl).args(arguments), input).await
     }
 
     /// Ends everything.
@@ -193,4 +231,49 @@ impl Cluster {
         drop(self.programs);
         self.lease.give_back().await
     }
+}
+
+/// A program whose lines are read as they come. Dropping it ends the program.
+pub struct Following {
+    lines: Lines<BufReader<ChildStdout>>,
+    _child: Child,
+}
+
+impl Following {
+    /// The next line.
+    ///
+    /// # Errors
+    /// When none comes within [`PATIENCE`], or the program has ended.
+    pub async fn next(&mut self) -> Result<String> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        line.context("nothing more is printed")??.context("the program has ended")
+    }
+}
+
+/// Runs a program to its end.
+async fn output(command: &mut Command, input: &str) -> Result<Output> {
+    let what = shown(command);
+    let child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn();
+    let mut child = child.with_context(|| format!("cannot run {what}"))?;
+    let mut stdin = child.stdin.take().context("standard input was piped")?;
+    let run = async {
+        let written = stdin.write_all(input.as_bytes()).await;
+        drop(stdin);
+        let output = child.wait_with_output().await?;
+        // A program that refuses its arguments does not read; its own words are better.
+        if output.status.success() {
+            written?;
+        }
+        Ok(output)
+    };
+    let run = tokio::time::timeout(PATIENCE * 2, run).await;
+    run.with_context(|| format!("{what} is stuck"))?
+}
+
+/// The command line, for errors.
+fn shown(command: &Command) -> String {
+    let command = command.as_std();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = [program].into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -76,10 +76,9 @@ impl<'a> Binaries<'a> {
     /// Looks at the environment for where the programs are; `report` is told about long steps.
     #[must_use]
     pub fn locate(report: &'a dyn Fn(&str)) -> Self {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Self {
-            assets: variable("KUBEBUILDER_ASSETS").map(PathBuf::from),
-            cache: cache_folder(&variable),
+            assets: environment("KUBEBUILDER_ASSETS").map(PathBuf::from),
+            cache: cache_folder(&environment),
             report,
         }
     }
@@ -144,8 +143,13 @@ fn check_version(program: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A variable of the environment that is set to something.
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
 /// `$GANTRY_CACHE`, else `$XDG_CACHE_HOME/gantry`, else `$HOME/.cache/gantry`.
-fn cache_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
+pub(crate) fn cache_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
     if let Some(folder) = variable("GANTRY_CACHE") {
         return Ok(PathBuf::from(folder));
     }
@@ -154,15 +158,19 @@ fn cache_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, 
     }
     match variable("HOME") {
         Some(home) => Ok(Path::new(&home).join(".cache/gantry")),
-        None => Err("no place for the real control plane: set GANTRY_CACHE to a folder".to_owned()),
+        None => Err("no place for what tests install: set GANTRY_CACHE to a folder".to_owned()),
     }
 }
 
 fn module_hash() -> Result<String> {
     let path = Path::new(MODULE).join("go.sum");
     let sums = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let digest = Sha256::digest(&sums);
-    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    Ok(digest(&sums))
+}
+
+/// A name for a folder that nothing else than `content` has.
+pub(crate) fn digest(content: &[u8]) -> String {
+    Sha256::digest(content).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_complete(folder: &Path) -> bool {

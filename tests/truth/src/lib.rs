@@ -1,5 +1,6 @@
 //! The real control plane that tests compare with: etcd, kube-apiserver,
-//! kube-controller-manager, kube-scheduler and kubectl, found or built, started and ended.
+//! kube-controller-manager, kube-scheduler and kubectl, found or built, started and ended, and
+//! the Python client of Kubernetes.
 //!
 //! It is apart because both the chores (`cargo xtask`) and the scenario tests need it, the
 //! former without an async runtime. It refuses to know what is tested: it hands out kubeconfig
@@ -22,13 +23,15 @@ mod plain;
 mod plane;
 mod process;
 mod proxy;
+mod python;
 mod secret;
 
 pub use binaries::{Binaries, KUBERNETES_VERSION, Program, go_run};
 pub use kubeconfig::{Access, Kubeconfig};
-pub use plane::{ApiServer, Client, ControlPlane, Etcd};
+pub use plane::{ApiServer, Companion, ControlPlane, Etcd};
 pub use process::Process;
 pub use proxy::Proxy;
+pub use python::python;
 
 /// The environment variable that carries the kubeconfigs of servers that run already: a path
 /// list, written by `cargo xtask test` and read by the scenario tests.

@@ -158,6 +158,35 @@ impl ApiServer {
         Ok((kubeconfig, config, process))
     }
 
+    /// Installs the custom resource definitions in a file, or in the files of a folder, and waits
+    /// until all are served.
+    ///
+    /// # Errors
+    /// Where there are none, or the server refuses one.
+    pub fn install(&self, binaries: &Binaries<'_>, definitions: &Path) -> Result<()> {
+        let kubectl = binaries.path(Program::Kubectl)?;
+        let definitions = definitions.display().to_string();
+        let apply = ["apply", "--server-side", "--filename", &definitions];
+        let established = "--for=condition=Established";
+        let wait = ["wait", established, "--timeout=60s", "--filename", &definitions];
+        for arguments in [apply.as_slice(), wait.as_slice()] {
+            let output = Command::new(&kubectl)
+                .args(arguments)
+                .arg("--kubeconfig")
+                .arg(&self.kubeconfig)
+                .stdin(Stdio::null())
+                .output()
+                .context("cannot run kubectl")?;
+            ensure!(
+                output.status.success(),
+                "kubectl {} failed: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(())
+    }
+
     /// The kubeconfig file of this server.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
@@ -256,15 +285,15 @@ impl ControlPlane {
     }
 }
 
-/// A program that works on an API server, with a folder for its log and configuration.
+/// A program that works beside an API server, with a folder for its log and configuration.
 #[derive(Debug)]
-pub struct Client {
+pub struct Companion {
     // Fields are dropped in order: the program ends before its folder goes.
     process: Process,
     folder: Folder,
 }
 
-impl Client {
+impl Companion {
     /// Starts kube-controller-manager on the server of `kubeconfig` with the named controllers
     /// only, such as `deployment-controller` and `replicaset-controller`.
     ///
@@ -528,6 +557,8 @@ mod tests {
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
         };
         assert_eq!((answer("admin").as_str(), answer("outsider").as_str()), ("yes", "no"));
+        let nowhere = server.install(&binaries, Path::new("/nowhere/crds")).unwrap_err();
+        assert!(nowhere.to_string().contains("/nowhere/crds"), "{nowhere}");
         let folder = server.kubeconfig().parent().unwrap().to_owned();
         let port = server.config().server.rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
         drop(plane);
@@ -542,8 +573,8 @@ mod tests {
         let kubeconfig = plane.servers()[0].kubeconfig();
         let names = ["deployment-controller", "replicaset-controller", "serviceaccount-controller"];
         let mut controllers =
-            Client::kube_controller_manager(&binaries, kubeconfig, &names).unwrap();
-        let mut scheduler = Client::kube_scheduler(&binaries, kubeconfig, &Value::Null).unwrap();
+            Companion::kube_controller_manager(&binaries, kubeconfig, &names).unwrap();
+        let mut scheduler = Companion::kube_scheduler(&binaries, kubeconfig, &Value::Null).unwrap();
         let program = binaries.path(Program::Kubectl).unwrap();
         let kubectl = |arguments: &[&str]| {
             let output = Command::new(&program)

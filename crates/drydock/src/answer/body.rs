@@ -144,6 +144,14 @@ pub fn text(code: StatusCode, text: impl Into<String>) -> Answer {
     typed(code, content_type, Bytes::from(text.into()).into())
 }
 
+/// Metrics, as Prometheus reads them. The text is OpenMetrics, which reads the same under the
+/// name that kube-apiserver gives by default.
+#[must_use]
+pub fn metrics(text: String) -> Answer {
+    let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    typed(StatusCode::OK, content_type, Bytes::from(text).into())
+}
+
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
         let mut answer = value(failure.code, &failure.to_status());

@@ -72,7 +72,7 @@ fn build(registry: &Registry, native: &Map<String, Value>, group: &str, version:
     add_reachable(native, &mut schemas, wanted);
     json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.35.4"},
+        "info": {"title": "Kubernetes", "version": "1.35"},
         "paths": paths,
         "components": {"schemas": schemas},
     })

@@ -1,8 +1,11 @@
 //! Questions that are asked by creating an object and answered in its status; nothing is stored.
 
+use object::field::{Error, Errors, Path};
 use serde_json::{Value, json};
 
 use super::Strategy;
+use crate::answer::Failure;
+use crate::answer::failure::GroupResource;
 use crate::request::Identity;
 use crate::request::authenticate::Credential;
 
@@ -15,7 +18,12 @@ pub struct Asker<'a> {
 }
 
 /// May somebody do something? Whoever has credentials may do everything.
-pub(super) struct Access;
+pub(super) enum Access {
+    /// The client asks about itself.
+    OfClient,
+    /// The question names a user or groups.
+    OfSubject,
+}
 
 /// What may the client do? Everything.
 pub(super) struct Rules;
@@ -27,35 +35,73 @@ pub(super) struct Myself;
 pub(super) struct Token;
 
 impl Strategy for Access {
-    fn answer(&self, _asker: &Asker<'_>, _object: &Value) -> Option<Value> {
-        Some(json!({"allowed": true}))
+    fn answer(&self, _asker: &Asker<'_>, object: &Value) -> Option<Result<Value, Failure>> {
+        let errors = self.check(&object["spec"]);
+        let kind = GroupResource { group: "authorization.k8s.io", resource: "" };
+        Some(match errors.is_empty() {
+            true => Ok(json!({"allowed": true})),
+            false => Err(Failure::invalid(&kind, "", &errors)),
+        })
+    }
+}
+
+impl Access {
+    fn check(&self, spec: &Value) -> Errors {
+        let at = Path::new("spec");
+        let mut errors = Errors::new();
+        let path = &spec["nonResourceAttributes"];
+        match (path.is_null(), spec["resourceAttributes"].is_null()) {
+            (true, true) => errors.push(Error::invalid(
+                &at.child("resourceAttributes"),
+                Value::Null,
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+            )),
+            (false, false) => errors.push(Error::invalid(
+                &at.child("nonResourceAttributes"),
+                // Upstream shows its own struct.
+                json!({"Path": path["path"], "Verb": path["verb"]}),
+                "cannot be specified in combination with resourceAttributes",
+            )),
+            _ => {}
+        }
+        let is_named = spec["user"].as_str().is_some_and(|user| !user.is_empty())
+            || spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+        if matches!(self, Self::OfSubject) && !is_named {
+            let why = "at least one of user or group must be specified";
+            errors.push(Error::invalid(&at.child("user"), "", why));
+        }
+        errors
     }
 }
 
 impl Strategy for Rules {
-    fn answer(&self, _asker: &Asker<'_>, _object: &Value) -> Option<Value> {
-        Some(json!({
+    fn answer(&self, _asker: &Asker<'_>, _object: &Value) -> Option<Result<Value, Failure>> {
+        Some(Ok(json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
             "incomplete": false,
-        }))
+        })))
     }
 }
 
 impl Strategy for Myself {
-    fn answer(&self, asker: &Asker<'_>, _object: &Value) -> Option<Value> {
-        Some(json!({"userInfo": user(asker.identity)}))
+    fn answer(&self, asker: &Asker<'_>, _object: &Value) -> Option<Result<Value, Failure>> {
+        Some(Ok(json!({"userInfo": user(asker.identity)})))
     }
 }
 
 impl Strategy for Token {
-    fn answer(&self, asker: &Asker<'_>, object: &Value) -> Option<Value> {
+    fn answer(&self, asker: &Asker<'_>, object: &Value) -> Option<Result<Value, Failure>> {
         let token = object["spec"]["token"].as_str().unwrap_or_default();
+        if token.is_empty() {
+            let why = "token is required for TokenReview in authentication";
+            return Some(Err(Failure::bad_request(why)));
+        }
         let known = asker.credentials.iter().find(|credential| credential.token == token);
-        Some(match known {
+        Some(Ok(match known {
             Some(credential) => json!({"authenticated": true, "user": user(&credential.identity)}),
             None => json!({"user": {}, "error": "invalid bearer token"}),
-        })
+        }))
     }
 }
 

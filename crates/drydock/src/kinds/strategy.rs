@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::cells::{self, Cell};
 use super::reviews::Asker;
 use crate::admission::Plugin;
+use crate::answer::Failure;
 
 /// A field that selectors can name.
 #[derive(Clone, Copy)]
@@ -101,9 +102,9 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The status of an object that is a question, for a kind whose objects are; such an object is
-    /// answered and not stored.
-    fn answer(&self, _asker: &Asker<'_>, _object: &Value) -> Option<Value> {
+    /// The status of an object that is a question, for a kind whose objects are, or why it is no
+    /// question; such an object is answered and not stored.
+    fn answer(&self, _asker: &Asker<'_>, _object: &Value) -> Option<Result<Value, Failure>> {
         None
     }
 

@@ -6,6 +6,7 @@ use object::field::{Error, Errors, Path};
 use serde_json::{Map, Value, json};
 
 use super::done;
+use crate::admission::topology_labels;
 use crate::answer::failure::GroupResource;
 use crate::answer::{Answer, Failure};
 use crate::conditions;
@@ -51,6 +52,11 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         check(&name, &binding, pod)?;
         let mut pod = pod.clone();
         assign(&mut pod, &binding);
+        // Upstream's plugin looks at the subresource of a pod, and at nothing but nodes.
+        if ask.target.name.is_some() && binding["target"]["kind"] == "Node" {
+            let node = binding["target"]["name"].as_str().unwrap_or_default();
+            topology_labels::apply(ask.server, node, &mut pod);
+        }
         schedule(&mut pod["status"]["conditions"], now);
         Ok(pod)
     })?;

@@ -26,7 +26,7 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let asker = Asker { identity: ask.identity, credentials: &ask.server.config().credentials };
     if let Some(status) = kind.strategy.answer(&asker, &value) {
         let mut answered = value;
-        answered["status"] = status;
+        answered["status"] = status?;
         return Ok(ask.written(StatusCode::CREATED, &Written::Rehearsed(answered), &warnings));
     }
     if ask.found.version().verbs.len() == 1 {

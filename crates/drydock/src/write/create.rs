@@ -57,6 +57,10 @@ fn attempt(
     mut object: Value,
 ) -> Result<Written, Failure> {
     let (kind, version) = (&found.kind, found.version());
+    // Upstream draws a name after plugins have completed the object: until then a refusal names
+    // what the name will begin with.
+    let given = [meta_text(&object, "name"), meta_text(&object, "generateName")];
+    let given = given.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown").to_owned();
     metadata::begin(server, kind, namespace, &mut object);
     if version.has_status() && !kind.strategy.keeps_status_at_creation() {
         object.as_object_mut().expect("metadata was set on it").remove("status");
@@ -68,6 +72,7 @@ fn attempt(
         found,
         namespace,
         name: &name,
+        given_name: &given,
         part: Part::Object,
         operation: Operation::Create,
         identity: writer.identity,

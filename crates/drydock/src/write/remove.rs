@@ -52,6 +52,7 @@ pub fn remove(
             found,
             namespace,
             name,
+            given_name: name,
             part: Part::Object,
             operation: Operation::Delete,
             identity: writer.identity,

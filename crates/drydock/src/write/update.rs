@@ -70,6 +70,7 @@ fn once(
         found: attempt.found,
         namespace: attempt.namespace,
         name: attempt.name,
+        given_name: attempt.name,
         part: attempt.part,
         operation: Operation::Update,
         identity: attempt.writer.identity,

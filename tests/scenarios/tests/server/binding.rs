@@ -133,3 +133,54 @@ async fn a_binding_is_read_by_its_type() {
         .run()
         .await;
 }
+
+/// Zone and region of the node, over what the pod says itself; nothing else.
+#[tokio::test]
+async fn a_pod_gets_the_topology_labels_of_its_node() {
+    let (zone, region) = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region");
+    let node = json!({"metadata": {"name": "{ns}", "labels": {zone: "z", region: "r",
+        "topology.kubernetes.io/rack": "k", "kubernetes.io/hostname": "h"}}});
+    let named = |name: &str, spec: Value| {
+        let mut pod = json!({"metadata": {"name": name, "labels": {zone: "mine", "a": "b"}},
+            "spec": {"automountServiceAccountToken": false,
+                "containers": [{"name": "a", "image": "a"}]}});
+        for (key, value) in spec.as_object().into_iter().flatten() {
+            pod["spec"][key] = value.clone();
+        }
+        post(PODS, pod).expect(201)
+    };
+    let bound = |name: &str, target: Value| {
+        let binding = json!({"metadata": {"name": name, "labels": {zone: "bound"}},
+            "target": target});
+        post(&format!("{PODS}/{name}/binding"), binding).expect(201)
+    };
+    let read = |name: &str, zone: &str| {
+        let pointer = "/metadata/labels/topology.kubernetes.io~1zone";
+        get(&format!("{PODS}/{name}")).expect(200).with(pointer, zone)
+    };
+    let legacy = "/api/v1/namespaces/{ns}/bindings";
+    let binding = json!({"metadata": {"name": "d"}, "target": {"kind": "Node", "name": "{ns}"}});
+    Scenario::new("a_pod_gets_the_topology_labels_of_its_node")
+        .exclusive()
+        .step(post("/api/v1/nodes", node).expect(201))
+        // The plugin of kube-apiserver sees a new node a moment later.
+        .step(
+            named("probe", json!({"nodeName": "{ns}"}))
+                .query("dryRun", "All")
+                .with("/metadata/labels/topology.kubernetes.io~1zone", "z")
+                .awaited(),
+        )
+        .step(named("a", json!({"nodeName": "{ns}"})))
+        .step(named("b", json!({})))
+        .step(bound("b", json!({"kind": "Node", "name": "{ns}"})))
+        .step(read("b", "z"))
+        .step(named("c", json!({})))
+        .step(bound("c", json!({"name": "{ns}"})))
+        .step(read("c", "bound"))
+        .step(named("d", json!({})))
+        .step(post(legacy, binding).expect(201))
+        .step(read("d", "mine"))
+        .step(named("e", json!({"nodeName": "{ns}-missing"})))
+        .run()
+        .await;
+}

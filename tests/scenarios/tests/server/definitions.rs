@@ -90,10 +90,12 @@ async fn a_definition_in_a_protected_group_tells_its_approval() {
     };
     let name = "things.approved.k8s.io";
     // Three controllers write one condition each, in whatever order.
-    let told = shown(name).with("/status/conditions/2/status", "True").awaited();
+    let told = (0..3).fold(shown(name), |told, index| {
+        told.with(&format!("/status/conditions/{index}/status"), "True")
+    });
     let scenario = Scenario::new("a_definition_in_a_protected_group_tells_its_approval")
         .definition(approved(name, "https://example.test/1"))
-        .step(told.keyed("conditions", "/type").expect(200));
+        .step(told.awaited().keyed("conditions", "/type").expect(200));
     let name = "things.wrong.k8s.io";
     scenario.step(refused(approved(name, "because"))).step(refused(approved(name, ""))).run().await;
 }

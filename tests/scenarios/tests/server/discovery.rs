@@ -1,6 +1,8 @@
 //! How clients find out what is served: discovery in both forms, versions, health, OpenAPI.
 
 use scenarios::Scenario;
+use scenarios::backend::{BACKENDS, Backend, Lease, Scope};
+use scenarios::client::{Answer, Client};
 use scenarios::request::{Request, get};
 use serde_json::{Value, json};
 
@@ -139,7 +141,58 @@ async fn what_is_not_served_is_not_found() {
 async fn version_and_health_are_told() {
     Scenario::new("version_and_health_are_told")
         .step(get("/version").expect(200))
-        .steps(["/healthz", "/livez", "/readyz", "/healthz/ping"].map(|path| get(path).expect(200)))
+        .steps(
+            ["/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/etcd", "/readyz/log"]
+                .map(|path| get(path).expect(200)),
+        )
+        .steps(["/livez/nothing", "/readyz/ping/pong"].map(|path| get(path).expect(404)))
         .run()
         .await;
+}
+
+/// Which metrics there are is a matter of the server; how they are written is not.
+#[tokio::test]
+async fn metrics_are_text_that_prometheus_reads() {
+    for backend in BACKENDS {
+        let lease = Lease::take(*backend, Scope::Namespaced, "metrics").await.unwrap();
+        let client = Client::new(&lease.server).unwrap();
+        let answer = client.send(&get("/metrics")).await.unwrap();
+        assert_eq!(answer.code, 200, "{}", backend.name());
+        let media_type = answer.headers["content-type"][0].as_str();
+        assert!(
+            media_type.starts_with("text/plain; version=0.0.4; charset=utf-8"),
+            "{}: {media_type}",
+            backend.name()
+        );
+        let text = answer.body.as_str().unwrap();
+        assert!(text.starts_with("# HELP "), "{}", backend.name());
+        let is_sample = |line: &str| {
+            let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
+            line.starts_with('#') || value.is_some()
+        };
+        assert!(text.lines().all(is_sample), "{}", backend.name());
+        lease.give_back().await.unwrap();
+    }
+}
+
+/// What drydock answers to the administrator.
+async fn drydock_says(request: Request) -> Answer {
+    let lease = Lease::take(Backend::Drydock, Scope::Namespaced, "drydock").await.unwrap();
+    let answer = Client::new(&lease.server).unwrap().send(&request).await.unwrap();
+    lease.give_back().await.unwrap();
+    answer
+}
+
+/// See `openapi-v2` in `docs/COMPATIBILITY.md`.
+#[tokio::test]
+async fn the_older_openapi_is_not_served() {
+    let answer = drydock_says(get("/openapi/v2")).await;
+    assert_eq!(answer.code, 404, "{}", answer.body);
+}
+
+/// See `health-details` in `docs/COMPATIBILITY.md`.
+#[tokio::test]
+async fn health_is_told_without_details() {
+    let answer = drydock_says(get("/readyz").query("verbose", "")).await;
+    assert_eq!((answer.code, answer.body), (200, json!("ok")));
 }

@@ -14,6 +14,7 @@ mod events;
 mod eviction;
 mod namespaces;
 mod nodes;
+mod openapi;
 mod pod_templates;
 mod pods;
 mod policy;

@@ -49,12 +49,3 @@ async fn a_fresh_server_has_only_the_namespaces_every_cluster_has() {
         items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
 }
-
-#[tokio::test]
-async fn a_wait_ends_when_an_object_satisfies_it() {
-    let lease = Lease::take(Backend::KubeApiServer, Scope::Namespaced, "").await.unwrap();
-    let client = Client::new(&lease.server).unwrap();
-    let path = "/api/v1/namespaces/default/services";
-    let found = client.wait_for(path, |object| object["metadata"]["name"] == "kubernetes").await;
-    assert_eq!(found.unwrap()["spec"]["clusterIP"], "10.96.0.1");
-}

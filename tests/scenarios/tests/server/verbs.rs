@@ -12,10 +12,12 @@ mod watch;
 
 use std::fmt::Write as _;
 
+use http::Method;
 use scenarios::Scenario;
 use scenarios::backend::{Backend, Lease, Scope};
 use scenarios::client::Client;
-use scenarios::request::{Request, User, get};
+use scenarios::request::{Request, User, get, watch};
+use serde_json::Value;
 
 use resource::Resource;
 
@@ -32,7 +34,7 @@ enum Verb {
     DeleteCollection,
 }
 
-/// What comes of a request: success, or the `reason` of the refusal.
+/// What comes of a request: success, or the refusal, most of which are named for their `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Success,
@@ -51,6 +53,61 @@ enum Outcome {
     Timeout,
     /// A refusal with code 500 and without a reason.
     Unnamed,
+    /// A refusal with code 404 in plain text: nothing at all is served at the path.
+    NoSuchPath,
+}
+
+/// What is answered where nothing is served at a path.
+const NO_SUCH_PATH: &str = "404 page not found\n";
+
+impl Verb {
+    /// Whether a request is one of this verb.
+    fn is_of(self, request: &Request) -> bool {
+        let is_watch = request.events.is_some();
+        match self {
+            Self::Create => request.method == Method::POST,
+            Self::Get | Self::List => request.method == Method::GET && !is_watch,
+            Self::Watch => is_watch,
+            Self::Update => request.method == Method::PUT,
+            Self::Patch => request.method == Method::PATCH,
+            Self::Delete | Self::DeleteCollection => request.method == Method::DELETE,
+        }
+    }
+}
+
+impl Outcome {
+    /// The `reason` of the refusal, where it has one; it may be empty.
+    fn reason(self) -> Option<String> {
+        match self {
+            Self::Success | Self::NoSuchPath => None,
+            Self::Unnamed => Some(String::new()),
+            named => Some(format!("{named:?}")),
+        }
+    }
+
+    /// Whether exactly this outcome is what a request expects.
+    fn is_expected_by(self, request: &Request) -> bool {
+        let code = request.expectation.code;
+        let is_code_right = match self {
+            Self::Success => code.is_some_and(|code| (200..300).contains(&code)),
+            Self::Unnamed => code == Some(500),
+            Self::NoSuchPath => {
+                let whole = (String::new(), Value::from(NO_SUCH_PATH));
+                code == Some(404) && request.expectation.values.contains(&whole)
+            }
+            _ => code.is_some(),
+        };
+        is_code_right && expected_reason(request) == self.reason()
+    }
+}
+
+/// The reason a request expects to be refused for. A watch that has begun tells it in an event.
+fn expected_reason(request: &Request) -> Option<String> {
+    let in_event = request.expectation.values.iter().find_map(|(pointer, value)| {
+        let is_reason = request.events.is_some() && pointer == "/0/object/reason";
+        is_reason.then(|| value.as_str().unwrap_or_default().to_owned())
+    });
+    request.expectation.reason.clone().or(in_event)
 }
 
 /// One row of the table.
@@ -87,10 +144,15 @@ use cases;
 async fn play(cases: &[Case], name: &str, resource: &Resource) {
     let case = cases.iter().find(|case| case.name == name).expect("the macro wrote the case");
     let steps = (case.steps)(resource);
-    let last = steps.iter().rfind(|step| !step.is_preparation).expect("a case compares something");
-    let is_refusal = steps.iter().any(|step| step.expectation.reason.is_some());
-    assert!(last.expectation.code.is_some(), "{name} expects nothing");
-    assert_eq!(is_refusal, case.outcome != Outcome::Success, "{name} is in the wrong row");
+    let mut asked = steps.iter().filter(|step| !step.is_preparation && case.verb.is_of(step));
+    let asked = asked.next_back().expect("a case compares an answer of its verb");
+    assert!(
+        case.outcome.is_expected_by(asked),
+        "{name} is in the row {:?}, and its last {:?} expects {:?}",
+        case.outcome,
+        case.verb,
+        asked.expectation
+    );
     scenario(case, resource).run().await;
 }
 
@@ -119,7 +181,9 @@ fn page() -> String {
         "# Coverage of the API server\n\n\
          Every verb on a namespaced native kind (ConfigMap), a cluster-scoped native kind (PriorityClass) and a custom\n\
          kind, with success and each reason it can refuse for. Each cell is the number of tests, {cells} in all; their\n\
-         names are `verbs::<file>::<case>::<namespaced|cluster|custom>` in `tests/scenarios/tests/server`. Written by\n\
+         names are `verbs::<file>::<case>::<namespaced|cluster|custom>` in `tests/scenarios/tests/server`. A\n\
+         case stands in the row of what its last request of that verb must answer: `Unnamed` is a refusal with code 500 and\n\
+         no reason, `NoSuchPath` one with code 404 in plain text, and the others are the `reason` itself. Written by\n\
          `GANTRY_WRITE=1 cargo test -p scenarios --test server page`; a test keeps it current.\n\n\
          | verb | outcome | namespaced | cluster | custom | cases |\n|---|---|---:|---:|---:|---|\n"
     );
@@ -140,6 +204,27 @@ fn page() -> String {
         );
     }
     text
+}
+
+#[test]
+fn a_case_belongs_to_the_row_of_what_it_expects() {
+    let check = |outcome: Outcome, request: Request, expected: bool| {
+        assert_eq!(outcome.is_expected_by(&request), expected, "{outcome:?} {request:?}");
+    };
+    let expired = || watch("/", 1).expect(200).with("/0/object/reason", "Expired");
+    check(Outcome::Success, get("/").expect(200), true);
+    check(Outcome::Success, get("/"), false);
+    check(Outcome::Success, get("/").expect(404), false);
+    check(Outcome::Success, get("/").refused(404, "NotFound"), false);
+    check(Outcome::Success, expired(), false);
+    check(Outcome::Expired, expired(), true);
+    check(Outcome::NotFound, get("/").refused(404, "NotFound"), true);
+    check(Outcome::NotFound, get("/").refused(409, "Conflict"), false);
+    check(Outcome::NotFound, get("/").expect(404), false);
+    check(Outcome::Unnamed, get("/").refused(500, ""), true);
+    check(Outcome::Unnamed, get("/").expect(500), false);
+    check(Outcome::NoSuchPath, get("/").expect(404), false);
+    check(Outcome::NoSuchPath, get("/").expect(404).with("", NO_SUCH_PATH), true);
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Our controllers on a real kube-apiserver and on drydock, and kube-controller-manager on the
 //! real one: the same story must end the same way with each of them.
 
-mod garbage;
-mod namespaces;
+mod budgets;
 mod nodes;
-mod workloads;
 
 use std::time::Duration;
 

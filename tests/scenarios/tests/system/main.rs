@@ -5,3 +5,7 @@
 mod controllers;
 mod kubectl;
 mod programs;
+mod python;
+mod shows;
+mod transcript;
+mod workloads;

@@ -98,3 +98,18 @@ async fn a_pod_in_a_namespace_without_its_account_is_refused() {
         .run()
         .await;
 }
+
+/// Names are drawn when the plugins have had their say.
+#[tokio::test]
+async fn a_refusal_names_what_a_drawn_name_begins_with() {
+    let nobodys = json!({"serviceAccountName": "nobody"});
+    let mut drawn = pod("", nobodys.clone());
+    drawn["metadata"] = json!({"generateName": "drawn-"});
+    let mut nameless = pod("", nobodys);
+    nameless["metadata"] = json!({});
+    Scenario::new("a_refusal_names_what_a_drawn_name_begins_with")
+        .step(post(PODS, drawn).refused(403, "Forbidden").with("/details/name", "drawn-"))
+        .step(post(PODS, nameless).refused(403, "Forbidden").with("/details/name", "Unknown"))
+        .run()
+        .await;
+}

@@ -3,7 +3,7 @@
 use scenarios::request::{User, delete, get, post};
 use serde_json::json;
 
-use super::cases;
+use super::{NO_SUCH_PATH, cases};
 
 /// More than a server reads of one body.
 const TOO_LARGE: usize = 4 << 20;
@@ -37,7 +37,7 @@ cases! {
     ];
     create_dry_run_leaves_nothing: Create, Success, [namespaced cluster custom] => |r| vec![
         post(r.collection, r.body("a", "one")).query("dryRun", "All").expect(201),
-        get(&r.object("a")).expect(404),
+        get(&r.object("a")).refused(404, "NotFound"),
     ];
     create_as_a_table: Create, Success, [namespaced cluster custom] => |r| vec![
         post(r.collection, r.body("a", "one"))
@@ -93,8 +93,13 @@ cases! {
     create_in_no_namespace: Create, NotFound, [namespaced custom] => |r| vec![
         post(&r.collection.replace("{ns}", "{ns}-missing"), r.body("a", "one")).refused(404, "NotFound"),
     ];
-    create_of_an_unknown_resource: Create, Success, [namespaced cluster custom] => |r| vec![
-        post(&format!("{}-not", r.collection), r.body("a", "one")).expect(404),
+    create_of_an_unknown_resource: Create, NotFound, [namespaced cluster] => |r| vec![
+        post(&format!("{}-not", r.collection), r.body("a", "one")).refused(404, "NotFound"),
+    ];
+    create_of_an_unknown_custom_resource: Create, NoSuchPath, [custom] => |r| vec![
+        post(&format!("{}-not", r.collection), r.body("a", "one"))
+            .expect(404)
+            .with("", NO_SUCH_PATH),
     ];
     create_with_a_bad_name: Create, Invalid, [namespaced cluster custom] => |r| vec![
         post(r.collection, r.with_metadata("x", &json!({"name": "Not_A_Name"}))).refused(422, "Invalid"),

@@ -1,6 +1,6 @@
 //! Patch, in three dialects.
 
-use scenarios::request::{PatchType, Request, User, get, patch, post};
+use scenarios::request::{PatchType, Request, User, delete, get, patch, post};
 use serde_json::{Value, json};
 
 use super::cases;
@@ -105,6 +105,13 @@ cases! {
     patch_of_another_uid: Patch, Invalid, [namespaced cluster custom] => |r| vec![
         made(r),
         merge(r, json!({"metadata": {"uid": "0f8fad5b-d9cb-469f-a165-70867728950e"}}))
+            .refused(422, "Invalid"),
+    ];
+    patch_adding_a_finalizer_to_what_ends: Patch, Invalid, [namespaced cluster custom] => |r| vec![
+        post(r.collection, r.with_metadata("a", &json!({"finalizers": ["gantry.test/hold"]})))
+            .preparation(),
+        delete(&r.object("a")).preparation(),
+        merge(r, json!({"metadata": {"finalizers": ["gantry.test/hold", "gantry.test/more"]}}))
             .refused(422, "Invalid"),
     ];
     patch_to_an_invalid_object: Patch, Invalid, [namespaced cluster custom] => |r| vec![

@@ -71,9 +71,9 @@ cases! {
     get_of_a_bad_name: Get, NotFound, [namespaced cluster custom] => |r| vec![
         get(&format!("{}/Not_A_Name", r.collection)).refused(404, "NotFound"),
     ];
-    get_of_an_unknown_subresource: Get, Success, [namespaced cluster custom] => |r| vec![
+    get_of_an_unknown_subresource: Get, NotFound, [namespaced cluster custom] => |r| vec![
         post(r.collection, r.body("a", "one")).preparation(),
-        get(&format!("{}/nothing", r.object("a"))).expect(404),
+        get(&format!("{}/nothing", r.object("a"))).refused(404, "NotFound"),
     ];
     get_at_a_bad_revision: Get, Unnamed, [namespaced cluster custom] => |r| vec![
         post(r.collection, r.body("a", "one")).preparation(),

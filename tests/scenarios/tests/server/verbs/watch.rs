@@ -74,7 +74,7 @@ cases! {
             .header("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
             .expect(200)])
     };
-    watch_from_too_far_back: Watch, Success, [namespaced cluster custom] => |r| vec![
+    watch_from_too_far_back: Watch, Expired, [namespaced cluster custom] => |r| vec![
         mine(r, 1).query("resourceVersion", "1").expect(200)
             .with("/0/type", "ERROR").with("/0/object/reason", "Expired").with("/0/object/code", 410),
     ];

@@ -1,4 +1,4 @@
-//! Deployments, replica sets, jobs and disruption budgets.
+//! Disruption budgets.
 
 use super::{Play, STAGES, played, same_end};
 
@@ -31,96 +31,6 @@ metadata: {{name: {name}, labels: {{{labels}}}}}
 spec: {{{ON_A_NODE}}}
 "
     )
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deployment_rolls_over_and_back_on_every_server() {
-    same_end("roll", 1, async |play: &Play<'_>| {
-        let first = workload("Deployment", "web", 2);
-        play.apply(&first).await?;
-        play.kubectl("rollout status deployment/web --timeout=30s").await?;
-        play.apply(&first.replace("web:1", "web:2")).await?;
-        play.kubectl("rollout status deployment/web --timeout=30s").await?;
-        play.kubectl("rollout undo deployment/web").await?;
-        play.kubectl("rollout status deployment/web --timeout=30s").await?;
-        play.until("pods", "{range .items[*]}{.status.phase} {end}", "Running Running").await?;
-        // The last report of the old set may come a moment after that of the deployment.
-        let revision = r"{.metadata.annotations.deployment\.kubernetes\.io/revision}";
-        let sizes = format!(
-            "{{range .items[*]}}{revision}:{{.spec.template.spec.containers[0].image}}:\
-             {{.spec.replicas}}/{{.status.replicas}}/{{.status.readyReplicas}} {{end}}"
-        );
-        let wanted = "3:registry.example/web:1:2/2/2 2:registry.example/web:2:0/0/";
-        play.until("replicasets", &sizes, wanted).await?;
-        let status = "{.status.observedGeneration} {.status.replicas} {.status.readyReplicas} \
-                      {.status.updatedReplicas} {.status.availableReplicas} \
-                      {range .status.conditions[*]}{.type}={.status}={.reason} {end}";
-        play.show("deployment web", status).await
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replica_set_adopts_releases_and_replaces_on_every_server() {
-    same_end("set", 1, async |play: &Play<'_>| {
-        let ready = "{.status.replicas} {.status.readyReplicas} {.status.availableReplicas}";
-        play.apply(&pod("early", "app: web")).await?;
-        play.apply(&workload("ReplicaSet", "web", 3)).await?;
-        play.until("replicaset web", ready, "3 3 3").await?;
-        let owners = "{range .items[*]}{.metadata.ownerReferences[*].kind} {end}";
-        play.until("pods", owners, "ReplicaSet ReplicaSet ReplicaSet").await?;
-        // One that no longer matches is let go and replaced.
-        play.kubectl("label pod early app=other --overwrite").await?;
-        play.until("pods --selector=app=web", owners, "ReplicaSet ReplicaSet ReplicaSet").await?;
-        play.until("pod early", "{.metadata.ownerReferences[*].kind}", "").await?;
-        play.kubectl("scale replicaset web --replicas=1").await?;
-        play.until("replicaset web", ready, "1 1 1").await?;
-        play.until("pods --selector=app=web", owners, "ReplicaSet").await?;
-        play.kubectl("delete replicaset web --cascade=orphan").await?;
-        play.until("pods --selector=app=web", "{.items[*].metadata.ownerReferences}", "").await?;
-        play.show("pods", "{range .items[*]}{.metadata.labels.app} {.status.phase} {end}").await
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_complete_and_fail_on_every_server() {
-    let job = |name: &str, spec: &str, exit_code: u32| {
-        format!(
-            "
-apiVersion: batch/v1
-kind: Job
-metadata: {{name: {name}}}
-spec:
-  {spec}
-  template:
-    metadata:
-      annotations:
-        hollow.gantry.dev/run-seconds: '1'
-        hollow.gantry.dev/exit-code: '{exit_code}'
-    spec:
-      restartPolicy: Never
-      nodeName: node-0000
-      containers: [{{name: main, image: registry.example/job:1}}]
-"
-        )
-    };
-    same_end("jobs", 1, async |play: &Play<'_>| {
-        let indexed = "completions: 3\n  parallelism: 2\n  completionMode: Indexed";
-        play.apply(&job("well", indexed, 0)).await?;
-        play.apply(&job("badly", "backoffLimit: 0", 3)).await?;
-        play.kubectl("wait job/well --for=condition=Complete --timeout=30s").await?;
-        play.kubectl("wait job/badly --for=condition=Failed --timeout=30s").await?;
-        let finalizers = "{.items[*].metadata.finalizers}";
-        play.until("pods", finalizers, "").await?;
-        let status = "{.status.succeeded}/{.status.failed}/{.status.active} \
-                      {.status.completedIndexes} {.status.uncountedTerminatedPods} \
-                      {range .status.conditions[*]}{.type}={.status}={.reason} {end}";
-        let (well, badly) =
-            (play.show("job well", status).await?, play.show("job badly", status).await?);
-        Ok(format!("{well}\n{badly}"))
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
