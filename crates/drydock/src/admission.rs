@@ -7,6 +7,7 @@
 mod default_tolerations;
 mod namespace_lifecycle;
 mod node_taints;
+pub(crate) mod pod_topology;
 mod priority;
 mod service_account;
 mod service_addresses;
@@ -68,6 +69,8 @@ pub enum Plugin {
     DefaultPriorityClass,
     /// Lets a pod outlive a short failure of its node.
     DefaultTolerations,
+    /// Shows on a pod where its node is.
+    PodTopology,
     /// Keeps the namespaces that a cluster cannot do without.
     SystemNamespaces,
     /// Gives a service an address and ports that no other has.
@@ -106,6 +109,7 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
             Plugin::NodeTaints => node_taints::mutate(attributes, object),
             Plugin::PodPriority => priority::mutate(attributes, object)?,
             Plugin::DefaultTolerations => default_tolerations::mutate(attributes, object),
+            Plugin::PodTopology => pod_topology::mutate(attributes, object),
             Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
             Plugin::DefaultStorageClass => storage::default_class(attributes, object),
             Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
@@ -129,6 +133,7 @@ pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failu
             | Plugin::NodeTaints
             | Plugin::PodPriority
             | Plugin::DefaultTolerations
+            | Plugin::PodTopology
             | Plugin::ServiceAddresses
             | Plugin::DefaultStorageClass
             | Plugin::Protection(_) => {}
