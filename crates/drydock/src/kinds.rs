@@ -42,7 +42,7 @@ pub use registry::{Found, Registry};
 pub use strategy::{Plain, Strategy};
 
 use crate::answer::failure::GroupResource;
-use crate::store::Table;
+use crate::store::{Revision, Table};
 
 /// One resource in all its versions.
 pub struct Kind {
@@ -67,6 +67,8 @@ pub struct Kind {
     pub storage_version: Option<String>,
     /// Whether it is built in or comes from a CustomResourceDefinition.
     pub origin: Origin,
+    /// What became of its schemas, where it comes from a CustomResourceDefinition.
+    pub lineage: Option<crd::Lineage>,
 }
 
 /// A field that selectors can name.
@@ -90,10 +92,12 @@ pub enum FieldSource {
 pub enum Origin {
     /// Built in.
     Native,
-    /// From the CustomResourceDefinition of this name.
+    /// From a CustomResourceDefinition.
     Custom {
-        /// Whether the definition is being deleted, so that no object can be created.
-        terminating: bool,
+        /// The uid of the definition.
+        uid: String,
+        /// How often the definition was changed.
+        generation: i64,
     },
 }
 
@@ -271,6 +275,13 @@ impl Kind {
             }
         };
         self.fields.iter().map(|field| value(field).into_boxed_str()).collect()
+    }
+
+    /// Whether the stored bytes of an object of that revision are what `version` shows of it.
+    #[must_use]
+    pub fn shows_as_stored(&self, version: &Version, revision: Revision) -> bool {
+        let lineage = self.lineage.as_ref();
+        version.conversion.is_none() && lineage.is_none_or(|lineage| lineage.is_exact(revision))
     }
 
     /// Whether objects of this kind obey a structural schema, defaults included.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use bytes::Bytes;
 
 pub use encode::Draft;
-pub use table::{Gone, Table, Tail};
+pub use table::{Gate, Gone, Table, Tail};
 pub use window::{Change, Event};
 
 /// How many of a table's events a watch can be resumed from.
@@ -122,6 +122,30 @@ impl Store {
             Arc::new(Table::new(Arc::clone(&self.revision), self.window_events))
         });
         Arc::clone(table)
+    }
+
+    /// Closes the table of a resource, and puts another with the same objects and no history in
+    /// its place. The old one stays readable to those who hold it.
+    pub fn succeed(
+        &self,
+        resource: &str,
+        fields: impl Fn(&Stored) -> Box<[Box<str>]>,
+    ) -> Arc<Table> {
+        let old = self.table(resource);
+        let _committing = self.committing.lock().expect(UNPOISONED);
+        let new = Arc::new(Table::new(Arc::clone(&self.revision), self.window_events));
+        new.take_over(&old, fields);
+        self.tables.write().expect(UNPOISONED).insert(resource.into(), Arc::clone(&new));
+        new
+    }
+
+    /// Closes the table of a resource and forgets it.
+    pub fn retire(&self, resource: &str) {
+        let table = self.tables.write().expect(UNPOISONED).remove(resource);
+        if let Some(table) = table {
+            let _committing = self.committing.lock().expect(UNPOISONED);
+            table.close();
+        }
     }
 
     /// Begins history here: what happened before can be neither listed nor watched.

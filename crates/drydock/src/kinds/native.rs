@@ -177,6 +177,7 @@ fn kind(group: &str, resource: &Resource, version: Version, store: &Store) -> Ki
         habits: habits::of(group, &resource.resource),
         strategy,
         origin: Origin::Native,
+        lineage: None,
     }
 }
 

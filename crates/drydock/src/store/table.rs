@@ -27,12 +27,25 @@ pub struct Table {
 struct State {
     objects: BTreeMap<Arc<str>, Arc<Stored>>,
     window: Window,
+    gate: Gate,
+}
+
+/// What a table still takes. It only ever takes less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Everything.
+    Open,
+    /// Nothing new: what it holds may change and go.
+    Ending,
+    /// Nothing: another table has taken its place, or none. Its readers come to an end.
+    Closed,
 }
 
 impl Table {
     pub(super) fn new(revision: Arc<AtomicU64>, window_events: usize) -> Self {
         let now = revision.load(Ordering::Acquire);
-        let state = State { objects: BTreeMap::new(), window: Window::new(window_events, now) };
+        let window = Window::new(window_events, now);
+        let state = State { objects: BTreeMap::new(), window, gate: Gate::Open };
         Self { state: RwLock::new(state), revision, latest: watch::Sender::new(now) }
     }
 
@@ -95,6 +108,49 @@ impl Table {
         Ok(Tail { table: Arc::clone(self), seen: revision, latest: self.latest.subscribe() })
     }
 
+    /// What the table still takes.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.state.read().expect(UNPOISONED).gate
+    }
+
+    /// Takes nothing new from now on.
+    pub fn end(&self) {
+        let mut state = self.state.write().expect(UNPOISONED);
+        if state.gate == Gate::Open {
+            state.gate = Gate::Ending;
+        }
+    }
+
+    /// Takes nothing from now on, and tells the readers.
+    pub(super) fn close(&self) {
+        self.state.write().expect(UNPOISONED).gate = Gate::Closed;
+        self.latest.send_modify(|_| ());
+    }
+
+    /// Fills a new table with the objects of another, each with the selectable fields that
+    /// `fields` finds, and closes the other.
+    pub(super) fn take_over(&self, other: &Self, fields: impl Fn(&Stored) -> Box<[Box<str>]>) {
+        let (objects, gate) = {
+            let state = other.state.read().expect(UNPOISONED);
+            (state.objects.clone(), state.gate)
+        };
+        other.close();
+        let objects = objects.into_iter().map(|(key, stored)| {
+            let fields = fields(&stored);
+            if fields == stored.fields {
+                return (key, stored);
+            }
+            let (body, labels) = (stored.body.clone(), stored.labels.clone());
+            let stored =
+                Stored { key: Arc::clone(&key), revision: stored.revision, body, labels, fields };
+            (key, Arc::new(stored))
+        });
+        let mut state = self.state.write().expect(UNPOISONED);
+        state.objects = objects.collect();
+        state.gate = gate;
+    }
+
     pub(super) fn forget_history(&self, now: Revision) {
         self.state.write().expect(UNPOISONED).window.forget(now);
     }
@@ -113,6 +169,12 @@ impl Table {
             (Expect::At(expected), Some(stored)) => stored.revision == expected,
             _ => false,
         };
+        let met = met
+            && match state.gate {
+                Gate::Open => true,
+                Gate::Ending => expect != Expect::Absent,
+                Gate::Closed => false,
+            };
         if !met {
             return Err(Contradicted { current: previous });
         }
@@ -175,6 +237,14 @@ impl Tail {
             _ => self.seen.max(current),
         };
         Ok(events)
+    }
+
+    /// Whether everything has been returned and nothing will follow.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let state = self.table.state.read().expect(UNPOISONED);
+        let rest = state.window.after(self.seen, 1);
+        state.gate == Gate::Closed && rest.is_some_and(|rest| rest.is_empty())
     }
 
     /// Waits until the table has changed since it was last asked.

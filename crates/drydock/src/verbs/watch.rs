@@ -147,6 +147,10 @@ impl Watcher {
                 self.phase = Phase::Live(tail);
                 return Some(piece);
             }
+            if tail.is_over() {
+                // The kind was replaced or withdrawn: who watches has to look anew.
+                return None;
+            }
             if Instant::now() >= self.ends {
                 return self.bookmarks.then(|| self.frames.bookmark(tail.seen(), false));
             }

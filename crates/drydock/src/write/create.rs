@@ -8,12 +8,15 @@ use serde_json::Value;
 use super::{Part, Writer, Written, draft, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
-use crate::kinds::{Found, Origin};
+use crate::kinds::Found;
 use crate::server::Server;
-use crate::store::{Expect, Write};
+use crate::store::{Expect, Gate, Write};
 
 /// How often another name is drawn when a generated one is taken.
 const NAME_ATTEMPTS_MAX: usize = 8;
+
+/// How often an object is judged anew because its kind was replaced.
+const ATTEMPTS_MAX: usize = 100;
 
 /// Stores a decoded object under a name that is not taken.
 ///
@@ -26,35 +29,45 @@ pub fn create(
     writer: Writer<'_>,
     object: &Value,
 ) -> Result<Written, Failure> {
-    let kind = &found.kind;
-    if kind.origin == (Origin::Custom { terminating: true }) {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Failure::forbidden(&kind.resource(), meta_text(object, "name"), why));
-    }
     let generated =
         meta_text(object, "name").is_empty() && !meta_text(object, "generateName").is_empty();
+    let mut found = found.clone();
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match attempt(server, found, namespace, writer, object.clone()) {
+        if found.kind.table.gate() == Gate::Ending {
+            return Err(terminating(&found, meta_text(object, "name")));
+        }
+        match attempt(server, &found, namespace, writer, object.clone()) {
             Err(failure) if failure.reason == "AlreadyExists" && generated => {
                 if attempts == NAME_ATTEMPTS_MAX {
                     let name = meta_text(object, "generateName");
-                    return Err(Failure::generated_name_taken(&kind.resource(), name));
+                    return Err(Failure::generated_name_taken(&found.kind.resource(), name));
                 }
             }
-            result => return result,
+            Ok(None) if attempts == ATTEMPTS_MAX => {
+                return Err(Failure::modified(&found.kind.resource(), meta_text(object, "name")));
+            }
+            Ok(None) => found = super::renewed(server, found)?,
+            Ok(Some(written)) => return Ok(written),
+            Err(failure) => return Err(failure),
         }
     }
 }
 
+fn terminating(found: &Found, name: &str) -> Failure {
+    let why = "create not allowed while custom resource definition is terminating";
+    Failure::forbidden(&found.kind.resource(), name, why)
+}
+
+/// One attempt; nothing when the kind was replaced meanwhile.
 fn attempt(
     server: &Server,
     found: &Found,
     namespace: Option<&str>,
     writer: Writer<'_>,
     mut object: Value,
-) -> Result<Written, Failure> {
+) -> Result<Option<Written>, Failure> {
     let (kind, version) = (&found.kind, found.version());
     metadata::begin(server, kind, namespace, &mut object);
     if version.has_status() && !kind.strategy.keeps_status_at_creation() {
@@ -89,14 +102,17 @@ fn attempt(
         if kind.table.get(&key).is_some() {
             return Err(Failure::already_exists(&kind.resource(), &name));
         }
-        object["apiVersion"] = version.api_version(kind).into();
-        object["kind"] = kind.names.kind.clone().into();
-        return Ok(Written::Rehearsed(object));
+        return Ok(Some(super::rehearsed(kind, version, object)));
     }
     let write = Write::Put(draft(kind, version, object));
     match server.store().commit(&kind.table, &key, Expect::Absent, write) {
-        Ok(stored) => Ok(Written::Stored(stored)),
-        Err(_) => Err(Failure::already_exists(&kind.resource(), &name)),
+        Ok(stored) => Ok(Some(Written::Stored(stored))),
+        Err(_) => match kind.table.gate() {
+            Gate::Open => Err(Failure::already_exists(&kind.resource(), &name)),
+            // The definition was deleted since this create was let in.
+            Gate::Ending => Err(terminating(found, &name)),
+            Gate::Closed => Ok(None),
+        },
     }
 }
 

@@ -39,17 +39,19 @@ pub fn update(
     attempt: &Attempt<'_>,
     mut change: impl FnMut(&Value) -> Result<Value, Failure>,
 ) -> Result<Written, Failure> {
-    let kind = &attempt.found.kind;
     let key = super::key(attempt.namespace, attempt.name);
+    let mut found = attempt.found.clone();
     for _ in 0..ATTEMPTS_MAX {
-        let Some(current) = kind.table.get(&key) else {
-            return Err(Failure::not_found(&kind.resource(), attempt.name));
+        let Some(current) = found.kind.table.get(&key) else {
+            return Err(Failure::not_found(&found.kind.resource(), attempt.name));
         };
-        if let Some(written) = once(server, attempt, &current, &mut change)? {
+        let attempt = Attempt { found: &found, ..*attempt };
+        if let Some(written) = once(server, &attempt, &current, &mut change)? {
             return Ok(written);
         }
+        found = super::renewed(server, found)?;
     }
-    Err(Failure::modified(&kind.resource(), attempt.name))
+    Err(Failure::modified(&found.kind.resource(), attempt.name))
 }
 
 /// One attempt; nothing when another writer was faster.
@@ -201,7 +203,7 @@ fn commit(
 ) -> Result<Option<Written>, Failure> {
     let (kind, version) = (&attempt.found.kind, attempt.found.version());
     if attempt.writer.dry_run {
-        return Ok(Some(Written::Rehearsed(object)));
+        return Ok(Some(super::rehearsed(kind, version, object)));
     }
     let commit = |write| {
         server.store().commit(&kind.table, &current.key, Expect::At(current.revision), write).ok()

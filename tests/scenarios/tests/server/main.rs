@@ -8,6 +8,7 @@ mod bad_input;
 mod batch;
 mod binding;
 mod config;
+mod definition_changes;
 mod definitions;
 mod discovery;
 mod events;

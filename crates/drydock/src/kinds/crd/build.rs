@@ -12,6 +12,7 @@ use super::super::{
     Dependents, FieldSource, Habits, Kind, NameRule, Names, Origin, ScalePaths, SelectableField,
     Subresource, Version, opening,
 };
+use super::Lineage;
 use crate::kinds::Plain;
 use crate::kinds::registry::version_order;
 use crate::store::Store;
@@ -65,10 +66,18 @@ pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
             known_finalizers: false,
         },
         fields,
-        origin: Origin::Custom {
-            terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
-        },
+        origin: origin(definition),
+        lineage: Some(Lineage::new(spec)?),
     })
+}
+
+/// Which definition this is, and which of its forms.
+pub(super) fn origin(definition: &Value) -> Origin {
+    let metadata = &definition["metadata"];
+    Origin::Custom {
+        uid: text(&metadata["uid"]),
+        generation: metadata["generation"].as_i64().unwrap_or(0),
+    }
 }
 
 fn text(value: &Value) -> String {

@@ -10,10 +10,11 @@ use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
 use crate::conditions;
-use crate::kinds::{Found, Kind, Origin};
+use crate::kinds::{Found, Kind};
 use crate::request::Identity;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
+use crate::store::Gate;
 use crate::write::{self, Attempt, Part, Removed, Writer, Written};
 
 /// Accepts the names of a new or changed definition and serves its kind.
@@ -26,7 +27,7 @@ pub fn after_write(server: &Server, kind: &Kind, written: &Written) {
         }
         Written::Stored(_) | Written::Ended(_) => {}
     }
-    if kind.origin == (Origin::Custom { terminating: true }) {
+    if kind.table.gate() == Gate::Ending {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -36,7 +37,7 @@ pub fn after_removal(server: &Server, kind: &Kind, removed: &Removed) {
     let Written::Stored(stored) = &removed.object else { return };
     if defines_kinds(kind) {
         clean_up(server, &stored.key);
-    } else if removed.gone && kind.origin == (Origin::Custom { terminating: true }) {
+    } else if removed.gone && kind.table.gate() == Gate::Ending {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -70,15 +71,51 @@ fn refresh(server: &Server, name: &str) {
     drop(defining);
 }
 
+/// Serves the kind that a definition defines now. Where another form of it is served, that one's
+/// table ends, and with it every watch.
 fn serve(server: &Server, definition: &Value) {
-    match build::kind(definition, server.store()) {
-        Ok(kind) => {
-            let mut registry = (*server.registry()).clone();
-            registry.put(Arc::new(kind));
-            server.replace_registry(registry);
+    let name = write::meta_text(definition, "name");
+    let known = served(server, name);
+    if known.as_ref().is_some_and(|known| known.origin == build::origin(definition)) {
+        return;
+    }
+    let mut kind = match build::kind(definition, server.store()) {
+        Ok(kind) => kind,
+        Err(errors) => {
+            // Validation let it pass, so this is a defect of ours that must be seen.
+            return tracing::error!(?errors, "a validated definition could not be built");
         }
-        // Validation let it pass, so this is a defect of ours that must be seen.
-        Err(errors) => tracing::error!(?errors, "a validated definition could not be built"),
+    };
+    if let Some(known) = known {
+        succeed(server, &known, &mut kind);
+    }
+    let mut registry = (*server.registry()).clone();
+    registry.put(Arc::new(kind));
+    server.replace_registry(registry);
+}
+
+/// The kind that the definition of this name defines, where it is served.
+fn served(server: &Server, name: &str) -> Option<Arc<Kind>> {
+    let (plural, group) = name.split_once('.')?;
+    server.registry().resource(group, plural).filter(|kind| kind.is_custom()).cloned()
+}
+
+/// Puts `kind` in the place of another form of it. From here on until the registry knows, nothing
+/// is written.
+fn succeed(server: &Server, old: &Kind, kind: &mut Kind) {
+    if let (Some(lineage), Some(old)) = (&mut kind.lineage, &old.lineage) {
+        lineage.follow(old);
+    }
+    let name = kind.qualified_name();
+    let table = server.store().succeed(&name, |stored| match kind.versions.first() {
+        Some(version) if !kind.fields.is_empty() => {
+            kind.field_values(&write::materialize(kind, version, stored))
+        }
+        _ => Box::default(),
+    });
+    kind.table = table;
+    if let Some(lineage) = &mut kind.lineage {
+        lineage.take_effect(server.store().revision() + 1);
     }
 }
 
@@ -205,11 +242,9 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
 fn clean_up(server: &Server, name: &str) {
     let defining = server.defining.lock().expect("no holder of this lock panics");
     let found = definitions(server);
-    let Some(stored) = found.kind.table.get(name) else {
-        withdraw(server, name);
-        return;
-    };
-    let definition = write::materialize(&found.kind, found.version(), &stored);
+    if found.kind.table.get(name).is_none() {
+        return withdraw(server, name);
+    }
     let now = server.env().now();
     change(server, &found, name, Part::Status, |definition| {
         let conditions = &mut definition["status"]["conditions"];
@@ -222,18 +257,12 @@ fn clean_up(server: &Server, name: &str) {
         });
         conditions::set(conditions, &new, now);
     });
-    serve(server, &definition);
-    let registry = server.registry();
-    let Some(kind) =
-        registry.kinds().find(|kind| kind.is_custom() && kind.qualified_name() == name)
-    else {
-        drop(defining);
-        return finish_cleanup(server, name);
-    };
-    let target = kind
-        .versions
-        .first()
-        .and_then(|version| registry.find(&kind.group, &version.name, &kind.names.plural));
+    let target = served(server, name).and_then(|kind| {
+        // What is being created right now is either there already or refused.
+        kind.table.end();
+        let version = kind.versions.first()?;
+        server.registry().find(&kind.group, &version.name, &kind.names.plural)
+    });
     drop(defining);
     if let Some(target) = target {
         delete_all(server, &target);
@@ -281,5 +310,6 @@ fn withdraw(server: &Server, name: &str) {
     if let Some((plural, group)) = name.split_once('.') {
         registry.remove(group, plural);
         server.replace_registry(registry);
+        server.store().retire(name);
     }
 }
