@@ -169,6 +169,57 @@ async fn a_version_shows_what_its_schema_knows() {
         .await;
 }
 
+#[tokio::test]
+async fn a_name_that_is_free_again_is_given() {
+    let group = "freed.gantry.test";
+    let named = |plural: &str, names: Value| {
+        let versions = json!([version("v1", true, json!({"size": {"type": "integer"}}))]);
+        let mut definition = definition(group, versions);
+        definition["metadata"]["name"] = format!("{plural}.{group}").into();
+        definition["spec"]["names"] = names;
+        definition["spec"]["names"]["plural"] = plural.into();
+        definition
+    };
+    let path = |plural: &str| format!("{DEFINITIONS}/{plural}.{group}");
+    let shown = |plural: &str, pointer: &str, value: &str| {
+        get(&path(plural)).with(pointer, value).awaited().keyed("conditions", "/type").expect(200)
+    };
+    let refused = |plural: &str, reason: &str| shown(plural, "/status/conditions/0/reason", reason);
+    let accepted = |plural: &str| {
+        shown(plural, "/status/conditions/0/reason", "NoConflicts")
+            .with("/status/conditions/1/status", "True")
+    };
+    let second = named("seconds", json!({"kind": "First", "shortNames": ["s"]}));
+    Scenario::new("a_name_that_is_free_again_is_given")
+        .fresh()
+        .definition(named("firsts", json!({"kind": "First"})))
+        .step(post(DEFINITIONS, second).preparation())
+        .step(refused("seconds", "ListKindConflict"))
+        // Who is refused one name holds the others.
+        .step(
+            post(DEFINITIONS, named("thirds", json!({"kind": "Third", "shortNames": ["s"]})))
+                .preparation(),
+        )
+        .step(refused("thirds", "ShortNamesConflict"))
+        .step(delete(&path("firsts")).preparation())
+        .step(accepted("seconds"))
+        .step(get(&format!("/apis/{group}/v1/seconds")).expect(200).awaited())
+        .step(refused("thirds", "ShortNamesConflict"))
+        // A name that is given up is free as well.
+        .step(
+            patch(
+                &path("seconds"),
+                PatchType::Merge,
+                json!({"spec": {"names": {"shortNames": ["other"]}}}),
+            )
+            .preparation(),
+        )
+        .step(accepted("thirds"))
+        .step(get(&format!("/apis/{group}/v1/thirds")).expect(200).awaited())
+        .run()
+        .await;
+}
+
 /// A definition on a server of its own, and a client that watches its things.
 struct Stage {
     lease: Lease,

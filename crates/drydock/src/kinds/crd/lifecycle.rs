@@ -53,11 +53,29 @@ fn definitions(server: &Server) -> Found {
         .expect("definitions are always served")
 }
 
-/// Brings conditions, accepted names and the registry in line with the definition.
+/// Brings conditions, accepted names and the registry in line with the definition, and judges
+/// those again that may have waited for a name it had.
 fn refresh(server: &Server, name: &str) {
     let defining = server.defining.lock().expect("no holder of this lock panics");
+    if accept(server, name) == Names::Released {
+        reconsider(server, name);
+    }
+    drop(defining);
+}
+
+/// What became of the names a definition had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// It has them still, or had none.
+    Kept,
+    /// It may have given one up.
+    Released,
+}
+
+/// Judges one definition. The caller holds the lock that definitions change under.
+fn accept(server: &Server, name: &str) -> Names {
     let found = definitions(server);
-    let Some(stored) = found.kind.table.get(name) else { return };
+    let Some(stored) = found.kind.table.get(name) else { return Names::Kept };
     let definition = write::materialize(&found.kind, found.version(), &stored);
     let verdict = judge_names(server, &definition);
     let accepted = verdict.conflict.is_none();
@@ -68,7 +86,42 @@ fn refresh(server: &Server, name: &str) {
         let definition = write::materialize(&found.kind, found.version(), &stored);
         serve(server, &definition);
     }
-    drop(defining);
+    let had = &definition["status"]["acceptedNames"];
+    let is_new = had["plural"].as_str().unwrap_or_default().is_empty();
+    if is_new || *had == verdict.accepted { Names::Kept } else { Names::Released }
+}
+
+/// Judges the definitions of a group again whose names were not all accepted, after `name` has
+/// given up names. Each may give up others in turn.
+fn reconsider(server: &Server, name: &str) {
+    let mut released = vec![name.to_owned()];
+    // Names go from one definition to the next; only those who trade in circles need a bound.
+    for _ in 0..ROUNDS_MAX {
+        let Some(name) = released.pop() else { return };
+        for waiting in waiting(server, &name) {
+            if accept(server, &waiting) == Names::Released {
+                released.push(waiting);
+            }
+        }
+    }
+}
+
+/// How often one change of a definition makes others be judged again.
+const ROUNDS_MAX: usize = 100;
+
+/// The other definitions of a group that do not have all the names they ask for.
+fn waiting(server: &Server, name: &str) -> Vec<String> {
+    let found = definitions(server);
+    let Some((_, group)) = name.split_once('.') else { return Vec::new() };
+    let (all, _) = found.kind.table.list("");
+    let others = all.iter().filter(|stored| {
+        *stored.key != *name && stored.key.split_once('.').is_some_and(|(_, other)| other == group)
+    });
+    let waiting = others.filter(|stored| {
+        let definition = write::materialize(&found.kind, found.version(), stored);
+        definition["spec"]["names"] != definition["status"]["acceptedNames"]
+    });
+    waiting.map(|stored| stored.key.to_string()).collect()
 }
 
 /// Serves the kind that a definition defines now. Where another form of it is served, that one's
@@ -151,7 +204,15 @@ fn judge_names(server: &Server, definition: &Value) -> Verdict {
     let others = registry.kinds().filter(|kind| {
         kind.is_custom() && *group == kind.group.as_str() && *plural != kind.names.plural.as_str()
     });
+    let refused = refused_in(server, definition);
     let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
+    for had in &refused {
+        let text = |field: &str| had[field].as_str().filter(|name| !name.is_empty());
+        resources.extend(["plural", "singular"].into_iter().filter_map(text));
+        let short = had["shortNames"].as_array().into_iter().flatten();
+        resources.extend(short.filter_map(Value::as_str));
+        kinds.extend(["kind", "listKind"].into_iter().filter_map(text));
+    }
     for other in others {
         let names = &other.names;
         resources.extend([names.plural.as_str(), names.singular.as_str()]);
@@ -189,6 +250,22 @@ fn judge_names(server: &Server, definition: &Value) -> Verdict {
         verdict.accepted["categories"] = wanted["categories"].clone();
     }
     verdict
+}
+
+/// The names that other definitions of the group hold although they are not served.
+fn refused_in(server: &Server, definition: &Value) -> Vec<Value> {
+    let (own, group) = (write::meta_text(definition, "name"), &definition["spec"]["group"]);
+    let found = definitions(server);
+    let (all, _) = found.kind.table.list("");
+    let refused = all.iter().filter(|stored| {
+        let (key, in_group) = (&*stored.key, stored.key.split_once('.'));
+        key != own
+            && in_group.is_some_and(|(_, other)| *group == other)
+            && served(server, key).is_none()
+    });
+    let definitions =
+        refused.map(|stored| write::materialize(&found.kind, found.version(), stored));
+    definitions.map(|mut other| other["status"]["acceptedNames"].take()).collect()
 }
 
 fn set_conditions(server: &Server, definition: &mut Value, verdict: &Verdict) {
@@ -311,5 +388,6 @@ fn withdraw(server: &Server, name: &str) {
         registry.remove(group, plural);
         server.replace_registry(registry);
         server.store().retire(name);
+        reconsider(server, name);
     }
 }
