@@ -5,6 +5,7 @@
 //! Webhooks will stand between [`mutate`] and [`validate`].
 
 mod default_tolerations;
+mod limit_ranger;
 mod namespace_lifecycle;
 mod node_taints;
 pub(crate) mod pod_topology;
@@ -59,6 +60,10 @@ pub struct Attributes<'a> {
 /// A plugin that looks at certain kinds only; each kind's strategy names those that look at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plugin {
+    /// Gives a pod what its namespace says it gets, and holds it against the limits there.
+    PodLimits,
+    /// Holds a claim against the limits of its namespace.
+    ClaimLimits,
     /// Gives a pod its service account and the token to use it.
     ServiceAccount,
     /// Marks a new node as not ready.
@@ -105,6 +110,7 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
     namespace_lifecycle::admit(attributes)?;
     for plugin in attributes.found.kind.strategy.admission() {
         match plugin {
+            Plugin::PodLimits => limit_ranger::mutate(attributes, object),
             Plugin::ServiceAccount => service_account::mutate(attributes, object)?,
             Plugin::NodeTaints => node_taints::mutate(attributes, object),
             Plugin::PodPriority => priority::mutate(attributes, object)?,
@@ -113,7 +119,10 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
             Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
             Plugin::DefaultStorageClass => storage::default_class(attributes, object),
             Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
-            Plugin::DefaultPriorityClass | Plugin::SystemNamespaces | Plugin::ClaimResize => {}
+            Plugin::ClaimLimits
+            | Plugin::DefaultPriorityClass
+            | Plugin::SystemNamespaces
+            | Plugin::ClaimResize => {}
         }
     }
     Ok(())
@@ -126,6 +135,7 @@ pub fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Fai
 pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
     for plugin in attributes.found.kind.strategy.admission() {
         match plugin {
+            Plugin::PodLimits | Plugin::ClaimLimits => limit_ranger::validate(attributes, object)?,
             Plugin::DefaultPriorityClass => priority::validate(attributes, object)?,
             Plugin::SystemNamespaces => namespace_lifecycle::protect(attributes)?,
             Plugin::ClaimResize => storage::check_growth(attributes, object)?,

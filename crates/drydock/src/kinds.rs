@@ -18,7 +18,7 @@ mod namespace;
 pub mod native;
 mod node;
 mod pod;
-mod pod_spec;
+pub(crate) mod pod_spec;
 mod pod_template;
 mod policy;
 pub mod registry;

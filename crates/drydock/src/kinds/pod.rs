@@ -126,6 +126,7 @@ impl Strategy for Pod {
 
     fn admission(&self) -> &'static [Plugin] {
         &[
+            Plugin::PodLimits,
             Plugin::ServiceAccount,
             Plugin::PodPriority,
             Plugin::DefaultTolerations,

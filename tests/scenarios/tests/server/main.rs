@@ -13,6 +13,7 @@ mod definitions;
 mod discovery;
 mod events;
 mod eviction;
+mod limit_ranges;
 mod namespaces;
 mod nodes;
 mod pod_templates;

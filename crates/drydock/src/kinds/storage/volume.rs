@@ -378,6 +378,7 @@ impl Strategy for PersistentVolumeClaim {
 
     fn admission(&self) -> &'static [Plugin] {
         &[
+            Plugin::ClaimLimits,
             Plugin::DefaultStorageClass,
             Plugin::Protection("kubernetes.io/pvc-protection"),
             Plugin::ClaimResize,
