@@ -16,7 +16,7 @@ mod storage;
 
 use serde_json::Value;
 
-pub(crate) use service_addresses::Drawn;
+pub(crate) use service_addresses::hold;
 
 use crate::answer::Failure;
 use crate::kinds::Found;

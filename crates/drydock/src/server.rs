@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::admission::Drawn;
 use crate::answer::Failure;
 use crate::env::Env;
 use crate::kinds::{Found, Kind, Registry};
@@ -42,8 +41,8 @@ pub struct Server {
     config: Config,
     /// Held while definitions change, so that two changes cannot undo each other.
     pub(crate) defining: std::sync::Mutex<()>,
-    /// What services were given lately.
-    drawn: std::sync::Mutex<Drawn>,
+    /// Held while a service draws addresses and ports, until it is stored.
+    pub(crate) pools: std::sync::Mutex<()>,
 }
 
 impl Server {
@@ -58,7 +57,7 @@ impl Server {
             env,
             config,
             defining: std::sync::Mutex::new(()),
-            drawn: std::sync::Mutex::default(),
+            pools: std::sync::Mutex::new(()),
         }
     }
 
@@ -83,11 +82,6 @@ impl Server {
     #[must_use]
     pub fn env(&self) -> &dyn Env {
         &*self.env
-    }
-
-    /// What services were given lately, held while one more is given.
-    pub(crate) fn drawn(&self) -> std::sync::MutexGuard<'_, Drawn> {
-        self.drawn.lock().expect("no holder of this lock panics")
     }
 
     /// How this server behaves.

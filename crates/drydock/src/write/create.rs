@@ -86,6 +86,7 @@ fn attempt(
         old: None,
         dry_run: writer.dry_run,
     };
+    let _held = admission::hold(server, kind);
     admission::mutate(&attributes, &mut object)?;
     kind.strategy.prepare_create(&mut object, server.env().now());
     if !kind.is_custom() {

@@ -78,6 +78,7 @@ fn once(
         old: Some(&old),
         dry_run: attempt.writer.dry_run,
     };
+    let _held = admission::hold(server, kind);
     admission::mutate(&attributes, &mut object)?;
     prepare(server, attempt, &mut object, &old);
     if !kind.is_custom() {
