@@ -13,6 +13,7 @@ pub mod answer;
 mod bootstrap;
 mod conditions;
 pub mod env;
+mod expiry;
 pub mod faults;
 pub mod kinds;
 pub mod request;

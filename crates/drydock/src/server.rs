@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 
 use crate::answer::Failure;
 use crate::env::Env;
+use crate::expiry::Expiries;
 use crate::kinds::{Found, Kind, Registry};
 use crate::request::Target;
 use crate::request::authenticate::Credential;
@@ -43,6 +44,8 @@ pub struct Server {
     pub(crate) defining: std::sync::Mutex<()>,
     /// Held while a service draws addresses and ports, until it is stored.
     pub(crate) pools: std::sync::Mutex<()>,
+    /// What goes by itself, and when.
+    pub(crate) expiries: Expiries,
 }
 
 impl Server {
@@ -58,6 +61,7 @@ impl Server {
             config,
             defining: std::sync::Mutex::new(()),
             pools: std::sync::Mutex::new(()),
+            expiries: Expiries::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! They are stored as `v1` has them. The strict rules of `events.k8s.io/v1` apply
 //! only to what is written through it.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use object::field::{Error, Errors, Path};
 use object::names;
 use object::table::Column;
@@ -14,6 +14,9 @@ use super::cells::{Cell, cell, columns_of, name, naming, row_of, since, text_or,
 use super::fields::{number, present, text};
 use super::rules::said;
 use super::strategy::{Selectable, Strategy};
+
+/// How long an event is kept, as kube-apiserver keeps it unless told otherwise.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
 const INSTANCE_BYTES_MAX: usize = 128;
 const ACTION_BYTES_MAX: usize = 128;
@@ -197,6 +200,10 @@ fn selectable_source(event: &Value) -> String {
 }
 
 impl Strategy for Event {
+    fn lifetime(&self) -> Option<SignedDuration> {
+        Some(KEPT)
+    }
+
     fn validate(&self, object: &Value) -> Errors {
         lenient(object, "reportingComponent")
     }
@@ -215,6 +222,10 @@ impl Strategy for Event {
 }
 
 impl Strategy for NewEvent {
+    fn lifetime(&self) -> Option<SignedDuration> {
+        Some(KEPT)
+    }
+
     fn validate(&self, object: &Value) -> Errors {
         let mut event = object.clone();
         to_stored(&mut event);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{Part, Writer, Written, draft, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
+use crate::expiry;
 use crate::kinds::Found;
 use crate::server::Server;
 use crate::store::{Expect, Gate, Write};
@@ -105,6 +106,7 @@ fn attempt(
         }
         return Ok(Some(super::rehearsed(kind, version, object)));
     }
+    expiry::note(server, kind, &key);
     let write = Write::Put(draft(kind, version, object));
     match server.store().commit(&kind.table, &key, Expect::Absent, write) {
         Ok(stored) => Ok(Some(Written::Stored(stored))),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
+use crate::expiry;
 use crate::kinds::{Found, Kind, Version};
 use crate::server::Server;
 use crate::store::{Expect, Stored, Write};
@@ -217,6 +218,7 @@ fn commit(
     if next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
     }
+    expiry::note(server, kind, &current.key);
     Ok(commit(Write::Put(next)).map(Written::Stored))
 }
 
