@@ -125,7 +125,13 @@ impl Strategy for Pod {
     }
 
     fn admission(&self) -> &'static [Plugin] {
-        &[Plugin::ServiceAccount, Plugin::PodPriority, Plugin::DefaultTolerations]
+        &[
+            Plugin::PodLimits,
+            Plugin::ServiceAccount,
+            Plugin::PodPriority,
+            Plugin::DefaultTolerations,
+            Plugin::PodTopology,
+        ]
     }
 
     fn ending(&self, pod: &Value, asked_seconds: Option<i64>) -> Ending {

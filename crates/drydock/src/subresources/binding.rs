@@ -6,6 +6,7 @@ use object::field::{Error, Errors, Path};
 use serde_json::{Map, Value, json};
 
 use super::done;
+use crate::admission::pod_topology;
 use crate::answer::failure::GroupResource;
 use crate::answer::{Answer, Failure};
 use crate::conditions;
@@ -24,7 +25,7 @@ use crate::write::{Attempt, Part, meta_text};
 /// When the pod is not there, has a node, is gated or ending, or is not the one meant.
 pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
-    let Decoded { value: binding, warnings } =
+    let Decoded { value: mut binding, warnings } =
         BINDING.decode(&ask.headers, &ask.body, options.field_validation)?;
     check_namespace(ask, &binding)?;
     let given = meta_text(&binding, "name").to_owned();
@@ -36,6 +37,9 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let errors = validate(&binding);
     if !errors.is_empty() {
         return Err(refusal(&errors));
+    }
+    if ask.target.subresource.is_some() {
+        pod_topology::label_binding(ask.server, &mut binding);
     }
     let registry = ask.server.registry();
     let pods = registry.find("", "v1", "pods").ok_or_else(Failure::no_such_path)?;

@@ -133,3 +133,40 @@ async fn a_binding_is_read_by_its_type() {
         .run()
         .await;
 }
+
+#[tokio::test]
+async fn a_pod_shows_where_its_node_is() {
+    let zone = "topology.kubernetes.io/zone";
+    let labels = json!({zone: "z", "topology.kubernetes.io/region": "r",
+        "topology.kubernetes.io/rack": "k", "kubernetes.io/hostname": "h"});
+    let node = json!({"metadata": {"name": "{ns}", "labels": labels}});
+    let placed = |name: &str| {
+        json!({"metadata": {"name": name, "labels": {zone: "elsewhere"}}, "spec": {
+            "nodeName": "{ns}", "automountServiceAccountToken": false,
+            "containers": [{"name": "a", "image": "a"}]}})
+    };
+    // kube-apiserver's admission looks at nodes through a watch, which lags.
+    let noticed = post(PODS, placed("probe")).query("dryRun", "All").expect(201);
+    let noticed = noticed.with("/metadata/labels/topology.kubernetes.io~1zone", "z").awaited();
+    let pods = "/api/v1/namespaces/{ns}/bindings";
+    let named = |name: &str| json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": "{ns}"}});
+    Scenario::new("a_pod_shows_where_its_node_is")
+        .step(post("/api/v1/nodes", node).preparation())
+        .step(noticed.preparation())
+        .step(post(PODS, placed("placed")).expect(201))
+        .step(pod(json!({})))
+        .step(bind(json!({"labels": {zone: "said"}}), json!({"kind": "Node", "name": "{ns}"})))
+        .step(get(POD).expect(200).with("/metadata/labels/topology.kubernetes.io~1zone", "z"))
+        .step(delete(POD).query("gracePeriodSeconds", "0").preparation())
+        // Neither without a kind nor by the other path.
+        .step(pod(json!({})))
+        .step(bind(json!({}), json!({"name": "{ns}"})).expect(201))
+        .step(get(POD).expect(200))
+        .step(delete(POD).query("gracePeriodSeconds", "0").preparation())
+        .step(pod(json!({})))
+        .step(post(pods, named("a")).expect(201))
+        .step(get(POD).expect(200))
+        .step(delete("/api/v1/nodes/{ns}").preparation())
+        .run()
+        .await;
+}
