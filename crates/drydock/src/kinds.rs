@@ -5,6 +5,7 @@
 //! **Invariant:** the name of a kind is matched in this folder only; everything
 //! else asks the [`Kind`].
 
+pub(crate) mod api_service;
 mod apps;
 mod autoscaler;
 mod batch;
@@ -14,6 +15,7 @@ mod config;
 pub mod crd;
 mod events;
 pub(crate) mod fields;
+mod limit_range;
 mod namespace;
 pub mod native;
 mod node;

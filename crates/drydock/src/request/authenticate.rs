@@ -14,6 +14,14 @@ pub struct Identity {
     pub groups: Vec<String>,
 }
 
+impl Identity {
+    /// The server itself.
+    #[must_use]
+    pub fn server() -> Self {
+        Self { user: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()] }
+    }
+}
+
 /// A bearer token and whom it stands for.
 #[derive(Debug, Clone)]
 pub struct Credential {

@@ -10,7 +10,7 @@ use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
 use crate::conditions;
-use crate::kinds::{Found, Kind};
+use crate::kinds::{Found, Kind, api_service};
 use crate::request::Identity;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -40,10 +40,6 @@ pub fn after_removal(server: &Server, kind: &Kind, removed: &Removed) {
     } else if removed.gone && kind.table.gate() == Gate::Ending {
         finish_cleanup(server, &kind.qualified_name());
     }
-}
-
-fn internal_identity() -> Identity {
-    Identity { user: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()] }
 }
 
 fn definitions(server: &Server) -> Found {
@@ -143,8 +139,10 @@ fn serve(server: &Server, definition: &Value) {
         succeed(server, &known, &mut kind);
     }
     let mut registry = (*server.registry()).clone();
+    let group = kind.group.clone();
     registry.put(Arc::new(kind));
     server.replace_registry(registry);
+    api_service::follow(server, &group);
 }
 
 /// The kind that the definition of this name defines, where it is served.
@@ -173,7 +171,7 @@ fn succeed(server: &Server, old: &Kind, kind: &mut Kind) {
 }
 
 fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(&mut Value)) {
-    let identity = internal_identity();
+    let identity = Identity::server();
     let writer = Writer { identity: &identity, dry_run: false };
     let attempt = Attempt { found, namespace: None, name, part, writer };
     let result = write::update(server, &attempt, |old| {
@@ -348,7 +346,7 @@ fn clean_up(server: &Server, name: &str) {
 }
 
 fn delete_all(server: &Server, found: &Found) {
-    let identity = internal_identity();
+    let identity = Identity::server();
     let writer = Writer { identity: &identity, dry_run: false };
     for stored in found.kind.table.list("").0 {
         let (namespace, name) = stored.namespace_and_name();
@@ -388,6 +386,7 @@ fn withdraw(server: &Server, name: &str) {
         registry.remove(group, plural);
         server.replace_registry(registry);
         server.store().retire(name);
+        api_service::follow(server, group);
         reconsider(server, name);
     }
 }
