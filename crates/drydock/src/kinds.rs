@@ -7,6 +7,7 @@
 //! one kind in the first place: admission plugins that look another object up, the first objects of
 //! a server, bindings and evictions, and paths, in which a namespace is a place as well as an object.
 
+pub(crate) mod api_service;
 mod apps;
 mod autoscaler;
 mod batch;
@@ -15,6 +16,7 @@ mod config;
 pub mod crd;
 mod events;
 pub(crate) mod fields;
+mod limit_range;
 mod namespace;
 pub mod native;
 mod node;

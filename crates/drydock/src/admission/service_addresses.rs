@@ -23,8 +23,9 @@ const FIRST_ADDRESS: u32 = 0x0a60_0001;
 const LAST_ADDRESS: u32 = 0x0a60_fffe;
 /// The lowest addresses are left to those who ask for one by name.
 const FIRST_DRAWN_ADDRESS: u32 = FIRST_ADDRESS + 256;
-/// The address of the API server itself.
+/// The address of the API server itself, and the service that alone may have it.
 const SERVER_ADDRESS: u32 = FIRST_ADDRESS;
+const SERVER_SERVICE: (Option<&str>, &str) = (Some("default"), "kubernetes");
 
 const FIRST_PORT: u32 = 30_000;
 const LAST_PORT: u32 = 32_767;
@@ -110,7 +111,8 @@ fn taken_addresses(attributes: &Attributes<'_>) -> BTreeSet<u32> {
     let (services, _) = attributes.found.kind.table.list("");
     let addresses = services.iter().filter_map(|stored| stored.fields.first());
     let addresses = addresses.filter_map(|text| text.parse::<Ipv4Addr>().ok()).map(u32::from);
-    addresses.chain([SERVER_ADDRESS]).collect()
+    let is_server = (attributes.namespace, attributes.name) == SERVER_SERVICE;
+    addresses.chain((!is_server).then_some(SERVER_ADDRESS)).collect()
 }
 
 /// The first free number from a random one on.

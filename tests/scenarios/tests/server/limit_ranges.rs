@@ -7,6 +7,8 @@ use scenarios::Scenario;
 use scenarios::request::{PatchType, Request, get, patch, post};
 use serde_json::{Value, json};
 
+use crate::trials::creations;
+
 const RANGES: &str = "/api/v1/namespaces/{ns}/limitranges";
 const PODS: &str = "/api/v1/namespaces/{ns}/pods";
 const CLAIMS: &str = "/api/v1/namespaces/{ns}/persistentvolumeclaims";
@@ -177,4 +179,48 @@ async fn a_claim_stays_within_its_limits() {
         .step(claim("c", "10241Mi").refused(403, "Forbidden"))
         .run()
         .await;
+}
+
+#[tokio::test]
+async fn a_limit_range_is_checked() {
+    let limit = |kind: &str, fields: Value| {
+        let mut limit = fields;
+        limit["type"] = kind.into();
+        json!([limit])
+    };
+    let of = |kind: &str, field: &str, amounts: Value| limit(kind, json!({field: amounts}));
+    let limits = vec![
+        json!([]),
+        of("Container", "max", json!({"cpu": "1"})),
+        of("Odd", "max", json!({"cpu": "1"})),
+        of("", "max", json!({"cpu": "1"})),
+        of("example.com/odd", "max", json!({"storage": "1"})),
+        json!([{"type": "Pod"}, {"type": "Container"}, {"type": "Pod"}]),
+        of("Container", "max", json!({"storage": "1"})),
+        of("Container", "max", json!({"example.com/gpu": "1"})),
+        of("Container", "min", json!({"a b": "1"})),
+        of("Pod", "default", json!({"cpu": "1"})),
+        of("Pod", "defaultRequest", json!({"cpu": "1"})),
+        of("PersistentVolumeClaim", "max", json!({"cpu": "1"})),
+        of("PersistentVolumeClaim", "min", json!({"storage": "1Gi"})),
+        limit("Pod", json!({"min": {"cpu": "2"}, "max": {"cpu": "1500m"}})),
+        limit("Container", json!({"min": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}})),
+        limit("Container", json!({"max": {"cpu": "2"}, "defaultRequest": {"cpu": "3"}})),
+        limit("Container", json!({"default": {"cpu": "2"}, "defaultRequest": {"cpu": "3"}})),
+        limit("Container", json!({"min": {"cpu": "2"}, "default": {"cpu": "1"}})),
+        limit("Container", json!({"max": {"cpu": "2"}, "default": {"cpu": "3"}})),
+        of("Pod", "maxLimitRequestRatio", json!({"cpu": "900m"})),
+        limit(
+            "Pod",
+            json!({"min": {"cpu": "1"}, "max": {"cpu": "2"},
+            "maxLimitRequestRatio": {"cpu": "2500m"}}),
+        ),
+        limit(
+            "Container",
+            json!({"default": {"example.com/gpu": "2"},
+            "defaultRequest": {"example.com/gpu": "1"}}),
+        ),
+    ];
+    let bodies = limits.into_iter().map(|limits| json!({"spec": {"limits": limits}}));
+    creations("a_limit_range_is_checked", RANGES, bodies.collect()).await;
 }

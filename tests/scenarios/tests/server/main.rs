@@ -13,6 +13,7 @@ mod definitions;
 mod discovery;
 mod events;
 mod eviction;
+mod first_objects;
 mod limit_ranges;
 mod namespaces;
 mod nodes;

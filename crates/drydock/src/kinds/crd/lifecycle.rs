@@ -12,7 +12,7 @@ use super::{build, defines_kinds};
 use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
-use crate::kinds::{Found, Kind, Origin};
+use crate::kinds::{Found, Kind, Origin, api_service};
 use crate::request::Identity;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -149,8 +149,10 @@ fn serve(server: &Server, definition: &Value) {
         None => {}
     }
     let mut registry = (*server.registry()).clone();
+    let group = kind.group.clone();
     registry.put(Arc::new(kind));
     server.replace_registry(registry);
+    api_service::follow(server, &group);
 }
 
 /// The kind that is served for the definition of this name, `plural.group`.
@@ -398,6 +400,7 @@ fn withdraw(server: &Server, name: &str) {
         registry.remove(group, plural);
         server.replace_registry(registry);
         server.store().retire(name);
+        api_service::follow(server, group);
         reconsider(server, name);
     }
 }
