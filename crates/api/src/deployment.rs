@@ -50,6 +50,20 @@ pub struct DeploymentSpec {
     pub paused: bool,
 }
 
+impl DeploymentSpec {
+    /// Number of pods.
+    #[must_use]
+    pub fn replicas(&self) -> i32 {
+        self.replicas.unwrap_or(1)
+    }
+
+    /// Whether all old pods end before the first new one starts.
+    #[must_use]
+    pub fn recreates(&self) -> bool {
+        self.strategy.r#type == "Recreate"
+    }
+}
+
 /// How old pods are replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -19,7 +19,6 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-pub mod condition;
 pub mod crds;
 pub mod deployment;
 pub mod int_or_string;
@@ -44,7 +43,6 @@ mod wire;
 #[cfg(test)]
 mod round_trips;
 
-pub use condition::Condition;
 pub use deployment::Deployment;
 pub use int_or_string::{IntOrString, Rounding};
 pub use job::Job;
@@ -53,6 +51,7 @@ pub use malformed::Malformed;
 pub use namespace::Namespace;
 pub use node::Node;
 pub use node_metric::NodeMetric;
+pub use object::condition::{self, Condition};
 pub use object_meta::{ObjectMeta, OwnerReference};
 pub use pod::{Pod, ResourceList};
 pub use pod_disruption_budget::PodDisruptionBudget;

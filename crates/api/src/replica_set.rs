@@ -38,6 +38,14 @@ pub struct ReplicaSetSpec {
     pub template: PodTemplate,
 }
 
+impl ReplicaSetSpec {
+    /// Number of pods.
+    #[must_use]
+    pub fn replicas(&self) -> i32 {
+        self.replicas.unwrap_or(1)
+    }
+}
+
 /// What a replica set is; counts are always written, as in a deployment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

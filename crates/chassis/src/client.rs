@@ -29,7 +29,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 pub use access::{
-    Access, Binding, DeleteOptions, Eviction, ListOptions, Page, Patch, Preconditions, WatchOptions,
+    Access, Binding, DeleteOptions, Eviction, ListOptions, Page, Patch, Preconditions, Propagation,
+    WatchOptions,
 };
 pub use connect::{ConnectError, Source};
 pub use error::{Cause, Error, Reason, Refusal};

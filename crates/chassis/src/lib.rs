@@ -3,25 +3,30 @@
 //! A component watches objects, asks a core, and writes the answer. Everything in
 //! between that is the same for all of them is here: the [`client`] of an API server,
 //! the [`reflector`] that turns lists and watches into one ordered stream of deltas,
-//! the [`queue`] and the [`controller`] loop, the [`serve`] endpoints for metrics and
-//! health, [`logging`], [`shutdown`], strict [`config`] files and the [`clock`].
+//! the [`queue`] and the [`controller`] loop, [`events`] for users, [`metrics`] and the
+//! endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`] files and the
+//! [`clock`].
 //!
 //! Each conversation (list and watch, back-off, work queue, rate limit) is a state
 //! machine that takes the time as an argument, with a thin shell around it that does the
 //! I/O, so that every interleaving can be tested without a socket.
 //!
-//! This crate knows no resource by name, apart from the two subresources that have a
-//! verb of their own (binding and eviction), and decides nothing about any object.
+//! This crate knows no resource by name, apart from Events and the two subresources that
+//! have a verb of their own (binding and eviction), and decides nothing about any object.
 
+pub mod backoff;
 pub mod client;
 pub mod clock;
 pub mod config;
 pub mod controller;
+pub mod events;
 #[cfg(test)]
 mod fake;
 pub mod key;
 pub mod logging;
+pub mod metrics;
 pub mod queue;
+pub mod random;
 pub mod reflector;
 pub mod serve;
 pub mod shutdown;

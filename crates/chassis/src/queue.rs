@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::reflector::Backoff;
+use crate::backoff::Backoff;
 
 /// The wait after a first failure.
 const RETRY_MIN: Duration = Duration::from_millis(5);
@@ -16,7 +16,7 @@ const RETRY_MAX: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In line, or due later, or only remembered for its failures.
+    /// Due later, or only remembered for its failures.
     Waiting,
     /// In line.
     Ready,
@@ -39,7 +39,7 @@ pub struct WorkQueue<K> {
     entries: BTreeMap<K, Entry>,
     ready: VecDeque<K>,
     delayed: BTreeSet<(Duration, K)>,
-    spread: Backoff,
+    backoff: Backoff,
 }
 
 impl<K: Ord + Clone> WorkQueue<K> {
@@ -50,19 +50,20 @@ impl<K: Ord + Clone> WorkQueue<K> {
             entries: BTreeMap::new(),
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
-            spread: Backoff::new(seed),
+            backoff: Backoff::new(RETRY_MIN, RETRY_MAX, seed),
         }
     }
 
-    /// Asks for a key to be looked at as soon as possible.
-    pub fn add(&mut self, key: K) {
+    /// Asks for a key to be looked at as soon as possible, and says whether that is news:
+    /// a key that is in line already stays where it is.
+    pub fn add(&mut self, key: K) -> bool {
         let entry = self.entries.entry(key.clone()).or_insert(Entry {
             place: Place::Waiting,
             due: None,
             failures: 0,
         });
         match entry.place {
-            Place::Ready | Place::RunningAgain => {}
+            Place::Ready | Place::RunningAgain => return false,
             Place::Running => entry.place = Place::RunningAgain,
             Place::Waiting => {
                 entry.place = Place::Ready;
@@ -72,6 +73,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 self.ready.push_back(key);
             }
         }
+        true
     }
 
     /// Asks for a key to be looked at when `due` has come; of two times the earlier holds.
@@ -123,9 +125,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
             entry.failures = entry.failures.saturating_add(1);
             entry.failures - 1
         });
-        let doubled = RETRY_MIN.saturating_mul(1 << failures.min(20)).min(RETRY_MAX);
-        let half = doubled / 2;
-        let wait = (half + self.spread.spread(half)).max(asked.unwrap_or_default());
+        let wait = self.backoff.wait(failures).max(asked.unwrap_or_default());
         self.release(key);
         self.add_at(key.clone(), now.saturating_add(wait));
         wait

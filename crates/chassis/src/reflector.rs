@@ -7,7 +7,6 @@
 //!
 //! Nothing here keeps objects: that is a [`Store`](crate::store::Store), or the core.
 
-mod backoff;
 pub mod machine;
 
 use std::time::Duration;
@@ -17,9 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Access, Error, EventStream, ListOptions, Object, ResourceType, WatchOptions};
 use crate::clock::Clock;
+use crate::metrics::{Metrics, ReflectorMeters};
+use crate::random::seed_for;
 use crate::shutdown::Shutdown;
 
-pub(crate) use backoff::Backoff;
 pub use machine::Delta;
 use machine::{Effect, Failure, Input, Machine};
 
@@ -32,13 +32,20 @@ pub struct Reflector<T> {
     label_selector: String,
     field_selector: String,
     seed: u64,
+    meters: ReflectorMeters,
 }
 
 impl<T: Object> Reflector<T> {
     /// A reflector of all objects that `access` reaches.
     #[must_use]
     pub fn new(access: Access<T>) -> Self {
-        Self { access, label_selector: String::new(), field_selector: String::new(), seed: 0 }
+        Self {
+            access,
+            label_selector: String::new(),
+            field_selector: String::new(),
+            seed: 0,
+            meters: ReflectorMeters::default(),
+        }
     }
 
     /// Only objects with these labels.
@@ -55,10 +62,24 @@ impl<T: Object> Reflector<T> {
         self
     }
 
-    /// What spreads the waits after failures.
+    /// What spreads the waits after failures, together with what is watched.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// The seed of what is watched, so that those who share a seed do not wait alike.
+    fn own_seed(&self) -> u64 {
+        let resource = self.access.resource().to_string();
+        let name = ["reflector", &resource, &self.label_selector, &self.field_selector];
+        seed_for(self.seed, &name)
+    }
+
+    /// Counts its lists and watches there.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.meters = metrics.reflector(self.access.resource().to_string());
         self
     }
 
@@ -72,8 +93,9 @@ impl<T: Object> Reflector<T> {
         stop: CancellationToken,
     ) {
         let clock = self.access.client().clock().clone();
-        let mut machine = Machine::new(self.seed);
+        let mut machine = Machine::new(self.own_seed());
         let mut watch = None;
+        let mut is_first = true;
         let mut input = Input::Start;
         loop {
             let mut request = None;
@@ -94,6 +116,9 @@ impl<T: Object> Reflector<T> {
                     }
                     other => request = Some(other),
                 }
+            }
+            if let Some(Effect::List { continue_token: None, .. }) = &request {
+                self.meters.listed(std::mem::replace(&mut is_first, false));
             }
             input = tokio::select! {
                 biased;
@@ -141,6 +166,7 @@ impl<T: Object> Reflector<T> {
                     timeout: Some(timeout),
                 };
                 *watch = None;
+                self.meters.watched();
                 match self.access.watch(&options).await {
                     Ok(stream) => {
                         let deadline = clock.monotonic() + timeout + OVERTIME;
@@ -242,12 +268,10 @@ impl<E: Send + 'static> Feeds<E> {
     /// Adds a reflector of the caller's making.
     #[must_use]
     pub fn watch_with<T: Object>(
-        mut self,
+        self,
         reflector: Reflector<T>,
         map: impl Fn(Delta<T>) -> E + Send + 'static,
     ) -> Self {
-        // Each kind waits differently, from one seed.
-        self.seed = self.seed.wrapping_add(1);
         let name = format!("reflector {}", reflector.access.resource());
         let run = reflector.seed(self.seed).run(self.sink.clone(), map, self.shutdown.token());
         self.shutdown.spawn(name, run);

@@ -19,10 +19,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+pub use crate::metrics::Metrics;
 
 /// How many connections are served at once; more wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -57,34 +58,6 @@ pub enum ServeError {
         /// What the system said.
         source: std::io::Error,
     },
-}
-
-/// The metrics of a process; clones share them.
-#[derive(Clone, Default)]
-pub struct Metrics(Arc<Mutex<Registry>>);
-
-impl Metrics {
-    /// No metrics yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Registers metrics.
-    pub fn register<R>(&self, register: impl FnOnce(&mut Registry) -> R) -> R {
-        register(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The metrics as text, in the OpenMetrics format.
-    #[must_use]
-    pub fn render(&self) -> String {
-        let registry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::new();
-        // Writing to a string cannot fail; what a collector of ours could not write is
-        // left out.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-        text
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -36,12 +36,11 @@ pub struct Replaced<T> {
 pub struct Store<T> {
     objects: BTreeMap<Key, Arc<T>>,
     indices: Vec<Index<T>>,
-    synced: bool,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), indices: Vec::new(), synced: false }
+        Self { objects: BTreeMap::new(), indices: Vec::new() }
     }
 }
 
@@ -69,10 +68,7 @@ impl<T: Object> Store<T> {
     /// no longer there.
     pub fn apply(&mut self, delta: Delta<T>) -> Replaced<T> {
         let (key, new) = match delta {
-            Delta::Synced => {
-                self.synced = true;
-                return Replaced { key: None, old: None, new: None };
-            }
+            Delta::Synced => return Replaced { key: None, old: None, new: None },
             Delta::Upserted(object) => (object.identity().key(), Some(Arc::new(object))),
             Delta::Deleted { key, .. } | Delta::Malformed { key, .. } => (key, None),
         };
@@ -89,12 +85,6 @@ impl<T: Object> Store<T> {
             }
         }
         Replaced { key: Some(key), old, new }
-    }
-
-    /// Whether a first list has been taken in full.
-    #[must_use]
-    pub fn is_synced(&self) -> bool {
-        self.synced
     }
 
     /// One object.
@@ -238,8 +228,7 @@ mod tests {
         }
         let names: Vec<_> = store.in_namespace("shop").map(|(key, _)| key.name()).collect();
         assert_eq!(names, ["a", "c"]);
-        assert!(!store.is_synced());
-        store.apply(Delta::Synced);
-        assert!(store.is_synced());
+        let replaced = store.apply(Delta::Synced);
+        assert!(replaced.key.is_none() && store.len() == 4);
     }
 }

@@ -59,3 +59,4 @@ const UNPOISONED: &str = "no holder of this lock panics";
 pub use answer::{Answer, Body};
 pub use router::Drydock;
 pub use server::Config;
+pub use store::Memory;

@@ -11,6 +11,7 @@
 //! - at most one write about a pod, and one of each task of a node, is under way;
 //! - a pod that has ended stays ended, the same way;
 //! - an event that was seen before, or comes late, changes nothing;
+//! - what somebody else writes over a report is reported again, at a bounded pace;
 //! - the same seed and the same steps give the same writes.
 
 mod nodes;
@@ -21,10 +22,11 @@ use std::time::Duration;
 
 use api::Pod;
 use api::pod::PodPhase;
+use chassis::backoff::doubled;
 use chassis::key::Key;
 
 use crate::group::{GroupError, NodeGroup, places};
-use crate::node::Told;
+use crate::node::{SeenNode, Told};
 use crate::pod::PodRun;
 use crate::request::{Answer, Chore, Request, Ticket};
 use crate::seed::{Seed, mix};
@@ -32,16 +34,17 @@ use crate::shape::{Shapes, integer_of};
 use crate::time::{Now, Stamp, Timers};
 
 /// How long to wait at first before a failed write is tried again.
-const RETRY_MS: u64 = 500;
+const RETRY_MIN: Duration = Duration::from_millis(500);
 /// How long to wait at most.
-const RETRY_MAX_MS: u64 = 30_000;
+const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How often to ask whether NodeMetrics are served, while they are not.
 const PROBE_MS: u64 = 15_000;
 /// How far apart the first reports of the nodes are at most.
 const FIRST_REPORT_GAP_MS: u64 = 20;
-/// A node that could not renew its lease for so long may be thought dead, and says again
-/// that it is ready.
-const FEARED_LOST_MS: u64 = 30_000;
+
+/// The least time between two reports that overwrite what somebody else wrote, as often as
+/// a kubelet compares: two who disagree do not keep the API server busy.
+const MEND_MS: u64 = 10_000;
 
 /// How the nodes behave.
 #[derive(Debug, Clone)]
@@ -92,6 +95,8 @@ pub enum Event {
         /// The uid it had.
         uid: Box<str>,
     },
+    /// A node is in this state.
+    Node(SeenNode),
     /// A request ended.
     Answered(Ticket, Answer),
 }
@@ -138,8 +143,10 @@ struct NodeRun {
     lease_made: bool,
     metric_made: bool,
     chores: [Task; 4],
-    /// When the lease was last renewed.
-    renewed_ms: u64,
+    /// Whether the watch last showed conditions that are not ours.
+    contradicted: bool,
+    /// Whether a timer is set to look at that again.
+    mend_waits: bool,
     /// Places of its pods.
     pods: Vec<u32>,
     /// What they hold, by column of the offer.
@@ -173,6 +180,10 @@ enum Due {
     Retry(Ticket),
     /// Something happens in a pod.
     Pod(u32, u32),
+    /// The time to overwrite what somebody else said of a pod.
+    MendPod(u32, u32),
+    /// The time to look whether somebody still contradicts what a node reports.
+    MendNode(u32),
     /// The time to ask for NodeMetrics.
     Probe,
 }
@@ -199,7 +210,7 @@ pub struct Kubelets {
     timers: Timers<Due>,
     /// What waits for a writer, the most urgent first: leases, registrations, pods, the
     /// rest.
-    queues: [VecDeque<Ticket>; 4],
+    queues: [VecDeque<Ticket>; Queue::COUNT],
     counts: Counts,
     /// Whether NodeMetrics are served.
     metrics_served: bool,
@@ -230,7 +241,8 @@ impl Kubelets {
                 lease_made: false,
                 metric_made: false,
                 chores: [idle; 4],
-                renewed_ms: now.ms(),
+                contradicted: false,
+                mend_waits: false,
                 pods: Vec::new(),
                 last_address: 0,
             })
@@ -265,6 +277,7 @@ impl Kubelets {
             Event::Pod(pod) => self.hold_or_see(now, pod),
             Event::PodsListed => self.see_held(now),
             Event::PodGone { key, uid } => self.lose_pod(now, &key, &uid),
+            Event::Node(seen) => self.see_node(now, &seen),
             Event::Answered(Ticket::Pod(slot, life), answer) => {
                 self.pod_answered(now, slot, life, answer);
             }
@@ -291,7 +304,7 @@ impl Kubelets {
         while room > 0 {
             let Some(ticket) = self.queues.iter_mut().find_map(VecDeque::pop_front) else { break };
             let request = match ticket {
-                Ticket::Node(chore, node) => self.render_chore(now, chore, node),
+                Ticket::Node(chore, node) => Some(self.render_chore(now, chore, node)),
                 Ticket::Pod(slot, life) => self.render_pod(slot, life),
                 Ticket::Probe => Some(nodes::probe()),
             };
@@ -301,12 +314,6 @@ impl Kubelets {
             }
         }
         effects
-    }
-
-    /// Whether something waits for a writer.
-    #[must_use]
-    pub fn has_work(&self) -> bool {
-        !self.reports.is_empty() || self.queues.iter().any(|queue| !queue.is_empty())
     }
 
     /// How many nodes and pods there are.
@@ -329,20 +336,27 @@ impl Kubelets {
             }
             Due::Retry(Ticket::Pod(slot, life)) => self.rest_over(now, slot, life),
             Due::Pod(slot, life) => self.pod_due(now, due_ms, slot, life),
-            Due::Probe | Due::Retry(Ticket::Probe) => self.queues[3].push_back(Ticket::Probe),
+            Due::MendNode(node) => {
+                self.nodes[node as usize].mend_waits = false;
+                self.mend_node(now, node);
+            }
+            Due::MendPod(slot, life) => self.mend_due(now, slot, life),
+            Due::Probe | Due::Retry(Ticket::Probe) => {
+                self.queue(Queue::Report).push_back(Ticket::Probe)
+            }
         }
     }
 
     fn retry_at(&mut self, now: Now, ticket: Ticket, failures: u8, after: Option<Duration>) {
-        let full = (RETRY_MS << u32::from(failures).min(10)).min(RETRY_MAX_MS);
+        let full = millis(doubled(RETRY_MIN, RETRY_MAX, failures.into()));
         let number = match ticket {
             Ticket::Node(_, node) => u64::from(node),
             Ticket::Pod(slot, life) => u64::from(slot) << 32 | u64::from(life),
             Ticket::Probe => 0,
         };
         let spread = mix(self.seed.0 ^ mix(number) ^ u64::from(failures)) % (full / 2);
-        let asked = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-        let wait = (full / 2 + spread).max(asked.min(RETRY_MAX_MS));
+        let asked = millis(after.unwrap_or_default().min(RETRY_MAX));
+        let wait = (full / 2 + spread).max(asked);
         self.timers.set(now.ms().saturating_add(wait), Due::Retry(ticket));
     }
 
@@ -355,6 +369,10 @@ impl Kubelets {
             uid: &run.uid,
             ready_since: run.ready_since,
         }
+    }
+
+    fn queue(&mut self, queue: Queue) -> &mut VecDeque<Ticket> {
+        &mut self.queues[queue as usize]
     }
 
     fn task(&mut self, chore: Chore, node: u32) -> &mut Task {
@@ -371,6 +389,19 @@ impl Kubelets {
         let count = &mut self.counts.pods[column];
         *count = count.saturating_add_signed(by);
     }
+}
+
+/// What waits to be sent, the most urgent first: a node without its lease is taken for dead.
+#[derive(Debug, Clone, Copy)]
+enum Queue {
+    Lease,
+    Register,
+    Pod,
+    Report,
+}
+
+impl Queue {
+    const COUNT: usize = 4;
 }
 
 impl Offer {

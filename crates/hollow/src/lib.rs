@@ -25,6 +25,6 @@ mod usage;
 
 pub use group::{GroupError, NodeGroup};
 pub use kubelets::Setup;
-pub use node::KUBELET_VERSION;
+pub use node::{KUBELET_VERSION, SeenNode};
 pub use run::{Hollow, Options, Progress, RunError};
 pub use time::Now;

@@ -4,8 +4,11 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
+use api::{NodeMetric, Resource as _};
+use chassis::client::{Identity, Object};
 use object::quantity::{Format, Quantity};
 use object::time::{MicroTime, Time};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::group::{NodeGroup, Place};
@@ -20,6 +23,66 @@ pub const KUBELET_VERSION: &str = "v1.35.4";
 const HOSTS: u32 = 0xac10_0000;
 /// First of the addresses of pods: 256 for each node.
 const PODS: u32 = 0x0a80_0000;
+
+/// The conditions that a hollow node reports, and the status of each.
+const REPORTED: [(&str, &str); 4] = [
+    ("MemoryPressure", "False"),
+    ("DiskPressure", "False"),
+    ("PIDPressure", "False"),
+    ("Ready", "True"),
+];
+
+/// A node as the API server shows it, as far as its kubelet looks.
+#[derive(Debug, Deserialize)]
+pub struct SeenNode {
+    pub(crate) metadata: SeenMeta,
+    #[serde(default)]
+    pub(crate) status: SeenStatus,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenMeta {
+    pub(crate) name: Box<str>,
+    pub(crate) uid: Box<str>,
+    #[serde(default)]
+    pub(crate) resource_version: Box<str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SeenStatus {
+    conditions: Option<Vec<api::Condition>>,
+}
+
+impl SeenStatus {
+    pub(crate) fn conditions(&self) -> &[api::Condition] {
+        self.conditions.as_deref().unwrap_or_default()
+    }
+}
+
+impl SeenNode {
+    /// Whether the node counts as ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        let ready = api::condition::find(self.status.conditions(), "Ready");
+        ready.is_some_and(api::Condition::is_true)
+    }
+
+    /// Whether its conditions are those that a hollow node reports.
+    pub(crate) fn says_what_nodes_report(&self) -> bool {
+        REPORTED.iter().all(|(kind, status)| {
+            let told = api::condition::find(self.status.conditions(), kind);
+            told.is_some_and(|told| told.status == *status)
+        })
+    }
+}
+
+impl Object for SeenNode {
+    fn identity(&self) -> Identity<'_> {
+        let SeenMeta { name, uid, resource_version } = &self.metadata;
+        Identity { namespace: "", name, uid, resource_version }
+    }
+}
 
 /// The address of a node.
 pub(crate) fn host_address(node: u32) -> Ipv4Addr {
@@ -128,7 +191,7 @@ impl Told<'_> {
 
     fn conditions(&self, now: Now) -> Value {
         let (heartbeat, since) = (Time::from(now.wall), self.ready_since.time());
-        let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        let condition = |(kind, status): (&str, &str), reason: &str, message: &str| {
             json!({
                 "type": kind,
                 "status": status,
@@ -138,14 +201,16 @@ impl Told<'_> {
                 "lastTransitionTime": since,
             })
         };
-        let enough = |kind: &str, reason: &str, what: &str| {
-            condition(kind, "False", reason, &format!("kubelet has {what}"))
-        };
+        let [memory, disk, processes, ready] = REPORTED;
         json!([
-            enough("MemoryPressure", "KubeletHasSufficientMemory", "sufficient memory available"),
-            enough("DiskPressure", "KubeletHasNoDiskPressure", "no disk pressure"),
-            enough("PIDPressure", "KubeletHasSufficientPID", "sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            condition(
+                memory,
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            condition(disk, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition(processes, "KubeletHasSufficientPID", "kubelet has sufficient PID available",),
+            condition(ready, "KubeletReady", "kubelet is posting ready status"),
         ])
     }
 
@@ -186,8 +251,8 @@ impl Told<'_> {
     /// A new NodeMetric without a report, which ends with the node.
     pub(crate) fn metric(&self, interval_seconds: u64) -> Vec<u8> {
         bytes(&json!({
-            "apiVersion": "slo.koordinator.sh/v1alpha1",
-            "kind": "NodeMetric",
+            "apiVersion": NodeMetric::api_version(),
+            "kind": NodeMetric::KIND,
             "metadata": { "name": self.place.name, "ownerReferences": self.owner() },
             "spec": { "metricCollectPolicy": {
                 "aggregateDurationSeconds": 300,
@@ -207,6 +272,10 @@ pub(crate) fn renewal(now: Now) -> Vec<u8> {
 }
 
 /// A report of the load of a node and its pods, which are in the order of their names.
+///
+/// It is written as text and not through [`NodeMetric`]: a struct would need a map, two
+/// names and several strings for each of fifty thousand pods a minute. The tests read every
+/// report back through the struct.
 pub(crate) fn report(now: Now, system: Usage, pods: &[(&PodRun, Usage)]) -> Vec<u8> {
     let node = pods.iter().fold(system, |sum, (_, usage)| sum.plus(*usage));
     let mut text = String::with_capacity(256 + pods.len() * 160);

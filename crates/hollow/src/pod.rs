@@ -1,10 +1,12 @@
 //! One pod on a hollow node: where it is in its life, in some hundred bytes.
 //!
 //! [`life`] moves it on as time passes, [`adopt`] takes it up where a former process left
-//! it, and [`status`] tells the API server about it. Nothing here knows which node it is
+//! it, [`status`] tells the API server about it, and [`drift`] notices when somebody else
+//! told it otherwise. Nothing here knows which node it is
 //! on, beyond a number, or how anything is sent.
 
 mod adopt;
+mod drift;
 mod life;
 mod status;
 
@@ -46,6 +48,13 @@ pub(crate) struct PodRun {
     revision: u32,
     /// What it was told last.
     written: u32,
+    /// Version that the object got from the last write about it.
+    told_version: u64,
+    /// Version at which the watch last showed another status than ours; zero for none.
+    drift_version: u64,
+    /// When another's status may be overwritten again, and whether a timer is set for it.
+    pub(crate) mend_ms: u64,
+    pub(crate) mend_waits: bool,
     start: Stamp,
     sandbox: Since,
     initialized: Since,
@@ -129,10 +138,28 @@ struct Since {
 #[derive(Debug)]
 pub(crate) struct Resize {
     pub(crate) wanted: Arc<Shape>,
-    /// `Deferred` or `Infeasible`.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: NoRoom,
     pub(crate) message: Box<str>,
     pub(crate) since: Stamp,
+}
+
+/// Why a change of amounts waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// Others have what it needs.
+    Deferred,
+    /// The node does not have it at all.
+    Infeasible,
+}
+
+impl NoRoom {
+    /// The reason that the pod's condition gives.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Deferred => "Deferred",
+            Self::Infeasible => "Infeasible",
+        }
+    }
 }
 
 /// Why a pod failed as a whole.
@@ -198,6 +225,10 @@ impl PodRun {
             generation: generation_of(pod),
             revision: 0,
             written: 0,
+            told_version: 0,
+            drift_version: 0,
+            mend_ms: 0,
+            mend_waits: false,
             start: Stamp::NONE,
             sandbox: Since::default(),
             initialized: Since::default(),

@@ -1,8 +1,8 @@
-//! The shell around the core: one watch, a bounded number of requests, one task.
+//! The shell around the core: two watches, a bounded number of requests, one task.
 
 use std::time::Duration;
 
-use api::{Pod, Resource as _};
+use api::{Node, Pod, Resource as _};
 use chassis::client::{Call, Client, Error, Identity, Object, Reason, ResourceType};
 use chassis::clock::Clock;
 use chassis::reflector::{Delta, Feeds, Reflector};
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::group::GroupError;
 use crate::kubelets::{Effect, Event, Kubelets, Setup};
 use crate::metrics::HollowMetrics;
+use crate::node::SeenNode;
 use crate::request::{Answer, Request, Subject, Ticket};
 use crate::time::Now;
 
@@ -67,8 +68,8 @@ pub enum RunError {
     /// The API server does not accept the nodes.
     #[error("the API server refuses hollow nodes: {0}")]
     Refused(String),
-    /// The watch on pods has ended, although nobody asked for it.
-    #[error("the watch on pods has ended; this is a defect, please report it")]
+    /// The watches on pods and nodes have ended, although nobody asked for it.
+    #[error("the watches on pods and nodes have ended; this is a defect, please report it")]
     WatchEnded,
 }
 
@@ -78,6 +79,7 @@ pub struct Hollow {
     kubelets: Kubelets,
     in_flight_max: usize,
     metrics: HollowMetrics,
+    counted: chassis::serve::Metrics,
     progress: watch::Sender<Progress>,
     seed: u64,
 }
@@ -95,6 +97,7 @@ impl Hollow {
             kubelets,
             in_flight_max: options.in_flight_max.max(1),
             metrics: HollowMetrics::register(&options.metrics),
+            counted: options.metrics,
             progress: watch::Sender::new(Progress { registered: 0, total }),
             client,
             seed,
@@ -117,8 +120,11 @@ impl Hollow {
         // Pods that wait for a node are none of our business.
         let reflector =
             Reflector::new(self.client.access::<Seen>(pods, "")).fields("spec.nodeName!=");
+        let reflector = reflector.metrics(&self.counted);
         let feeds = Feeds::new(&self.client, shutdown, EVENTS_MAX).seed(self.seed);
-        let mut events = feeds.watch_with(reflector, event_of).into_stream();
+        let nodes = ResourceType::cluster(Node::GROUP, Node::VERSION, Node::PLURAL);
+        let feeds = feeds.watch_with(reflector, event_of).watch_resource(nodes, node_event_of);
+        let mut events = feeds.into_stream();
         let clock = self.client.clock().clone();
         let mut writes = FuturesUnordered::new();
         let mut warnings = Warnings::default();
@@ -186,13 +192,7 @@ struct Seen(Box<Pod>);
 
 impl Object for Seen {
     fn identity(&self) -> Identity<'_> {
-        let meta = &self.0.metadata;
-        Identity {
-            namespace: &meta.namespace,
-            name: &meta.name,
-            uid: &meta.uid,
-            resource_version: &meta.resource_version,
-        }
+        (&self.0.metadata).into()
     }
 }
 
@@ -205,6 +205,18 @@ fn event_of(delta: Delta<Seen>) -> Event {
             Event::Tick
         }
         Delta::Synced => Event::PodsListed,
+    }
+}
+
+fn node_event_of(delta: Delta<SeenNode>) -> Event {
+    match delta {
+        Delta::Upserted(node) => Event::Node(node),
+        Delta::Malformed { key, error } => {
+            tracing::warn!(node = %key, "node cannot be read and is left alone: {error}");
+            Event::Tick
+        }
+        // That a node is gone, its next report tells.
+        Delta::Deleted { .. } | Delta::Synced => Event::Tick,
     }
 }
 

@@ -1,9 +1,7 @@
 //! Numbers that look random and are the same in every run with the same seed.
 
-/// The odd constant of the splitmix64 sequence.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+pub(crate) use chassis::random::mix;
+use chassis::random::seed_for;
 
 /// Where all spread and variation of the hollow nodes comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,20 +10,8 @@ pub(crate) struct Seed(pub(crate) u64);
 impl Seed {
     /// A number for `what`, a purpose, of `who`, a name.
     pub(crate) fn of(self, what: &str, who: &str) -> u64 {
-        let mut hash = FNV_OFFSET;
-        for byte in what.bytes().chain([0]).chain(who.bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
-        }
-        mix(hash ^ mix(self.0))
+        seed_for(self.0, &[what, who])
     }
-}
-
-/// The next number of a sequence.
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(GOLDEN);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A number in `low..=high`, drawn from `number`.

@@ -45,6 +45,17 @@ pub(crate) enum Restart {
     Never,
 }
 
+impl Restart {
+    /// Whether a container of this role is started again after it ended so.
+    pub(crate) fn follows(self, role: Role, exit_code: i32) -> bool {
+        match (role, self) {
+            (Role::Sidecar, _) | (Role::Main, Self::Always) => true,
+            (Role::Init, Self::Always) | (_, Self::OnFailure) => exit_code != 0,
+            (_, Self::Never) => false,
+        }
+    }
+}
+
 impl From<RestartPolicy> for Restart {
     fn from(policy: RestartPolicy) -> Self {
         match policy {

@@ -2,8 +2,8 @@
 //!
 //! The time of the last transition moves when the status of a condition does, and
 //! only then, so that "not ready for ten minutes" can be told from "not ready, for
-//! another reason, since now". The functions work on [`Condition`] as most resources
-//! have it, and on JSON for those with further fields, as pods and nodes have.
+//! another reason, since now". That rule is here and nowhere else: for [`Condition`], which
+//! has the fields of every native kind, and for JSON where fields of other kinds are kept.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,91 +13,96 @@ use crate::time::Time;
 #[cfg(test)]
 mod tests;
 
-/// Whether a condition holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
-    /// It holds.
-    True,
-    /// It does not.
-    False,
-    /// Nobody can tell.
-    #[default]
-    Unknown,
-}
-
-/// One condition: `metav1.Condition`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// One condition in the status of any kind. The kinds differ in the times they keep;
+/// those that a kind does not have stay `None` and are not written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What is judged, such as `Ready`; unique in a list.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Whether it holds.
-    pub status: Status,
-    /// The generation that was judged.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
-    /// When the status last changed.
-    pub last_transition_time: Time,
-    /// Why, in one word.
+    /// What the condition is about, as in `Ready`; unique in a list.
+    pub r#type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Why, as one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, in a sentence.
+    /// Why, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// When `status` last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Pods and jobs: when it was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<Time>,
+    /// Nodes: when the kubelet last reported it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<Time>,
+    /// Deployments: when anything but the message last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<Time>,
+    /// Generation of the object that the condition speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
 }
 
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
-/// The condition of a type.
-#[must_use]
-pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.kind == kind)
-}
-
-/// Whether the condition of a type is there and true.
-#[must_use]
-pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
-    find(conditions, kind).is_some_and(|condition| condition.status == Status::True)
-}
-
-/// Sets a condition and says whether anything changed. Where the status changes, or
-/// the condition is new, the transition is at the condition's own time or, if that is
-/// zero, at `now`; otherwise the time stays what it was.
-pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Time) -> bool {
-    if new.last_transition_time.is_zero() {
-        new.last_transition_time = now;
+impl Condition {
+    /// Whether the status is `True`.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
     }
-    let Some(own) = conditions.iter_mut().find(|own| own.kind == new.kind) else {
+}
+
+/// The condition of type `name`, if the list has one.
+#[must_use]
+pub fn find<'a>(conditions: &'a [Condition], name: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.r#type == name)
+}
+
+/// Removes the condition of a type; says whether there was one.
+pub fn remove(conditions: &mut Vec<Condition>, name: &str) -> bool {
+    let before = conditions.len();
+    conditions.retain(|own| own.r#type != name);
+    conditions.len() != before
+}
+
+/// Puts `new` in the place of the condition of its type, or at the end, and says whether
+/// the list differs from before. Where the status changes, or the condition is new, the
+/// transition is at the condition's own time or, where it has none, at `now`; otherwise
+/// the time stays what it was.
+pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Time) -> bool {
+    let Some(own) = conditions.iter_mut().find(|own| own.r#type == new.r#type) else {
+        new.last_transition_time = new.last_transition_time.or(Some(now));
         conditions.push(new);
         return true;
     };
-    if own.status == new.status {
-        new.last_transition_time = own.last_transition_time;
-    }
+    new.last_transition_time = transition(own, &new, now);
     let changed = *own != new;
     *own = new;
     changed
 }
 
-/// Removes the condition of a type; says whether there was one.
-pub fn remove(conditions: &mut Vec<Condition>, kind: &str) -> bool {
-    let before = conditions.len();
-    conditions.retain(|own| own.kind != kind);
-    conditions.len() != before
+/// The same for conditions whose words follow from status and reason, as those of a
+/// deployment: one that has both already stays as it is, and another moves to the end.
+pub fn set_unless_same_reason(
+    conditions: &mut Vec<Condition>,
+    mut new: Condition,
+    now: Time,
+) -> bool {
+    match find(conditions, &new.r#type) {
+        Some(own) if own.status == new.status && own.reason == new.reason => return false,
+        Some(own) => new.last_transition_time = transition(own, &new, now),
+        None => new.last_transition_time = new.last_transition_time.or(Some(now)),
+    }
+    remove(conditions, &new.r#type);
+    conditions.push(new);
+    true
 }
 
-/// The condition of a type in a JSON list of conditions.
-#[must_use]
-pub fn find_json<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
-    let mut objects = conditions.as_array()?.iter().filter_map(Value::as_object);
-    objects.find(|condition| text(condition, "type") == kind)
-}
-
-/// The status of the condition of a type in a JSON list of conditions.
-#[must_use]
-pub fn status_json<'a>(conditions: &'a Value, kind: &str) -> Option<&'a str> {
-    find_json(conditions, kind)?.get("status")?.as_str()
+/// When the status of `new`, which takes the place of `own`, last changed.
+fn transition(own: &Condition, new: &Condition, now: Time) -> Option<Time> {
+    let kept = own.last_transition_time.filter(|_| own.status == new.status);
+    kept.or(new.last_transition_time).or(Some(now))
 }
 
 /// Why a condition cannot be set in a JSON value.

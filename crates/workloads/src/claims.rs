@@ -5,13 +5,17 @@
 //! write's effect, the pod vanishes, or a time has passed after which the effect cannot be
 //! on its way any more. The time is an argument.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use chassis::key::Key;
+use chassis::store::SharedStore;
 use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
 
-use crate::facts::{PodFact, TRACKING_FINALIZER};
+use crate::facts::{Packed, PodFact, TRACKING_FINALIZER, Templated};
+use crate::informer::Change;
 
 /// How long a claim holds at most: longer than any watch lags that is not broken.
 const HOLDS: SignedDuration = SignedDuration::from_mins(5);
@@ -22,12 +26,32 @@ pub struct Claims {
     created: BTreeMap<Box<str>, (Timestamp, Option<u32>)>,
     deleted: BTreeMap<Box<str>, Timestamp>,
     released: BTreeMap<Box<str>, Timestamp>,
+    /// How many creations are under way.
+    under_way: usize,
+    /// The pods that the watch showed meanwhile: it may be faster than the answer.
+    seen: BTreeSet<Box<str>>,
 }
 
 impl Claims {
-    /// A pod was made, with this index in its job.
+    /// So many pods are about to be made.
+    pub fn send(&mut self, count: usize) {
+        self.under_way = self.under_way.saturating_add(count);
+    }
+
+    /// So many of them were, or were refused; those that were made are claimed by now.
+    pub fn answered(&mut self, count: usize) {
+        self.under_way = self.under_way.saturating_sub(count);
+        if self.under_way == 0 {
+            self.seen.clear();
+        }
+    }
+
+    /// A pod was made, with this index in its job. One that was seen before the answer came
+    /// needs no claim, even if it is gone again.
     pub fn create(&mut self, uid: &str, index: Option<u32>, now: Timestamp) {
-        self.created.insert(uid.into(), (now, index));
+        if !self.seen.contains(uid) {
+            self.created.insert(uid.into(), (now, index));
+        }
     }
 
     /// A pod was deleted.
@@ -43,11 +67,14 @@ impl Claims {
     /// The watch showed a pod, or that it is gone: whatever it shows, it was made.
     pub fn saw(&mut self, uid: &str) {
         self.created.remove(uid);
+        if self.under_way > 0 {
+            self.seen.insert(uid.into());
+        }
     }
 
     /// The pod is gone, and all claims on it.
     pub fn saw_gone(&mut self, uid: &str) {
-        self.created.remove(uid);
+        self.saw(uid);
         self.deleted.remove(uid);
         self.released.remove(uid);
     }
@@ -67,6 +94,15 @@ impl Claims {
         self.created.retain(|_, (since, _)| fresh(since));
         self.deleted.retain(|_, since| fresh(since));
         self.released.retain(|_, since| fresh(since));
+    }
+
+    /// When the first claim is too old, if nothing settles it before: nobody else tells then.
+    #[must_use]
+    pub fn expires_in(&self, now: Timestamp) -> Option<Duration> {
+        let created = self.created.values().map(|(since, _)| since);
+        let all = created.chain(self.deleted.values()).chain(self.released.values());
+        let held = now.duration_since(*all.min()?);
+        Some(Duration::try_from(HOLDS.saturating_sub(held)).unwrap_or_default())
     }
 
     /// How many pods were made and not seen yet.
@@ -95,7 +131,8 @@ impl Claims {
     /// Whether nothing is claimed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.created.is_empty() && self.deleted.is_empty() && self.released.is_empty()
+        let settled = self.deleted.is_empty() && self.released.is_empty();
+        self.created.is_empty() && settled && self.under_way == 0
     }
 }
 
@@ -119,6 +156,36 @@ impl ClaimBook {
     pub fn forget(&self, workload: &Key) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(workload);
     }
+}
+
+/// The workloads of kind `K` that a change of a pod concerns; the claims on the pod are
+/// settled on the way.
+pub fn concerned<K: Templated + DeserializeOwned + Send + 'static>(
+    change: &Change<'_, PodFact>,
+    workloads: &SharedStore<Packed<K>>,
+    book: &ClaimBook,
+) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for pod in change.states() {
+        let namespace = pod.meta.key.namespace();
+        if let Some(owner) = pod.controller_of(K::GROUP, K::KIND) {
+            let key = Key::namespaced(namespace, &owner.name);
+            book.with(&key, |claims| match change.new {
+                Some(_) => claims.saw(&pod.meta.uid),
+                None => claims.saw_gone(&pod.meta.uid),
+            });
+            keys.push(key);
+        } else if pod.meta.controller().is_none() && change.new.is_some() {
+            let workloads = workloads.read();
+            let matching = workloads
+                .in_namespace(namespace)
+                .filter(|(_, own)| pod.meta.labels.match_selector(&own.selector));
+            keys.extend(matching.map(|(key, _)| key.clone()));
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 #[cfg(test)]
@@ -147,6 +214,50 @@ mod tests {
         check(&[pod("b", "going")], 1, (1, false, true));
         check(&[pod("c", "tracked")], 1, (1, true, true));
         check(&[pod("c", "")], 1, (1, true, false));
+    }
+
+    #[test]
+    fn a_pod_that_is_seen_before_the_answer_comes_is_not_claimed() {
+        let check = |story: &str, want| {
+            let mut claims = Claims::default();
+            for word in story.split_whitespace() {
+                match word {
+                    "send" => claims.send(1),
+                    "answered" => claims.answered(1),
+                    "made" => claims.create("a", None, at(0)),
+                    "saw" => claims.saw("a"),
+                    "other" => claims.saw("b"),
+                    _ => claims.saw_gone("a"),
+                }
+            }
+            assert_eq!((claims.unseen(), claims.is_empty()), want, "{story}");
+        };
+        check("send made answered", (1, false));
+        check("send saw made answered", (0, true));
+        check("send saw gone made answered", (0, true));
+        check("send gone made answered", (0, true));
+        check("send other made answered", (1, false));
+        check("send made answered saw", (0, true));
+        check("send made answered gone", (0, true));
+        check("send answered", (0, true));
+        // A book must not forget that a creation is under way.
+        check("send", (0, false));
+        check("send send saw answered made answered", (0, true));
+    }
+
+    #[test]
+    fn the_oldest_claim_expires_first() {
+        let mut claims = Claims::default();
+        let left = |claims: &Claims, now| claims.expires_in(at(now)).map(|left| left.as_secs());
+        assert_eq!(left(&claims, 0), None);
+        claims.create("a", None, at(50));
+        assert_eq!(left(&claims, 60), Some(290));
+        claims.delete("b", at(20));
+        claims.release("c", at(70));
+        assert_eq!((left(&claims, 100), left(&claims, 320)), (Some(220), Some(0)));
+        claims.settle(&[], at(320));
+        assert_eq!(left(&claims, 320), Some(30));
+        assert_eq!(left(&claims, 9999), Some(0));
     }
 
     proptest! {

@@ -7,8 +7,7 @@
 //! The arithmetic is in [`rolling`] and [`proportion`], revisions and annotations in
 //! [`revision`], what is reported in [`status`].
 //!
-//! Left out: events on the objects, and the rollback annotation that `kubectl` has not
-//! written since 1.16.
+//! Left out: the rollback annotation that `kubectl` has not written since 1.16.
 
 mod proportion;
 mod revision;
@@ -61,6 +60,8 @@ pub struct SetChange {
     pub uid: String,
     /// The version it was read at.
     pub resource_version: String,
+    /// Its number of replicas until now.
+    pub size: i32,
     /// Its new number of replicas.
     pub replicas: Option<i32>,
     /// Its new time to be ready.
@@ -75,6 +76,7 @@ impl SetChange {
             name: set.metadata.name.clone(),
             uid: set.metadata.uid.clone(),
             resource_version: set.metadata.resource_version.clone(),
+            size: replicas(set),
             replicas: None,
             min_ready_seconds: None,
             annotations: BTreeMap::new(),
@@ -125,6 +127,8 @@ pub struct NewSet {
     pub name: String,
     /// Its revision.
     pub revision: String,
+    /// Its number of replicas.
+    pub size: i32,
     /// The set as the server takes it.
     pub body: Value,
 }
@@ -151,7 +155,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         status::note_pause(&mut plan.status, deployment, facts.now);
         return plan;
     }
-    let recreates = deployment.spec.strategy.r#type == "Recreate";
+    let recreates = deployment.spec.recreates();
     if recreates && (rolling::scale_down_all(&rollout, &mut plan.change) || facts.old_pods_run) {
         rollout.note_revision(&mut plan);
     } else if rollout.newest.is_none() {
@@ -202,7 +206,7 @@ impl<'a> Rollout<'a> {
 
     /// The number of replicas that the deployment asks for.
     pub fn wanted(&self) -> i32 {
-        self.deployment.spec.replicas.unwrap_or(1)
+        self.deployment.spec.replicas()
     }
 
     /// All sets, the newest last.
@@ -277,6 +281,7 @@ impl<'a> Rollout<'a> {
         selector["matchLabels"][TEMPLATE_HASH_LABEL] = hash.as_str().into();
         let annotations = revision::annotations_for(self, None);
         let name = write::name_with(&deployment.metadata.name, &hash);
+        let size = rolling::first_size(self);
         let body = json!({
             "apiVersion": ReplicaSet::api_version(), "kind": ReplicaSet::KIND,
             "metadata": {
@@ -285,27 +290,27 @@ impl<'a> Rollout<'a> {
                 "ownerReferences": [deployment.controller_reference()],
             },
             "spec": {
-                "replicas": rolling::first_size(self),
+                "replicas": size,
                 "minReadySeconds": deployment.spec.min_ready_seconds,
                 "selector": selector, "template": template,
             },
         });
         let revision = annotations.get(revision::REVISION).cloned().unwrap_or_default();
-        NewSet { name, revision, body }
+        NewSet { name, revision, size, body }
     }
 }
 
 /// The number of replicas that a set asks for.
 pub(crate) fn replicas(set: &ReplicaSet) -> i32 {
-    set.spec.replicas.unwrap_or(1)
+    set.spec.replicas()
 }
 
 /// The bounds of a deployment's strategy in replicas. A surge is rounded up, what may be
 /// missing down; where both come out as nothing, one may be missing, or nothing would ever
 /// move.
 pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    if deployment.spec.strategy.r#type == "Recreate" {
+    let wanted = deployment.spec.replicas();
+    if deployment.spec.recreates() {
         return Bounds { surge: 0, unavailable: 0 };
     }
     let rolling = deployment.spec.strategy.rolling_update.clone().unwrap_or_default();

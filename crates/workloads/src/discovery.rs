@@ -15,20 +15,38 @@ const AGGREGATED: &str =
 /// How long an answer is good enough for who asks often.
 const RECENT: Duration = Duration::from_secs(30);
 
+/// How long an answer is good enough for who misses something in it: a CRD may be younger.
+const RECENT_ON_MISS: Duration = Duration::from_secs(1);
+
 /// What was last found out, for those who ask often.
 #[derive(Default)]
 pub struct Recent(Mutex<Option<(Duration, Arc<Resources>)>>);
 
 impl Recent {
-    /// The resources as they were a little while ago.
+    /// The resource of a kind; one that was not there a little while ago is looked for again.
     ///
     /// # Errors
     /// When the server has to be asked and does not answer.
-    pub async fn resources(&self, client: &Client) -> Result<Arc<Resources>, Error> {
+    pub async fn of_kind(
+        &self,
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<Served>, Error> {
+        for age in [RECENT, RECENT_ON_MISS] {
+            let resources = self.within(client, age).await?;
+            if let Some(served) = resources.of_kind(api_version, kind) {
+                return Ok(Some(served.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn within(&self, client: &Client, age: Duration) -> Result<Arc<Resources>, Error> {
         let now = client.clock().monotonic();
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((since, resources)) = kept
-            && now.saturating_sub(since) < RECENT
+            && now.saturating_sub(since) < age
         {
             return Ok(resources);
         }

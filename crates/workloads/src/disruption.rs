@@ -4,7 +4,7 @@
 //! how much there is to count down from. [`status`] is the arithmetic; the shell finds the
 //! pods and asks how many there should be.
 //!
-//! Left out: events, and the removal of stale `DisruptionTarget` conditions from pods.
+//! Left out: warnings of pods that nobody manages, and the removal of stale `DisruptionTarget` conditions from pods.
 
 mod shell;
 #[cfg(test)]
@@ -18,6 +18,7 @@ use api::{Condition, IntOrString, PodDisruptionBudget, Rounding};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::facts::PodFact;
+use crate::pods::count;
 
 pub use shell::start;
 
@@ -29,6 +30,17 @@ const ALLOWED: &str = "DisruptionAllowed";
 /// The sizes of the controllers of some pods, by uid; `None` for one that has none.
 pub type Scales = BTreeMap<String, Option<i32>>;
 
+/// When to look at a budget again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    OnChange,
+    /// When something changes, or after this long.
+    After(Duration),
+    /// Soon: what is needed could not be found out, and nothing tells when it can be.
+    Retry(String),
+}
+
 /// What to report of a budget, and when to look again.
 #[must_use]
 pub fn status(
@@ -36,12 +48,12 @@ pub fn status(
     pods: &[&PodFact],
     scales: &Scales,
     now: Timestamp,
-) -> (PodDisruptionBudgetStatus, Option<Duration>) {
+) -> (PodDisruptionBudgetStatus, Next) {
     let old = &budget.status;
     let generation = budget.metadata.generation;
     let (expected, desired) = match expectation(budget, pods, scales) {
         Ok(counts) => counts,
-        Err(what) => return (failed(old, what, now), None),
+        Err(what) => return (failed(old, what.clone(), now), Next::Retry(what)),
     };
     let (disrupted_pods, look_again) = disrupted(old, pods, now);
     let is_healthy = |pod: &&&PodFact| {
@@ -61,7 +73,7 @@ pub fn status(
     let (value, reason) =
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     tell(&mut status, value, reason, String::new(), now);
-    (status, look_again)
+    (status, look_again.map_or(Next::OnChange, Next::After))
 }
 
 fn tell(
@@ -150,8 +162,4 @@ fn disrupted(
     }
     let wait = first.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
     (kept, wait.map(|wait| wait + Duration::from_secs(1)))
-}
-
-fn count(pods: usize) -> i32 {
-    i32::try_from(pods).unwrap_or(i32::MAX)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chassis::client::Error;
+use chassis::controller;
 
 /// What could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -31,23 +32,25 @@ impl Failure {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source, .. } if source.is_conflict())
     }
+}
 
-    /// How long the server asks to wait.
-    #[must_use]
-    pub fn wait(&self) -> Option<Duration> {
+impl controller::Failure for Failure {
+    fn told(&self) -> String {
+        match self {
+            Self::Api { doing, source } => format!("cannot {doing}: {source}"),
+            Self::Unknown(what) => what.clone(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Api { source, .. } => source.retry_after(),
             Self::Unknown(_) => None,
         }
     }
 
-    /// The failure with its cause, on one line.
-    #[must_use]
-    pub fn told(&self) -> String {
-        match self {
-            Self::Api { doing, source } => format!("cannot {doing}: {source}"),
-            Self::Unknown(what) => what.clone(),
-        }
+    fn is_conflict(&self) -> bool {
+        self.is_conflict()
     }
 }
 

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use api::{Deployment, Job, Namespace, PodDisruptionBudget, ReplicaSet, Resource, ServiceAccount};
 use chassis::client::{Client, Object, ResourceType};
 use chassis::key::Key;
+use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
 use chassis::store::{IndexId, SharedStore};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::facts::{LeaseFact, NodeFact, Packed, PodFact, Watched};
+use crate::facts::{LeaseFact, NodeFact, Packed, PodFact};
 
 /// The field selector of the one config map that is watched.
 const ROOT_CA_ONLY: &str = "metadata.name=kube-root-ca.crt";
@@ -38,6 +39,16 @@ impl<'a, T> Change<'a, T> {
 }
 
 type Subscriber<T> = Box<dyn Fn(&Change<'_, T>) + Send>;
+
+/// How watches run.
+pub struct How<'a> {
+    /// What spreads the waits after failures.
+    pub seed: u64,
+    /// Where lists and watches are counted.
+    pub metrics: &'a Metrics,
+    /// Cancelled when they are to end.
+    pub stop: &'a CancellationToken,
+}
 
 /// The watch of one resource, before it runs.
 pub struct Informer<T> {
@@ -77,7 +88,7 @@ impl<T: Object + Sync> Informer<T> {
     }
 
     /// Starts the watch, if anybody wants it.
-    pub fn start(self, tasks: &mut JoinSet<()>, seed: u64, stop: &CancellationToken) {
+    fn start(self, tasks: &mut JoinSet<()>, how: &How<'_>) {
         if !self.wanted {
             return;
         }
@@ -94,24 +105,13 @@ impl<T: Object + Sync> Informer<T> {
                 subscribers.iter().for_each(|subscriber| subscriber(&change));
             }
         };
-        let stop = stop.clone();
+        let (reflector, stop) = (reflector.seed(how.seed).metrics(how.metrics), how.stop.clone());
         tasks.spawn(async move {
             // Everything is done on the way into the channel; what arrives is nothing.
             let (sink, mut drain) = mpsc::channel(1);
-            let run = reflector.seed(seed).run(sink, take, stop);
+            let run = reflector.run(sink, take, stop);
             tokio::join!(run, async { while drain.recv().await.is_some() {} });
         });
-    }
-}
-
-/// Where objects of a kind are served.
-#[must_use]
-pub fn resource_of<T: Resource>() -> ResourceType {
-    ResourceType {
-        group: T::GROUP.to_owned(),
-        version: T::VERSION.to_owned(),
-        plural: T::PLURAL.to_owned(),
-        namespaced: T::NAMESPACED,
     }
 }
 
@@ -136,11 +136,11 @@ pub struct Informers {
     /// Jobs.
     pub jobs: Informer<Packed<Job>>,
     /// Namespaces.
-    pub namespaces: Informer<Watched<Namespace>>,
+    pub namespaces: Informer<Namespace>,
     /// Disruption budgets.
-    pub budgets: Informer<Watched<PodDisruptionBudget>>,
+    pub budgets: Informer<PodDisruptionBudget>,
     /// Service accounts.
-    pub accounts: Informer<Watched<ServiceAccount>>,
+    pub accounts: Informer<ServiceAccount>,
     /// The config maps that carry the root certificate.
     pub root_cas: Informer<crate::root_ca::RootCa>,
 }
@@ -189,20 +189,20 @@ impl Informers {
     }
 
     /// Starts those that somebody wants.
-    pub fn start(self, tasks: &mut JoinSet<()>, seed: u64, stop: &CancellationToken) {
-        self.pods.start(tasks, seed, stop);
-        self.nodes.start(tasks, seed.wrapping_add(1), stop);
-        self.leases.start(tasks, seed.wrapping_add(2), stop);
-        self.deployments.start(tasks, seed.wrapping_add(3), stop);
-        self.replica_sets.start(tasks, seed.wrapping_add(4), stop);
-        self.jobs.start(tasks, seed.wrapping_add(5), stop);
-        self.namespaces.start(tasks, seed.wrapping_add(6), stop);
-        self.budgets.start(tasks, seed.wrapping_add(7), stop);
-        self.accounts.start(tasks, seed.wrapping_add(8), stop);
-        self.root_cas.start(tasks, seed.wrapping_add(9), stop);
+    pub fn start(self, tasks: &mut JoinSet<()>, how: &How<'_>) {
+        self.pods.start(tasks, how);
+        self.nodes.start(tasks, how);
+        self.leases.start(tasks, how);
+        self.deployments.start(tasks, how);
+        self.replica_sets.start(tasks, how);
+        self.jobs.start(tasks, how);
+        self.namespaces.start(tasks, how);
+        self.budgets.start(tasks, how);
+        self.accounts.start(tasks, how);
+        self.root_cas.start(tasks, how);
     }
 }
 
 fn all<K: Resource, T: Object + Sync>(client: &Client) -> Informer<T> {
-    Informer::new(Reflector::new(client.access(resource_of::<K>(), "")))
+    Informer::new(Reflector::new(client.access(ResourceType::of::<K>(), "")))
 }

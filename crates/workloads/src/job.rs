@@ -7,8 +7,7 @@
 //! has come to its end. All of it is pure; [`shell`] carries it out.
 //!
 //! Left out: `podFailurePolicy`, `successPolicy`, `backoffLimitPerIndex` and
-//! `maxFailedIndexes`. A job that sets them runs as if it did not. Events on the objects
-//! are left out too.
+//! `maxFailedIndexes`. A job that sets them runs as if it did not.
 
 mod backoff;
 mod indexes;
@@ -26,6 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::claims::Claims;
 use crate::facts::{Packed, PodFact, TRACKING_FINALIZER};
+use crate::pods::{BURST_MAX, count};
 use crate::replica_set::rank;
 
 pub use backoff::Backoff;
@@ -33,8 +33,6 @@ pub use indexes::Indexes;
 pub use shell::start;
 pub use tally::{Tally, tally};
 
-/// How many pods one look at a job makes or deletes at most.
-const BURST_MAX: usize = 500;
 /// The controller that a job without `managedBy` belongs to.
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
@@ -217,10 +215,6 @@ impl<'a> Facts<'a> {
             .for_each(|index| done.insert(index));
         done
     }
-}
-
-fn count(pods: usize) -> i32 {
-    i32::try_from(pods).unwrap_or(i32::MAX)
 }
 
 /// Whether a job has come to its end and nothing more is done for it.

@@ -1,15 +1,15 @@
 //! Controllers of Kubernetes workloads, as ordinary clients of an API server.
 //!
 //! Deployments, replica sets, jobs, garbage collection, deletion of namespaces, disruption
-//! budgets, the life of nodes, default service accounts and the root certificate: what
+//! budgets, the life of nodes, pods without one, default service accounts and the root certificate: what
 //! kube-controller-manager does of this, these do, on the embedded server and on a real one
 //! alike. They hold a client and nothing else; they know no server from inside.
 //!
 //! Each controller is a folder with a pure core (facts and the time in, decisions out) and
 //! a thin shell that watches, asks the core and writes. All of them share one watch for
-//! each resource ([`informer`]), which keeps lean facts ([`facts`]) instead of whole
+//! each resource (`informer`), which keeps lean facts (`facts`) instead of whole
 //! objects. What was written and has not come back through the watch yet is a claim
-//! ([`claims`]), so that nothing is done twice while the watch lags.
+//! (`claims`), so that nothing is done twice while the watch lags.
 //!
 //! ```no_run
 //! # async fn example(client: chassis::client::Client) {
@@ -23,35 +23,46 @@
 //! # }
 //! ```
 
-pub mod claims;
-pub mod deployment;
-pub mod discovery;
-pub mod disruption;
-pub mod facts;
-pub mod failure;
-pub mod garbage;
-pub mod informer;
-pub mod job;
-pub mod namespace;
-pub mod node_lifecycle;
-pub mod ownership;
-pub mod pods;
-pub mod replica_set;
-pub mod root_ca;
+mod claims;
+mod deployment;
+mod discovery;
+mod disruption;
+mod facts;
+mod failure;
+mod garbage;
+mod informer;
+mod job;
+#[cfg(test)]
+mod lag;
+mod namespace;
+mod node_lifecycle;
+mod ownership;
+mod pod_gc;
+mod pods;
+mod replica_set;
+mod root_ca;
 mod selection;
-pub mod service_account;
-pub mod worker;
-pub mod write;
+mod server;
+mod service_account;
+mod start;
+mod write;
 
 use std::time::Duration;
 
 use chassis::client::Client;
+use chassis::controller::go_on_panicking;
+use chassis::events::Recorder;
+use chassis::metrics::Metrics;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use selection::{Name, Selection, UnknownName, known_names};
 
-use informer::Informers;
+use informer::{How, Informers};
+use start::Start;
+
+/// Who tells users what no single controller does.
+const COMPONENT: &str = "controllermanager";
 
 /// What to run, and how. The clock is that of the client.
 #[derive(Debug, Clone)]
@@ -67,6 +78,8 @@ pub struct Options {
     pub node_startup_grace: Duration,
     /// What spreads the waits after failures.
     pub seed: u64,
+    /// Where to tell what happens.
+    pub metrics: Metrics,
 }
 
 impl Default for Options {
@@ -78,6 +91,7 @@ impl Default for Options {
             node_monitor_grace: Duration::from_secs(50),
             node_startup_grace: Duration::from_mins(1),
             seed: 0,
+            metrics: Metrics::new(),
         }
     }
 }
@@ -94,31 +108,35 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
         monitor: options.node_monitor_grace,
         startup: options.node_startup_grace,
     };
+    let (seed, metrics) = (options.seed, &options.metrics);
+    let (recorder, writer) = Recorder::new(COMPONENT, &client, seed, metrics);
+    tasks.spawn(writer.run(stop.clone()));
     for name in options.controllers.names() {
         let (informers, tasks) = (&mut informers, &mut tasks);
+        let (client, stop, events) = (&client, &stop, &recorder);
+        let mut start = Start { client, informers, tasks, stop, seed, metrics, events };
         match name {
-            Name::Deployment => deployment::start(&client, informers, tasks, &stop),
-            Name::ReplicaSet => replica_set::start(&client, informers, tasks, &stop),
-            Name::Job => job::start(&client, informers, tasks, &stop),
-            Name::GarbageCollector => garbage::start(&client, informers, tasks, &stop),
-            Name::Namespace => namespace::start(&client, informers, tasks, &stop),
-            Name::Disruption => disruption::start(&client, informers, tasks, &stop),
-            Name::NodeLifecycle => {
-                node_lifecycle::start(&client, informers, graces, tasks, &stop);
-            }
-            Name::ServiceAccount => service_account::start(&client, informers, tasks, &stop),
+            Name::Deployment => deployment::start(&mut start),
+            Name::ReplicaSet => replica_set::start(&mut start),
+            Name::Job => job::start(&mut start),
+            Name::GarbageCollector => garbage::start(&mut start),
+            Name::Namespace => namespace::start(&mut start),
+            Name::Disruption => disruption::start(&mut start),
+            Name::NodeLifecycle => node_lifecycle::start(&mut start, graces),
+            Name::PodGc => pod_gc::start(&mut start),
+            Name::ServiceAccount => service_account::start(&mut start),
             Name::RootCa => {
                 if let Some(pem) = &options.ca_pem {
-                    root_ca::start(&client, informers, pem, tasks, &stop);
+                    root_ca::start(&mut start, pem);
                 }
             }
         }
     }
-    informers.start(&mut tasks, options.seed, &stop);
+    informers.start(&mut tasks, &How { seed, metrics, stop: &stop });
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             stop.cancel();
-            worker::go_on_panicking(error);
+            go_on_panicking(error);
         }
     }
 }

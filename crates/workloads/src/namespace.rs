@@ -34,23 +34,30 @@ impl Remains {
     }
 }
 
-/// A condition with the words for when all is well.
+/// What is told when something holds up the deletion: reason and message.
+type Trouble = Option<(&'static str, String)>;
+
+/// A condition, what can be wrong, and the words for when all is well.
 struct Line {
     kind: &'static str,
+    trouble: fn(&Remains) -> Trouble,
     well: (&'static str, &'static str),
 }
 
 const LINES: [Line; 5] = [
     Line {
         kind: "NamespaceDeletionDiscoveryFailure",
+        trouble: |remains| Some(("DiscoveryFailed", remains.undiscovered.clone()?)),
         well: ("ResourcesDiscovered", "All resources successfully discovered"),
     },
     Line {
         kind: "NamespaceDeletionGroupVersionParsingFailure",
+        trouble: |_| None,
         well: ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
     },
     Line {
         kind: "NamespaceDeletionContentFailure",
+        trouble: undeleted,
         well: (
             "ContentDeleted",
             "All content successfully deleted, may be waiting on finalization",
@@ -58,21 +65,44 @@ const LINES: [Line; 5] = [
     },
     Line {
         kind: "NamespaceContentRemaining",
+        trouble: |remains| {
+            let list = listed(&remains.objects, (" has ", " resource instances"))?;
+            Some(("SomeResourcesRemain", format!("Some resources are remaining: {list}")))
+        },
         well: ("ContentRemoved", "All content successfully removed"),
     },
     Line {
         kind: "NamespaceFinalizersRemaining",
+        trouble: |remains| {
+            let list = listed(&remains.finalizers, (" in ", " resource instances"))?;
+            let message = format!("Some content in the namespace has finalizers remaining: {list}");
+            Some(("SomeFinalizersRemain", message))
+        },
         well: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
     },
 ];
+
+fn undeleted(remains: &Remains) -> Trouble {
+    let mut told = remains.failures.clone();
+    told.sort_unstable();
+    let (count, told) = (told.len(), told.join(", "));
+    let message = format!("Failed to delete all resource types, {count} remaining: {told}");
+    (count > 0).then_some(("ContentDeletionFailed", message))
+}
+
+/// The counts in words; nothing where there are none.
+fn listed(counts: &BTreeMap<String, usize>, words: (&str, &str)) -> Option<String> {
+    let line = |(name, count): (&String, &usize)| format!("{name}{}{count}{}", words.0, words.1);
+    let lines: Vec<String> = counts.iter().map(line).collect();
+    (!lines.is_empty()).then(|| lines.join(", "))
+}
 
 /// The conditions of a namespace that is going.
 #[must_use]
 pub fn conditions(old: &[Condition], remains: &Remains, now: Timestamp) -> Vec<Condition> {
     let mut conditions = old.to_vec();
     for line in &LINES {
-        let trouble = trouble(line.kind, remains);
-        let (status, reason, message) = match trouble {
+        let (status, reason, message) = match (line.trouble)(remains) {
             Some((reason, message)) => ("True", reason, message),
             None => ("False", line.well.0, line.well.1.to_owned()),
         };
@@ -86,38 +116,6 @@ pub fn conditions(old: &[Condition], remains: &Remains, now: Timestamp) -> Vec<C
         api::condition::set(&mut conditions, new, now.into());
     }
     conditions
-}
-
-fn trouble(kind: &str, remains: &Remains) -> Option<(&'static str, String)> {
-    let listed = |counts: &BTreeMap<String, usize>, words: (&str, &str)| {
-        let lines: Vec<String> = counts
-            .iter()
-            .map(|(name, count)| format!("{name}{}{count}{}", words.0, words.1))
-            .collect();
-        lines.join(", ")
-    };
-    match kind {
-        "NamespaceDeletionDiscoveryFailure" => {
-            Some(("DiscoveryFailed", remains.undiscovered.clone()?))
-        }
-        "NamespaceDeletionContentFailure" if !remains.failures.is_empty() => {
-            let mut told = remains.failures.clone();
-            told.sort_unstable();
-            let (count, told) = (told.len(), told.join(", "));
-            let message = format!("Failed to delete all resource types, {count} remaining: {told}");
-            Some(("ContentDeletionFailed", message))
-        }
-        "NamespaceContentRemaining" if !remains.objects.is_empty() => {
-            let list = listed(&remains.objects, (" has ", " resource instances"));
-            Some(("SomeResourcesRemain", format!("Some resources are remaining: {list}")))
-        }
-        "NamespaceFinalizersRemaining" if !remains.finalizers.is_empty() => {
-            let list = listed(&remains.finalizers, (" in ", " resource instances"));
-            let message = format!("Some content in the namespace has finalizers remaining: {list}");
-            Some(("SomeFinalizersRemain", message))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The writes to pods that several controllers make, carried out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::OwnerReference;
-use chassis::client::{Client, DeleteOptions, Error, Patch, Preconditions};
+use chassis::client::{Client, DeleteOptions, Error, Patch, ResourceType};
+use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::SharedStore;
 use futures::future::join_all;
@@ -12,8 +14,16 @@ use serde_json::Value;
 use crate::claims::ClaimBook;
 use crate::facts::{PodFact, TRACKING_FINALIZER};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::resource_of;
 use crate::write;
+
+/// How many pods one look at a workload makes or deletes at most.
+pub const BURST_MAX: usize = 500;
+
+/// A number of pods as statuses write it.
+#[must_use]
+pub fn count(pods: usize) -> i32 {
+    i32::try_from(pods).unwrap_or(i32::MAX)
+}
 
 /// The hand that writes pods for the workloads of one kind.
 #[derive(Clone)]
@@ -21,6 +31,7 @@ pub struct PodHand {
     client: Client,
     store: SharedStore<PodFact>,
     claims: Arc<ClaimBook>,
+    events: Recorder,
 }
 
 /// A pod to make, with its index in a job.
@@ -41,29 +52,47 @@ pub struct Made {
 }
 
 impl PodHand {
-    /// A hand that leaves claims in `claims`.
-    pub fn new(client: &Client, store: SharedStore<PodFact>, claims: &Arc<ClaimBook>) -> Self {
-        Self { client: client.clone(), store, claims: claims.clone() }
+    /// A hand that leaves claims in `claims` and tells users through `events`.
+    pub fn new(
+        client: &Client,
+        store: SharedStore<PodFact>,
+        claims: &Arc<ClaimBook>,
+        events: Recorder,
+    ) -> Self {
+        Self { client: client.clone(), store, claims: claims.clone(), events }
     }
 
     /// Makes pods in batches that double; after a batch with a failure no more are made.
-    pub async fn create(&self, workload: &Key, orders: Vec<Order>) -> Made {
+    pub async fn create(&self, owner: &Subject, orders: Vec<Order>) -> Made {
         let mut made = Made::default();
-        let access = self.client.access::<PodFact>(resource_of::<api::Pod>(), workload.namespace());
+        let workload = &owner.key;
+        let access =
+            self.client.access::<PodFact>(ResourceType::of::<api::Pod>(), workload.namespace());
         let mut rest = orders.as_slice();
         for size in write::slow_start(orders.len()) {
             let (batch, later) = rest.split_at(size);
             rest = later;
+            // Left before the pods can be seen: the watch may be faster than the answers.
+            self.claims.with(workload, |claims| claims.send(size));
             let answers = join_all(batch.iter().map(|order| access.create(&order.body))).await;
             for (order, answer) in batch.iter().zip(answers) {
                 match answer {
                     Ok(pod) => {
                         made.count += 1;
                         self.claim_created(workload, &pod, order.index);
+                        let message = format!("Created pod: {}", pod.meta.key.name());
+                        self.events.normal(owner, "SuccessfulCreate", message);
                     }
-                    Err(error) => made.refused = Some(error),
+                    Err(error) => {
+                        if !is_namespace_going(&error) {
+                            let message = format!("Error creating: {}", error.told());
+                            self.events.warning(owner, "FailedCreate", message);
+                        }
+                        made.refused = Some(error);
+                    }
                 }
             }
+            self.claims.with(workload, |claims| claims.answered(size));
             if made.refused.is_some() {
                 break;
             }
@@ -75,37 +104,44 @@ impl PodHand {
 
     fn claim_created(&self, workload: &Key, pod: &PodFact, index: Option<u32>) {
         let now = self.client.clock().now();
-        self.claims.with(workload, |claims| {
-            // The watch may have been faster than the answer. The store is asked while the
-            // book is locked, which whoever tells it of a sighting has to wait for.
-            let seen = self.store.get(&pod.meta.key);
-            if seen.is_none_or(|seen| seen.meta.uid != pod.meta.uid) {
-                claims.create(&pod.meta.uid, index, now);
-            }
-        });
+        self.claims.with(workload, |claims| claims.create(&pod.meta.uid, index, now));
+    }
+
+    /// How long until the oldest open claim of a workload is too old.
+    pub fn next_expiry(&self, workload: &Key) -> Option<Duration> {
+        let now = self.client.clock().now();
+        self.claims.with(workload, |claims| claims.expires_in(now))
     }
 
     /// Deletes pods, and says how many went and why others did not.
     pub async fn delete(
         &self,
-        workload: &Key,
+        owner: &Subject,
         pods: &[&PodFact],
     ) -> (Vec<Box<str>>, Option<Error>) {
-        let access = self.client.access::<Value>(resource_of::<api::Pod>(), workload.namespace());
+        let workload = &owner.key;
+        let access =
+            self.client.access::<Value>(ResourceType::of::<api::Pod>(), workload.namespace());
         let deletions = pods.iter().map(|pod| {
-            let preconditions =
-                Preconditions { uid: Some(pod.meta.uid.to_string()), resource_version: None };
-            let options =
-                DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+            let options = DeleteOptions::of(&pod.meta.uid);
             let access = &access;
             async move { access.delete(pod.meta.key.name(), &options).await }
         });
         let (mut gone, mut refused) = (Vec::new(), None);
         let now = self.client.clock().now();
         for (pod, answer) in pods.iter().zip(join_all(deletions).await) {
+            let is_deleted = answer.is_ok();
             match answer {
-                Err(error) if !error.is_not_found() => refused = Some(error),
+                Err(error) if !error.is_not_found() => {
+                    let message = format!("Error deleting: {}", error.told());
+                    self.events.warning(owner, "FailedDelete", message);
+                    refused = Some(error);
+                }
                 _ => {
+                    if is_deleted {
+                        let message = format!("Deleted pod: {}", pod.meta.key.name());
+                        self.events.normal(owner, "SuccessfulDelete", message);
+                    }
                     gone.push(pod.meta.uid.clone());
                     if self.store.get(&pod.meta.key).is_some() {
                         self.claims.with(workload, |claims| claims.delete(&pod.meta.uid, now));
@@ -151,7 +187,8 @@ impl PodHand {
         };
         let mut outcome = self.patch(key, without(&pod.meta), "remove finalizer of pod").await;
         if outcome.as_ref().is_err_and(Failure::is_conflict) {
-            let access = self.client.access::<PodFact>(resource_of::<api::Pod>(), key.namespace());
+            let access =
+                self.client.access::<PodFact>(ResourceType::of::<api::Pod>(), key.namespace());
             let found = access.find(key.name()).await.map_err(Failure::of("read pod"))?;
             outcome = match found.filter(|found| found.meta.uid == pod.meta.uid) {
                 Some(pod) if pod.meta.has_finalizer(TRACKING_FINALIZER) => {
@@ -169,7 +206,7 @@ impl PodHand {
     }
 
     async fn patch(&self, key: &Key, patch: Value, doing: &str) -> Result<(), Failure> {
-        let access = self.client.access::<Value>(resource_of::<api::Pod>(), key.namespace());
+        let access = self.client.access::<Value>(ResourceType::of::<api::Pod>(), key.namespace());
         let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
         unless_gone(answer, format!("{doing} {key}")).map(|_| ())
     }

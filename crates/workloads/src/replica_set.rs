@@ -2,8 +2,6 @@
 //!
 //! [`plan`] is the whole decision: which pods are the set's own, how many to make, which
 //! to delete. [`status`] says what to report. The shell in [`shell`] carries it out.
-//!
-//! Left out: events on the objects.
 
 mod shell;
 #[cfg(test)]
@@ -20,12 +18,10 @@ use jiff::Timestamp;
 use crate::claims::Claims;
 use crate::facts::{Packed, PodFact};
 use crate::ownership::{self, Candidate, Claimant, Ownership};
+use crate::pods::{BURST_MAX, count};
 
 pub use shell::start;
 pub use victims::rank;
-
-/// How many pods one look at a set makes or deletes at most.
-const BURST_MAX: usize = 500;
 
 /// What is known when a set is looked at.
 pub struct Facts<'a> {
@@ -100,7 +96,7 @@ pub fn plan<'a>(facts: &Facts<'a>) -> Plan<'a> {
         .copied()
         .filter(|pod| pod.is_active() && !facts.claims.is_deleted(&pod.meta.uid))
         .collect();
-    let wanted = usize::try_from(facts.set.spec.replicas.unwrap_or(1)).unwrap_or(0);
+    let wanted = usize::try_from(facts.set.spec.replicas()).unwrap_or(0);
     let present = active.len() + facts.claims.unseen();
     if present < wanted {
         plan.create = (wanted - present).min(BURST_MAX);
@@ -123,16 +119,14 @@ pub fn status(
 ) -> (ReplicaSetStatus, Option<Duration>) {
     let min_ready = set.spec.min_ready_seconds;
     let active = || own.iter().filter(|pod| pod.is_active());
-    let count = |test: &dyn Fn(&PodFact) -> bool| {
-        i32::try_from(active().filter(|pod| test(pod)).count()).unwrap_or(i32::MAX)
-    };
+    let counted = |test: &dyn Fn(&PodFact) -> bool| count(active().filter(|pod| test(pod)).count());
     let terminating = own.iter().filter(|pod| pod.is_terminating()).count();
     let mut status = ReplicaSetStatus {
-        replicas: count(&|_| true),
-        fully_labeled_replicas: count(&|pod| pod.meta.labels.contain(set.template.labels())),
-        ready_replicas: count(&PodFact::is_ready),
-        available_replicas: count(&|pod| pod.is_available(min_ready, now)),
-        terminating_replicas: Some(i32::try_from(terminating).unwrap_or(i32::MAX)),
+        replicas: counted(&|_| true),
+        fully_labeled_replicas: counted(&|pod| pod.meta.labels.contain(set.template.labels())),
+        ready_replicas: counted(&PodFact::is_ready),
+        available_replicas: counted(&|pod| pod.is_available(min_ready, now)),
+        terminating_replicas: Some(count(terminating)),
         observed_generation: set.metadata.generation,
         conditions: set.status.conditions.clone(),
     };
@@ -151,7 +145,9 @@ pub fn status(
 fn mend_failure(conditions: &mut Vec<Condition>, trouble: Option<&Trouble>, now: Timestamp) {
     let known = api::condition::find(conditions, "ReplicaFailure").is_some();
     match trouble {
-        None => conditions.retain(|condition| condition.r#type != "ReplicaFailure"),
+        None => {
+            api::condition::remove(conditions, "ReplicaFailure");
+        }
         Some(_) if known => {}
         Some(trouble) => {
             let (reason, message) = match trouble {

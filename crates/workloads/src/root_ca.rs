@@ -3,22 +3,18 @@
 
 use std::sync::Arc;
 
-use api::{Namespace, ObjectMeta, OwnerReference};
+use api::{Namespace, ObjectMeta};
 use chassis::client::{Client, Identity, Object, Patch, ResourceType};
-use chassis::controller::Requeue;
+use chassis::controller::{Reconciler, Requeue};
 use chassis::key::Key;
 use chassis::store::SharedStore;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use crate::facts::{Owned, Watched, identity_of};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::Informers;
 use crate::pods::is_namespace_going;
 use crate::service_account::is_served;
-use crate::worker::{Mailbox, Worker};
+use crate::start::Start;
 
 /// The name of the config map.
 const NAME: &str = "kube-root-ca.crt";
@@ -41,21 +37,7 @@ pub struct RootCa {
 
 impl Object for RootCa {
     fn identity(&self) -> Identity<'_> {
-        identity_of(&self.metadata)
-    }
-}
-
-impl Owned for RootCa {
-    fn owners(&self) -> &[OwnerReference] {
-        &self.metadata.owner_references
-    }
-
-    fn has_finalizer(&self, name: &str) -> bool {
-        self.metadata.finalizers.iter().any(|own| own == name)
-    }
-
-    fn is_going(&self) -> bool {
-        self.metadata.is_going()
+        (&self.metadata).into()
     }
 }
 
@@ -77,14 +59,9 @@ fn decide(present: Option<&RootCa>, pem: &str, is_served: bool) -> Step {
 }
 
 /// Subscribes the controller and starts its loop. A key is the name of a namespace.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    pem: &str,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 16);
+pub fn start(start: &mut Start<'_>, pem: &str) {
+    let mailbox = start.mailbox("root-ca");
+    let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let namespaces = informers.namespaces.store(&mut synced);
     let maps = informers.root_cas.store(&mut synced);
@@ -92,55 +69,57 @@ pub fn start(
     informers.namespaces.subscribe(move |change| inbox.add(change.key.clone()));
     let inbox = mailbox.clone();
     informers.root_cas.subscribe(move |change| inbox.add(Key::cluster(change.key.namespace())));
-    let worker = Worker { name: "root-ca", mailbox, synced, workers: 1 };
-    let (client, stores) = (client.clone(), Arc::new((namespaces, maps, pem.to_owned())));
-    tasks.spawn(worker.run(stop.clone(), move |key| {
-        let (client, stores) = (client.clone(), stores.clone());
-        async move { reconcile(&client, &stores.0, &stores.1, &stores.2, &key).await }
-    }));
+    let shell = Shell { client: start.client.clone(), namespaces, maps, pem: pem.to_owned() };
+    start.run(mailbox, synced, 1, Arc::new(shell));
 }
 
-async fn reconcile(
-    client: &Client,
-    namespaces: &SharedStore<Watched<Namespace>>,
-    maps: &SharedStore<RootCa>,
-    pem: &str,
-    key: &Key,
-) -> Result<Requeue, Failure> {
-    let namespace = key.name();
-    let present = maps.get(&Key::namespaced(namespace, NAME));
-    let served = is_served(namespaces.get(key).as_deref());
-    let annotations = json!({ DESCRIPTION: DESCRIBED });
-    let access =
-        client.access::<Value>(ResourceType::namespaced("", "v1", "configmaps"), namespace);
-    let doing = format!("write the root certificate of {namespace}");
-    match decide(present.as_deref(), pem, served) {
-        Step::Nothing => {}
-        Step::Create => {
-            let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { ENTRY: pem },
-                "metadata": { "name": NAME, "namespace": namespace, "annotations": annotations } });
-            match access.create(&map).await {
-                Err(error)
-                    if !error.is_already_exists()
-                        && !error.is_not_found()
-                        && !is_namespace_going(&error) =>
-                {
-                    return Err(Failure::of(doing)(error));
+struct Shell {
+    client: Client,
+    namespaces: SharedStore<Namespace>,
+    maps: SharedStore<RootCa>,
+    pem: String,
+}
+
+impl Reconciler for Shell {
+    type Failure = Failure;
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let (namespace, pem) = (key.name(), self.pem.as_str());
+        let present = self.maps.get(&Key::namespaced(namespace, NAME));
+        let served = is_served(self.namespaces.get(&key).as_deref());
+        let annotations = json!({ DESCRIPTION: DESCRIBED });
+        let access = self
+            .client
+            .access::<Value>(ResourceType::namespaced("", "v1", "configmaps"), namespace);
+        let doing = format!("write the root certificate of {namespace}");
+        match decide(present.as_deref(), pem, served) {
+            Step::Nothing => {}
+            Step::Create => {
+                let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { ENTRY: pem },
+                    "metadata": { "name": NAME, "namespace": namespace, "annotations": annotations } });
+                match access.create(&map).await {
+                    Err(error)
+                        if !error.is_already_exists()
+                            && !error.is_not_found()
+                            && !is_namespace_going(&error) =>
+                    {
+                        return Err(Failure::of(doing)(error));
+                    }
+                    _ => {}
                 }
-                _ => {}
+            }
+            Step::Repair => {
+                // Other entries go: the map holds the certificate and nothing else.
+                let others = present.iter().flat_map(|map| map.data.iter().flatten());
+                let mut data: serde_json::Map<String, Value> =
+                    others.map(|(key, _)| (key.clone(), Value::Null)).collect();
+                data.insert(ENTRY.to_owned(), pem.into());
+                let patch = json!({ "metadata": { "annotations": annotations }, "data": data });
+                unless_gone(access.patch(NAME, &Patch::Merge(patch)).await, doing)?;
             }
         }
-        Step::Repair => {
-            // Other entries go: the map holds the certificate and nothing else.
-            let others = present.iter().flat_map(|map| map.data.iter().flatten());
-            let mut data: serde_json::Map<String, Value> =
-                others.map(|(key, _)| (key.clone(), Value::Null)).collect();
-            data.insert(ENTRY.to_owned(), pem.into());
-            let patch = json!({ "metadata": { "annotations": annotations }, "data": data });
-            unless_gone(access.patch(NAME, &Patch::Merge(patch)).await, doing)?;
-        }
+        Ok(Requeue::OnChange)
     }
-    Ok(Requeue::OnChange)
 }
 
 #[cfg(test)]

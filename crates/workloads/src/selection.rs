@@ -20,6 +20,8 @@ pub enum Name {
     Disruption,
     /// Taints nodes and drives pods off them.
     NodeLifecycle,
+    /// Ends pods that have lost their node.
+    PodGc,
     /// Makes default service accounts.
     ServiceAccount,
     /// Publishes the root certificate.
@@ -28,7 +30,7 @@ pub enum Name {
 
 impl Name {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::Job,
@@ -36,6 +38,7 @@ impl Name {
         Self::Namespace,
         Self::Disruption,
         Self::NodeLifecycle,
+        Self::PodGc,
         Self::ServiceAccount,
         Self::RootCa,
     ];
@@ -51,6 +54,7 @@ impl Name {
             Self::Namespace => "namespace",
             Self::Disruption => "disruption",
             Self::NodeLifecycle => "node-lifecycle",
+            Self::PodGc => "pod-gc",
             Self::ServiceAccount => "service-account",
             Self::RootCa => "root-ca",
         }
@@ -147,11 +151,11 @@ mod tests {
         check("job, deployment,job", "deployment job");
         check(
             "*,-garbage-collector,-job,-root-ca",
-            "deployment replica-set namespace disruption node-lifecycle service-account",
+            "deployment replica-set namespace disruption node-lifecycle pod-gc service-account",
         );
         check(
             "-garbage-collector,-root-ca,-job",
-            "deployment replica-set namespace disruption node-lifecycle service-account",
+            "deployment replica-set namespace disruption node-lifecycle pod-gc service-account",
         );
         assert_eq!("*".parse(), Ok(Selection::all()));
         for word in known_names().split(", ") {

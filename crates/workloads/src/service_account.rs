@@ -3,39 +3,31 @@
 use std::sync::Arc;
 
 use api::{Namespace, ServiceAccount};
-use chassis::client::Client;
-use chassis::controller::Requeue;
+use chassis::client::{Client, ResourceType};
+use chassis::controller::{Reconciler, Requeue};
 use chassis::key::Key;
 use chassis::store::SharedStore;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use crate::facts::Watched;
 use crate::failure::Failure;
-use crate::informer::{Informers, resource_of};
 use crate::pods::is_namespace_going;
-use crate::worker::{Mailbox, Worker};
+use crate::start::Start;
 
 /// The name of the account.
 const NAME: &str = "default";
 
 /// Whether a namespace gets what every namespace has: not when it is going.
 #[must_use]
-pub fn is_served(namespace: Option<&Watched<Namespace>>) -> bool {
+pub fn is_served(namespace: Option<&Namespace>) -> bool {
     namespace.is_some_and(|namespace| {
         !namespace.metadata.is_going() && namespace.status.phase != "Terminating"
     })
 }
 
 /// Subscribes the controller and starts its loop. A key is the name of a namespace.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 15);
+pub fn start(start: &mut Start<'_>) {
+    let mailbox = start.mailbox("service-account");
+    let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let namespaces = informers.namespaces.store(&mut synced);
     let accounts = informers.accounts.store(&mut synced);
@@ -47,37 +39,40 @@ pub fn start(
             inbox.add(Key::cluster(change.key.namespace()));
         }
     });
-    let worker = Worker { name: "service-account", mailbox, synced, workers: 1 };
-    let (client, stores) = (client.clone(), Arc::new((namespaces, accounts)));
-    tasks.spawn(worker.run(stop.clone(), move |key| {
-        let (client, stores) = (client.clone(), stores.clone());
-        async move { reconcile(&client, &stores.0, &stores.1, &key).await }
-    }));
+    let shell = Shell { client: start.client.clone(), namespaces, accounts };
+    start.run(mailbox, synced, 1, Arc::new(shell));
 }
 
-async fn reconcile(
-    client: &Client,
-    namespaces: &SharedStore<Watched<Namespace>>,
-    accounts: &SharedStore<Watched<ServiceAccount>>,
-    key: &Key,
-) -> Result<Requeue, Failure> {
-    let namespace = key.name();
-    let has_it = accounts.get(&Key::namespaced(namespace, NAME)).is_some();
-    if has_it || !is_served(namespaces.get(key).as_deref()) {
-        return Ok(Requeue::OnChange);
-    }
-    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
-                          "metadata": { "name": NAME, "namespace": namespace } });
-    let access = client.access::<Value>(resource_of::<ServiceAccount>(), namespace);
-    match access.create(&account).await {
-        Ok(_) => Ok(Requeue::OnChange),
-        Err(error)
-            if error.is_already_exists() || error.is_not_found() || is_namespace_going(&error) =>
-        {
-            Ok(Requeue::OnChange)
+struct Shell {
+    client: Client,
+    namespaces: SharedStore<Namespace>,
+    accounts: SharedStore<ServiceAccount>,
+}
+
+impl Reconciler for Shell {
+    type Failure = Failure;
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let namespace = key.name();
+        let has_it = self.accounts.get(&Key::namespaced(namespace, NAME)).is_some();
+        if has_it || !is_served(self.namespaces.get(&key).as_deref()) {
+            return Ok(Requeue::OnChange);
         }
-        Err(error) => {
-            Err(Failure::of(format!("make the default service account of {namespace}"))(error))
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
+                              "metadata": { "name": NAME, "namespace": namespace } });
+        let access = self.client.access::<Value>(ResourceType::of::<ServiceAccount>(), namespace);
+        match access.create(&account).await {
+            Ok(_) => Ok(Requeue::OnChange),
+            Err(error)
+                if error.is_already_exists()
+                    || error.is_not_found()
+                    || is_namespace_going(&error) =>
+            {
+                Ok(Requeue::OnChange)
+            }
+            Err(error) => {
+                Err(Failure::of(format!("make the default service account of {namespace}"))(error))
+            }
         }
     }
 }
@@ -89,7 +84,7 @@ mod tests {
     #[test]
     fn a_namespace_that_is_going_gets_nothing_new() {
         let check = |namespace: Value, want| {
-            let namespace: Watched<Namespace> = serde_json::from_value(namespace).unwrap();
+            let namespace: Namespace = serde_json::from_value(namespace).unwrap();
             assert_eq!(is_served(Some(&namespace)), want);
         };
         check(json!({ "metadata": { "name": "a" } }), true);

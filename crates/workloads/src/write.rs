@@ -39,11 +39,6 @@ pub fn difference(old: &impl Serialize, new: &impl Serialize) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// The merge patch of a status, for this object at this version and no other.
-pub fn status_patch(uid: &str, resource_version: &str, status: Value) -> Value {
-    json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "status": status })
-}
-
 /// The merge patch that adds an owner to an object and keeps those it has.
 pub fn adoption(
     uid: &str,
@@ -68,7 +63,7 @@ pub fn release(
 }
 
 /// The merge patch that gives an object these owners.
-pub fn owners_patch(uid: &str, resource_version: &str, owners: &[OwnerReference]) -> Value {
+fn owners_patch(uid: &str, resource_version: &str, owners: &[OwnerReference]) -> Value {
     json!({ "metadata": { "uid": uid, "resourceVersion": resource_version,
                           "ownerReferences": owners } })
 }

@@ -42,7 +42,7 @@ pub enum Scheduler {
 }
 
 /// The controllers of kube-controller-manager that ours stand in for.
-const THEIR_CONTROLLERS: [&str; 9] = [
+const THEIR_CONTROLLERS: [&str; 10] = [
     "deployment-controller",
     "replicaset-controller",
     "job-controller",
@@ -50,6 +50,7 @@ const THEIR_CONTROLLERS: [&str; 9] = [
     "namespace-controller",
     "disruption-controller",
     "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
 ];

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::events::EventStream;
-use super::resource::{Nameplate, ResourceType};
+use super::resource::{Nameplate, Object as _, ResourceType};
 use super::{Call, Client};
 
 /// How a list of nothing but metadata is asked for.
@@ -106,9 +106,44 @@ pub struct DeleteOptions {
     /// What must hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// `Background`, `Foreground` or `Orphan`; `None` for the kind's default.
+    /// What becomes of dependents; `None` for the kind's default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub propagation_policy: Option<&'static str>,
+    pub propagation_policy: Option<Propagation>,
+}
+
+/// What becomes of the dependents of an object that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Propagation {
+    /// They go after it.
+    Background,
+    /// They go before it.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+impl DeleteOptions {
+    /// Deletes this object, not another of the same name.
+    #[must_use]
+    pub fn of(uid: &str) -> Self {
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        Self { preconditions: Some(preconditions), ..Self::default() }
+    }
+
+    /// The same, unless the object has changed since this version.
+    #[must_use]
+    pub fn at(mut self, resource_version: &str) -> Self {
+        let version = Some(resource_version.to_owned());
+        self.preconditions.get_or_insert_default().resource_version = version;
+        self
+    }
+
+    /// The same, with this to become of its dependents.
+    #[must_use]
+    pub fn leaving(mut self, dependents: Propagation) -> Self {
+        self.propagation_policy = Some(dependents);
+        self
+    }
 }
 
 /// A pod's node, and what is written to the pod together with it.
@@ -246,9 +281,8 @@ impl<T: DeserializeOwned> Access<T> {
         loop {
             let page = self.list(&options).await?;
             if let Some((nameplate, error)) = page.malformed.into_iter().next() {
-                let name = nameplate.metadata.name;
-                let what = format!("{} {name} cannot be read: {error}", self.resource);
-                return Err(Error::Request { what });
+                let (resource, name) = (self.resource.to_string(), nameplate.identity().key());
+                return Err(Error::Malformed { resource, name, reason: error });
             }
             all.extend(page.items);
             match page.next {

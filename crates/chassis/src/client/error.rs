@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::key::Key;
+
 /// How much of an answer that is not a Status is shown.
 const EXCERPT_CHARS_MAX: usize = 200;
 
@@ -227,6 +229,16 @@ pub enum Error {
         /// Where and how it differs.
         source: serde_json::Error,
     },
+    /// One object of the answer is not what the caller's type reads.
+    #[error("{resource} {name} cannot be read: {reason}")]
+    Malformed {
+        /// The resource.
+        resource: String,
+        /// Which object.
+        name: Key,
+        /// Where and how it differs.
+        reason: String,
+    },
     /// The body of the request cannot be written as JSON.
     #[error("cannot write the body as JSON")]
     Unwritable(#[source] serde_json::Error),
@@ -287,16 +299,10 @@ impl Error {
         self.refusal().and_then(|refusal| refusal.retry_after)
     }
 
-    /// Whether the request certainly had no effect, so that it may be repeated as it is.
+    /// The server's own words where there are any, for what users read; else the error.
     #[must_use]
-    pub fn is_definite(&self) -> bool {
-        match self {
-            Self::Refused { refusal, .. } => {
-                !matches!(refusal.reason, Reason::Timeout | Reason::Internal | Reason::Unavailable)
-            }
-            Self::Request { .. } | Self::Unwritable(_) => true,
-            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Unreadable { .. } => false,
-        }
+    pub fn told(&self) -> String {
+        self.refusal().map_or_else(|| self.to_string(), |refusal| refusal.message.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which resource a request is about, and where it lives on the server.
 
-use api::Resource;
+use api::{ObjectMeta, Resource};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -148,6 +148,17 @@ impl Identity<'_> {
     }
 }
 
+impl<'a> From<&'a ObjectMeta> for Identity<'a> {
+    fn from(meta: &'a ObjectMeta) -> Self {
+        Self {
+            namespace: &meta.namespace,
+            name: &meta.name,
+            uid: &meta.uid,
+            resource_version: &meta.resource_version,
+        }
+    }
+}
+
 /// A type that objects are decoded into, which keeps at least their identity.
 pub trait Object: serde::de::DeserializeOwned + Send + 'static {
     /// Who this is, at which version.
@@ -156,13 +167,7 @@ pub trait Object: serde::de::DeserializeOwned + Send + 'static {
 
 impl<T: Resource + serde::de::DeserializeOwned + Send + 'static> Object for T {
     fn identity(&self) -> Identity<'_> {
-        let meta = self.meta();
-        Identity {
-            namespace: &meta.namespace,
-            name: &meta.name,
-            uid: &meta.uid,
-            resource_version: &meta.resource_version,
-        }
+        self.meta().into()
     }
 }
 

@@ -17,12 +17,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::backoff::Backoff;
+use crate::backoff::Backoff;
 use crate::client::{Event, Identity, Nameplate, Object, Page, Refusal};
 use crate::key::Key;
 
 /// How many objects are asked for in one answer of a list.
 pub const PAGE_LIMIT: u32 = 500;
+/// The first wait after a failure.
+const DELAY_MIN: Duration = Duration::from_millis(500);
+/// The longest wait between tries, even where the server asks for more.
+const DELAY_MAX: Duration = Duration::from_secs(30);
 /// How long a watch is asked to last, before up to as much again of spread.
 const WATCH_MIN: Duration = Duration::from_mins(5);
 /// A watch that ended sooner, and told nothing new, counts as a failure.
@@ -139,6 +143,8 @@ pub struct Machine {
     /// Whether the watch under way has told anything new.
     progressed: bool,
     backoff: Backoff,
+    /// Failures since something last went well.
+    failures: u32,
 }
 
 impl Machine {
@@ -153,7 +159,8 @@ impl Machine {
             expired_lists: 0,
             expired_at_once: false,
             progressed: false,
-            backoff: Backoff::new(seed),
+            backoff: Backoff::new(DELAY_MIN, DELAY_MAX, seed),
+            failures: 0,
         }
     }
 
@@ -206,11 +213,13 @@ impl Machine {
 
     fn wait<T>(&mut self, then: Phase, asked: Option<Duration>, effects: &mut Vec<Effect<T>>) {
         self.phase = then;
-        effects.push(Effect::WakeAfter(self.backoff.fail(asked)));
+        let wait = self.backoff.wait(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        effects.push(Effect::WakeAfter(wait.max(asked.unwrap_or_default().min(DELAY_MAX))));
     }
 
     fn take_page<T: Object>(&mut self, now: Duration, page: Page<T>, effects: &mut Vec<Effect<T>>) {
-        self.backoff.reset();
+        self.failures = 0;
         for item in page.items {
             self.list_one(item, effects);
         }
@@ -362,7 +371,7 @@ impl Machine {
     }
 
     fn advance(&mut self, version: &str) {
-        self.backoff.reset();
+        self.failures = 0;
         self.expired_at_once = false;
         if !version.is_empty() && self.position != version {
             self.progressed = true;

@@ -1,12 +1,11 @@
 //! The tasks of nodes: registering, renewing leases, reporting conditions and load.
 
 use http::Method;
-use serde::Deserialize;
 
 use super::{
-    Due, Effect, FEARED_LOST_MS, FIRST_REPORT_GAP_MS, Kubelets, PROBE_MS, TaskState, millis,
+    Due, Effect, FIRST_REPORT_GAP_MS, Kubelets, MEND_MS, PROBE_MS, Queue, TaskState, millis,
 };
-use crate::node::{renewal, report};
+use crate::node::{SeenNode, renewal, report};
 use crate::request::{Answer, Chore, JSON, MERGE, Request, STRATEGIC, Subject, Ticket};
 use crate::time::{Now, Stamp};
 use crate::usage::{self, Usage};
@@ -24,25 +23,6 @@ pub(super) enum Registration {
     Label,
     Report,
     Done,
-}
-
-/// What is read of a node that exists.
-#[derive(Deserialize)]
-struct Known {
-    metadata: KnownMeta,
-    #[serde(default)]
-    status: KnownStatus,
-}
-
-#[derive(Deserialize)]
-struct KnownMeta {
-    uid: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct KnownStatus {
-    conditions: Vec<api::Condition>,
 }
 
 /// The question whether NodeMetrics are served.
@@ -122,14 +102,14 @@ impl Kubelets {
         task.state = TaskState::Queued;
         task.due_ms = due_ms;
         let queue = match chore {
-            Chore::Lease => 0,
-            Chore::Register => 1,
-            Chore::Status | Chore::Metric => 3,
+            Chore::Lease => Queue::Lease,
+            Chore::Register => Queue::Register,
+            Chore::Status | Chore::Metric => Queue::Report,
         };
-        self.queues[queue].push_back(Ticket::Node(chore, node));
+        self.queue(queue).push_back(Ticket::Node(chore, node));
     }
 
-    pub(super) fn render_chore(&mut self, now: Now, chore: Chore, node: u32) -> Option<Request> {
+    pub(super) fn render_chore(&mut self, now: Now, chore: Chore, node: u32) -> Request {
         let task = self.task(chore, node);
         task.state = TaskState::InFlight;
         let late = std::time::Duration::from_millis(now.ms().saturating_sub(task.due_ms));
@@ -147,7 +127,7 @@ impl Kubelets {
         if chore != Chore::Register {
             request.late = Some(late);
         }
-        Some(request)
+        request
     }
 
     fn render_registration(&mut self, now: Now, node: u32) -> Request {
@@ -268,7 +248,7 @@ impl Kubelets {
         let run = &mut self.nodes[node as usize];
         let next = match (run.stage, answer) {
             (Registration::Create, Answer::Done(body)) => match serde_json::from_slice(body) {
-                Ok(Known { metadata, .. }) => {
+                Ok(SeenNode { metadata, .. }) => {
                     run.uid = metadata.uid;
                     Registration::Done
                 }
@@ -278,9 +258,9 @@ impl Kubelets {
             (Registration::Create, Answer::Exists) => Registration::Read,
             (_, Answer::NotFound) => Registration::Create,
             (Registration::Read, Answer::Done(body)) => match serde_json::from_slice(body) {
-                Ok(Known { metadata, status }) => {
+                Ok(SeenNode { metadata, status }) => {
                     run.uid = metadata.uid;
-                    let ready = api::condition::find(&status.conditions, "Ready");
+                    let ready = api::condition::find(status.conditions(), "Ready");
                     let kept = ready.filter(|ready| ready.is_true());
                     let since = kept.and_then(|ready| ready.last_transition_time);
                     run.ready_since = since.map_or(now.stamp(), Stamp::from);
@@ -295,7 +275,6 @@ impl Kubelets {
             },
             (Registration::Label, _) => Registration::Report,
             (Registration::Report | Registration::Done, _) => Registration::Done,
-            (stage, Answer::Exists) => stage,
             (stage, _) => stage,
         };
         run.stage = next;
@@ -304,7 +283,6 @@ impl Kubelets {
             return self.want(now.ms(), Chore::Register, node);
         }
         run.gone = false;
-        run.renewed_ms = now.ms();
         self.counts.registered += 1;
         self.want(now.ms(), Chore::Lease, node);
         if self.metrics_served {
@@ -335,13 +313,30 @@ impl Kubelets {
             _ => {
                 run.lease_made = true;
                 task.failures = 0;
-                let silent =
-                    now.ms().saturating_sub(std::mem::replace(&mut run.renewed_ms, now.ms()));
-                if silent > FEARED_LOST_MS {
-                    run.ready_since = now.stamp();
-                    self.want(now.ms(), Chore::Status, node);
-                }
             }
+        }
+    }
+
+    /// Takes in what the watch shows of a node. Whoever thought it dead is told otherwise.
+    pub(super) fn see_node(&mut self, now: Now, seen: &SeenNode) {
+        let Some(node) = self.by_name.get(&seen.metadata.name).copied() else { return };
+        let run = &mut self.nodes[node as usize];
+        if run.stage != Registration::Done || run.uid != seen.metadata.uid {
+            return;
+        }
+        run.contradicted = !seen.says_what_nodes_report();
+        if run.contradicted && !seen.is_ready() {
+            run.ready_since = now.stamp();
+        }
+        self.mend_node(now, node);
+    }
+
+    /// Reports again what somebody contradicted, and looks after a while whether they still do.
+    pub(super) fn mend_node(&mut self, now: Now, node: u32) {
+        let run = &mut self.nodes[node as usize];
+        if run.contradicted && !run.gone && !std::mem::replace(&mut run.mend_waits, true) {
+            self.timers.set(now.ms().saturating_add(MEND_MS), Due::MendNode(node));
+            self.want(now.ms(), Chore::Status, node);
         }
     }
 

@@ -11,9 +11,9 @@ use api::qos::QosClass;
 use chassis::key::Key;
 use http::Method;
 
-use super::{Due, Effect, Kubelets, millis};
+use super::{Due, Effect, Kubelets, MEND_MS, Queue, millis};
 use crate::node::{host_address, number_of, pod_address};
-use crate::pod::{Final, Going, PodRun, Resize, Surroundings, Uid, Writing, generation_of};
+use crate::pod::{Final, Going, NoRoom, PodRun, Resize, Surroundings, Uid, Writing, generation_of};
 use crate::request::{Answer, JSON, Request, STRATEGIC, Subject, Ticket};
 use crate::seed::within;
 use crate::shape::{Amounts, Shape};
@@ -115,6 +115,7 @@ impl Kubelets {
         self.count(phase, 1);
         self.charge(slot);
         self.follow_deletion(now, slot, pod);
+        self.pod(slot).compare(pod);
         self.settle(now, slot);
     }
 
@@ -157,6 +158,7 @@ impl Kubelets {
         self.shapes.release(&shape);
         drop(shape);
         self.follow_deletion(now, slot, pod);
+        self.pod(slot).compare(pod);
         self.settle(now, slot);
     }
 
@@ -190,7 +192,7 @@ impl Kubelets {
         let verdict = self.feasible(node, &shape.requests).and_then(|()| {
             let held = if self.pod(slot).charged { old.requests.clone() } else { Amounts::new() };
             let fits = self.fits(node, &shape.requests, &held, 0);
-            fits.map_err(|short| ("Deferred", short.message()))
+            fits.map_err(|short| (NoRoom::Deferred, short.message()))
         });
         match verdict {
             Ok(()) => {
@@ -211,7 +213,7 @@ impl Kubelets {
         }
     }
 
-    fn feasible(&self, node: u32, wanted: &Amounts) -> Result<(), (&'static str, String)> {
+    fn feasible(&self, node: u32, wanted: &Amounts) -> Result<(), (NoRoom, String)> {
         for name in ["memory", "cpu"] {
             let (capacity, _) = self.column(node, name).unwrap_or((0, 0));
             let requested = wanted.get(name).copied().unwrap_or(0);
@@ -220,7 +222,7 @@ impl Kubelets {
                     "Node didn't have enough capacity: {name}, requested: {requested}, \
                      capacity: {capacity}"
                 );
-                return Err(("Infeasible", message));
+                return Err((NoRoom::Infeasible, message));
             }
         }
         Ok(())
@@ -344,11 +346,27 @@ impl Kubelets {
             run.wake_ms = next;
             self.timers.set(next, Due::Pod(slot, life));
         }
+        self.mend(now, slot, life);
         let run = self.pod(slot);
         let going = run.going == Going::Asked && run.is_finished();
         if run.writing == Writing::Idle && (run.is_dirty() || going) {
             run.writing = Writing::Queued;
-            self.queues[2].push_back(Ticket::Pod(slot, life));
+            self.queue(Queue::Pod).push_back(Ticket::Pod(slot, life));
+        }
+    }
+
+    /// Tells again what somebody else contradicted, unless something is told anyway.
+    fn mend(&mut self, now: Now, slot: u32, life: u32) {
+        let run = self.pod(slot);
+        if !run.has_drifted() || run.writing != Writing::Idle || run.is_dirty() {
+            return;
+        }
+        if now.ms() >= run.mend_ms {
+            run.mend_ms = now.ms().saturating_add(MEND_MS);
+            run.touch();
+        } else if !std::mem::replace(&mut run.mend_waits, true) {
+            let due = run.mend_ms;
+            self.timers.set(due, Due::MendPod(slot, life));
         }
     }
 
@@ -374,7 +392,7 @@ impl Kubelets {
         let slots = self.nodes[node as usize].pods.clone();
         for slot in slots {
             let Some(run) = self.slots[slot as usize].pod.as_ref() else { continue };
-            let waits = run.resize.as_ref().filter(|resize| resize.reason == "Deferred");
+            let waits = run.resize.as_ref().filter(|resize| resize.reason == NoRoom::Deferred);
             let Some(wanted) = waits.map(|resize| resize.wanted.clone()) else { continue };
             let old = run.shape.clone();
             let held = if run.charged { old.requests.clone() } else { Amounts::new() };
@@ -458,6 +476,9 @@ impl Kubelets {
             Answer::Done(_) | Answer::NotFound | Answer::Exists => {
                 run.writing = Writing::Idle;
                 run.failures = 0;
+                if let Answer::Done(body) = &answer {
+                    run.note_version(body);
+                }
                 match was {
                     Writing::Telling(revision) => run.told(revision),
                     _ => run.going = Going::Done,
@@ -478,6 +499,13 @@ impl Kubelets {
         let Some(run) = self.alive(slot, life) else { return };
         if run.writing == Writing::Resting {
             run.writing = Writing::Idle;
+            self.settle(now, slot);
+        }
+    }
+
+    pub(super) fn mend_due(&mut self, now: Now, slot: u32, life: u32) {
+        if let Some(run) = self.alive(slot, life) {
+            run.mend_waits = false;
             self.settle(now, slot);
         }
     }

@@ -4,7 +4,7 @@ use api::Pod;
 use api::pod::{ContainerStatus, PodPhase};
 
 use super::{ContainerRun, Ended, Final, PodRun, Since, Stage, State};
-use crate::shape::{ContainerShape, Restart, Role};
+use crate::shape::{ContainerShape, Restart};
 use crate::time::{Now, Stamp};
 
 impl PodRun {
@@ -78,12 +78,7 @@ impl ContainerRun {
             run.started = ended.started_at.map_or(Stamp::NONE, Stamp::from);
             run.finished = ended.finished_at.map_or(Stamp::NONE, Stamp::from);
             run.exit_code = ended.exit_code;
-            let again = match (shape.role, restart) {
-                (Role::Sidecar, _) | (Role::Main, Restart::Always) => true,
-                (Role::Init, Restart::Always) | (_, Restart::OnFailure) => ended.exit_code != 0,
-                (_, Restart::Never) => false,
-            };
-            if again {
+            if restart.follows(shape.role, ended.exit_code) {
                 run.due_ms = now.ms().max(1);
             }
         } else if let Some(last) = run.last.take() {

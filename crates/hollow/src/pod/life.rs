@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{ContainerRun, Ended, Final, PodRun, Since, Stage, State, Verdict};
-use crate::shape::{ContainerShape, Restart, Role, Shape};
+use crate::shape::{ContainerShape, Role, Shape};
 use crate::time::Now;
 
 /// The first restart comes as soon as the end is noticed.
@@ -231,12 +231,7 @@ impl PodRun {
         run.state = State::Ended;
         run.ready = role == Role::Init && exit_code == 0;
         run.due_ms = 0;
-        let again = match (role, restart) {
-            (Role::Sidecar, _) | (Role::Main, Restart::Always) => true,
-            (Role::Init, Restart::Always) | (_, Restart::OnFailure) => exit_code != 0,
-            (_, Restart::Never) => false,
-        };
-        if again {
+        if restart.follows(role, exit_code) {
             let wait = run.next_wait();
             run.due_ms = now.ms().saturating_add(wait);
             run.state = if wait > RESTART_FIRST_MS { State::BackingOff } else { State::Ended };

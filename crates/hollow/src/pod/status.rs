@@ -69,26 +69,26 @@ struct Ip {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Condition<'a> {
+pub(super) enum Condition<'a> {
     Set(Set<'a>),
     Remove(Remove),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Set<'a> {
-    r#type: &'static str,
-    status: &'static str,
-    last_transition_time: Time,
+pub(super) struct Set<'a> {
+    pub(super) r#type: &'static str,
+    pub(super) status: &'static str,
+    pub(super) last_transition_time: Time,
     #[serde(skip_serializing_if = "Option::is_none")]
     observed_generation: Option<u32>,
     // Written as null where there is none: what was there before must go.
-    reason: Option<&'a str>,
-    message: Option<Value>,
+    pub(super) reason: Option<&'a str>,
+    pub(super) message: Option<Value>,
 }
 
 #[derive(Serialize)]
-struct Remove {
+pub(super) struct Remove {
     #[serde(rename = "$patch")]
     patch: &'static str,
     r#type: &'static str,
@@ -183,7 +183,7 @@ impl PodRun {
         Some(self.generation).filter(|generation| *generation > 0)
     }
 
-    fn conditions(&self) -> Vec<Condition<'_>> {
+    pub(super) fn conditions(&self) -> Vec<Condition<'_>> {
         let set = |r#type, since: Since, reason, message: Option<String>| {
             Condition::Set(Set {
                 r#type,
@@ -228,7 +228,7 @@ impl PodRun {
         if let Some(resize) = waits {
             let since = Since { on: true, at: resize.since };
             let message = Some(resize.message.to_string());
-            conditions.push(set("PodResizePending", since, Some(resize.reason), message));
+            conditions.push(set("PodResizePending", since, Some(resize.reason.as_str()), message));
         } else if self.resize_told {
             let r#type = "PodResizePending";
             conditions.push(Condition::Remove(Remove { patch: "delete", r#type }));

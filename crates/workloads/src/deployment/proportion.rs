@@ -21,7 +21,7 @@ pub fn scale(rollout: &Rollout<'_>) -> Vec<SetChange> {
         let old = rollout.old.iter().filter(|set| replicas(set) > 0);
         return old.filter_map(|set| resized(rollout, set, 0)).collect();
     }
-    if rollout.deployment.spec.strategy.r#type == "Recreate" {
+    if rollout.deployment.spec.recreates() {
         return Vec::new();
     }
     share(rollout)

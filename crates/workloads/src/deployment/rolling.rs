@@ -4,7 +4,7 @@ use super::{Rollout, SetChange, replicas, revision};
 
 /// The size of the newest set when it is made.
 pub fn first_size(rollout: &Rollout<'_>) -> i32 {
-    if rollout.deployment.spec.strategy.r#type == "Recreate" {
+    if rollout.deployment.spec.recreates() {
         return rollout.wanted();
     }
     let room = rollout.size_max().saturating_sub(rollout.sum(replicas));
@@ -26,7 +26,7 @@ pub fn scale_new(rollout: &Rollout<'_>) -> Option<SetChange> {
     if own == wanted {
         return None;
     }
-    if own > wanted || rollout.deployment.spec.strategy.r#type == "Recreate" {
+    if own > wanted || rollout.deployment.spec.recreates() {
         return resized(rollout, newest, wanted);
     }
     let room = rollout.size_max().saturating_sub(rollout.sum(replicas));

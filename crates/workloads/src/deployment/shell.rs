@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use api::deployment::DeploymentStatus;
 use api::{Deployment, ReplicaSet, Resource as _};
-use chassis::client::{Client, DeleteOptions, Patch, Preconditions};
-use chassis::controller::Requeue;
+use chassis::client::{Client, DeleteOptions, Patch, ResourceType};
+use chassis::controller::{Reconciler, Requeue};
+use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::{Facts, NewSet, Plan, SetChange, plan, revision, status};
 use crate::facts::{Packed, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Change, Informers, orphans_of, resource_of};
+use crate::informer::{Change, orphans_of};
 use crate::ownership::{self, Candidate, Claimant, Ownership};
 use crate::pods::is_namespace_going;
-use crate::worker::{Mailbox, Worker};
+use crate::server;
+use crate::start::Start;
 use crate::write;
 
 /// How many deployments are looked at side by side.
@@ -31,16 +31,13 @@ struct Shell {
     sets_by_owner: IndexId,
     pods: SharedStore<PodFact>,
     pods_by_owner: IndexId,
+    events: Recorder,
 }
 
 /// Subscribes the controller and starts its loop.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 12);
+pub fn start(start: &mut Start<'_>) {
+    let mailbox = start.mailbox("deployment");
+    let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let deployments = informers.deployments.store(&mut synced);
     let sets = informers.replica_sets.store(&mut synced);
@@ -62,20 +59,16 @@ pub fn start(
             inbox.add(Key::namespaced(namespace, &owner.name));
         }
     });
-    let shell = Arc::new(Shell {
-        client: client.clone(),
+    let shell = Shell {
+        client: start.client.clone(),
         deployments,
         sets,
         sets_by_owner: informers.sets_by_owner,
         pods,
         pods_by_owner: informers.pods_by_owner,
-    });
-    let worker = Worker { name: "deployment", mailbox, synced, workers: WORKERS };
-    let stop = stop.clone();
-    tasks.spawn(worker.run(stop, move |key| {
-        let shell = shell.clone();
-        async move { shell.reconcile(key).await }
-    }));
+        events: start.events.of("deployment-controller"),
+    };
+    start.run(mailbox, synced, WORKERS, Arc::new(shell));
 }
 
 /// The deployments that a change of a replica set concerns.
@@ -105,39 +98,53 @@ fn concerned(
     keys
 }
 
-impl Shell {
+fn subject(deployment: &Deployment) -> Subject {
+    Subject::of::<Deployment>((&deployment.metadata).into())
+}
+
+impl Reconciler for Shell {
+    type Failure = Failure;
+
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
         let Some(deployment) = self.deployments.get(&key) else { return Ok(Requeue::OnChange) };
         // A selector of everything would take over the whole namespace; the server has not
         // accepted one since apps/v1.
         if deployment.selector.is_everything() {
+            let message =
+                "This deployment is selecting all pods. A non-empty selector is required.";
+            self.events.warning(&subject(&deployment), "SelectingAll", message.to_owned());
             return Ok(Requeue::OnChange);
         }
-        let sets = self.own_sets(&deployment).await?;
+        let Some(sets) = self.own_sets(&deployment).await? else {
+            // Its end is on its way through the watch; nothing is done for it until then.
+            return Ok(Requeue::OnChange);
+        };
         let refs: Vec<&Packed<ReplicaSet>> = sets.iter().map(|set| &**set).collect();
         let now = self.client.clock().now();
-        let old_pods_run =
-            deployment.spec.strategy.r#type == "Recreate" && self.old_pods_run(&deployment, &sets);
+        let old_pods_run = deployment.spec.recreates() && self.old_pods_run(&deployment, &sets);
         let plan = plan(&Facts { deployment: &deployment, sets: &refs, old_pods_run, now });
         let mut revision = plan.revision.clone();
         if let Some(new) = &plan.create {
             revision = self.create(&deployment, new, &plan).await?.or(revision);
         }
         for change in &plan.change {
-            self.change(&key, change).await?;
+            self.change(&deployment, change).await?;
         }
         for set in &plan.delete {
             self.delete(&key, set).await?;
         }
         self.report(&deployment, &plan.status, revision.as_deref()).await?;
-        Ok(plan.look_again.map_or(Requeue::OnChange, Requeue::After))
+        Ok(plan.look_again.into())
     }
+}
 
-    /// The sets of a deployment, after it has taken and let go what it must.
+impl Shell {
+    /// The sets of a deployment, after it has taken and let go what it must; `None` when the
+    /// deployment turns out to be gone or going.
     async fn own_sets(
         &self,
         deployment: &Packed<Deployment>,
-    ) -> Result<Vec<Arc<Packed<ReplicaSet>>>, Failure> {
+    ) -> Result<Option<Vec<Arc<Packed<ReplicaSet>>>>, Failure> {
         let candidates: Vec<Arc<Packed<ReplicaSet>>> = {
             let sets = self.sets.read();
             let orphans = orphans_of(&deployment.metadata.namespace);
@@ -146,7 +153,7 @@ impl Shell {
         };
         let claimant =
             Claimant { uid: &deployment.metadata.uid, going: deployment.metadata.is_going() };
-        let (mut own, mut checked) = (Vec::new(), false);
+        let (mut own, mut alive) = (Vec::new(), None);
         for set in candidates {
             let candidate = Candidate {
                 controller: set.metadata.controller(),
@@ -156,10 +163,9 @@ impl Shell {
             match ownership::decide(claimant, &candidate) {
                 Ownership::Ours => own.push(set),
                 Ownership::Adopt => {
-                    if !checked && !self.is_alive(deployment).await? {
-                        continue;
+                    if !self.is_alive(deployment, &mut alive).await? {
+                        return Ok(None);
                     }
-                    checked = true;
                     self.adopt(deployment, &set).await?;
                     own.push(set);
                 }
@@ -167,31 +173,34 @@ impl Shell {
                 Ownership::Foreign => {}
             }
         }
-        Ok(own)
+        Ok(Some(own))
     }
 
-    /// Asks the server, since the store may lag behind a deletion.
-    async fn is_alive(&self, deployment: &Deployment) -> Result<bool, Failure> {
-        let meta = &deployment.metadata;
-        let access =
-            self.client.access::<Packed<Deployment>>(resource_of::<Deployment>(), &meta.namespace);
-        let doing = format!("read deployment {}", meta.name);
-        let live = access.find(&meta.name).await.map_err(Failure::of(doing))?;
-        Ok(live.is_some_and(|live| live.metadata.uid == meta.uid && !live.metadata.is_going()))
+    /// Asks the server, and asks it once.
+    async fn is_alive(
+        &self,
+        deployment: &Deployment,
+        known: &mut Option<bool>,
+    ) -> Result<bool, Failure> {
+        if known.is_none() {
+            let who = (&deployment.metadata).into();
+            *known = Some(server::is_alive::<Deployment>(&self.client, who).await?);
+        }
+        Ok(*known == Some(true))
     }
 
     async fn adopt(&self, deployment: &Deployment, set: &ReplicaSet) -> Result<(), Failure> {
         let (meta, owner) = (&set.metadata, deployment.controller_reference());
         let patch =
             write::adoption(&meta.uid, &meta.resource_version, &meta.owner_references, &owner);
-        self.patch_set(&meta.namespace, &meta.name, patch, "adopt").await
+        self.patch_set(&meta.namespace, &meta.name, patch, "adopt").await.map(|_| ())
     }
 
     async fn release(&self, deployment: &Deployment, set: &ReplicaSet) -> Result<(), Failure> {
         let (meta, uid) = (&set.metadata, &deployment.metadata.uid);
         let goes = |owner: &api::OwnerReference| owner.uid == *uid;
         let patch = write::release(&meta.uid, &meta.resource_version, &meta.owner_references, goes);
-        self.patch_set(&meta.namespace, &meta.name, patch, "release").await
+        self.patch_set(&meta.namespace, &meta.name, patch, "release").await.map(|_| ())
     }
 
     async fn patch_set(
@@ -200,27 +209,35 @@ impl Shell {
         name: &str,
         patch: Value,
         doing: &str,
-    ) -> Result<(), Failure> {
-        let access = self.client.access::<Value>(resource_of::<ReplicaSet>(), namespace);
+    ) -> Result<bool, Failure> {
+        let access = self.client.access::<Value>(ResourceType::of::<ReplicaSet>(), namespace);
         let answer = access.patch(name, &Patch::Merge(patch)).await;
-        unless_gone(answer, format!("{doing} replica set {namespace}/{name}")).map(|_| ())
+        let written = unless_gone(answer, format!("{doing} replica set {namespace}/{name}"))?;
+        Ok(written.is_some())
     }
 
-    async fn change(&self, key: &Key, change: &SetChange) -> Result<(), Failure> {
+    async fn change(&self, deployment: &Deployment, change: &SetChange) -> Result<(), Failure> {
         let doing = match change.replicas {
             Some(size) => format!("scale to {size}"),
             None => "annotate".to_owned(),
         };
-        self.patch_set(key.namespace(), &change.name, change.patch(), &doing).await
+        let namespace = &deployment.metadata.namespace;
+        let written = self.patch_set(namespace, &change.name, change.patch(), &doing).await?;
+        if let Some(size) = change.replicas.filter(|size| written && *size != change.size) {
+            self.tell_scaled(deployment, &change.name, change.size, size);
+        }
+        Ok(())
+    }
+
+    fn tell_scaled(&self, deployment: &Deployment, set: &str, from: i32, to: i32) {
+        let way = if from < to { "up" } else { "down" };
+        let message = format!("Scaled {way} replica set {set} from {from} to {to}");
+        self.events.normal(&subject(deployment), "ScalingReplicaSet", message);
     }
 
     async fn delete(&self, key: &Key, set: &SetChange) -> Result<(), Failure> {
-        let access = self.client.access::<Value>(resource_of::<ReplicaSet>(), key.namespace());
-        let (uid, resource_version) = (set.uid.clone(), set.resource_version.clone());
-        let preconditions =
-            Preconditions { uid: Some(uid), resource_version: Some(resource_version) };
-        let options =
-            DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+        let access = self.client.access::<Value>(ResourceType::of::<ReplicaSet>(), key.namespace());
+        let options = DeleteOptions::of(&set.uid).at(&set.resource_version);
         let answer = access.delete(&set.name, &options).await;
         unless_gone(answer, format!("delete old replica set {}", set.name)).map(|_| ())
     }
@@ -235,9 +252,14 @@ impl Shell {
     ) -> Result<Option<String>, Failure> {
         let namespace = &deployment.metadata.namespace;
         let access =
-            self.client.access::<Packed<ReplicaSet>>(resource_of::<ReplicaSet>(), namespace);
+            self.client.access::<Packed<ReplicaSet>>(ResourceType::of::<ReplicaSet>(), namespace);
         let error = match access.create(&new.body).await {
-            Ok(_) => return Ok(Some(new.revision.clone())),
+            Ok(_) => {
+                if new.size > 0 {
+                    self.tell_scaled(deployment, &new.name, 0, new.size);
+                }
+                return Ok(Some(new.revision.clone()));
+            }
             Err(error) => error,
         };
         let doing = format!("make replica set {namespace}/{}", new.name);
@@ -245,9 +267,10 @@ impl Shell {
             return Ok(None);
         }
         if !error.is_already_exists() {
-            let told = error.refusal().map_or(error.to_string(), |refusal| refusal.message.clone());
+            let message = status::creation_failure(&new.name, &error.told());
+            self.events.warning(&subject(deployment), status::NOT_CREATED, message);
             let now = self.client.clock().now();
-            let told = status::not_created(deployment, &plan.status, &new.name, &told, now);
+            let told = status::not_created(deployment, &plan.status, &new.name, &error.told(), now);
             // What matters is the failure below; this is only its report.
             let _ = self.report(deployment, &told, None).await;
             return Err(Failure::of(doing)(error));
@@ -282,16 +305,11 @@ impl Shell {
         if change.is_none() && revision.is_none() {
             return Ok(());
         }
-        let empty = || json!({});
-        let mut patch =
-            write::status_patch(&meta.uid, &meta.resource_version, change.unwrap_or_else(empty));
+        let mut patch = json!({ "status": change.unwrap_or_else(|| json!({})) });
         if let Some(revision) = revision {
             patch["metadata"]["annotations"] = json!({ revision::REVISION: revision });
         }
-        let access = self.client.access::<Value>(resource_of::<Deployment>(), &meta.namespace);
-        let answer = access.patch_sub(&meta.name, "status", &Patch::Merge(patch)).await;
-        unless_gone(answer, format!("report on deployment {}/{}", meta.namespace, meta.name))
-            .map(|_| ())
+        server::report::<Deployment>(&self.client, meta.into(), patch).await.map(|_| ())
     }
 
     /// Whether pods of a set other than the newest have not ended yet.

@@ -16,6 +16,8 @@ const NO_DEADLINE: i32 = i32::MAX;
 const DONE: &str = "NewReplicaSetAvailable";
 /// Nothing moved until the deadline.
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+/// The newest set could not be made.
+pub const NOT_CREATED: &str = "ReplicaSetCreateError";
 /// The rollout rests.
 const PAUSED: &str = "DeploymentPaused";
 /// A look is taken this long after a deadline, since times in objects are whole seconds.
@@ -38,18 +40,11 @@ fn condition(kind: &str, status: &str, reason: &str, message: String, now: Times
     }
 }
 
-/// Puts a condition in its place, unless status and reason are those it has.
-fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
-    if let Some(old) = api::condition::find(conditions, &new.r#type) {
-        if old.status == new.status && old.reason == new.reason {
-            return;
-        }
-        if old.status == new.status {
-            new.last_transition_time = old.last_transition_time;
-        }
-    }
-    conditions.retain(|old| old.r#type != new.r#type);
-    conditions.push(new);
+/// Puts a condition in its place, unless status and reason are those it has. The time is
+/// the condition's own.
+fn set(conditions: &mut Vec<Condition>, new: Condition) {
+    let now = new.last_update_time.unwrap_or_default();
+    api::condition::set_unless_same_reason(conditions, new, now);
 }
 
 /// The counts, and whether enough pods are available.
@@ -104,7 +99,7 @@ pub fn note_pause(status: &mut DeploymentStatus, deployment: &Deployment, now: T
 
 /// Whether all pods are of the newest set and available, and no others are left.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let wanted = deployment.spec.replicas();
     status.updated_replicas == wanted
         && status.replicas == wanted
         && status.available_replicas == wanted
@@ -120,12 +115,16 @@ pub fn rollout(
     let mut status = counted(rollout);
     note_pause(&mut status, deployment, rollout.now);
     match deadline(deployment) {
-        None => status.conditions.retain(|condition| condition.r#type != PROGRESSING),
+        None => {
+            api::condition::remove(&mut status.conditions, PROGRESSING);
+        }
         Some(limit) => progress(rollout, &mut status, created, limit),
     }
     match failure_of(rollout) {
         Some(failure) => set(&mut status.conditions, failure),
-        None => status.conditions.retain(|condition| condition.r#type != "ReplicaFailure"),
+        None => {
+            api::condition::remove(&mut status.conditions, "ReplicaFailure");
+        }
     }
     let look_again = next_look(rollout, &status);
     (status, look_again)
@@ -170,7 +169,7 @@ fn progress(
         if let Some(current) = current.filter(|current| current.is_true()) {
             told.last_transition_time = current.last_transition_time;
         }
-        status.conditions.retain(|condition| condition.r#type != PROGRESSING);
+        api::condition::remove(&mut status.conditions, PROGRESSING);
         status.conditions.push(told);
     } else if has_timed_out(&status.conditions, limit, now) {
         let message = format!("{whom} has timed out progressing.");
@@ -220,6 +219,11 @@ fn failure_of(rollout: &Rollout<'_>) -> Option<Condition> {
     newest.or_else(|| rollout.old.iter().find_map(|set| of(set)))
 }
 
+/// What is told of a set that could not be made.
+pub fn creation_failure(name: &str, error: &str) -> String {
+    format!("Failed to create new replica set \"{name}\": {error}")
+}
+
 /// The status after the newest set could not be made.
 pub fn not_created(
     deployment: &Deployment,
@@ -231,8 +235,8 @@ pub fn not_created(
     let mut status = status.clone();
     status.conditions = deployment.status.conditions.clone();
     if deadline(deployment).is_some() {
-        let message = format!("Failed to create new replica set \"{name}\": {error}");
-        let told = condition(PROGRESSING, "False", "ReplicaSetCreateError", message, now);
+        let message = creation_failure(name, error);
+        let told = condition(PROGRESSING, "False", NOT_CREATED, message, now);
         set(&mut status.conditions, told);
     }
     status

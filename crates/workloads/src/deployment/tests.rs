@@ -309,7 +309,7 @@ fn play(words: &str, start: i32, per_step: i32) -> Result<usize, String> {
     let deployment = deployment(words, 2);
     let wanted = deployment.spec.replicas.unwrap();
     let bounds = bounds(&deployment);
-    let recreates = deployment.spec.strategy.r#type == "Recreate";
+    let recreates = deployment.spec.recreates();
     let mut sets = vec![set(1, &format!("{start}/{start}/{start}"), wanted, wanted + bounds.surge)];
     for step in 0..500 {
         let old_pods = recreates && sets[0].status.replicas > 0;

@@ -4,22 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{Deployment, OwnerReference, PodDisruptionBudget, ReplicaSet, Resource as _};
-use chassis::client::{Client, Patch};
-use chassis::controller::Requeue;
+use chassis::client::Client;
+use chassis::controller::{Reconciler, Requeue};
+use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::SharedStore;
 use object::selector::label::Selector;
 use serde::Deserialize;
-use serde_json::Value;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use serde_json::json;
 
-use super::{Scales, status};
+use super::{Next, Scales, status};
 use crate::discovery::Recent;
-use crate::facts::{Packed, PodFact, Watched};
+use crate::facts::{Packed, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Informers, resource_of};
-use crate::worker::{Mailbox, Worker};
+use crate::server;
+use crate::start::Start;
 use crate::write;
 
 /// How many budgets are looked at side by side.
@@ -27,11 +26,12 @@ const WORKERS: usize = 2;
 
 struct Shell {
     client: Client,
-    budgets: SharedStore<Watched<PodDisruptionBudget>>,
+    budgets: SharedStore<PodDisruptionBudget>,
     pods: SharedStore<PodFact>,
     sets: SharedStore<Packed<ReplicaSet>>,
     deployments: SharedStore<Packed<Deployment>>,
     resources: Recent,
+    events: Recorder,
 }
 
 /// The selector of a budget. One that is absent selects nothing.
@@ -41,21 +41,18 @@ fn selector_of(budget: &PodDisruptionBudget) -> Selector {
 }
 
 /// Subscribes the controller and starts its loop.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 18);
+pub fn start(start: &mut Start<'_>) {
+    let mailbox = start.mailbox("disruption");
+    let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let shell = Arc::new(Shell {
-        client: client.clone(),
+        client: start.client.clone(),
         budgets: informers.budgets.store(&mut synced),
         pods: informers.pods.store(&mut synced),
         sets: informers.replica_sets.store(&mut synced),
         deployments: informers.deployments.store(&mut synced),
         resources: Recent::default(),
+        events: start.events.clone(),
     });
     let inbox = mailbox.clone();
     informers.budgets.subscribe(move |change| inbox.add(change.key.clone()));
@@ -69,11 +66,7 @@ pub fn start(
             }
         }
     });
-    let worker = Worker { name: "disruption", mailbox, synced, workers: WORKERS };
-    tasks.spawn(worker.run(stop.clone(), move |key| {
-        let shell = shell.clone();
-        async move { shell.reconcile(key).await }
-    }));
+    start.run(mailbox, synced, WORKERS, shell);
 }
 
 /// The size of something that can be scaled.
@@ -90,7 +83,9 @@ struct ScaleSpec {
     replicas: i32,
 }
 
-impl Shell {
+impl Reconciler for Shell {
+    type Failure = Failure;
+
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
         let Some(budget) = self.budgets.get(&key).filter(|own| !own.metadata.is_going()) else {
             return Ok(Requeue::OnChange);
@@ -103,19 +98,25 @@ impl Shell {
             chosen.map(|(_, pod)| pod.clone()).collect()
         };
         let refs: Vec<&PodFact> = pods.iter().map(|pod| &**pod).collect();
-        let scales = self.scales(&budget, &refs).await?;
-        let (status, look_again) = status(&budget, &refs, &scales, self.client.clock().now());
-        if let Some(patch) = write::difference(&budget.status, &status) {
-            let meta = &budget.metadata;
-            let patch = write::status_patch(&meta.uid, &meta.resource_version, patch);
-            let access =
-                self.client.access::<Value>(resource_of::<PodDisruptionBudget>(), key.namespace());
-            let answer = access.patch_sub(key.name(), "status", &Patch::Merge(patch)).await;
-            unless_gone(answer, format!("report on disruption budget {key}"))?;
+        if refs.is_empty() {
+            let subject = Subject::of::<PodDisruptionBudget>((&budget.metadata).into());
+            self.events.normal(&subject, "NoPods", "No matching pods found".to_owned());
         }
-        Ok(look_again.map_or(Requeue::OnChange, Requeue::After))
+        let scales = self.scales(&budget, &refs).await?;
+        let (status, next) = status(&budget, &refs, &scales, self.client.clock().now());
+        if let Some(patch) = write::difference(&budget.status, &status) {
+            let (who, patch) = ((&budget.metadata).into(), json!({ "status": patch }));
+            server::report::<PodDisruptionBudget>(&self.client, who, patch).await?;
+        }
+        match next {
+            Next::OnChange => Ok(Requeue::OnChange),
+            Next::After(wait) => Ok(Requeue::After(wait)),
+            Next::Retry(what) => Err(Failure::Unknown(what)),
+        }
     }
+}
 
+impl Shell {
     /// The sizes of the controllers of these pods, where the budget asks for them.
     async fn scales(
         &self,
@@ -153,10 +154,10 @@ impl Shell {
         }
         let Some(above) = set.metadata.controller().filter(|own| own.kind == Deployment::KIND)
         else {
-            return Some(set.spec.replicas.unwrap_or(1));
+            return Some(set.spec.replicas());
         };
         let deployment = self.deployments.get(&Key::namespaced(namespace, &above.name))?;
-        (deployment.metadata.uid == above.uid).then(|| deployment.spec.replicas.unwrap_or(1))
+        (deployment.metadata.uid == above.uid).then(|| deployment.spec.replicas())
     }
 
     /// The size that the server tells for anything with a `scale` subresource.
@@ -166,12 +167,11 @@ impl Shell {
         owner: &OwnerReference,
     ) -> Result<Option<i32>, Failure> {
         let doing = format!("find out the size of {} {namespace}/{}", owner.kind, owner.name);
-        let resources = self.resources.resources(&self.client).await;
-        let resources = resources.map_err(Failure::of(doing.as_str()))?;
-        let Some(served) = resources.of_kind(&owner.api_version, &owner.kind) else {
+        let found = self.resources.of_kind(&self.client, &owner.api_version, &owner.kind).await;
+        let Some(served) = found.map_err(Failure::of(doing.as_str()))? else {
             return Ok(None);
         };
-        let access = self.client.access::<Scale>(served.resource.clone(), namespace);
+        let access = self.client.access::<Scale>(served.resource, namespace);
         let found = unless_gone(access.get_sub(&owner.name, "scale").await, doing)?;
         Ok(found.filter(|scale| scale.metadata.uid == owner.uid).map(|scale| scale.spec.replicas))
     }

@@ -68,7 +68,8 @@ fn nothing_is_allowed_while_the_size_is_not_known() {
         let mut budget = budget(spec);
         budget.status.disruptions_allowed = 3;
         budget.status.current_healthy = 5;
-        let (status, _) = status(&budget, &refs, &scales(&[("a", None)]), at(0));
+        let (status, next) = status(&budget, &refs, &scales(&[("a", None)]), at(0));
+        assert_eq!(next, Next::Retry(want.to_owned()));
         assert_eq!((status.disruptions_allowed, status.current_healthy), (0, 5));
         let told = api::condition::find(&status.conditions, "DisruptionAllowed").unwrap();
         assert_eq!((told.reason.as_str(), told.message.as_str()), ("SyncFailed", want));
@@ -78,25 +79,22 @@ fn nothing_is_allowed_while_the_size_is_not_known() {
 
 #[test]
 fn an_allowed_eviction_counts_until_it_is_done_or_overdue() {
-    let check = |seconds, list: &str, want: (i32, usize, Option<u64>)| {
+    let check = |seconds, list: &str, want: (i32, usize, Next)| {
         let pods = pods(list);
         let refs: Vec<&PodFact> = pods.iter().collect();
         let mut budget = budget(r#"{"minAvailable":1}"#);
         budget.status.disrupted_pods =
             serde_json::from_value(json!({ "p0": text(0), "gone": text(0) })).unwrap();
         let (status, next) = status(&budget, &refs, &Scales::new(), at(seconds));
-        let got = (
-            status.disruptions_allowed,
-            status.disrupted_pods.len(),
-            next.map(|wait| wait.as_secs()),
-        );
+        let got = (status.disruptions_allowed, status.disrupted_pods.len(), next);
         assert_eq!(got, want);
     };
     let three = "ready@0,ready@0,ready@0";
-    check(10, three, (1, 1, Some(111)));
-    check(120, three, (1, 1, Some(1)));
-    check(121, three, (2, 0, None));
-    check(10, "ready@0 going,ready@0,ready@0", (1, 0, None));
+    let after = |seconds| Next::After(Duration::from_secs(seconds));
+    check(10, three, (1, 1, after(111)));
+    check(120, three, (1, 1, after(1)));
+    check(121, three, (2, 0, Next::OnChange));
+    check(10, "ready@0 going,ready@0,ready@0", (1, 0, Next::OnChange));
 }
 
 proptest! {

@@ -1,11 +1,12 @@
 //! Metadata, kept small.
 
-use api::{ObjectMeta, OwnerReference};
+use api::{ObjectMeta, OwnerReference, Resource};
 use chassis::client::{Identity, Object};
 use chassis::key::Key;
 use jiff::Timestamp;
 use object::selector::label::Selector;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// Labels in order of their keys: a list costs a fifth of what a map of two does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +56,61 @@ pub trait Owned: Object {
     fn has_finalizer(&self, name: &str) -> bool;
     /// Whether its deletion has begun.
     fn is_going(&self) -> bool;
+}
+
+impl<T: Resource + DeserializeOwned + Send + 'static> Owned for T {
+    fn owners(&self) -> &[OwnerReference] {
+        &self.meta().owner_references
+    }
+
+    fn has_finalizer(&self, name: &str) -> bool {
+        self.meta().finalizers.iter().any(|own| own == name)
+    }
+
+    fn is_going(&self) -> bool {
+        self.meta().is_going()
+    }
+}
+
+/// Makes an object of a type whose field `meta` is a [`Meta`].
+macro_rules! owned {
+    ($type:ty) => {
+        impl chassis::client::Object for $type {
+            fn identity(&self) -> chassis::client::Identity<'_> {
+                self.meta.identity()
+            }
+        }
+
+        impl $crate::facts::Owned for $type {
+            fn owners(&self) -> &[api::OwnerReference] {
+                &self.meta.owners
+            }
+
+            fn has_finalizer(&self, name: &str) -> bool {
+                self.meta.has_finalizer(name)
+            }
+
+            fn is_going(&self) -> bool {
+                self.meta.deleting.is_some()
+            }
+        }
+    };
+}
+
+pub(crate) use owned;
+
+/// An object of any kind of which nothing but the metadata is read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct MetadataOnly {
+    /// Who it is.
+    pub metadata: ObjectMeta,
+}
+
+impl Object for MetadataOnly {
+    fn identity(&self) -> Identity<'_> {
+        (&self.metadata).into()
+    }
 }
 
 /// The metadata of an object, without annotations and with names shared.

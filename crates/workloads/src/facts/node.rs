@@ -1,13 +1,12 @@
 //! What is kept of a node and of its heartbeat.
 
-use api::{Condition, Node, ObjectMeta, OwnerReference};
-use chassis::client::{Identity, Object};
+use api::{Condition, ObjectMeta};
 use jiff::Timestamp;
-use object::taint::Taint;
+use object::taint::{Effect, Taint};
 use object::time::MicroTime;
 use serde::Deserialize;
 
-use super::meta::{Meta, Owned};
+use super::meta::{Meta, owned};
 
 /// A node, as far as its life goes.
 #[derive(Debug, Clone, Deserialize)]
@@ -21,6 +20,14 @@ pub struct NodeFact {
     pub unschedulable: bool,
     /// What it reports.
     pub conditions: Vec<Condition>,
+}
+
+impl NodeFact {
+    /// Whether a taint drives pods off that do not tolerate it.
+    #[must_use]
+    pub fn drives_pods_off(&self) -> bool {
+        self.taints.iter().any(|taint| taint.effect == Some(Effect::NoExecute))
+    }
 }
 
 /// The heartbeat of a node.
@@ -78,45 +85,10 @@ impl From<NodeWire> for NodeFact {
     }
 }
 
-impl From<Node> for NodeFact {
-    fn from(node: Node) -> Self {
-        Self {
-            meta: node.metadata.into(),
-            taints: node.spec.taints,
-            unschedulable: node.spec.unschedulable,
-            conditions: node.status.conditions,
-        }
-    }
-}
-
 impl From<LeaseWire> for LeaseFact {
     fn from(wire: LeaseWire) -> Self {
         Self { meta: wire.metadata.into(), renewed: wire.spec.renew_time.map(Into::into) }
     }
-}
-
-macro_rules! owned {
-    ($type:ty) => {
-        impl Object for $type {
-            fn identity(&self) -> Identity<'_> {
-                self.meta.identity()
-            }
-        }
-
-        impl Owned for $type {
-            fn owners(&self) -> &[OwnerReference] {
-                &self.meta.owners
-            }
-
-            fn has_finalizer(&self, name: &str) -> bool {
-                self.meta.has_finalizer(name)
-            }
-
-            fn is_going(&self) -> bool {
-                self.meta.deleting.is_some()
-            }
-        }
-    };
 }
 
 owned!(NodeFact);

@@ -1,14 +1,13 @@
 //! What is kept of a pod.
 
 use api::pod::{ContainerStatus, PodPhase};
-use api::{Condition, ObjectMeta, OwnerReference, Pod};
-use chassis::client::{Identity, Object};
+use api::{Condition, ObjectMeta, OwnerReference};
 use jiff::{SignedDuration, Timestamp};
 use object::taint::{Effect, Toleration};
 use object::time::Time;
 use serde::Deserialize;
 
-use super::meta::{Meta, Owned};
+use super::meta::{Meta, owned};
 
 /// The finalizer that keeps a job's pod until it has been counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -27,13 +26,15 @@ pub struct PodFact {
     pub node: Box<str>,
     /// Where it is in its life.
     pub phase: PodPhase,
+    /// Whether it failed because its node threw it out.
+    pub is_evicted: bool,
     /// Since when it is ready.
     pub ready_since: Option<Timestamp>,
     /// How often its containers restarted; of the one that did most.
     pub restarts_max: i32,
     /// How often its containers restarted, all together.
     pub restarts: i32,
-    /// When its last container ended, or else when it was last heard of.
+    /// When the last of its containers that have ended did so.
     pub ended: Option<Timestamp>,
     /// What it asks to be deleted before or after its siblings; lower goes first.
     pub deletion_cost: i32,
@@ -92,25 +93,7 @@ impl PodFact {
     }
 }
 
-impl Object for PodFact {
-    fn identity(&self) -> Identity<'_> {
-        self.meta.identity()
-    }
-}
-
-impl Owned for PodFact {
-    fn owners(&self) -> &[OwnerReference] {
-        &self.meta.owners
-    }
-
-    fn has_finalizer(&self, name: &str) -> bool {
-        self.meta.has_finalizer(name)
-    }
-
-    fn is_going(&self) -> bool {
-        self.meta.deleting.is_some()
-    }
-}
+owned!(PodFact);
 
 /// The fields of the wire form that are read; the rest is skipped, not parsed.
 #[derive(Deserialize, Default)]
@@ -132,6 +115,7 @@ struct Spec {
 #[serde(default, rename_all = "camelCase")]
 struct Status {
     phase: PodPhase,
+    reason: String,
     conditions: Option<Vec<Condition>>,
     container_statuses: Option<Vec<ContainerStatus>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
@@ -165,6 +149,7 @@ impl From<Wire> for PodFact {
         Self {
             node: spec.node_name.into(),
             phase: status.phase,
+            is_evicted: status.phase == PodPhase::Failed && status.reason == "Evicted",
             ready_since,
             restarts_max: counts().max().unwrap_or(0),
             restarts: counts().chain(init_counts).fold(0, i32::saturating_add),
@@ -174,18 +159,5 @@ impl From<Wire> for PodFact {
             tolerations,
             meta: metadata.into(),
         }
-    }
-}
-
-impl From<Pod> for PodFact {
-    fn from(pod: Pod) -> Self {
-        let spec = Spec { node_name: pod.spec.node_name, tolerations: Some(pod.spec.tolerations) };
-        let status = Status {
-            phase: pod.status.phase,
-            conditions: Some(pod.status.conditions),
-            container_statuses: Some(pod.status.container_statuses),
-            init_container_statuses: Some(pod.status.init_container_statuses),
-        };
-        Wire { metadata: pod.metadata, spec, status }.into()
     }
 }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::identity_of;
 use super::meta::{Labels, Owned};
 
 /// The label by which the pods of one template are told from those of another.
@@ -174,21 +173,21 @@ impl<'de, T: Templated + Deserialize<'de>> Deserialize<'de> for Packed<T> {
 
 impl<T: Templated + DeserializeOwned + Send + 'static> Object for Packed<T> {
     fn identity(&self) -> Identity<'_> {
-        identity_of(self.object.meta())
+        self.object.meta().into()
     }
 }
 
 impl<T: Templated + DeserializeOwned + Send + 'static> Owned for Packed<T> {
     fn owners(&self) -> &[OwnerReference] {
-        &self.object.meta().owner_references
+        self.object.owners()
     }
 
     fn has_finalizer(&self, name: &str) -> bool {
-        self.object.meta().finalizers.iter().any(|own| own == name)
+        self.object.has_finalizer(name)
     }
 
     fn is_going(&self) -> bool {
-        self.object.meta().is_going()
+        self.object.is_going()
     }
 }
 

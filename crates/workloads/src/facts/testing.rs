@@ -37,6 +37,7 @@ fn pod_json(name: &str, words: &str) -> Value {
             "unknown" => pod["status"]["phase"] = "Unknown".into(),
             "succeeded" => pod["status"]["phase"] = "Succeeded".into(),
             "failed" => pod["status"]["phase"] = "Failed".into(),
+            "evicted" => pod["status"]["reason"] = "Evicted".into(),
             "node" => pod["spec"]["nodeName"] = value.into(),
             "created" => pod["metadata"]["creationTimestamp"] = seconds().into(),
             "going" => pod["metadata"]["deletionTimestamp"] = text(99).into(),

@@ -172,13 +172,13 @@ impl Graph {
     }
 
     /// How many objects are known.
-    #[must_use]
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether none is known.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::OwnerReference;
-use chassis::client::{Access, Client, DeleteOptions, Patch, Preconditions, ResourceType};
-use chassis::controller::Requeue;
+use api::{OwnerReference, Resource};
+use chassis::client::{Access, Client, DeleteOptions, Patch, Propagation, ResourceType};
+use chassis::controller::{Reconciler, Requeue};
+use chassis::key::Key;
 use serde_json::json;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::graph::{FOREGROUND, Found, ORPHAN, Stage, Uid, Verdict};
-use super::watches::{Ground, Live, keep};
-use crate::facts::Owned;
+use super::watches::{Ground, keep};
+use crate::facts::{MetadataOnly, Owned};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Informer, Informers, resource_of};
-use crate::worker::{Mailbox, Worker};
+use crate::informer::Informer;
+use crate::start::Start;
 use crate::write;
 
 /// How many objects are looked at side by side.
@@ -24,48 +24,39 @@ const WORKERS: usize = 20;
 const QUESTIONS_MAX: usize = 2;
 
 /// Subscribes the collector and starts its loops.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 20);
+pub fn start(start: &mut Start<'_>) {
+    let mailbox = start.mailbox("garbage-collector");
+    let informers = &mut *start.informers;
     let ground = Ground::new(&mailbox);
     let mut synced = Vec::new();
-    share(&ground, &mut informers.pods, resource_of::<api::Pod>(), &mut synced);
-    share(&ground, &mut informers.nodes, resource_of::<api::Node>(), &mut synced);
-    share(&ground, &mut informers.leases, resource_of::<api::Lease>(), &mut synced);
-    share(&ground, &mut informers.deployments, resource_of::<api::Deployment>(), &mut synced);
-    share(&ground, &mut informers.replica_sets, resource_of::<api::ReplicaSet>(), &mut synced);
-    share(&ground, &mut informers.jobs, resource_of::<api::Job>(), &mut synced);
-    share(&ground, &mut informers.namespaces, resource_of::<api::Namespace>(), &mut synced);
-    let budgets = resource_of::<api::PodDisruptionBudget>();
-    share(&ground, &mut informers.budgets, budgets, &mut synced);
-    let accounts = resource_of::<api::ServiceAccount>();
-    share(&ground, &mut informers.accounts, accounts, &mut synced);
+    share::<api::Pod, _>(&ground, &mut informers.pods, &mut synced);
+    share::<api::Node, _>(&ground, &mut informers.nodes, &mut synced);
+    share::<api::Lease, _>(&ground, &mut informers.leases, &mut synced);
+    share::<api::Deployment, _>(&ground, &mut informers.deployments, &mut synced);
+    share::<api::ReplicaSet, _>(&ground, &mut informers.replica_sets, &mut synced);
+    share::<api::Job, _>(&ground, &mut informers.jobs, &mut synced);
+    share::<api::Namespace, _>(&ground, &mut informers.namespaces, &mut synced);
+    share::<api::PodDisruptionBudget, _>(&ground, &mut informers.budgets, &mut synced);
+    share::<api::ServiceAccount, _>(&ground, &mut informers.accounts, &mut synced);
     let ready = CancellationToken::new();
     synced.push(ready.clone());
-    tasks.spawn(keep(ground.clone(), client.clone(), ready, stop.clone()));
-    let worker = Worker { name: "garbage-collector", mailbox, synced, workers: WORKERS };
-    let collector = Arc::new(Collector { client: client.clone(), ground });
-    tasks.spawn(worker.run(stop.clone(), move |uid| {
-        let collector = collector.clone();
-        async move { collector.look(uid.name()).await }
-    }));
+    let how = (start.seed, start.metrics.clone());
+    let watches = keep(ground.clone(), start.client.clone(), how, ready, start.stop.clone());
+    start.tasks.spawn(watches);
+    let collector = Collector { client: start.client.clone(), ground };
+    start.run(mailbox, synced, WORKERS, Arc::new(collector));
 }
 
 /// Takes the objects of a resource from its informer, which runs anyway.
-fn share<T: Owned + Sync>(
+fn share<K: Resource, T: Owned + Sync>(
     ground: &Arc<Ground>,
     informer: &mut Informer<T>,
-    resource: ResourceType,
     synced: &mut Vec<CancellationToken>,
 ) {
     // The informer is asked for even where no other controller wants it: one watch of a
     // lean type costs no more than one of metadata.
     let _ = informer.store(synced);
-    let (ground, id) = (ground.clone(), ground.share(resource));
+    let (ground, id) = (ground.clone(), ground.share(ResourceType::of::<K>()));
     informer.subscribe(move |change| ground.take(id, change));
 }
 
@@ -76,9 +67,18 @@ struct Collector {
 
 /// An object to write to, as the server last told it.
 struct Target {
-    access: Access<Live>,
-    live: Live,
+    access: Access<MetadataOnly>,
+    live: MetadataOnly,
     told: String,
+}
+
+impl Reconciler for Collector {
+    type Failure = Failure;
+
+    /// A key is the uid of an object.
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        self.look(key.name()).await
+    }
 }
 
 impl Collector {
@@ -128,7 +128,7 @@ impl Collector {
         let Some((id, key)) = found else { return Ok(None) };
         let Some(resource) = self.ground.resource(id) else { return Ok(None) };
         let told = format!("{resource} {key}");
-        let access = self.client.access::<Live>(resource, key.namespace()).metadata_only();
+        let access = self.client.access::<MetadataOnly>(resource, key.namespace()).metadata_only();
         let doing = format!("read {told}");
         let live = access.find(key.name()).await.map_err(Failure::of(doing))?;
         match live.filter(|live| live.metadata.uid == uid) {
@@ -157,7 +157,7 @@ impl Collector {
                 "cannot {doing}: an object without a namespace has an owner in one"
             )));
         }
-        let access = self.client.access::<Live>(served.resource, namespace).metadata_only();
+        let access = self.client.access::<MetadataOnly>(served.resource, namespace).metadata_only();
         let live = access.find(&owner.name).await.map_err(Failure::of(doing))?;
         let Some(live) = live.filter(|live| live.metadata.uid == owner.uid) else {
             return Ok(Found::Gone);
@@ -173,9 +173,9 @@ impl Collector {
             Verdict::LookAt(others) => self.ground.look_at(others),
             Verdict::Delete => {
                 let policy = match (has(ORPHAN), has(FOREGROUND)) {
-                    (true, _) => "Orphan",
-                    (false, true) => "Foreground",
-                    (false, false) => "Background",
+                    (true, _) => Propagation::Orphan,
+                    (false, true) => Propagation::Foreground,
+                    (false, false) => Propagation::Background,
                 };
                 delete(target, policy).await?;
             }
@@ -183,7 +183,7 @@ impl Collector {
                 if unblock {
                     unblock_owners(target).await?;
                 }
-                delete(target, "Foreground").await?;
+                delete(target, Propagation::Foreground).await?;
             }
             Verdict::DropOwners(gone) => drop_owners(target, &gone).await?,
             Verdict::Finish => remove_finalizer(target, FOREGROUND).await?,
@@ -205,21 +205,13 @@ impl Collector {
     }
 }
 
-async fn delete(target: &Target, policy: &'static str) -> Result<(), Failure> {
+async fn delete(target: &Target, policy: Propagation) -> Result<(), Failure> {
     let meta = &target.live.metadata;
     // At exactly this version, whose owners were judged.
-    let preconditions = Preconditions {
-        uid: Some(meta.uid.clone()),
-        resource_version: Some(meta.resource_version.clone()),
-    };
-    let options = DeleteOptions {
-        preconditions: Some(preconditions),
-        propagation_policy: Some(policy),
-        ..DeleteOptions::default()
-    };
+    let options = DeleteOptions::of(&meta.uid).at(&meta.resource_version).leaving(policy);
     let answer = target.access.delete(&meta.name, &options).await;
     if unless_gone(answer, format!("delete {}", target.told))?.is_some() {
-        tracing::debug!(object = target.told, policy, "collected");
+        tracing::debug!(object = target.told, ?policy, "collected");
     }
     Ok(())
 }

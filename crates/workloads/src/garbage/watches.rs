@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::{ObjectMeta, OwnerReference};
-use chassis::client::{Client, Identity, Object, ResourceType};
+use chassis::client::{Client, ResourceType};
+use chassis::controller::{Mailbox, go_on_panicking};
 use chassis::key::Key;
+use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
 use serde::Deserialize;
 use tokio::sync::{Notify, mpsc};
@@ -15,9 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::graph::{Entry, FOREGROUND, Graph, ORPHAN, ResourceId, Stage, Uid};
 use crate::discovery::{Resources, Served};
-use crate::facts::{Meta, Owned, identity_of};
+use crate::facts::{Meta, Owned, owned};
 use crate::informer::Change;
-use crate::worker::Mailbox;
 
 /// How often discovery is looked at though no CRD changed: aggregated APIs come and go
 /// without one.
@@ -73,39 +74,7 @@ impl From<Wire> for AnyObject {
     }
 }
 
-impl Object for AnyObject {
-    fn identity(&self) -> Identity<'_> {
-        self.meta.identity()
-    }
-}
-
-impl Owned for AnyObject {
-    fn owners(&self) -> &[OwnerReference] {
-        &self.meta.owners
-    }
-
-    fn has_finalizer(&self, name: &str) -> bool {
-        self.meta.has_finalizer(name)
-    }
-
-    fn is_going(&self) -> bool {
-        self.meta.deleting.is_some()
-    }
-}
-
-/// The metadata of one object as the server tells it when asked.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Live {
-    /// Who it is.
-    pub metadata: ObjectMeta,
-}
-
-impl Object for Live {
-    fn identity(&self) -> Identity<'_> {
-        identity_of(&self.metadata)
-    }
-}
+owned!(AnyObject);
 
 /// What the collector knows, and where it hears that it should look.
 pub struct Ground {
@@ -230,6 +199,7 @@ fn entry_of<T: Owned>(resource: ResourceId, object: &T) -> Entry {
 pub async fn keep(
     ground: Arc<Ground>,
     client: Client,
+    how: (u64, Metrics),
     ready: CancellationToken,
     stop: CancellationToken,
 ) {
@@ -238,7 +208,7 @@ pub async fn keep(
     loop {
         let wait = match Resources::discover(&client).await {
             Ok(resources) => {
-                adjust(&ground, &client, resources, &mut tasks, &stop);
+                adjust(&ground, &client, &how, resources, &mut tasks, &stop);
                 looks.pop().unwrap_or(LOOK_AT_LEAST)
             }
             Err(error) => {
@@ -272,7 +242,7 @@ pub async fn keep(
         }
         while let Some(ended) = tasks.try_join_next() {
             if let Err(error) = ended {
-                crate::worker::go_on_panicking(error);
+                go_on_panicking(error);
             }
         }
     }
@@ -283,6 +253,7 @@ pub async fn keep(
 fn adjust(
     ground: &Arc<Ground>,
     client: &Client,
+    (seed, metrics): &(u64, Metrics),
     resources: Resources,
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
@@ -334,7 +305,8 @@ fn adjust(
             }
             ground.take_delta(id, delta);
         };
-        let run = Reflector::new(access).seed(u64::from(id)).run(sink, take, stop);
+        let reflector = Reflector::new(access).seed(*seed).metrics(metrics);
+        let run = reflector.run(sink, take, stop);
         tasks.spawn(async move {
             tokio::join!(run, async { while drain.recv().await.is_some() {} });
         });

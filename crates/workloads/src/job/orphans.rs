@@ -6,19 +6,19 @@
 use std::sync::Arc;
 
 use api::{Job, Resource as _};
-use chassis::client::Client;
-use chassis::controller::Requeue;
+use chassis::client::{Client, ResourceType};
+use chassis::controller::{Reconciler, Requeue};
 use chassis::key::Key;
 use chassis::store::SharedStore;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::{is_finished, is_ours};
 use crate::facts::{Packed, PodFact, TRACKING_FINALIZER};
 use crate::failure::Failure;
-use crate::informer::{Informers, resource_of};
 use crate::pods::PodHand;
-use crate::worker::{Mailbox, Worker};
+use crate::start::Start;
+
+/// How many pods are looked at side by side.
+const WORKERS: usize = 2;
 
 /// Whether a pod may be one that nobody will count.
 fn is_suspect(pod: &PodFact, jobs: &SharedStore<Packed<Job>>) -> bool {
@@ -37,14 +37,9 @@ fn will_count(job: &Job, uid: &str) -> bool {
 }
 
 /// Subscribes the loop and starts it.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    hand: &PodHand,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 14);
+pub fn start(start: &mut Start<'_>, hand: &PodHand) {
+    let mailbox = start.mailbox("job-orphans");
+    let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let jobs = informers.jobs.store(&mut synced);
     let pods = informers.pods.store(&mut synced);
@@ -64,33 +59,37 @@ pub fn start(
             pods.find(by_owner, &uid).for_each(|(key, _)| inbox.add(key.clone()));
         }
     });
-    let (client, hand) = (client.clone(), hand.clone());
-    let worker = Worker { name: "job-orphans", mailbox, synced, workers: 2 };
-    tasks.spawn(worker.run(stop.clone(), move |key| {
-        let (client, hand) = (client.clone(), hand.clone());
-        let pod = pods.get(&key).filter(|pod| is_suspect(pod, &jobs));
-        async move { untrack(&client, &hand, pod).await }
-    }));
+    let (client, hand) = (start.client.clone(), hand.clone());
+    start.run(mailbox, synced, WORKERS, Arc::new(Shell { client, hand, jobs, pods }));
 }
 
-async fn untrack(
-    client: &Client,
-    hand: &PodHand,
-    pod: Option<Arc<PodFact>>,
-) -> Result<Requeue, Failure> {
-    let Some(pod) = pod else { return Ok(Requeue::OnChange) };
-    let namespace = pod.meta.key.namespace();
-    let mut workload = pod.meta.key.clone();
-    if let Some(owner) = pod.controller_of(Job::GROUP, Job::KIND) {
-        // The watch of jobs may be behind that of pods: the server knows.
-        let access = client.access::<Packed<Job>>(resource_of::<Job>(), namespace);
-        let doing = format!("read job {namespace}/{}", owner.name);
-        let job = access.find(&owner.name).await.map_err(Failure::of(doing))?;
-        if job.is_some_and(|job| will_count(&job, &owner.uid)) {
+struct Shell {
+    client: Client,
+    hand: PodHand,
+    jobs: SharedStore<Packed<Job>>,
+    pods: SharedStore<PodFact>,
+}
+
+impl Reconciler for Shell {
+    type Failure = Failure;
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let Some(pod) = self.pods.get(&key).filter(|pod| is_suspect(pod, &self.jobs)) else {
             return Ok(Requeue::OnChange);
+        };
+        let namespace = key.namespace();
+        let mut workload = key.clone();
+        if let Some(owner) = pod.controller_of(Job::GROUP, Job::KIND) {
+            // The watch of jobs may be behind that of pods: the server knows.
+            let access = self.client.access::<Packed<Job>>(ResourceType::of::<Job>(), namespace);
+            let doing = format!("read job {namespace}/{}", owner.name);
+            let job = access.find(&owner.name).await.map_err(Failure::of(doing))?;
+            if job.is_some_and(|job| will_count(&job, &owner.uid)) {
+                return Ok(Requeue::OnChange);
+            }
+            workload = Key::namespaced(namespace, &owner.name);
         }
-        workload = Key::namespaced(namespace, &owner.name);
+        self.hand.untrack(&workload, &pod).await?;
+        Ok(Requeue::OnChange)
     }
-    hand.untrack(&workload, &pod).await?;
-    Ok(Requeue::OnChange)
 }

@@ -4,26 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::{Job, PodTemplate, Resource as _};
-use chassis::client::{Client, DeleteOptions, Nameplate, Patch, Preconditions};
-use chassis::controller::Requeue;
+use api::{Condition, Job, PodTemplate, Resource as _};
+use chassis::client::{Client, DeleteOptions, Propagation, ResourceType};
+use chassis::controller::{Reconciler, Requeue};
+use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    Actions, Backoff, Facts, Outcome, backoff, decide, delete_at, is_finished, is_ours, orphans,
-    tally,
+    Actions, Backoff, Facts, Outcome, Tally, backoff, decide, delete_at, is_finished, is_ours,
+    orphans, tally,
 };
-use crate::claims::ClaimBook;
+use crate::claims::{ClaimBook, concerned};
 use crate::facts::{Packed, PodFact, TRACKING_FINALIZER};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Change, Informers, orphans_of, resource_of};
+use crate::informer::orphans_of;
 use crate::ownership::{self, Candidate, Claimant, Ownership};
 use crate::pods::{Order, PodHand};
-use crate::worker::{Mailbox, Worker};
+use crate::server;
+use crate::start::Start;
 use crate::write::{self, NewPod};
 
 /// How many jobs are looked at side by side.
@@ -40,6 +40,7 @@ struct Shell {
     pods_by_owner: IndexId,
     claims: Arc<ClaimBook>,
     hand: PodHand,
+    events: Recorder,
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
@@ -52,13 +53,9 @@ struct Memory {
 }
 
 /// Subscribes the controller and starts its loops.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 13);
+pub fn start(start: &mut Start<'_>) {
+    let mailbox = start.mailbox("job");
+    let informers = &mut *start.informers;
     let claims = Arc::new(ClaimBook::default());
     let mut synced = Vec::new();
     let jobs = informers.jobs.store(&mut synced);
@@ -74,62 +71,18 @@ pub fn start(
     informers.pods.subscribe(move |change| {
         concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
     });
-    let hand = PodHand::new(client, pods.clone(), &claims);
-    orphans::start(client, informers, &hand, tasks, stop);
-    let shell = Arc::new(Shell {
-        client: client.clone(),
-        jobs,
-        pods,
-        pods_by_owner: informers.pods_by_owner,
-        claims,
-        hand,
-        memory: Mutex::default(),
-    });
-    let worker = Worker { name: "job", mailbox, synced, workers: WORKERS };
-    let stop = stop.clone();
-    tasks.spawn(worker.run(stop, move |key| {
-        let shell = shell.clone();
-        async move { shell.reconcile(key).await }
-    }));
+    let pods_by_owner = informers.pods_by_owner;
+    let events = start.events.of("job-controller");
+    let hand = PodHand::new(start.client, pods.clone(), &claims, events.clone());
+    orphans::start(start, &hand);
+    let client = start.client.clone();
+    let memory = Mutex::default();
+    let shell = Shell { client, jobs, pods, pods_by_owner, claims, hand, events, memory };
+    start.run(mailbox, synced, WORKERS, Arc::new(shell));
 }
 
-/// The jobs that a change of a pod concerns; the claims on the pod are settled on the way.
-fn concerned(
-    change: &Change<'_, PodFact>,
-    jobs: &SharedStore<Packed<Job>>,
-    book: &ClaimBook,
-) -> Vec<Key> {
-    let mut keys = Vec::new();
-    for pod in change.states() {
-        if let Some(owner) = pod.controller_of(Job::GROUP, Job::KIND) {
-            let key = Key::namespaced(pod.meta.key.namespace(), &owner.name);
-            book.with(&key, |claims| match change.new {
-                Some(_) => claims.saw(&pod.meta.uid),
-                None => claims.saw_gone(&pod.meta.uid),
-            });
-            keys.push(key);
-        } else if pod.meta.controller().is_none() && change.new.is_some() {
-            let jobs = jobs.read();
-            let matching = jobs
-                .in_namespace(pod.meta.key.namespace())
-                .filter(|(_, job)| pod.meta.labels.match_selector(&job.selector));
-            keys.extend(matching.map(|(key, _)| key.clone()));
-        }
-    }
-    keys.sort_unstable();
-    keys.dedup();
-    keys
-}
-
-impl Shell {
-    fn remember<R>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> R) -> R {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        change(memory.entry(key.clone()).or_default())
-    }
-
-    fn forget(&self, key: &Key) {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-    }
+impl Reconciler for Shell {
+    type Failure = Failure;
 
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
         let Some(job) = self.jobs.get(&key) else {
@@ -145,7 +98,10 @@ impl Shell {
         if !is_ours(&job) || memory.outdated == job.metadata.resource_version {
             return Ok(Requeue::OnChange);
         }
-        let pods = self.own_pods(&job).await?;
+        let Some(pods) = self.own_pods(&job).await? else {
+            // Its end is on its way through the watch; nothing is done for it until then.
+            return Ok(Requeue::OnChange);
+        };
         let refs: Vec<&PodFact> = pods.iter().map(|pod| &**pod).collect();
         let now = self.client.clock().now();
         let claims = self.claims.with(&key, |claims| {
@@ -158,7 +114,7 @@ impl Shell {
         let tally = tally(&facts, &actions, &outcome);
         let failures = backoff(&facts);
         if let Some(patch) = write::difference(&job.status, &tally.status) {
-            let is_changed = self.report(&key, &job, patch).await?;
+            let is_changed = self.report(&job, patch).await?;
             self.remember(&key, |memory| {
                 memory.backoff = failures;
                 if is_changed {
@@ -166,18 +122,28 @@ impl Shell {
                 }
             });
         }
+        self.tell(&job, &tally);
         for pod in &tally.release {
             self.hand.untrack(&key, pod).await?;
         }
-        match (trouble, actions.look_again) {
-            (Some(failure), _) => Err(failure),
-            (None, Some(wait)) => Ok(Requeue::After(wait)),
-            (None, None) => Ok(Requeue::OnChange),
-        }
+        let next = [actions.look_again, self.hand.next_expiry(&key)].into_iter().flatten().min();
+        trouble.map_or(Ok(next.into()), Err)
+    }
+}
+
+impl Shell {
+    fn remember<R>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> R) -> R {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        change(memory.entry(key.clone()).or_default())
     }
 
-    /// The pods of a job, after it has taken and let go what it must.
-    async fn own_pods(&self, job: &Packed<Job>) -> Result<Vec<Arc<PodFact>>, Failure> {
+    fn forget(&self, key: &Key) {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    /// The pods of a job, after it has taken and let go what it must; `None` when the job turns
+    /// out to be gone or going.
+    async fn own_pods(&self, job: &Packed<Job>) -> Result<Option<Vec<Arc<PodFact>>>, Failure> {
         let candidates: Vec<Arc<PodFact>> = {
             let pods = self.pods.read();
             let orphans = orphans_of(&job.metadata.namespace);
@@ -185,7 +151,7 @@ impl Shell {
             own.chain(pods.find(self.pods_by_owner, &orphans)).map(|(_, pod)| pod.clone()).collect()
         };
         let claimant = Claimant { uid: &job.metadata.uid, going: job.metadata.is_going() };
-        let mut own = Vec::new();
+        let (mut own, mut alive) = (Vec::new(), None);
         for pod in candidates {
             let candidate = Candidate {
                 controller: pod.meta.controller(),
@@ -195,23 +161,25 @@ impl Shell {
             match ownership::decide(claimant, &candidate) {
                 Ownership::Ours => own.push(pod),
                 Ownership::Adopt => {
-                    if self.is_alive(job).await? {
-                        self.hand.adopt(&pod, &job.controller_reference()).await?;
+                    if !self.is_alive(job, &mut alive).await? {
+                        return Ok(None);
                     }
+                    self.hand.adopt(&pod, &job.controller_reference()).await?;
                 }
                 Ownership::Release => self.hand.release(&pod, &job.metadata.uid).await?,
                 Ownership::Foreign => {}
             }
         }
-        Ok(own)
+        Ok(Some(own))
     }
 
-    async fn is_alive(&self, job: &Job) -> Result<bool, Failure> {
-        let meta = &job.metadata;
-        let access = self.client.access::<Packed<Job>>(resource_of::<Job>(), &meta.namespace);
-        let doing = format!("read job {}/{}", meta.namespace, meta.name);
-        let live = access.find(&meta.name).await.map_err(Failure::of(doing))?;
-        Ok(live.is_some_and(|live| live.metadata.uid == meta.uid && !live.metadata.is_going()))
+    /// Asks the server, and asks it once.
+    async fn is_alive(&self, job: &Job, known: &mut Option<bool>) -> Result<bool, Failure> {
+        if known.is_none() {
+            let who = (&job.metadata).into();
+            *known = Some(server::is_alive::<Job>(&self.client, who).await?);
+        }
+        Ok(*known == Some(true))
     }
 
     async fn act(
@@ -220,8 +188,9 @@ impl Shell {
         job: &Packed<Job>,
         actions: &Actions<'_>,
     ) -> (Outcome, Option<Failure>) {
+        let subject = Subject::of::<Job>((&job.metadata).into());
         if !actions.delete.is_empty() {
-            let (gone, refused) = self.hand.delete(key, &actions.delete).await;
+            let (gone, refused) = self.hand.delete(&subject, &actions.delete).await;
             let outcome =
                 Outcome { deleted: gone.into_iter().collect::<BTreeSet<_>>(), created: 0 };
             return (outcome, refused.map(Failure::of(format!("delete pods of job {key}"))));
@@ -231,18 +200,41 @@ impl Shell {
         }
         let template = job.template.unpack();
         let orders = actions.create.iter().map(|index| order(job, &template, *index)).collect();
-        let made = self.hand.create(key, orders).await;
+        let made = self.hand.create(&subject, orders).await;
         let outcome = Outcome { created: made.count, deleted: BTreeSet::new() };
         (outcome, made.refused.map(Failure::of(format!("make pods of job {key}"))))
     }
 
+    /// Tells users what the status that was written says and the one before did not.
+    fn tell(&self, job: &Job, tally: &Tally<'_>) {
+        let subject = Subject::of::<Job>((&job.metadata).into());
+        let is_news = |new: &&Condition| {
+            let old = api::condition::find(&job.status.conditions, &new.r#type);
+            old.is_none_or(|old| old.status != new.status)
+        };
+        for told in tally.status.conditions.iter().filter(is_news) {
+            match (told.r#type.as_str(), told.is_true()) {
+                ("Suspended", true) => {
+                    self.events.normal(&subject, "Suspended", "Job suspended".to_owned());
+                }
+                ("Suspended", false) => {
+                    self.events.normal(&subject, "Resumed", "Job resumed".to_owned());
+                }
+                ("Complete", true) => {
+                    self.events.normal(&subject, "Completed", "Job completed".to_owned());
+                }
+                ("Failed", true) => {
+                    self.events.warning(&subject, &told.reason, told.message.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Writes the status, and says whether that made a new version of the job.
-    async fn report(&self, key: &Key, job: &Job, patch: Value) -> Result<bool, Failure> {
-        let meta = &job.metadata;
-        let patch = write::status_patch(&meta.uid, &meta.resource_version, patch);
-        let access = self.client.access::<Nameplate>(resource_of::<Job>(), key.namespace());
-        let answer = access.patch_sub(key.name(), "status", &Patch::Merge(patch)).await;
-        let written = unless_gone(answer, format!("report on job {key}"))?;
+    async fn report(&self, job: &Job, patch: Value) -> Result<bool, Failure> {
+        let (meta, patch) = (&job.metadata, json!({ "status": patch }));
+        let written = server::report::<Job>(&self.client, meta.into(), patch).await?;
         Ok(written.is_some_and(|new| new.metadata.resource_version != meta.resource_version))
     }
 
@@ -257,17 +249,11 @@ impl Shell {
         {
             return Ok(Requeue::After(wait));
         }
-        let preconditions = Preconditions {
-            uid: Some(job.metadata.uid.clone()),
-            // Its time may have been changed since.
-            resource_version: Some(job.metadata.resource_version.clone()),
-        };
-        let options = DeleteOptions {
-            preconditions: Some(preconditions),
-            propagation_policy: Some("Foreground"),
-            ..DeleteOptions::default()
-        };
-        let access = self.client.access::<Value>(resource_of::<Job>(), key.namespace());
+        // At this version: its time may have been changed since.
+        let options = DeleteOptions::of(&job.metadata.uid)
+            .at(&job.metadata.resource_version)
+            .leaving(Propagation::Foreground);
+        let access = self.client.access::<Value>(ResourceType::of::<Job>(), key.namespace());
         let answer = access.delete(key.name(), &options).await;
         unless_gone(answer, format!("delete job {key}, which ended"))?;
         Ok(Requeue::OnChange)

@@ -4,8 +4,9 @@ use api::Condition;
 use api::job::{JobStatus, UncountedPods};
 use jiff::Timestamp;
 
-use super::{Actions, Ending, Facts, Indexes, Outcome, count};
+use super::{Actions, Ending, Facts, Indexes, Outcome};
 use crate::facts::PodFact;
+use crate::pods::count;
 
 /// How many pods may stand in the status uncounted: it must not grow without bound.
 const UNCOUNTED_MAX: usize = 500;
@@ -17,8 +18,6 @@ pub struct Tally<'a> {
     pub status: JobStatus,
     /// Pods whose finalizer is to be removed when the status is written: it tells of them.
     pub release: Vec<&'a PodFact>,
-    /// Whether the job has come to its end with this status.
-    pub finished: bool,
 }
 
 /// Counts what has ended, and says what to report after `outcome`.
@@ -52,8 +51,8 @@ pub fn tally<'a>(facts: &Facts<'a>, actions: &Actions<'a>, outcome: &Outcome) ->
     let is_done = uncounted == UncountedPods::default() && release.is_empty() && !full;
     status.uncounted_terminated_pods = Some(uncounted);
     note_suspension(facts, actions, ending.is_some(), &mut status);
-    let finished = note_ending(facts, ending, is_done, &mut status);
-    Tally { status, release, finished }
+    note_ending(facts, ending, is_done, &mut status);
+    Tally { status, release }
 }
 
 /// Moves pods whose finalizer is gone from the list into the counters.
@@ -148,13 +147,8 @@ fn note_suspension(facts: &Facts<'_>, actions: &Actions<'_>, ends: bool, status:
 }
 
 /// Announces the end, and declares it when every pod is counted and gone.
-fn note_ending(
-    facts: &Facts<'_>,
-    ending: Option<Ending>,
-    is_done: bool,
-    status: &mut JobStatus,
-) -> bool {
-    let Some(ending) = ending else { return false };
+fn note_ending(facts: &Facts<'_>, ending: Option<Ending>, is_done: bool, status: &mut JobStatus) {
+    let Some(ending) = ending else { return };
     let (target, end) = if ending.is_failure() {
         ("FailureTarget", "Failed")
     } else {
@@ -164,7 +158,7 @@ fn note_ending(
         set(&mut status.conditions, (target, "True", reason, message), facts.now);
     }
     if !is_done || status.terminating != Some(0) || status.active != 0 {
-        return false;
+        return;
     }
     let (reason, message) = api::condition::find(&status.conditions, target)
         .map(|told| (told.reason.clone(), told.message.clone()))
@@ -175,7 +169,6 @@ fn note_ending(
     if !ending.is_failure() {
         status.completion_time = Some(started.max(facts.now.into()));
     }
-    true
 }
 
 fn set(conditions: &mut Vec<Condition>, new: (&str, &str, &str, &str), now: Timestamp) {

@@ -4,21 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::Namespace;
-use chassis::client::{Client, DeleteOptions, ListOptions, Patch};
-use chassis::controller::Requeue;
+use chassis::client::{Client, DeleteOptions, ListOptions, Propagation, ResourceType};
+use chassis::controller::{Reconciler, Requeue};
 use chassis::key::Key;
+use chassis::store::SharedStore;
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::{Remains, conditions};
 use crate::discovery::{Resources, Served};
-use crate::facts::Watched;
+use crate::facts::MetadataOnly;
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Informers, resource_of};
-use crate::worker::{Mailbox, Worker};
-use crate::write;
+use crate::server;
+use crate::start::Start;
 
 /// How many namespaces are emptied side by side.
 const WORKERS: usize = 4;
@@ -29,68 +27,61 @@ const RESOURCES_AT_ONCE: usize = 8;
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// The same when something has held up the deletion for a while.
 const LOOK_AGAIN_LATER: Duration = Duration::from_secs(5);
+/// How long that is.
+const SLOW: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
 /// The finalizer that is ours to remove.
 const FINALIZER: &str = "kubernetes";
 
-/// What is read of the objects in a namespace, of whatever kind.
-#[derive(Debug, Clone, Default, serde::Deserialize)]
-#[serde(default)]
-struct Content {
-    metadata: api::ObjectMeta,
-}
-
 /// Subscribes the controller and starts its loop.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 17);
+pub fn start(start: &mut Start<'_>) {
+    let mailbox = start.mailbox("namespace");
     let mut synced = Vec::new();
-    let namespaces = informers.namespaces.store(&mut synced);
+    let namespaces = start.informers.namespaces.store(&mut synced);
     let inbox = mailbox.clone();
-    informers.namespaces.subscribe(move |change| {
+    start.informers.namespaces.subscribe(move |change| {
         if change.new.is_some_and(|namespace| namespace.metadata.is_going()) {
             inbox.add(change.key.clone());
         }
     });
-    let worker = Worker { name: "namespace", mailbox, synced, workers: WORKERS };
-    let client = client.clone();
-    tasks.spawn(worker.run(stop.clone(), move |key| {
-        let (client, namespace) = (client.clone(), namespaces.get(&key));
-        async move { reconcile(&client, namespace).await }
-    }));
+    let client = start.client.clone();
+    start.run(mailbox, synced, WORKERS, Arc::new(Shell { client, namespaces }));
 }
 
-async fn reconcile(
-    client: &Client,
-    namespace: Option<Arc<Watched<Namespace>>>,
-) -> Result<Requeue, Failure> {
-    let Some(namespace) = namespace.filter(|namespace| namespace.metadata.is_going()) else {
-        return Ok(Requeue::OnChange);
-    };
-    if !namespace.spec.finalizers.iter().any(|own| own == FINALIZER) {
-        return Ok(Requeue::OnChange);
+struct Shell {
+    client: Client,
+    namespaces: SharedStore<Namespace>,
+}
+
+impl Reconciler for Shell {
+    type Failure = Failure;
+
+    async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        let client = &self.client;
+        let is_ours = |namespace: &Arc<Namespace>| {
+            namespace.metadata.is_going()
+                && namespace.spec.finalizers.iter().any(|own| own == FINALIZER)
+        };
+        let Some(namespace) = self.namespaces.get(&key).filter(is_ours) else {
+            return Ok(Requeue::OnChange);
+        };
+        let name = namespace.metadata.name.as_str();
+        let remains = empty(client, name).await;
+        report(client, &namespace, &remains).await?;
+        if !remains.is_empty() {
+            let going_since = namespace.metadata.deletion_timestamp.map(jiff::Timestamp::from);
+            let now = client.clock().now();
+            let is_slow = going_since.is_some_and(|since| now.duration_since(since) > SLOW);
+            return Ok(Requeue::After(if is_slow { LOOK_AGAIN_LATER } else { LOOK_AGAIN }));
+        }
+        finalize(client, name, &namespace.metadata.uid).await?;
+        Ok(Requeue::OnChange)
     }
-    let name = namespace.metadata.name.as_str();
-    let remains = empty(client, name).await;
-    report(client, &namespace, &remains).await?;
-    if !remains.is_empty() {
-        let going_since = namespace.metadata.deletion_timestamp.map(jiff::Timestamp::from);
-        let now = client.clock().now();
-        let is_slow = going_since
-            .is_some_and(|since| now.duration_since(since) > jiff::SignedDuration::from_secs(10));
-        return Ok(Requeue::After(if is_slow { LOOK_AGAIN_LATER } else { LOOK_AGAIN }));
-    }
-    finalize(client, name, &namespace.metadata.uid).await?;
-    Ok(Requeue::OnChange)
 }
 
 /// Removes our finalizer. The subresource takes whole objects only, so that the namespace
 /// is read first: what else it carries, such as finalizers of others, has to stay.
 async fn finalize(client: &Client, name: &str, uid: &str) -> Result<(), Failure> {
-    let access = client.access::<Value>(resource_of::<Namespace>(), "");
+    let access = client.access::<Value>(ResourceType::of::<Namespace>(), "");
     let doing = format!("finalize namespace {name}");
     let found = access.find(name).await.map_err(Failure::of(doing.as_str()))?;
     let Some(mut namespace) = found.filter(|found| found["metadata"]["uid"] == uid) else {
@@ -145,7 +136,7 @@ async fn empty(client: &Client, namespace: &str) -> Remains {
 /// Deletes the objects of one resource, and says what is left of them.
 async fn sweep(client: Client, served: Served, namespace: String) -> Remains {
     let mut remains = Remains::default();
-    let access = client.access::<Content>(served.resource.clone(), &namespace).metadata_only();
+    let access = client.access::<MetadataOnly>(served.resource.clone(), &namespace).metadata_only();
     let list = ListOptions { limit: 500, ..ListOptions::default() };
     let name = format!("{}.{}", served.resource.plural, served.resource.group);
     let mut objects = match access.list_all(&list).await {
@@ -157,8 +148,7 @@ async fn sweep(client: Client, served: Served, namespace: String) -> Remains {
         }
     };
     if objects.iter().any(|object| !object.metadata.is_going()) {
-        let options =
-            DeleteOptions { propagation_policy: Some("Background"), ..DeleteOptions::default() };
+        let options = DeleteOptions::default().leaving(Propagation::Background);
         let mut deleted = Ok(());
         if served.can(&["deletecollection"]) {
             deleted = access.delete_all(&ListOptions::default(), &options).await;
@@ -200,10 +190,7 @@ async fn report(client: &Client, namespace: &Namespace, remains: &Remains) -> Re
     if told == namespace.status.conditions {
         return Ok(());
     }
-    let meta = &namespace.metadata;
-    let status = json!({ "phase": "Terminating", "conditions": told });
-    let patch = write::status_patch(&meta.uid, &meta.resource_version, status);
-    let access = client.access::<Value>(resource_of::<Namespace>(), "");
-    let answer = access.patch_sub(&meta.name, "status", &Patch::Merge(patch)).await;
-    unless_gone(answer, format!("report on namespace {}", Key::cluster(&meta.name))).map(|_| ())
+    let patch = json!({ "status": { "phase": "Terminating", "conditions": told } });
+    let who = (&namespace.metadata).into();
+    server::report::<Namespace>(client, who, patch).await.map(|_| ())
 }

@@ -1,26 +1,27 @@
 //! Watches nodes and leases, and carries out what the cores decide.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::{Node, Pod};
-use chassis::client::{Client, DeleteOptions, Patch, Preconditions};
-use chassis::controller::Requeue;
+use api::{Condition, Node, Pod};
+use chassis::client::{Client, DeleteOptions, Identity, Patch, ResourceType};
+use chassis::controller::{Mailbox, Reconciler, Requeue};
+use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::eviction::{Fate, fate};
-use super::health::{Heartbeats, ready, silenced};
+use super::health::{Heartbeats, PULSE, ready, silenced};
 use super::taints::{Leave, needs_leave, wanted};
-use super::zones::{Pace, survey, zone_of};
+use super::zones::{Darkness, Pace, Turn, survey, zone_of};
 use crate::facts::{NodeFact, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Informers, resource_of};
-use crate::worker::{Mailbox, Worker};
+use crate::informer::Change;
+use crate::server;
+use crate::start::Start;
 
 /// How many nodes are looked at side by side.
 const WORKERS: usize = 4;
@@ -46,35 +47,39 @@ struct Shell {
     pods_by_node: IndexId,
     beats: Mutex<Heartbeats>,
     pace: Mutex<Pace>,
+    darkness: Mutex<Darkness>,
+    mailbox: Arc<Mailbox>,
     graces: Graces,
+    events: Recorder,
 }
 
 /// Subscribes the controller and starts its loop.
-pub fn start(
-    client: &Client,
-    informers: &mut Informers,
-    graces: Graces,
-    tasks: &mut JoinSet<()>,
-    stop: &CancellationToken,
-) {
-    let mailbox = Mailbox::new(client.clock(), 19);
+pub fn start(start: &mut Start<'_>, graces: Graces) {
+    let mailbox = start.mailbox("node-lifecycle");
+    let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let _leases = informers.leases.store(&mut synced);
     let shell = Arc::new(Shell {
-        client: client.clone(),
+        client: start.client.clone(),
         nodes: informers.nodes.store(&mut synced),
         pods: informers.pods.store(&mut synced),
         pods_by_node: informers.pods_by_node,
-        beats: Mutex::default(),
+        beats: Mutex::new(Heartbeats::new(start.client.clock().monotonic())),
         pace: Mutex::default(),
+        darkness: Mutex::default(),
+        mailbox: mailbox.clone(),
         graces,
+        events: start.events.of("node-controller"),
     });
     let (inbox, heard) = (mailbox.clone(), shell.clone());
     informers.nodes.subscribe(move |change| {
         match change.new {
-            Some(node) => heard.beats(|beats, now| beats.reported(node, now)),
+            Some(node) => heard.reported(node),
             None => heard.beats(|beats, _| beats.forget(change.key.name())),
         }
+        let (old, new) = (change.old.map(|old| &**old), change.new.map(|new| &**new));
+        heard.darkness().change(old, new);
+        heard.tell(change);
         inbox.add(change.key.clone());
     });
     // A renewal is only noted: thousands come every second, and none of them asks for more.
@@ -92,27 +97,31 @@ pub fn start(
         let arrived =
             change.old.is_none_or(|old| old.node != pod.node || old.tolerations != pod.tolerations);
         let node = Key::cluster(&pod.node);
-        let drives = |node: Arc<NodeFact>| {
-            node.taints.iter().any(|own| own.effect == Some(object::taint::Effect::NoExecute))
-        };
-        if arrived && nodes.get(&node).is_some_and(drives) {
+        if arrived && nodes.get(&node).is_some_and(|node| node.drives_pods_off()) {
             inbox.add(node);
         }
     });
-    let worker = Worker { name: "node-lifecycle", mailbox, synced, workers: WORKERS };
-    tasks.spawn(worker.run(stop.clone(), move |key| {
-        let shell = shell.clone();
-        async move { shell.reconcile(key).await }
-    }));
+    start.tasks.spawn(pulse(shell.clone(), start.stop.clone()));
+    start.run(mailbox, synced, WORKERS, shell);
 }
 
-impl Shell {
-    fn beats<R>(&self, use_them: impl FnOnce(&mut Heartbeats, Timestamp) -> R) -> R {
-        let now = self.client.clock().now();
-        use_them(&mut self.beats.lock().unwrap_or_else(PoisonError::into_inner), now)
+/// Shows the heartbeats that the controller runs, so that its own pauses are not held
+/// against the nodes.
+async fn pulse(shell: Arc<Shell>, stop: CancellationToken) {
+    let clock = shell.client.clock();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = clock.sleep(PULSE) => shell.beats(Heartbeats::pulse),
+        }
     }
+}
+
+impl Reconciler for Shell {
+    type Failure = Failure;
 
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
+        self.look_around();
         let Some(node) = self.nodes.get(&key) else { return Ok(Requeue::OnChange) };
         let grace = match ready(&node.conditions) {
             Some(_) => self.graces.monitor,
@@ -128,14 +137,14 @@ impl Shell {
         }
         // A node that is silent already is looked at when it speaks again.
         let mut looks: Vec<Duration> = left.into_iter().map(|left| left + SLACK).collect();
-        let leave = self.ask_leave(&node, now, &mut looks);
+        let leave = self.ask_leave(&node, &mut looks);
         if let Some(taints) = wanted(&node, leave, now) {
             let meta = &node.meta;
             let patch = json!({
                 "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version },
                 "spec": { "taints": taints },
             });
-            let access = self.client.access::<Value>(resource_of::<Node>(), "");
+            let access = self.client.access::<Value>(ResourceType::of::<Node>(), "");
             let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
             unless_gone(answer, format!("taint node {key}"))?;
         }
@@ -145,10 +154,43 @@ impl Shell {
             self.unready_pods(&key, now).await?;
         }
         looks.extend(self.evict(&node, now).await?);
-        Ok(looks.into_iter().min().map_or(Requeue::OnChange, Requeue::After))
+        Ok(looks.into_iter().min().into())
+    }
+}
+
+impl Shell {
+    fn darkness(&self) -> MutexGuard<'_, Darkness> {
+        self.darkness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask_leave(&self, node: &NodeFact, now: Timestamp, looks: &mut Vec<Duration>) -> Leave {
+    fn reported(&self, node: &NodeFact) {
+        let age = self.client.clock().now().duration_since(node.meta.created);
+        self.beats(|beats, now| beats.reported(node, age, now));
+    }
+
+    /// When the last node is lost, or the first one is back, all of them are looked at.
+    fn look_around(&self) {
+        let Some(turn) = self.darkness().turn() else { return };
+        match turn {
+            Turn::Fell => tracing::warn!("no node is ready: pods stay where they are"),
+            Turn::Lifted => {
+                tracing::info!("a node is ready again");
+                self.beats(Heartbeats::forgive);
+            }
+        }
+        let keys: Vec<Key> = self.nodes.read().iter().map(|(key, _)| key.clone()).collect();
+        keys.into_iter().for_each(|key| self.mailbox.add(key));
+    }
+
+    fn beats<R>(&self, use_them: impl FnOnce(&mut Heartbeats, Duration) -> R) -> R {
+        let now = self.client.clock().monotonic();
+        use_them(&mut self.beats.lock().unwrap_or_else(PoisonError::into_inner), now)
+    }
+
+    fn ask_leave(&self, node: &NodeFact, looks: &mut Vec<Duration>) -> Leave {
+        if self.darkness().is_dark() {
+            return Leave::Revoked;
+        }
         if !needs_leave(node) {
             return Leave::Withheld;
         }
@@ -157,7 +199,7 @@ impl Shell {
             survey(nodes.iter().map(|(_, node)| &**node))
         };
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        match pace.ask(&zone_of(node), &zones, now) {
+        match pace.ask(&zone_of(node), &zones, self.client.clock().monotonic()) {
             Ok(()) => Leave::Given,
             Err(wait) => {
                 looks.push(wait);
@@ -166,19 +208,33 @@ impl Shell {
         }
     }
 
-    async fn silence(
-        &self,
-        node: &NodeFact,
-        conditions: Vec<api::Condition>,
-    ) -> Result<(), Failure> {
-        let meta = &node.meta;
-        let patch = json!({
-            "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version },
-            "status": { "conditions": conditions },
-        });
-        let access = self.client.access::<Value>(resource_of::<Node>(), "");
-        let answer = access.patch_sub(meta.key.name(), "status", &Patch::Merge(patch)).await;
-        unless_gone(answer, format!("mark node {} as unknown", meta.key)).map(|_| ())
+    async fn silence(&self, node: &NodeFact, conditions: Vec<Condition>) -> Result<(), Failure> {
+        let patch = json!({ "status": { "conditions": conditions } });
+        server::report::<Node>(&self.client, node.meta.identity(), patch).await.map(|_| ())
+    }
+
+    /// Tells users that a node came, went, or is no longer ready.
+    fn tell(&self, change: &Change<'_, NodeFact>) {
+        let name = change.key.name();
+        let is_ready =
+            |node: &Arc<NodeFact>| ready(&node.conditions).is_some_and(Condition::is_true);
+        let (reason, message) = match (change.old, change.new) {
+            (None, Some(_)) => (
+                "RegisteredNode",
+                format!("Node {name} event: Registered Node {name} in Controller"),
+            ),
+            (Some(_), None) => {
+                ("RemovingNode", format!("Node {name} event: Removing Node {name} from Controller"))
+            }
+            (Some(old), Some(new)) if is_ready(old) && !is_ready(new) => {
+                ("NodeNotReady", format!("Node {name} status is now: NodeNotReady"))
+            }
+            _ => return,
+        };
+        let Some(node) = change.states().last() else { return };
+        // The reference of a node has no version: all its events are told of the same thing.
+        let who = Identity { resource_version: "", ..node.meta.identity() };
+        self.events.normal(&Subject::of::<Node>(who), reason, message);
     }
 
     fn pods_of(&self, node: &str) -> Vec<Arc<PodFact>> {
@@ -192,6 +248,8 @@ impl Shell {
             let time = object::time::Time::from(now);
             let unready = json!({ "type": "Ready", "status": "False", "lastTransitionTime": time });
             self.patch_pod(pod, unready, "mark as not ready").await?;
+            let subject = Subject::of::<Pod>(pod.meta.identity());
+            self.events.warning(&subject, "NodeNotReady", "Node is not ready".to_owned());
         }
         Ok(())
     }
@@ -200,7 +258,7 @@ impl Shell {
         let key = &pod.meta.key;
         let patch = json!({ "metadata": { "uid": pod.meta.uid },
                             "status": { "conditions": [condition] } });
-        let access = self.client.access::<Value>(resource_of::<Pod>(), key.namespace());
+        let access = self.client.access::<Value>(ResourceType::of::<Pod>(), key.namespace());
         let answer = access.patch_sub(key.name(), "status", &Patch::Strategic(patch)).await;
         unless_gone(answer, format!("{doing}: pod {key}")).map(|_| ())
     }
@@ -208,9 +266,7 @@ impl Shell {
     /// Deletes the pods whose time on the node is over, and says when the next one's is.
     async fn evict(&self, node: &NodeFact, now: Timestamp) -> Result<Option<Duration>, Failure> {
         let mut next: Option<Duration> = None;
-        let drives =
-            |own: &object::taint::Taint| own.effect == Some(object::taint::Effect::NoExecute);
-        if !node.taints.iter().any(drives) {
+        if !node.drives_pods_off() {
             return Ok(None);
         }
         for pod in self.pods_of(node.meta.key.name()) {
@@ -227,11 +283,12 @@ impl Shell {
             });
             self.patch_pod(&pod, told, "tell of its deletion").await?;
             let key = &pod.meta.key;
-            let preconditions =
-                Preconditions { uid: Some(pod.meta.uid.to_string()), resource_version: None };
-            let options =
-                DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
-            let access = self.client.access::<Value>(resource_of::<Pod>(), key.namespace());
+            let who = Identity { resource_version: "", ..pod.meta.identity() };
+            let message = format!("Marking for deletion Pod {key}");
+            let events = self.events.of("taint-eviction-controller");
+            events.normal(&Subject::of::<Pod>(who), "TaintManagerEviction", message);
+            let options = DeleteOptions::of(&pod.meta.uid);
+            let access = self.client.access::<Value>(ResourceType::of::<Pod>(), key.namespace());
             unless_gone(access.delete(key.name(), &options).await, format!("delete pod {key}"))?;
         }
         Ok(next.map(|next| next + SLACK))

@@ -30,6 +30,8 @@ pub enum Leave {
     Given,
     /// They may not; a taint that is there stays.
     Withheld,
+    /// They may not, and a taint that is there goes: no node at all is ready.
+    Revoked,
 }
 
 /// Whether the taint that drives pods off is missing: then leave has to be asked for. A
@@ -75,7 +77,9 @@ pub fn wanted(node: &NodeFact, leave: Leave, now: Timestamp) -> Option<Vec<Taint
     for taint in &node.taints {
         let stays = !is_ours(taint)
             || match taint.effect {
-                Some(Effect::NoExecute) => !knows || drive == Some(taint.key.as_str()),
+                Some(Effect::NoExecute) => {
+                    leave != Leave::Revoked && (!knows || drive == Some(taint.key.as_str()))
+                }
                 _ => keys.contains(&taint.key.as_str()),
             };
         if stays {
@@ -96,7 +100,12 @@ pub fn wanted(node: &NodeFact, leave: Leave, now: Timestamp) -> Option<Vec<Taint
             taints.push(added(key, Effect::NoSchedule));
         }
     }
-    if let Some(key) = drive.filter(|_| leave == Leave::Given || drives_now)
+    let drives = match leave {
+        Leave::Given => true,
+        Leave::Withheld => drives_now,
+        Leave::Revoked => false,
+    };
+    if let Some(key) = drive.filter(|_| drives)
         && !has(&taints, key, &Effect::NoExecute)
     {
         taints.push(added(key, Effect::NoExecute));
@@ -159,6 +168,16 @@ mod tests {
         let gone = "k8s/unreachable:NoSchedule k8s/unreachable:NoExecute";
         check("Ready=Unknown", both, withheld, gone);
         check("Ready=False", gone, withheld, both);
+        // Where no node is ready none of them is to lose its pods; what a user set stays.
+        check("Ready=Unknown", gone, Leave::Revoked, "k8s/unreachable:NoSchedule");
+        check("Ready=Unknown", both, Leave::Revoked, "k8s/unreachable:NoSchedule");
+        check("", "k8s/not-ready:NoExecute", Leave::Revoked, "");
+        check(
+            "Ready=Unknown",
+            "a:NoExecute",
+            Leave::Revoked,
+            "a:NoExecute k8s/unreachable:NoSchedule",
+        );
         let pressed = "k8s/memory-pressure:NoSchedule k8s/pid-pressure:NoSchedule";
         check("Ready=True MemoryPressure=True PIDPressure=True", "", given, pressed);
         check("Ready=True MemoryPressure=False", pressed, given, "");

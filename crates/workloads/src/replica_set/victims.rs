@@ -46,7 +46,6 @@ fn magnitude(since: Timestamp, now: Timestamp) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use api::pod::Pod;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -62,7 +61,7 @@ mod tests {
             pod["status"]["conditions"] =
                 json!([{"type": "Ready", "status": "True", "lastTransitionTime": time(ago)}]);
         }
-        serde_json::from_value::<Pod>(pod).unwrap().into()
+        serde_json::from_value(pod).unwrap()
     }
 
     proptest! {

@@ -243,3 +243,153 @@ fn a_node_that_somebody_deleted_is_left_in_peace() {
     assert_eq!(world.asked(&Method::PATCH, lease), before);
     assert_eq!(world.asked(&Method::POST, "/api/v1/nodes"), 2);
 }
+
+#[test]
+fn the_load_of_a_node_is_that_of_its_pods_and_its_own() {
+    let mut world = World::new(&["1"], 1);
+    let load = |cpu: &str| json!({ "hollow.gantry.dev/cpu-usage": cpu, "hollow.gantry.dev/memory-usage": "64Mi" });
+    world.create("a", "node-0000", one(), load("250m"));
+    world.create("b", "node-0000", one(), load("2"));
+    world.run(130_000);
+    let metric = &world.metrics["node-0000"];
+    assert_eq!(metric.metadata.owner_references[0].kind, "Node");
+    let policy = metric.spec.metric_collect_policy.as_ref().unwrap();
+    assert_eq!(policy.report_interval_seconds, Some(60));
+    let pods: Vec<String> = metric
+        .status
+        .pods_metric
+        .iter()
+        .map(|pod| {
+            let amount = |name: &str| pod.pod_usage.resources[name].to_string();
+            format!("{} {} {}", pod.name, amount("cpu"), amount("memory"))
+        })
+        .collect();
+    assert_eq!(pods, ["a 250m 64Mi", "b 2 64Mi"]);
+    let usage = metric.status.node_metric.as_ref().unwrap();
+    let millis = |own: &api::node_metric::ResourceMap| {
+        own.resources["cpu"].checked_scaled_value(-3).unwrap()
+    };
+    assert_eq!(millis(&usage.node_usage), millis(&usage.system_usage) + 2250);
+    assert!(metric.status.update_time.is_some());
+}
+
+const STATUS: &str = "/api/v1/namespaces/default/pods/p/status";
+
+fn unready() -> Value {
+    json!({ "conditions": [
+        { "type": "Ready", "status": "False", "lastTransitionTime": "2027-01-15T09:00:00Z" },
+    ] })
+}
+
+fn is_ready(world: &World) -> bool {
+    let conditions = world.status("p", "/conditions");
+    let ready = conditions.as_array().unwrap().iter().find(|own| own["type"] == "Ready").cloned();
+    ready.unwrap()["status"] == "True"
+}
+
+#[test]
+fn what_others_write_over_the_status_of_a_pod_is_told_again() {
+    let check = |status: Value, writes: usize| {
+        let mut world = World::new(&["1"], 1);
+        world.create("p", "node-0000", one(), json!({}));
+        world.run(5000);
+        let (before, told) = (world.pods.clone(), world.asked(&Method::PATCH, STATUS));
+        world.contradict("p", status.clone());
+        world.run(1000);
+        let mut after = world.pods["default/p"]["status"].clone();
+        let mut want = before["default/p"]["status"].clone();
+        for status in [&mut after, &mut want] {
+            let list = status["conditions"].as_array_mut().unwrap();
+            list.retain(|own| own["type"] != "mine");
+            list.sort_by_key(|own| own["type"].to_string());
+        }
+        assert_eq!(after, want, "{status}");
+        assert_eq!(world.asked(&Method::PATCH, STATUS) - told, writes, "{status}");
+    };
+    check(unready(), 1);
+    check(json!({ "phase": "Pending" }), 1);
+    check(json!({ "startTime": "2027-01-15T09:00:00Z" }), 1);
+    check(json!({ "containerStatuses": [] }), 1);
+    let other = json!({ "type": "PodReadyToStartContainers", "status": "True", "reason": "x" });
+    check(json!({ "conditions": [other] }), 1);
+    // What is not the node's is left alone.
+    check(json!({ "conditions": [{ "type": "mine", "status": "False" }] }), 0);
+    check(json!({}), 0);
+}
+
+#[test]
+fn two_who_disagree_about_a_pod_write_at_a_bounded_pace() {
+    let mut world = World::new(&["1"], 1);
+    world.create("p", "node-0000", one(), json!({}));
+    world.run(5000);
+    let told = world.asked(&Method::PATCH, STATUS);
+    for _ in 0..600 {
+        world.contradict("p", unready());
+        world.run(100);
+    }
+    let writes = world.asked(&Method::PATCH, STATUS) - told;
+    assert!((6..=7).contains(&writes), "{writes} in a minute");
+    world.run(20_000);
+    assert!(is_ready(&world));
+}
+
+#[test]
+fn an_event_from_before_the_last_report_is_no_contradiction() {
+    let mut world = World::new(&["1"], 1);
+    world.create("p", "node-0000", one(), json!({}));
+    let mut past = vec![world.pods["default/p"].clone()];
+    for _ in 0..20 {
+        world.run(100);
+        past.push(world.pods["default/p"].clone());
+    }
+    world.run(20_000);
+    let told = world.asked(&Method::PATCH, STATUS);
+    for pod in &past[..past.len() - 1] {
+        world.tell_late(pod);
+        world.run(500);
+    }
+    assert_eq!(world.asked(&Method::PATCH, STATUS), told);
+}
+
+#[test]
+fn pods_that_were_given_up_meanwhile_are_ready_again_after_a_restart() {
+    let mut world = World::new(&["1"], 1);
+    world.create("p", "node-0000", one(), json!({}));
+    world.run(5000);
+    world.contradict("p", unready());
+    world.restart(Setup { groups: vec!["1".parse().unwrap()], ..Setup::default() });
+    world.run(1000);
+    assert!(is_ready(&world), "{}", world.status("p", ""));
+}
+
+#[test]
+fn a_node_that_somebody_gave_up_reports_at_once_that_it_is_there() {
+    const REPORT: &str = "/api/v1/nodes/node-0000/status";
+    let mut world = World::new(&["1"], 1);
+    world.run(5000);
+    let (ready, since) = world.condition("node-0000", "Ready");
+    let unknown = |kind: &str| {
+        json!([{ "type": kind, "status": "Unknown",
+                                        "lastTransitionTime": "2027-01-15T09:00:00Z" }])
+    };
+    let told = world.asked(&Method::PATCH, REPORT);
+    world.contradict_node("node-0000", &unknown("Ready"));
+    world.run(100);
+    let (ready_again, since_again) = world.condition("node-0000", "Ready");
+    assert_eq!((ready.as_str(), ready_again.as_str()), ("True", "True"));
+    assert!(since_again > since, "{since_again}");
+    assert_eq!(world.asked(&Method::PATCH, REPORT), told + 1);
+    // One that disagrees for a minute is answered every ten seconds.
+    for _ in 0..600 {
+        world.contradict_node("node-0000", &unknown("DiskPressure"));
+        world.run(100);
+    }
+    let reports = world.asked(&Method::PATCH, REPORT) - told;
+    assert!((6..=8).contains(&reports), "{reports} in a minute");
+    world.run(20_000);
+    assert_eq!(world.condition("node-0000", "DiskPressure").0, "False");
+    assert_eq!(world.condition("node-0000", "Ready").1, since_again);
+    let settled = world.asked(&Method::PATCH, REPORT);
+    world.run(60_000);
+    assert_eq!(world.asked(&Method::PATCH, REPORT), settled);
+}

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use api::NodeMetric;
 use bytes::Bytes;
 use chassis::key::Key;
 use http::Method;
@@ -28,6 +29,8 @@ pub(super) struct World {
     pub(super) now_ms: u64,
     pub(super) pods: BTreeMap<String, Value>,
     nodes: BTreeMap<String, Value>,
+    /// The load that each node last reported.
+    pub(super) metrics: BTreeMap<String, NodeMetric>,
     /// Requests under way, and when they are answered.
     flying: Vec<(u64, Request)>,
     /// What the watch will tell, in order.
@@ -36,6 +39,7 @@ pub(super) struct World {
     pub(super) failing: u32,
     random: u64,
     uids: u64,
+    version: u64,
     /// What was sent, to compare runs.
     pub(super) log: Vec<String>,
     /// When each lease was last renewed, and the longest gap between two renewals.
@@ -52,11 +56,13 @@ impl World {
             now_ms: 0,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             flying: Vec::new(),
             watch: VecDeque::from([Event::PodsListed]),
             failing: 0,
             random: seed,
             uids: 0,
+            version: 0,
             log: Vec::new(),
             renewals: BTreeMap::new(),
             longest_gap_ms: 0,
@@ -156,6 +162,14 @@ impl World {
             ("GET", ["api", "v1", "nodes", name]) => {
                 self.nodes.get(*name).map_or(Answer::NotFound, done)
             }
+            ("PATCH", ["api", "v1", "nodes", name, "status"]) => {
+                let patch: Value = serde_json::from_slice(&request.body).unwrap();
+                if !self.nodes.contains_key(*name) {
+                    return Answer::NotFound;
+                }
+                self.contradict_node(name, &patch["status"]["conditions"]);
+                done(&json!({}))
+            }
             (_, ["api", "v1", "nodes", name, ..]) => {
                 if self.nodes.contains_key(*name) {
                     done(&json!({}))
@@ -177,6 +191,17 @@ impl World {
                 assert_eq!(options["gracePeriodSeconds"], 0);
                 assert!(pod["metadata"]["deletionTimestamp"].is_string(), "nobody asked for {key}");
                 self.remove(&key);
+                done(&json!({}))
+            }
+            ("POST", [.., "v1alpha1", "nodemetrics"]) => {
+                let metric: NodeMetric = serde_json::from_slice(&request.body).unwrap();
+                self.metrics.insert(metric.metadata.name.clone(), metric);
+                done(&json!({}))
+            }
+            ("PATCH", [.., "nodemetrics", name, "status"]) => {
+                let Some(metric) = self.metrics.get_mut(*name) else { return Answer::NotFound };
+                let report: NodeMetric = serde_json::from_slice(&request.body).unwrap();
+                metric.status = report.status;
                 done(&json!({}))
             }
             _ => done(&json!({})),
@@ -204,8 +229,18 @@ impl World {
             }
         }
         merge_conditions(&mut pod["status"]["conditions"], &new["conditions"]);
-        self.tell(key);
-        done(&json!({}))
+        self.stamp(key);
+        done(&self.pods[key])
+    }
+
+    /// Gives a pod its next version, of which the watch tells.
+    fn stamp(&mut self, key: &str) {
+        self.version += 1;
+        let version = self.version.to_string();
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod["metadata"]["resourceVersion"] = version.into();
+            self.tell(key);
+        }
     }
 
     /// Lets the watch tell how a pod is.
@@ -231,7 +266,7 @@ impl World {
             "status": { "phase": "Pending" },
         });
         self.pods.insert(key.clone(), pod);
-        self.tell(&key);
+        self.stamp(&key);
     }
 
     /// A request to delete a pod, with its grace period.
@@ -241,7 +276,7 @@ impl World {
         let Some(pod) = self.pods.get_mut(&key) else { return };
         pod["metadata"]["deletionTimestamp"] = object::time::Time::from(due).to_string().into();
         pod["metadata"]["deletionGracePeriodSeconds"] = grace_seconds.into();
-        self.tell(&key);
+        self.stamp(&key);
     }
 
     /// A deletion that asks nobody.
@@ -260,8 +295,26 @@ impl World {
             change(pod);
             let generation = pod["metadata"]["generation"].as_i64().unwrap();
             pod["metadata"]["generation"] = (generation + 1).into();
-            self.tell(&key);
+            self.stamp(&key);
         }
+    }
+
+    /// Writes over the status of a pod, as a controller does.
+    pub(super) fn contradict(&mut self, name: &str, status: Value) {
+        let key = format!("default/{name}");
+        let own = &mut self.pods.get_mut(&key).unwrap()["status"];
+        merge_conditions(&mut own["conditions"], &status["conditions"]);
+        for (field, value) in status.as_object().unwrap() {
+            if field != "conditions" {
+                own[field] = value.clone();
+            }
+        }
+        self.stamp(&key);
+    }
+
+    /// The watch lags: it tells of a pod as it was.
+    pub(super) fn tell_late(&mut self, pod: &Value) {
+        self.watch.push_back(Event::Pod(serde_json::from_value(pod.clone()).unwrap()));
     }
 
     /// Tells of every pod once more.
@@ -298,6 +351,22 @@ impl World {
     pub(super) fn asked(&self, method: &Method, path: &str) -> usize {
         let end = format!("{method} {path}");
         self.log.iter().filter(|line| line.ends_with(&end)).count()
+    }
+
+    /// Writes conditions of a node, of which the watch tells.
+    pub(super) fn contradict_node(&mut self, name: &str, conditions: &Value) {
+        let node = self.nodes.get_mut(name).unwrap();
+        merge_conditions(&mut node["status"]["conditions"], conditions);
+        let seen = serde_json::from_value(node.clone()).unwrap();
+        self.watch.push_back(Event::Node(seen));
+    }
+
+    /// What is said of a node: the status of its condition, and since when.
+    pub(super) fn condition(&self, node: &str, kind: &str) -> (String, String) {
+        let conditions = self.nodes[node]["status"]["conditions"].as_array().unwrap();
+        let found = conditions.iter().find(|own| own["type"] == kind).unwrap();
+        let text = |field: &str| found[field].as_str().unwrap().to_owned();
+        (text("status"), text("lastTransitionTime"))
     }
 
     pub(super) fn forget_node(&mut self, name: &str) {

@@ -1,0 +1,101 @@
+//! The writer against a scripted server.
+
+use serde_json::Value;
+
+use super::*;
+use crate::client::Options;
+use crate::fake::{Reply, Script, Tail};
+
+fn node() -> Subject {
+    let who = Identity { namespace: "", name: "n1", uid: "u", resource_version: "" };
+    Subject::of::<api::Node>(who)
+}
+
+/// Runs a writer on these answers until so many requests were sent, and returns them.
+async fn asked(
+    replies: Vec<Reply>,
+    count: usize,
+    note: impl Fn(&Recorder),
+) -> Vec<(String, Value)> {
+    let script = Script::new(replies);
+    let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
+    let client = script.client(&Options { clock, ..Options::new("test") });
+    let (recorder, writer) = Recorder::new("test", &client, 0, &Metrics::new());
+    note(&recorder);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(writer.run(stop.clone()));
+    for _ in 0..10_000 {
+        if script.lines().len() >= count {
+            break;
+        }
+        tokio::task::yield_now().await;
+        if let Some(due) = hand.next_due().filter(|due| *due <= RETRY_MAX) {
+            hand.advance(due);
+        }
+    }
+    stop.cancel();
+    running.await.unwrap();
+    let read = |body: &str| serde_json::from_str(body).unwrap();
+    script.asked().iter().map(|asked| (asked.line.clone(), read(&asked.body))).collect()
+}
+
+#[tokio::test]
+async fn an_event_is_written_once_and_then_counted() {
+    let replies = vec![Reply::new(201, "{}"), Reply::new(200, "{}"), Reply::new(404, "{}")];
+    let sent = asked(replies, 4, |recorder| {
+        for _ in 0..3 {
+            recorder.of("node-controller").warning(&node(), "Odd", "it is odd".to_owned());
+        }
+    })
+    .await;
+    let path = "/api/v1/namespaces/default/events";
+    let name = "n1.1";
+    assert_eq!(sent[0].0, format!("POST {path}"));
+    let want = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": { "name": name, "namespace": "default" },
+        "involvedObject": { "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u" },
+        "type": "Warning", "reason": "Odd", "message": "it is odd", "count": 1,
+        "firstTimestamp": "1970-01-01T00:00:00Z", "lastTimestamp": "1970-01-01T00:00:00Z",
+        "source": { "component": "node-controller" },
+        "reportingComponent": "node-controller", "reportingInstance": "",
+    });
+    assert_eq!(sent[0].1, want);
+    assert_eq!(sent[1].0, format!("PATCH {path}/{name}"));
+    assert_eq!(sent[1].1["count"], 2);
+    // One that has expired is told anew, with its count.
+    assert_eq!(
+        (sent[2].0.as_str(), &sent[2].1["count"]),
+        (&*format!("PATCH {path}/{name}"), &json!(3))
+    );
+    assert_eq!((sent[3].0.as_str(), &sent[3].1["count"]), (&*format!("POST {path}"), &json!(3)));
+}
+
+#[tokio::test]
+async fn what_is_not_answered_is_tried_again_and_what_is_refused_is_not() {
+    let lost = || Reply::watch(&["{".to_owned()], Tail::Break);
+    let mut replies = vec![Reply::new(403, "{}"), lost(), lost(), Reply::new(201, "{}")];
+    replies.push(Reply::new(201, "{}"));
+    let sent = asked(replies, 5, |recorder| {
+        for reason in ["Refused", "Lost", "Well"] {
+            recorder.normal(&node(), reason, "it is".to_owned());
+        }
+    })
+    .await;
+    let reasons: Vec<&str> =
+        sent.iter().map(|(_, body)| body["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons, ["Refused", "Lost", "Lost", "Lost", "Well"]);
+}
+
+#[tokio::test]
+async fn a_full_line_never_makes_anyone_wait() {
+    let script = Script::new([]);
+    let client = script.client(&Options::new("test"));
+    let metrics = Metrics::new();
+    let (recorder, _writer) = Recorder::new("test", &client, 0, &metrics);
+    for n in 0..NOTES_MAX + 7 {
+        recorder.normal(&node(), "Made", n.to_string());
+    }
+    let text = metrics.render();
+    assert!(text.contains("events_total{result=\"dropped\"} 7\n"), "{text}");
+}

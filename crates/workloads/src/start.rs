@@ -1,0 +1,50 @@
+//! What every controller is started with.
+
+use std::sync::Arc;
+
+use chassis::client::Client;
+use chassis::controller::{Mailbox, Reconciler, Worker};
+use chassis::events::Recorder;
+use chassis::metrics::Metrics;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::informer::Informers;
+
+/// The ground that controllers are started on.
+pub struct Start<'a> {
+    /// The server.
+    pub client: &'a Client,
+    /// The watches, which controllers share.
+    pub informers: &'a mut Informers,
+    /// What runs.
+    pub tasks: &'a mut JoinSet<()>,
+    /// Cancelled when everything is to end.
+    pub stop: &'a CancellationToken,
+    /// What spreads waits.
+    pub seed: u64,
+    /// Where what happens is counted.
+    pub metrics: &'a Metrics,
+    /// Where users are told.
+    pub events: &'a Recorder,
+}
+
+impl Start<'_> {
+    /// The empty mailbox of the controller called `name`.
+    #[must_use]
+    pub fn mailbox(&self, name: &'static str) -> Arc<Mailbox> {
+        Mailbox::new(name, self.client.clock(), self.seed, self.metrics)
+    }
+
+    /// Starts the loop of a controller, which looks at keys once all of `synced` are in.
+    pub fn run<R: Reconciler>(
+        &mut self,
+        mailbox: Arc<Mailbox>,
+        synced: Vec<CancellationToken>,
+        workers: usize,
+        reconciler: Arc<R>,
+    ) {
+        let worker = Worker { mailbox, synced, workers };
+        self.tasks.spawn(worker.run(self.stop.clone(), reconciler));
+    }
+}
