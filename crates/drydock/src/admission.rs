@@ -6,17 +6,18 @@
 //! Webhooks will stand between [`mutate`] and [`validate`].
 
 mod default_tolerations;
+mod limit_ranger;
 mod namespace_lifecycle;
 mod node_taints;
+pub(crate) mod pod_topology;
 mod priority;
 mod service_account;
 mod service_addresses;
 mod storage;
-pub(crate) mod topology_labels;
 
 use serde_json::Value;
 
-pub(crate) use service_addresses::Drawn;
+pub(crate) use service_addresses::hold;
 
 use crate::answer::Failure;
 use crate::kinds::Found;
@@ -60,6 +61,10 @@ pub struct Attributes<'a> {
 /// A plugin that looks at certain kinds only; each kind's strategy names those that look at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plugin {
+    /// Gives a pod what its namespace says it gets, and holds it against the limits there.
+    PodLimits,
+    /// Holds a claim against the limits of its namespace.
+    ClaimLimits,
     /// Gives a pod its service account and the token to use it.
     ServiceAccount,
     /// Marks a new node as not ready.
@@ -70,8 +75,8 @@ pub enum Plugin {
     DefaultPriorityClass,
     /// Lets a pod outlive a short failure of its node.
     DefaultTolerations,
-    /// Tells a pod the zone and the region of its node.
-    TopologyLabels,
+    /// Shows on a pod where its node is.
+    PodTopology,
     /// Keeps the namespaces that a cluster cannot do without.
     SystemNamespaces,
     /// Gives a service an address and ports that no other has.
@@ -117,15 +122,19 @@ fn complete(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failu
     namespace_lifecycle::admit(attributes)?;
     for plugin in attributes.found.kind.strategy.admission() {
         match plugin {
+            Plugin::PodLimits => limit_ranger::mutate(attributes, object),
             Plugin::ServiceAccount => service_account::mutate(attributes, object)?,
             Plugin::NodeTaints => node_taints::mutate(attributes, object),
             Plugin::PodPriority => priority::mutate(attributes, object)?,
             Plugin::DefaultTolerations => default_tolerations::mutate(attributes, object),
-            Plugin::TopologyLabels => topology_labels::mutate(attributes, object),
+            Plugin::PodTopology => pod_topology::mutate(attributes, object),
             Plugin::ServiceAddresses => service_addresses::mutate(attributes, object)?,
             Plugin::DefaultStorageClass => storage::default_class(attributes, object),
             Plugin::Protection(finalizer) => storage::protect(attributes, object, finalizer),
-            Plugin::DefaultPriorityClass | Plugin::SystemNamespaces | Plugin::ClaimResize => {}
+            Plugin::ClaimLimits
+            | Plugin::DefaultPriorityClass
+            | Plugin::SystemNamespaces
+            | Plugin::ClaimResize => {}
         }
     }
     Ok(())
@@ -142,6 +151,7 @@ pub fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failu
 fn judge(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
     for plugin in attributes.found.kind.strategy.admission() {
         match plugin {
+            Plugin::PodLimits | Plugin::ClaimLimits => limit_ranger::validate(attributes, object)?,
             Plugin::DefaultPriorityClass => priority::validate(attributes, object)?,
             Plugin::SystemNamespaces => namespace_lifecycle::protect(attributes)?,
             Plugin::ClaimResize => storage::check_growth(attributes, object)?,
@@ -149,7 +159,7 @@ fn judge(attributes: &Attributes<'_>, object: &Value) -> Result<(), Failure> {
             | Plugin::NodeTaints
             | Plugin::PodPriority
             | Plugin::DefaultTolerations
-            | Plugin::TopologyLabels
+            | Plugin::PodTopology
             | Plugin::ServiceAddresses
             | Plugin::DefaultStorageClass
             | Plugin::Protection(_) => {}

@@ -7,6 +7,7 @@
 //! one kind in the first place: admission plugins that look another object up, the first objects of
 //! a server, bindings and evictions, and paths, in which a namespace is a place as well as an object.
 
+pub(crate) mod api_service;
 mod apps;
 mod autoscaler;
 mod batch;
@@ -15,11 +16,12 @@ mod config;
 pub mod crd;
 mod events;
 pub(crate) mod fields;
+mod limit_range;
 mod namespace;
 pub mod native;
 mod node;
 pub(crate) mod pod;
-mod pod_spec;
+pub(crate) mod pod_spec;
 mod pod_template;
 mod policy;
 pub mod registry;
@@ -43,10 +45,9 @@ pub use registry::{Found, Registry};
 pub use strategy::{Plain, Strategy};
 
 use crate::answer::failure::GroupResource;
-use crate::store::Table;
+use crate::store::{Revision, Table};
 
 /// One resource in all its versions.
-#[derive(Clone)]
 pub struct Kind {
     /// The API group; empty for the core group.
     pub group: String,
@@ -72,7 +73,6 @@ pub struct Kind {
 }
 
 /// A field that selectors can name.
-#[derive(Clone)]
 pub struct SelectableField {
     /// As in `spec.nodeName`.
     pub name: String,
@@ -81,7 +81,6 @@ pub struct SelectableField {
 }
 
 /// Where the value of a selectable field comes from.
-#[derive(Clone)]
 pub enum FieldSource {
     /// A function of the object.
     Native(fn(&Value) -> String),
@@ -90,7 +89,6 @@ pub enum FieldSource {
 }
 
 /// Where a kind comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Built in.
     Native,
@@ -98,8 +96,8 @@ pub enum Origin {
     Custom {
         /// The definition as it was when the kind was made from it.
         definition: Edition,
-        /// Whether the definition is being deleted, so that no object can be created.
-        terminating: bool,
+        /// What became of its schemas.
+        lineage: crd::Lineage,
     },
 }
 
@@ -130,7 +128,6 @@ pub struct Names {
 }
 
 /// One version of a resource.
-#[derive(Clone)]
 pub struct Version {
     /// As in `v1`.
     pub name: String,
@@ -290,6 +287,13 @@ impl Kind {
         self.fields.iter().map(|field| value(field).into_boxed_str()).collect()
     }
 
+    /// Whether the stored bytes of an object of that revision are what `version` shows of it.
+    #[must_use]
+    pub fn shows_as_stored(&self, version: &Version, revision: Revision) -> bool {
+        version.conversion.is_none()
+            && self.lineage().is_none_or(|lineage| lineage.is_exact(revision))
+    }
+
     /// Whether objects of this kind obey a structural schema, defaults included.
     #[must_use]
     pub fn is_custom(&self) -> bool {
@@ -305,10 +309,13 @@ impl Kind {
         }
     }
 
-    /// Whether the definition of this kind is being deleted, so that no object can be created.
+    /// What became of the schemas of a custom kind.
     #[must_use]
-    pub fn is_terminating(&self) -> bool {
-        matches!(self.origin, Origin::Custom { terminating: true, .. })
+    pub fn lineage(&self) -> Option<&crd::Lineage> {
+        match &self.origin {
+            Origin::Native => None,
+            Origin::Custom { lineage, .. } => Some(lineage),
+        }
     }
 }
 

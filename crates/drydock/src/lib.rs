@@ -40,6 +40,7 @@ mod bootstrap;
 mod conditions;
 mod deadline;
 pub mod env;
+mod expiry;
 pub mod faults;
 mod kinds;
 mod metrics;

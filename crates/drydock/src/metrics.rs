@@ -20,7 +20,6 @@ use crate::kinds::{self, Found};
 use crate::request::{Target, Verb};
 use crate::server::Server;
 
-
 /// The bounds of the durations that are counted together, in seconds.
 const DURATION_BOUNDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,

@@ -27,7 +27,7 @@ use crate::verbs::{self, Ask};
 /// An embedded API server. Clones share one state.
 #[derive(Clone)]
 pub struct Drydock {
-    server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
 }
 
 impl Drydock {
@@ -122,6 +122,7 @@ impl Drydock {
         body: Bytes,
         identity: &Identity,
     ) -> Result<Answer, Failure> {
+        crate::expiry::sweep(&self.server);
         let found = match self.server.find(&target) {
             Err(_) if !self.server.registry().is_native(&target.group) => return Ok(no_such_page()),
             found => found?,

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::UNPOISONED;
-use crate::admission::Drawn;
 use crate::answer::Failure;
 use crate::env::Env;
-use crate::kinds::{Found, Registry};
+use crate::expiry::Expiries;
+use crate::kinds::{Found, Kind, Registry};
 use crate::metrics::Metrics;
 use crate::request::Target;
 use crate::request::authenticate::Credential;
@@ -44,8 +43,10 @@ pub struct Server {
     config: Config,
     /// Held while definitions change, so that two changes cannot undo each other.
     pub(crate) defining: std::sync::Mutex<()>,
-    /// What services were given lately.
-    drawn: std::sync::Mutex<Drawn>,
+    /// Held while a service draws addresses and ports, until it is stored.
+    pub(crate) pools: std::sync::Mutex<()>,
+    /// What goes by itself, and when.
+    pub(crate) expiries: Expiries,
     metrics: Metrics,
 }
 
@@ -61,7 +62,8 @@ impl Server {
             env,
             config,
             defining: std::sync::Mutex::new(()),
-            drawn: std::sync::Mutex::default(),
+            pools: std::sync::Mutex::new(()),
+            expiries: Expiries::default(),
             metrics: Metrics::new(),
         }
     }
@@ -89,11 +91,6 @@ impl Server {
         &*self.env
     }
 
-    /// What services were given lately, held while one more is given.
-    pub(crate) fn drawn(&self) -> std::sync::MutexGuard<'_, Drawn> {
-        self.drawn.lock().expect(UNPOISONED)
-    }
-
     /// How this server behaves.
     #[must_use]
     pub fn config(&self) -> &Config {
@@ -114,6 +111,16 @@ impl Server {
             return Err(Failure::no_such_path());
         }
         Ok(found)
+    }
+
+    /// A native kind that every server has.
+    ///
+    /// # Panics
+    /// When there is no such kind, which only a change of the generated table could cause.
+    #[must_use]
+    pub fn native(&self, group: &str, plural: &str) -> Arc<Kind> {
+        let registry = self.registry.load();
+        Arc::clone(registry.resource(group, plural).expect("a native kind is always registered"))
     }
 
     /// What this server counts.

@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** [`Store::commit`] is the only function that changes an object,
 //! and events of a table leave it in revision order; [`Store::forget_history`] only
-//! lets go of old events. Nothing here knows what a pod is.
+//! lets go of old events, and [`Store::succeed`] moves objects as they are to another
+//! table. Nothing here knows what a pod is.
 
 mod encode;
 mod table;
@@ -18,7 +19,7 @@ use jiff::Timestamp;
 use crate::UNPOISONED;
 
 pub use encode::Draft;
-pub use table::{Gone, Table, Tail};
+pub use table::{Gate, Gone, Table, Tail};
 pub use window::{Change, Event, Memory};
 
 /// The order of everything that ever happened in one store.
@@ -120,6 +121,26 @@ impl Store {
             .entry(resource.into())
             .or_insert_with(|| Arc::new(Table::new(Arc::clone(&self.revision), self.memory)));
         Arc::clone(table)
+    }
+
+    /// Closes the table of a resource, and puts another with the same objects and no history in
+    /// its place. The old one stays readable to those who hold it.
+    pub fn succeed(
+        &self,
+        resource: &str,
+        fields: impl Fn(&Stored) -> Box<[Box<str>]>,
+    ) -> Arc<Table> {
+        let new = Arc::new(self.table(resource).successor(self.memory, fields));
+        self.tables.write().expect(UNPOISONED).insert(resource.into(), Arc::clone(&new));
+        new
+    }
+
+    /// Closes the table of a resource and forgets it.
+    pub fn retire(&self, resource: &str) {
+        let table = self.tables.write().expect(UNPOISONED).remove(resource);
+        if let Some(table) = table {
+            table.close();
+        }
     }
 
     /// Begins history here: what happened before can be neither listed nor watched.

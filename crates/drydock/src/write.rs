@@ -21,11 +21,13 @@ pub use decode::{Decoded, decode, decode_value, media_type};
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 
+use crate::UNPOISONED;
 use crate::answer::Failure;
 use crate::answer::failure::GroupResource;
-use crate::kinds::{Kind, Version};
+use crate::kinds::{Found, Kind, Version};
 use crate::request::Identity;
-use crate::store::{Draft, Stored};
+use crate::server::Server;
+use crate::store::{Draft, Gate, Revision, Stored};
 
 /// Which part of an object a write means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +79,9 @@ pub fn materialize(kind: &Kind, version: &Version, stored: &Stored) -> Value {
     if let Some(conversion) = version.conversion {
         (conversion.from_stored)(&mut value);
     }
+    if let Some(lineage) = kind.lineage() {
+        lineage.show(kind, version, stored.revision, &mut value);
+    }
     value["apiVersion"] = version.api_version(kind).into();
     value["kind"] = kind.names.kind.clone().into();
     value
@@ -87,6 +92,9 @@ pub fn materialize(kind: &Kind, version: &Version, stored: &Stored) -> Value {
 pub fn draft(kind: &Kind, version: &Version, mut value: Value) -> Draft {
     if let Some(conversion) = version.conversion {
         (conversion.to_stored)(&mut value);
+    }
+    if let Some(lineage) = kind.lineage() {
+        lineage.store(kind, version, &mut value);
     }
     let fields = kind.field_values(&value);
     Draft::new(&value, fields)
@@ -102,6 +110,32 @@ fn put(kind: &Kind, version: &Version, value: Value) -> Result<Draft, Failure> {
         return Err(Failure::too_large_to_store(draft.len(), STORED_BYTES_MAX));
     }
     Ok(draft)
+}
+
+/// What a dry run shows: the object as it would be read back.
+fn rehearsed(kind: &Kind, version: &Version, mut value: Value) -> Written {
+    if let Some(lineage) = kind.lineage() {
+        lineage.store(kind, version, &mut value);
+        lineage.show(kind, version, Revision::MAX, &mut value);
+    }
+    value["apiVersion"] = version.api_version(kind).into();
+    value["kind"] = kind.names.kind.clone().into();
+    Written::Rehearsed(value)
+}
+
+/// The kind as it is now, where the one in hand has been replaced.
+///
+/// # Errors
+/// When it is served no more.
+fn renewed(server: &Server, found: Found) -> Result<Found, Failure> {
+    if found.kind.table.gate() != Gate::Closed {
+        return Ok(found);
+    }
+    // Whoever replaces it holds this until the registry knows.
+    drop(server.defining.lock().expect(UNPOISONED));
+    let (kind, version) = (&found.kind, &found.version().name);
+    let now = server.registry().find(&kind.group, version, &kind.names.plural);
+    now.ok_or_else(Failure::no_such_path)
 }
 
 /// The text under a key of the metadata.

@@ -1,18 +1,21 @@
 //! A service gets an address, and ports on the nodes, that no other service has.
 //!
 //! The pools are kube-apiserver's usual ones. What is taken is read from the services
-//! themselves; what was drawn a moment ago and may not be stored yet is remembered, so
-//! two writes at once cannot draw the same.
+//! themselves, which are written one at a time ([`Held`]): neither two that draw nor two
+//! that ask for the same can get it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use std::sync::{MutexGuard, PoisonError};
 
 use object::field::{Error, Path};
 use serde_json::{Value, json};
 
-use super::Attributes;
+use super::{Attributes, Plugin};
 use crate::answer::Failure;
-use crate::kinds::service;
+use crate::kinds::{Kind, service};
+use crate::server::Server;
 use crate::write::Part;
 
 /// The addresses of services, `10.96.0.0/16`, without its first and its last.
@@ -20,22 +23,25 @@ const FIRST_ADDRESS: u32 = 0x0a60_0001;
 const LAST_ADDRESS: u32 = 0x0a60_fffe;
 /// The lowest addresses are left to those who ask for one by name.
 const FIRST_DRAWN_ADDRESS: u32 = FIRST_ADDRESS + 256;
-/// The address of the API server itself.
+/// The address of the API server itself, and the service that alone may have it.
 const SERVER_ADDRESS: u32 = FIRST_ADDRESS;
+const SERVER_SERVICE: (Option<&str>, &str) = (Some("default"), "kubernetes");
 
 const FIRST_PORT: u32 = 30_000;
 const LAST_PORT: u32 = 32_767;
 /// The lowest ports are left to those who ask for one by number.
 const FIRST_DRAWN_PORT: u32 = FIRST_PORT + 86;
 
-/// How many draws are remembered: more than there are writes at one time.
-const DRAWN_MAX: usize = 1024;
+/// Held from where a service gets something from the pools until it is stored.
+pub(crate) struct Held<'a>(
+    #[expect(dead_code, reason = "it is held, not read")] MutexGuard<'a, ()>,
+);
 
-/// What was drawn from the pools lately.
-#[derive(Default)]
-pub(crate) struct Drawn {
-    addresses: VecDeque<u32>,
-    ports: VecDeque<u32>,
+/// Holds the pools for one write, where the kind draws from them.
+pub(crate) fn hold<'a>(server: &'a Server, kind: &Kind) -> Option<Held<'a>> {
+    let draws = kind.strategy.admission().contains(&Plugin::ServiceAddresses);
+    // The lock guards no data, so one that panicked with it in hand left nothing broken.
+    draws.then(|| Held(server.pools.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// Gives a service what it needs from the pools.
@@ -77,9 +83,8 @@ fn give_address(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), F
             invalid(attributes, &[Error::invalid(&at, shown, why)])
         });
     }
-    let mut drawn = attributes.server.drawn();
     let random = attributes.server.env().random();
-    let address = draw(random, FIRST_DRAWN_ADDRESS..=LAST_ADDRESS, &taken, &mut drawn.addresses)
+    let address = draw(random, FIRST_DRAWN_ADDRESS..=LAST_ADDRESS, &taken)
         .ok_or_else(|| Failure::internal("failed to allocate a serviceIP: range is full"))?;
     let address = Ipv4Addr::from(address).to_string();
     object["spec"]["clusterIP"] = address.clone().into();
@@ -106,29 +111,17 @@ fn taken_addresses(attributes: &Attributes<'_>) -> BTreeSet<u32> {
     let (services, _) = attributes.found.kind.table.list("");
     let addresses = services.iter().filter_map(|stored| stored.fields.first());
     let addresses = addresses.filter_map(|text| text.parse::<Ipv4Addr>().ok()).map(u32::from);
-    addresses.chain([SERVER_ADDRESS]).collect()
+    let is_server = (attributes.namespace, attributes.name) == SERVER_SERVICE;
+    addresses.chain((!is_server).then_some(SERVER_ADDRESS)).collect()
 }
 
 /// The first free number from a random one on.
-fn draw(
-    random: u64,
-    pool: std::ops::RangeInclusive<u32>,
-    taken: &BTreeSet<u32>,
-    drawn: &mut VecDeque<u32>,
-) -> Option<u32> {
+fn draw(random: u64, pool: RangeInclusive<u32>, taken: &BTreeSet<u32>) -> Option<u32> {
     let (first, last) = (*pool.start(), *pool.end());
     let size = u64::from(last - first) + 1;
     let start = u32::try_from(random % size).ok()?;
-    let candidates = (first + start..=last).chain(first..first + start);
-    let is_free = |number: &u32| !taken.contains(number);
-    let free: Vec<u32> = candidates.filter(is_free).take(drawn.len() + 1).collect();
-    // Where only numbers drawn lately are left, their writes have failed or are long done.
-    let number = *free.iter().find(|number| !drawn.contains(number)).or_else(|| free.first())?;
-    if drawn.len() == DRAWN_MAX {
-        drawn.pop_front();
-    }
-    drawn.push_back(number);
-    Some(number)
+    let mut candidates = (first + start..=last).chain(first..first + start);
+    candidates.find(|number| !taken.contains(number))
 }
 
 fn give_ports(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failure> {
@@ -204,8 +197,7 @@ impl Ports<'_> {
 
     fn draw(&mut self) -> Result<i64, Failure> {
         let random = self.attributes.server.env().random();
-        let mut drawn = self.attributes.server.drawn();
-        let number = draw(random, FIRST_DRAWN_PORT..=LAST_PORT, &self.taken, &mut drawn.ports)
+        let number = draw(random, FIRST_DRAWN_PORT..=LAST_PORT, &self.taken)
             .ok_or_else(|| Failure::internal("failed to allocate a nodePort: range is full"))?;
         self.taken.insert(number);
         Ok(number.into())
@@ -235,23 +227,65 @@ fn taken_ports(attributes: &Attributes<'_>) -> BTreeSet<u32> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::env::ManualEnv;
+    use crate::request::Identity;
+    use crate::server::Config;
+    use crate::write::{self, Writer};
 
     #[test]
-    fn a_draw_is_free_and_differs_from_recent_draws() {
-        let mut drawn = VecDeque::new();
-        let taken = BTreeSet::from([11, 12]);
-        let mut draw = |random| draw(random, 10..=14, &taken, &mut drawn);
+    fn a_draw_is_free() {
+        let mut taken = BTreeSet::from([11, 12]);
+        let mut draw = |random| {
+            let number = draw(random, 10..=14, &taken)?;
+            taken.insert(number);
+            Some(number)
+        };
         assert_eq!(draw(1), Some(13));
         assert_eq!(draw(1), Some(14));
         assert_eq!(draw(1), Some(10));
-        // All that is free was drawn: the oldest claim has lapsed.
-        assert_eq!(draw(0), Some(10));
+        assert_eq!(draw(0), None);
     }
 
     #[test]
     fn a_full_pool_gives_nothing() {
         let taken = BTreeSet::from([1, 2]);
-        assert_eq!(draw(7, 1..=2, &taken, &mut VecDeque::new()), None);
+        assert_eq!(draw(7, 1..=2, &taken), None);
+    }
+
+    /// How many of several services with this spec are created when all try at once.
+    fn created(server: &Server, round: usize, spec: &Value) -> usize {
+        const WRITERS: usize = 4;
+        let identity = Identity { user: "test".to_owned(), groups: Vec::new() };
+        let writer = Writer { identity: &identity, dry_run: false };
+        let found = server.registry().find("", "v1", "services").unwrap();
+        let start = std::sync::Barrier::new(WRITERS);
+        let create = |name: usize| {
+            let service = json!({"metadata": {"name": format!("s{round}-{name}")}, "spec": spec});
+            start.wait();
+            write::create(server, &found, Some("default"), writer, &service).is_ok()
+        };
+        std::thread::scope(|scope| {
+            let create = &create;
+            let writers: Vec<_> =
+                (0..WRITERS).map(|name| scope.spawn(move || create(name))).collect();
+            writers.into_iter().filter_map(|writer| writer.join().ok()).filter(|done| *done).count()
+        })
+    }
+
+    #[test]
+    fn who_asks_for_the_same_at_once_does_not_get_it_twice() {
+        let env = ManualEnv::new(Timestamp::UNIX_EPOCH, 1);
+        let server = Server::new(Config::default(), Box::new(env));
+        crate::bootstrap::bootstrap(&server);
+        for round in 1..=50 {
+            let address = json!({"clusterIP": format!("10.96.9.{round}"), "ports": [{"port": 80}]});
+            assert_eq!(created(&server, round, &address), 1, "round {round}");
+            let ports = json!([{"port": 80, "nodePort": 31_000 + round}]);
+            let port = json!({"type": "NodePort", "ports": ports});
+            assert_eq!(created(&server, 100 + round, &port), 1, "round {round}");
+        }
     }
 }

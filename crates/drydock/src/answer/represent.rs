@@ -110,10 +110,10 @@ fn shown(found: &Found, form: &Form, value: Value, now: Timestamp) -> Value {
 
 /// The object as it goes over the wire, in pieces that need no copy.
 fn whole(kind: &Kind, version: &Version, stored: &Stored) -> Vec<Bytes> {
-    match version.conversion {
-        None => vec![version.opening.clone(), stored.body.slice(1..)],
-        Some(_) => vec![object::json::encode(&materialize(kind, version, stored)).into()],
+    if kind.shows_as_stored(version, stored.revision) {
+        return vec![version.opening.clone(), stored.body.slice(1..)];
     }
+    vec![object::json::encode(&materialize(kind, version, stored)).into()]
 }
 
 /// The answer that shows many objects.
@@ -183,9 +183,9 @@ fn whole_list(found: &Found, objects: &[Arc<Stored>], page: &Page) -> Vec<Bytes>
 
 /// An element of a list: those of native kinds do not repeat what the list says of them.
 fn item(out: &mut BytesMut, kind: &Kind, version: &Version, stored: &Stored) {
-    if version.conversion.is_some() {
+    if !kind.shows_as_stored(version, stored.revision) {
         let mut value = materialize(kind, version, stored);
-        if let Some(map) = value.as_object_mut() {
+        if let Some(map) = value.as_object_mut().filter(|_| !kind.is_custom()) {
             map.remove("apiVersion");
             map.remove("kind");
         }

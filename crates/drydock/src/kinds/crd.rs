@@ -8,9 +8,11 @@ mod build;
 mod check;
 mod definition;
 mod lifecycle;
+mod lineage;
 
 pub use definition::Definition;
 pub use lifecycle::{after_removal, after_write};
+pub use lineage::Lineage;
 
 use super::Kind;
 

@@ -3,7 +3,7 @@
 //! They are stored as `v1` has them. The strict rules of `events.k8s.io/v1` apply
 //! only to what is written through it.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use object::field::{Error, Errors, Path};
 use object::names;
 use serde_json::Value;
@@ -13,6 +13,9 @@ use super::cells::{Cell, cell, name, naming, since, text_or, wide};
 use super::fields::{number, present, text};
 use super::rules::said;
 use super::strategy::{Selectable, Strategy};
+
+/// How long an event is kept, as kube-apiserver keeps it unless told otherwise.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
 const INSTANCE_BYTES_MAX: usize = 128;
 const ACTION_BYTES_MAX: usize = 128;
@@ -195,6 +198,10 @@ fn selectable_source(event: &Value) -> String {
 }
 
 impl Strategy for Event {
+    fn lifetime(&self) -> Option<SignedDuration> {
+        Some(KEPT)
+    }
+
     fn validate(&self, object: &Value) -> Errors {
         lenient(object, "reportingComponent")
     }
@@ -209,6 +216,10 @@ impl Strategy for Event {
 }
 
 impl Strategy for NewEvent {
+    fn lifetime(&self) -> Option<SignedDuration> {
+        Some(KEPT)
+    }
+
     fn validate(&self, object: &Value) -> Errors {
         let mut event = object.clone();
         to_stored(&mut event);

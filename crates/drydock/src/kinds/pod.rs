@@ -126,10 +126,11 @@ impl Strategy for Pod {
 
     fn admission(&self) -> &'static [Plugin] {
         &[
+            Plugin::PodLimits,
             Plugin::ServiceAccount,
             Plugin::PodPriority,
             Plugin::DefaultTolerations,
-            Plugin::TopologyLabels,
+            Plugin::PodTopology,
         ]
     }
 

@@ -57,7 +57,8 @@ fn shown(group: &str, plural: &str) -> Arc<dyn Strategy> {
             Arc::new(tables::NAME_AND_AGE)
         }
         ("", "endpoints") => Arc::new(tables::ENDPOINTS),
-        ("", "limitranges") => Arc::new(tables::Completed(tables::default_limit_range)),
+        ("", "limitranges") => Arc::new(super::limit_range::LimitRange),
+        ("apiregistration.k8s.io", "apiservices") => Arc::new(tables::API_SERVICE),
         ("", "resourcequotas") => Arc::new(tables::RESOURCE_QUOTA),
         ("discovery.k8s.io", "endpointslices") => Arc::new(tables::EndpointSlice),
         ("autoscaling", "horizontalpodautoscalers") => Arc::new(tables::Autoscaler),

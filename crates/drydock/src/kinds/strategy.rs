@@ -3,7 +3,7 @@
 //! A strategy is pure: it sees the object, the object as it was, and the time.
 //! What needs other objects is admission.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use object::field::Errors;
 use object::table::RowCondition;
 use serde_json::Value;
@@ -111,6 +111,11 @@ pub trait Strategy: Send + Sync {
     /// The admission plugins that look at this kind, in order.
     fn admission(&self) -> &'static [Plugin] {
         &[]
+    }
+
+    /// How long an object is kept after it was last written, where it goes by itself.
+    fn lifetime(&self) -> Option<SignedDuration> {
+        None
     }
 
     /// What a client that deletes without a word about dependents should know.

@@ -24,12 +24,34 @@ impl Strategy for Shaped {
 
 fn nothing(_object: &mut Value) {}
 
-/// Data with defaults and the table of every kind.
-pub(super) struct Completed(pub(super) fn(&mut Value));
+/// Who serves a version of a group.
+pub(super) const API_SERVICE: Shaped = Shaped {
+    default: nothing,
+    cells: &[
+        NAME,
+        cell("Service", "string", |object, _| {
+            match present(&object["spec"], "service") {
+                Some(service) => {
+                    format!("{}/{}", text(service, "namespace"), text(service, "name"))
+                }
+                None => "Local".to_owned(),
+            }
+            .into()
+        }),
+        cell("Available", "string", |object, _| availability(object).into()),
+        AGE,
+    ],
+};
 
-impl Strategy for Completed {
-    fn default(&self, object: &mut Value) {
-        (self.0)(object);
+fn availability(object: &Value) -> String {
+    let mut conditions = list(&object["status"], "conditions").iter();
+    let Some(available) = conditions.find(|condition| text(condition, "type") == "Available")
+    else {
+        return "Unknown".to_owned();
+    };
+    match (text(available, "status"), text(available, "reason")) {
+        (status @ "True", _) | (status, "") => status.to_owned(),
+        (status, reason) => format!("{status} ({reason})"),
     }
 }
 

@@ -18,14 +18,15 @@ pub struct Draft {
 }
 
 impl Stored {
-    /// The same object as if it had been written at another revision.
+    /// The same object, shown as if it had been written at another revision.
     ///
     /// # Panics
     /// Never: what is stored was encoded by us.
     #[must_use]
     pub fn restamped(&self, revision: Revision) -> Self {
         let value = serde_json::from_slice(&self.body).expect("what is stored is valid JSON");
-        Draft::new(&value, self.fields.clone()).at(&self.key, revision)
+        let shown = Draft::new(&value, self.fields.clone()).at(&self.key, revision);
+        Self { revision: self.revision, ..shown }
     }
 }
 

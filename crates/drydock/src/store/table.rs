@@ -29,12 +29,25 @@ pub struct Table {
 struct State {
     objects: BTreeMap<Arc<str>, Arc<Stored>>,
     window: Window,
+    gate: Gate,
+}
+
+/// What a table still takes. It only ever takes less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Everything.
+    Open,
+    /// Nothing new: what it holds may change and go.
+    Ending,
+    /// Nothing: another table has taken its place, or none. Its readers come to an end.
+    Closed,
 }
 
 impl Table {
     pub(super) fn new(revision: Arc<AtomicU64>, memory: Memory) -> Self {
         let now = revision.load(Ordering::Acquire);
-        let state = State { objects: BTreeMap::new(), window: Window::new(memory, now) };
+        let window = Window::new(memory, now);
+        let state = State { objects: BTreeMap::new(), window, gate: Gate::Open };
         Self { state: RwLock::new(state), revision, latest: watch::Sender::new(now) }
     }
 
@@ -114,6 +127,56 @@ impl Table {
         Ok(Tail { table: Arc::clone(self), seen: revision, latest: self.latest.subscribe() })
     }
 
+    /// What the table still takes.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.state.read().expect(UNPOISONED).gate
+    }
+
+    /// Takes nothing new from now on.
+    pub fn end(&self) {
+        let mut state = self.state.write().expect(UNPOISONED);
+        if state.gate == Gate::Open {
+            state.gate = Gate::Ending;
+        }
+    }
+
+    /// Takes nothing from now on, tells the readers, and says what it took until now.
+    pub(super) fn close(&self) -> Gate {
+        let mut state = self.state.write().expect(UNPOISONED);
+        let before = std::mem::replace(&mut state.gate, Gate::Closed);
+        drop(state);
+        self.latest.send_modify(|_| ());
+        before
+    }
+
+    /// Closes the table. Its successor has the same objects, each with the selectable fields that
+    /// `fields` finds, takes what this one took, and remembers nothing.
+    pub(super) fn successor(
+        &self,
+        memory: Memory,
+        fields: impl Fn(&Stored) -> Box<[Box<str>]>,
+    ) -> Self {
+        let gate = self.close();
+        // Made after the last commit here, so that its history begins after all of its objects.
+        let successor = Self::new(Arc::clone(&self.revision), memory);
+        let objects = self.list("").0.into_iter().map(|stored| {
+            let (key, fields) = (Arc::clone(&stored.key), fields(&stored));
+            if fields == stored.fields {
+                return (key, stored);
+            }
+            let (body, labels) = (stored.body.clone(), stored.labels.clone());
+            let revision = stored.revision;
+            let stored = Stored { key: Arc::clone(&key), revision, body, labels, fields };
+            (key, Arc::new(stored))
+        });
+        let objects = objects.collect();
+        let mut state = successor.state.write().expect(UNPOISONED);
+        (state.objects, state.gate) = (objects, gate);
+        drop(state);
+        successor
+    }
+
     pub(super) fn forget_history(&self) {
         let mut state = self.state.write().expect(UNPOISONED);
         state.window.forget(self.revision.load(Ordering::Acquire));
@@ -134,6 +197,12 @@ impl Table {
             (Expect::At(expected), Some(stored)) => stored.revision == expected,
             _ => false,
         };
+        let met = met
+            && match state.gate {
+                Gate::Open => true,
+                Gate::Ending => expect != Expect::Absent,
+                Gate::Closed => false,
+            };
         if !met {
             return Err(Contradicted);
         }
@@ -228,6 +297,14 @@ impl Tail {
             _ => self.seen.max(current),
         };
         Ok(events)
+    }
+
+    /// Whether everything has been returned and nothing will follow.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let state = self.table.state.read().expect(UNPOISONED);
+        let rest = state.window.after(self.seen, 1);
+        state.gate == Gate::Closed && rest.is_some_and(|rest| rest.is_empty())
     }
 
     /// Waits until the table has changed since it was last asked.

@@ -135,3 +135,66 @@ proptest! {
         prop_assert_eq!(replayed, now);
     }
 }
+
+#[test]
+fn a_table_that_ends_takes_nothing_new() {
+    let store = Store::default();
+    let revision = put(&store, "a", 1);
+    let table = store.table("things");
+    table.end();
+    let commit = |name: &str, expect, write| {
+        store.commit(&table, &name.into(), expect, write, NOW).map(|stored| stored.revision).ok()
+    };
+    assert_eq!(commit("b", Expect::Absent, Write::Put(draft("b", 1))), None);
+    let changed = commit("a", Expect::At(revision), Write::Put(draft("a", 2)));
+    assert_eq!(changed, Some(revision + 1));
+    // Neither does the table that takes its place.
+    let next = store.succeed("things", |_| Box::default());
+    assert_eq!(next.gate(), Gate::Ending);
+    let gone = Write::Remove(draft("a", 2));
+    assert!(store.commit(&next, &"a".into(), Expect::At(revision + 1), gone, NOW).is_ok());
+}
+
+#[test]
+fn a_table_can_be_succeeded_while_it_is_written() {
+    const OBJECTS: usize = 300;
+    let store = Store::default();
+    let create = |name: &str| {
+        let write = || Write::Put(draft(name, 1));
+        let table = || store.table("things");
+        while store.commit(&table(), &name.into(), Expect::Absent, write(), NOW).is_err() {}
+    };
+    std::thread::scope(|scope| {
+        for writer in ["a", "b"] {
+            scope.spawn(move || (0..OBJECTS).for_each(|index| create(&format!("{writer}{index}"))));
+        }
+        for _ in 0..50 {
+            store.succeed("things", |_| Box::default());
+        }
+    });
+    assert_eq!(store.table("things").len(), 2 * OBJECTS);
+}
+
+#[test]
+fn a_closed_table_takes_nothing_and_its_readers_end() {
+    let store = Store::default();
+    let start = store.revision();
+    let first = put(&store, "a", 1);
+    let old = store.table("things");
+    let mut tail = old.tail(start).unwrap();
+    let new = store.succeed("things", |_| Box::from([Box::from("field")]));
+    assert!(!tail.is_over(), "an event has not been returned");
+    assert_eq!(tail.take(10).unwrap().len(), 1);
+    assert!(tail.is_over());
+    let write = |table: &Table| {
+        store.commit(table, &"a".into(), Expect::At(first), Write::Put(draft("a", 2)), NOW).is_ok()
+    };
+    assert!(!write(&old));
+    // Its successor has the objects, with other fields and without their past.
+    assert_eq!(new.get("a").unwrap().fields, Box::from([Box::from("field")]));
+    assert_eq!(new.tail(start).err(), Some(Gone { oldest: first }));
+    assert!(write(&new));
+    store.retire("things");
+    assert_eq!(new.gate(), Gate::Closed);
+    assert!(store.table("things").is_empty());
+}

@@ -6,7 +6,7 @@ use object::field::{Error, Errors, Path};
 use serde_json::{Map, Value, json};
 
 use super::done;
-use crate::admission::topology_labels;
+use crate::admission::pod_topology;
 use crate::answer::failure::GroupResource;
 use crate::answer::{Answer, Failure};
 use crate::conditions;
@@ -25,7 +25,7 @@ use crate::write::{Attempt, Part, meta_text};
 /// When the pod is not there, has a node, is gated or ending, or is not the one meant.
 pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let options = WriteOptions::parse(&ask.query, OptionsKind::Create)?;
-    let Decoded { value: binding, warnings } =
+    let Decoded { value: mut binding, warnings } =
         BINDING.decode(&ask.headers, &ask.body, options.field_validation)?;
     check_namespace(ask, &binding)?;
     let given = meta_text(&binding, "name").to_owned();
@@ -37,6 +37,9 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let errors = validate(&binding);
     if !errors.is_empty() {
         return Err(refusal(&errors));
+    }
+    if ask.target.subresource.is_some() {
+        pod_topology::label_binding(ask.server, &mut binding);
     }
     let registry = ask.server.registry();
     let pods = registry.find("", "v1", "pods").ok_or_else(Failure::no_such_path)?;
@@ -52,11 +55,6 @@ pub(super) fn bind(ask: &Ask<'_>) -> Result<Answer, Failure> {
         check(&name, &binding, pod)?;
         let mut pod = pod.clone();
         assign(&mut pod, &binding);
-        // Upstream's plugin looks at the subresource of a pod, and at nothing but nodes.
-        if ask.target.name.is_some() && binding["target"]["kind"] == "Node" {
-            let node = binding["target"]["name"].as_str().unwrap_or_default();
-            topology_labels::apply(ask.server, node, &mut pod);
-        }
         schedule(&mut pod["status"]["conditions"], now);
         Ok(pod)
     })?;

@@ -201,6 +201,10 @@ impl Watcher {
                 }
             };
             if events.as_slice().is_empty() {
+                if tail.is_over() {
+                    // The kind was replaced or withdrawn: who watches has to look anew.
+                    return None;
+                }
                 let until =
                     if self.bookmarks { self.ends.min(self.next_bookmark) } else { self.ends };
                 let _ = until.bound(tail.changed()).await;

@@ -9,12 +9,16 @@ use super::{Part, Writer, Written, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::answer::failure::Reason;
+use crate::expiry;
 use crate::kinds::Found;
 use crate::server::Server;
-use crate::store::{Expect, Write};
+use crate::store::{Expect, Gate, Write};
 
 /// How often another name is drawn when a generated one is taken.
 const NAME_ATTEMPTS_MAX: usize = 8;
+
+/// How often an object is judged anew because its kind was replaced.
+const ATTEMPTS_MAX: usize = 100;
 
 /// Stores a decoded object under a name that is not taken.
 ///
@@ -27,35 +31,45 @@ pub fn create(
     writer: Writer<'_>,
     object: &Value,
 ) -> Result<Written, Failure> {
-    let kind = &found.kind;
-    if kind.is_terminating() {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Failure::forbidden(&kind.resource(), meta_text(object, "name"), why));
-    }
     let generated =
         meta_text(object, "name").is_empty() && !meta_text(object, "generateName").is_empty();
+    let mut found = found.clone();
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match attempt(server, found, namespace, writer, object.clone()) {
+        if found.kind.table.gate() == Gate::Ending {
+            return Err(terminating(&found, meta_text(object, "name")));
+        }
+        match attempt(server, &found, namespace, writer, object.clone()) {
             Err(failure) if failure.reason == Reason::AlreadyExists && generated => {
                 if attempts == NAME_ATTEMPTS_MAX {
                     let name = meta_text(object, "generateName");
-                    return Err(Failure::generated_name_taken(&kind.resource(), name));
+                    return Err(Failure::generated_name_taken(&found.kind.resource(), name));
                 }
             }
-            result => return result,
+            Ok(None) if attempts == ATTEMPTS_MAX => {
+                return Err(Failure::modified(&found.kind.resource(), meta_text(object, "name")));
+            }
+            Ok(None) => found = super::renewed(server, found)?,
+            Ok(Some(written)) => return Ok(written),
+            Err(failure) => return Err(failure),
         }
     }
 }
 
+fn terminating(found: &Found, name: &str) -> Failure {
+    let why = "create not allowed while custom resource definition is terminating";
+    Failure::forbidden(&found.kind.resource(), name, why)
+}
+
+/// One attempt; nothing when the kind was replaced meanwhile.
 fn attempt(
     server: &Server,
     found: &Found,
     namespace: Option<&str>,
     writer: Writer<'_>,
     mut object: Value,
-) -> Result<Written, Failure> {
+) -> Result<Option<Written>, Failure> {
     let (kind, version) = (&found.kind, found.version());
     // Upstream draws a name after plugins have completed the object: until then a refusal names
     // what the name will begin with.
@@ -78,6 +92,7 @@ fn attempt(
         identity: writer.identity,
         old: None,
     };
+    let _held = admission::hold(server, kind);
     admission::mutate(&attributes, &mut object)?;
     kind.strategy.prepare_create(&mut object, server.env().now());
     if !kind.is_custom() {
@@ -94,14 +109,18 @@ fn attempt(
         if kind.table.get(&key).is_some() {
             return Err(Failure::already_exists(&kind.resource(), &name));
         }
-        object["apiVersion"] = version.api_version(kind).into();
-        object["kind"] = kind.names.kind.clone().into();
-        return Ok(Written::Rehearsed(object));
+        return Ok(Some(super::rehearsed(kind, version, object)));
     }
     let write = Write::Put(super::put(kind, version, object)?);
+    expiry::note(server, kind, &key);
     match server.store().commit(&kind.table, &key, Expect::Absent, write, server.env().now()) {
-        Ok(stored) => Ok(Written::Stored(stored)),
-        Err(_) => Err(Failure::already_exists(&kind.resource(), &name)),
+        Ok(stored) => Ok(Some(Written::Stored(stored))),
+        Err(_) => match kind.table.gate() {
+            Gate::Open => Err(Failure::already_exists(&kind.resource(), &name)),
+            // The definition was deleted since this create was let in.
+            Gate::Ending => Err(terminating(found, &name)),
+            Gate::Closed => Ok(None),
+        },
     }
 }
 

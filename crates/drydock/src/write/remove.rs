@@ -39,9 +39,10 @@ pub fn remove(
     options: &DeleteOptions,
     writer: Writer<'_>,
 ) -> Result<Removed, Failure> {
-    let kind = &found.kind;
     let key = super::key(namespace, name);
+    let mut found = found.clone();
     for _ in 0..ATTEMPTS_MAX {
+        let kind = &found.kind;
         let Some(current) = kind.table.get(&key) else {
             return Err(Failure::not_found(&kind.resource(), name));
         };
@@ -49,7 +50,7 @@ pub fn remove(
         check_preconditions(kind, name, options, &old)?;
         let attributes = Attributes {
             server,
-            found,
+            found: &found,
             namespace,
             name,
             given_name: name,
@@ -59,11 +60,12 @@ pub fn remove(
             old: Some(&old),
         };
         admission::validate(&attributes, &Value::Null)?;
-        if let Some(removed) = once(server, found, &current, old, options, writer) {
+        if let Some(removed) = once(server, &found, &current, old, options, writer) {
             return Ok(removed);
         }
+        found = super::renewed(server, found)?;
     }
-    Err(Failure::modified(&kind.resource(), name))
+    Err(Failure::modified(&found.kind.resource(), name))
 }
 
 fn check_preconditions(

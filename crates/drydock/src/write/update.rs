@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
+use crate::expiry;
 use crate::kinds::{Found, Kind, Version};
 use crate::server::Server;
 use crate::store::{Expect, Stored, Write};
@@ -39,17 +40,19 @@ pub fn update(
     attempt: &Attempt<'_>,
     mut change: impl FnMut(&Value) -> Result<Value, Failure>,
 ) -> Result<Written, Failure> {
-    let kind = &attempt.found.kind;
     let key = super::key(attempt.namespace, attempt.name);
+    let mut found = attempt.found.clone();
     for _ in 0..ATTEMPTS_MAX {
-        let Some(current) = kind.table.get(&key) else {
-            return Err(Failure::not_found(&kind.resource(), attempt.name));
+        let Some(current) = found.kind.table.get(&key) else {
+            return Err(Failure::not_found(&found.kind.resource(), attempt.name));
         };
-        if let Some(written) = once(server, attempt, &current, &mut change)? {
+        let attempt = Attempt { found: &found, ..*attempt };
+        if let Some(written) = once(server, &attempt, &current, &mut change)? {
             return Ok(written);
         }
+        found = super::renewed(server, found)?;
     }
-    Err(Failure::modified(&kind.resource(), attempt.name))
+    Err(Failure::modified(&found.kind.resource(), attempt.name))
 }
 
 /// One attempt; nothing when another writer was faster.
@@ -76,6 +79,7 @@ fn once(
         identity: attempt.writer.identity,
         old: Some(&old),
     };
+    let _held = admission::hold(server, kind);
     admission::mutate(&attributes, &mut object)?;
     prepare(server, attempt, &mut object, &old);
     if !kind.is_custom() {
@@ -201,7 +205,7 @@ fn commit(
 ) -> Result<Option<Written>, Failure> {
     let (kind, version) = (&attempt.found.kind, attempt.found.version());
     if attempt.writer.dry_run {
-        return Ok(Some(Written::Rehearsed(object)));
+        return Ok(Some(super::rehearsed(kind, version, object)));
     }
     let commit = |write| {
         server
@@ -223,6 +227,7 @@ fn commit(
     if next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
     }
+    expiry::note(server, kind, &current.key);
     Ok(commit(Write::Put(next)).map(Written::Stored))
 }
 

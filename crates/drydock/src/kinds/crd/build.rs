@@ -12,6 +12,7 @@ use super::super::{
     Dependents, Edition, FieldSource, Habits, Kind, NameRule, Names, Origin, ScalePaths,
     SelectableField, Subresource, Version, opening,
 };
+use super::Lineage;
 use crate::kinds::Plain;
 use crate::kinds::cells::{AGE, NAME};
 use crate::kinds::registry::version_order;
@@ -66,10 +67,7 @@ pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
             known_finalizers: false,
         },
         fields,
-        origin: Origin::Custom {
-            definition: edition(definition),
-            terminating: is_terminating(definition),
-        },
+        origin: Origin::Custom { definition: edition(definition), lineage: Lineage::new(spec)? },
     })
 }
 
@@ -80,11 +78,6 @@ pub(super) fn edition(definition: &Value) -> Edition {
         uid: text(&metadata["uid"]),
         generation: metadata["generation"].as_i64().unwrap_or_default(),
     }
-}
-
-/// Whether `definition` is being deleted.
-pub(super) fn is_terminating(definition: &Value) -> bool {
-    !definition["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// What is wrong with the paths of a definition's columns and selectable fields.

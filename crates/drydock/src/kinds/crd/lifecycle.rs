@@ -12,11 +12,12 @@ use super::{build, defines_kinds};
 use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
-use crate::kinds::{Found, Kind, Origin, Registry};
+use crate::kinds::{Found, Kind, Origin, api_service};
 use crate::request::Identity;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
-use crate::write::{self, Attempt, Part, Removed, Writer, Written};
+use crate::store::Gate;
+use crate::write::{self, Attempt, Part, Removed, Writer, Written, metadata};
 
 /// Accepts the names of a new or changed definition and serves its kind.
 pub fn after_write(server: &Server, kind: &Kind, written: &Written) {
@@ -28,7 +29,7 @@ pub fn after_write(server: &Server, kind: &Kind, written: &Written) {
         }
         Written::Stored(_) | Written::Ended(_) => {}
     }
-    if kind.is_terminating() {
+    if kind.table.gate() != Gate::Open {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -38,7 +39,7 @@ pub fn after_removal(server: &Server, kind: &Kind, removed: &Removed) {
     let Written::Stored(stored) = &removed.object else { return };
     if defines_kinds(kind) {
         clean_up(server, &stored.key);
-    } else if removed.gone && kind.is_terminating() {
+    } else if removed.gone && kind.table.gate() != Gate::Open {
         finish_cleanup(server, &kind.qualified_name());
     }
 }
@@ -50,11 +51,29 @@ fn definitions(server: &Server) -> Found {
         .expect("definitions are always served")
 }
 
-/// Brings conditions, accepted names and the registry in line with the definition.
+/// Brings conditions, accepted names and the registry in line with the definition, and judges
+/// those again that may have waited for a name it had.
 fn refresh(server: &Server, name: &str) {
     let defining = server.defining.lock().expect(UNPOISONED);
+    if accept(server, name) == Names::Released {
+        reconsider(server, name);
+    }
+    drop(defining);
+}
+
+/// What became of the names a definition had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// It has them still, or had none.
+    Kept,
+    /// It may have given one up.
+    Released,
+}
+
+/// Judges one definition. The caller holds the lock that definitions change under.
+fn accept(server: &Server, name: &str) -> Names {
     let found = definitions(server);
-    let Some(stored) = found.kind.table.get(name) else { return };
+    let Some(stored) = found.kind.table.get(name) else { return Names::Kept };
     let definition = write::materialize(&found.kind, found.version(), &stored);
     let verdict = judge_names(server, &definition);
     let accepted = verdict.conflict.is_none();
@@ -65,41 +84,100 @@ fn refresh(server: &Server, name: &str) {
         let definition = write::materialize(&found.kind, found.version(), &stored);
         serve(server, &definition);
     }
-    drop(defining);
+    let had = &definition["status"]["acceptedNames"];
+    let is_new = had["plural"].as_str().unwrap_or_default().is_empty();
+    if is_new || *had == verdict.accepted { Names::Kept } else { Names::Released }
 }
 
-/// Puts the kind of a definition into the registry. Its schemas are made anew only where the
-/// definition says something new.
-fn serve(server: &Server, definition: &Value) {
-    let registry = server.registry();
-    let name = write::meta_text(definition, "name");
-    let edition = build::edition(definition);
-    let terminating = build::is_terminating(definition);
-    let kind = match served(&registry, name) {
-        Some(served) if served.edition() == Some(&edition) => {
-            if served.is_terminating() == terminating {
-                return;
+/// Judges the definitions of a group again whose names were not all accepted, after `name` has
+/// given up names. Each may give up others in turn.
+fn reconsider(server: &Server, name: &str) {
+    let mut released = vec![name.to_owned()];
+    // Names go from one definition to the next; only those who trade in circles need a bound.
+    for _ in 0..ROUNDS_MAX {
+        let Some(name) = released.pop() else { return };
+        for waiting in waiting(server, &name) {
+            if accept(server, &waiting) == Names::Released {
+                released.push(waiting);
             }
-            let origin = Origin::Custom { definition: edition, terminating };
-            Ok(Kind { origin, ..Kind::clone(served) })
         }
-        _ => build::kind(definition, server.store()),
-    };
-    match kind {
-        Ok(kind) => {
-            let mut registry = (*registry).clone();
-            registry.put(Arc::new(kind));
-            server.replace_registry(registry);
-        }
-        // Validation let it pass, so this is a defect of ours that must be seen.
-        Err(errors) => tracing::error!(?errors, "a validated definition could not be built"),
     }
 }
 
+/// How often one change of a definition makes others be judged again.
+const ROUNDS_MAX: usize = 100;
+
+/// The other definitions of a group that do not have all the names they ask for.
+fn waiting(server: &Server, name: &str) -> Vec<String> {
+    let found = definitions(server);
+    let Some((_, group)) = name.split_once('.') else { return Vec::new() };
+    let (all, _) = found.kind.table.list("");
+    let others = all.iter().filter(|stored| {
+        *stored.key != *name && stored.key.split_once('.').is_some_and(|(_, other)| other == group)
+    });
+    let waiting = others.filter(|stored| {
+        let definition = write::materialize(&found.kind, found.version(), stored);
+        definition["spec"]["names"] != definition["status"]["acceptedNames"]
+    });
+    waiting.map(|stored| stored.key.to_string()).collect()
+}
+
+/// Serves the kind that a definition defines now. It is made anew only where the definition says
+/// something new; then the table of the form that was served ends, and with it every watch.
+fn serve(server: &Server, definition: &Value) {
+    let name = write::meta_text(definition, "name");
+    let edition = build::edition(definition);
+    let known = served(server, name);
+    let known = known.as_ref().and_then(|known| Some((known, known.edition()?)));
+    if known.is_some_and(|(_, known)| *known == edition) {
+        return;
+    }
+    let mut kind = match build::kind(definition, server.store()) {
+        Ok(kind) => kind,
+        Err(errors) => {
+            // Validation let it pass, so this is a defect of ours that must be seen.
+            return tracing::error!(?errors, "a validated definition could not be built");
+        }
+    };
+    match known {
+        Some((known, before)) if before.uid == edition.uid => succeed(server, known, &mut kind),
+        // The definition it came from has gone, and nothing of it is left to the new one.
+        Some(_) => {
+            server.store().retire(name);
+            kind.table = server.store().table(name);
+        }
+        None => {}
+    }
+    let mut registry = (*server.registry()).clone();
+    let group = kind.group.clone();
+    registry.put(Arc::new(kind));
+    server.replace_registry(registry);
+    api_service::follow(server, &group);
+}
+
 /// The kind that is served for the definition of this name, `plural.group`.
-fn served<'a>(registry: &'a Registry, name: &str) -> Option<&'a Arc<Kind>> {
+fn served(server: &Server, name: &str) -> Option<Arc<Kind>> {
     let (plural, group) = name.split_once('.')?;
-    registry.resource(group, plural).filter(|kind| kind.is_custom())
+    server.registry().resource(group, plural).filter(|kind| kind.is_custom()).cloned()
+}
+
+/// Puts `kind` in the place of another form of it. From here on until the registry knows, nothing
+/// is written.
+fn succeed(server: &Server, old: &Kind, kind: &mut Kind) {
+    if let (Origin::Custom { lineage, .. }, Some(old)) = (&mut kind.origin, old.lineage()) {
+        lineage.follow(old);
+    }
+    let name = kind.qualified_name();
+    let table = server.store().succeed(&name, |stored| match kind.versions.first() {
+        Some(version) if !kind.fields.is_empty() => {
+            kind.field_values(&write::materialize(kind, version, stored))
+        }
+        _ => Box::default(),
+    });
+    kind.table = table;
+    if let Origin::Custom { lineage, .. } = &mut kind.origin {
+        lineage.take_effect(server.store().revision() + 1);
+    }
 }
 
 fn change(server: &Server, found: &Found, name: &str, part: Part, edit: impl Fn(&mut Value)) {
@@ -134,7 +212,15 @@ fn judge_names(server: &Server, definition: &Value) -> Verdict {
     let others = registry.kinds().filter(|kind| {
         kind.is_custom() && *group == kind.group.as_str() && *plural != kind.names.plural.as_str()
     });
+    let refused = refused_in(server, definition);
     let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
+    for had in &refused {
+        let text = |field: &str| had[field].as_str().filter(|name| !name.is_empty());
+        resources.extend(["plural", "singular"].into_iter().filter_map(text));
+        let short = had["shortNames"].as_array().into_iter().flatten();
+        resources.extend(short.filter_map(Value::as_str));
+        kinds.extend(["kind", "listKind"].into_iter().filter_map(text));
+    }
     for other in others {
         let names = &other.names;
         resources.extend([names.plural.as_str(), names.singular.as_str()]);
@@ -172,6 +258,22 @@ fn judge_names(server: &Server, definition: &Value) -> Verdict {
         verdict.accepted["categories"] = wanted["categories"].clone();
     }
     verdict
+}
+
+/// The names that other definitions of the group hold although they are not served.
+fn refused_in(server: &Server, definition: &Value) -> Vec<Value> {
+    let (own, group) = (write::meta_text(definition, "name"), &definition["spec"]["group"]);
+    let found = definitions(server);
+    let (all, _) = found.kind.table.list("");
+    let refused = all.iter().filter(|stored| {
+        let (key, in_group) = (&*stored.key, stored.key.split_once('.'));
+        key != own
+            && in_group.is_some_and(|(_, other)| *group == other)
+            && served(server, key).is_none()
+    });
+    let definitions =
+        refused.map(|stored| write::materialize(&found.kind, found.version(), stored));
+    definitions.map(|mut other| other["status"]["acceptedNames"].take()).collect()
 }
 
 fn set_conditions(server: &Server, definition: &mut Value, verdict: &Verdict) {
@@ -225,11 +327,12 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
 fn clean_up(server: &Server, name: &str) {
     let defining = server.defining.lock().expect(UNPOISONED);
     let found = definitions(server);
-    let Some(stored) = found.kind.table.get(name) else {
-        withdraw(server, name);
-        return;
-    };
+    let Some(stored) = found.kind.table.get(name) else { return withdraw(server, name) };
     let definition = write::materialize(&found.kind, found.version(), &stored);
+    if !metadata::is_deleting(&definition) {
+        // Another definition has got the name already.
+        return;
+    }
     let now = server.env().now();
     change(server, &found, name, Part::Status, |definition| {
         let conditions = &mut definition["status"]["conditions"];
@@ -242,16 +345,12 @@ fn clean_up(server: &Server, name: &str) {
         });
         conditions::set(conditions, &new, now);
     });
-    serve(server, &definition);
-    let registry = server.registry();
-    let Some(kind) = served(&registry, name) else {
-        drop(defining);
-        return finish_cleanup(server, name);
-    };
-    let target = kind
-        .versions
-        .first()
-        .and_then(|version| registry.find(&kind.group, &version.name, &kind.names.plural));
+    // What is being created right now is either there already or refused.
+    server.store().table(name).end();
+    let target = served(server, name).and_then(|kind| {
+        let version = kind.versions.first()?;
+        server.registry().find(&kind.group, &version.name, &kind.names.plural)
+    });
     drop(defining);
     if let Some(target) = target {
         delete_all(server, &target);
@@ -277,7 +376,8 @@ fn delete_all(server: &Server, found: &Found) {
 
 /// Lets the definition go when the last of its objects has gone.
 fn finish_cleanup(server: &Server, name: &str) {
-    if !server.store().table(name).is_empty() {
+    let table = server.store().table(name);
+    if table.gate() != Gate::Ending || !table.is_empty() {
         return;
     }
     let found = definitions(server);
@@ -286,11 +386,11 @@ fn finish_cleanup(server: &Server, name: &str) {
             list.retain(|finalizer| finalizer != CLEANUP);
         }
     });
+    let defining = server.defining.lock().expect(UNPOISONED);
     if found.kind.table.get(name).is_none() {
-        let defining = server.defining.lock().expect(UNPOISONED);
         withdraw(server, name);
-        drop(defining);
     }
+    drop(defining);
 }
 
 /// Stops serving a kind.
@@ -299,6 +399,9 @@ fn withdraw(server: &Server, name: &str) {
     if let Some((plural, group)) = name.split_once('.') {
         registry.remove(group, plural);
         server.replace_registry(registry);
+        server.store().retire(name);
+        api_service::follow(server, group);
+        reconsider(server, name);
     }
 }
 
@@ -324,6 +427,21 @@ mod tests {
         })
     }
 
+    fn server() -> Server {
+        let env = ManualEnv::new(Timestamp::UNIX_EPOCH, 1);
+        Server::new(Config::default(), Box::new(env))
+    }
+
+    /// The kind that is served after the definition was created.
+    fn created(server: &Server) -> Arc<Kind> {
+        let found = definitions(server);
+        let identity = Identity::apiserver();
+        let writer = Writer { identity: &identity, dry_run: false };
+        let written = write::create(server, &found, None, writer, &definition()).unwrap();
+        after_write(server, &found.kind, &written);
+        served(server, NAME).unwrap()
+    }
+
     /// The kind that is served after `edit` was made to the definition.
     fn edited(server: &Server, edit: impl Fn(&mut Value)) -> Arc<Kind> {
         let found = definitions(server);
@@ -337,19 +455,38 @@ mod tests {
             Ok(definition)
         });
         after_write(server, &found.kind, &written.unwrap());
-        Arc::clone(served(&server.registry(), NAME).unwrap())
+        served(server, NAME).unwrap()
+    }
+
+    #[test]
+    fn a_definition_inherits_nothing_from_one_of_its_name_that_has_gone() {
+        let server = server();
+        let old = created(&server);
+        // The old one is gone, but whoever removed it has not come to withdraw its kind.
+        let found = definitions(&server);
+        let identity = Identity::apiserver();
+        let writer = Writer { identity: &identity, dry_run: false };
+        let options = DeleteOptions::default();
+        write::remove(&server, &found, None, NAME, &options, writer).unwrap();
+        old.table.end();
+        change(&server, &found, NAME, Part::Object, |definition| {
+            definition["metadata"]["finalizers"] = json!([]);
+        });
+        assert!(found.kind.table.get(NAME).is_none());
+
+        let new = created(&server);
+        assert_eq!((old.table.gate(), new.table.gate()), (Gate::Closed, Gate::Open));
+        // Nor does a clean-up that comes late mean the new one.
+        clean_up(&server, NAME);
+        finish_cleanup(&server, NAME);
+        assert!(Arc::ptr_eq(&served(&server, NAME).unwrap(), &new));
+        assert_eq!(new.table.gate(), Gate::Open);
     }
 
     #[test]
     fn a_kind_is_made_anew_only_when_its_definition_says_something_new() {
-        let env = ManualEnv::new(Timestamp::UNIX_EPOCH, 1);
-        let server = Server::new(Config::default(), Box::new(env));
-        let found = definitions(&server);
-        let identity = Identity::apiserver();
-        let writer = Writer { identity: &identity, dry_run: false };
-        let written = write::create(&server, &found, None, writer, &definition()).unwrap();
-        after_write(&server, &found.kind, &written);
-        let first = Arc::clone(served(&server.registry(), NAME).unwrap());
+        let server = server();
+        let first = created(&server);
 
         let same = edited(&server, |one| one["metadata"]["labels"] = json!({"a": "b"}));
         assert!(Arc::ptr_eq(&same, &first), "a label says nothing about the kind");

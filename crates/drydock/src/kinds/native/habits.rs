@@ -117,7 +117,9 @@ pub(super) fn of(group: &str, plural: &str) -> Habits {
 fn name_rule(name: &str) -> NameRule {
     match name {
         "namespaces" | "statefulsets.apps" => NameRule::Label,
-        "events" | "poddisruptionbudgets.policy" => NameRule::PathSegment,
+        "events" | "poddisruptionbudgets.policy" | "apiservices.apiregistration.k8s.io" => {
+            NameRule::PathSegment
+        }
         "services" => NameRule::Label1035,
         _ if name.ends_with(".rbac.authorization.k8s.io") => NameRule::PathSegment,
         _ => NameRule::Subdomain,

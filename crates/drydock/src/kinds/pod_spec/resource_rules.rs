@@ -60,7 +60,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Whether more of it may be promised than there is.
-fn may_be_overcommitted(name: &str) -> bool {
+pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
@@ -84,6 +84,18 @@ pub(crate) fn is_pod_level_pages(name: &str) -> bool {
 enum Owner {
     Container,
     Pod,
+    /// Anything that can be counted.
+    Anything,
+}
+
+/// Checks the name of a resource that a container can ask for.
+pub(crate) fn check_container_name(errors: &mut Errors, name: &str, path: &Path) {
+    check_name(errors, name, path, Owner::Container);
+}
+
+/// Checks the name of a resource of whatever sort.
+pub(crate) fn check_standard_name(errors: &mut Errors, name: &str, path: &Path) {
+    check_name(errors, name, path, Owner::Anything);
 }
 
 fn check_name(errors: &mut Errors, name: &str, path: &Path, owner: Owner) {
@@ -98,6 +110,7 @@ fn check_name(errors: &mut Errors, name: &str, path: &Path, owner: Owner) {
         errors.push(Error::invalid(path, name, why));
     }
     match owner {
+        Owner::Anything => {}
         Owner::Pod => {
             if !unqualified && !unknown && !is_pod_level(name) {
                 let supported = ["cpu", "hugepages-", "memory"];

@@ -373,6 +373,7 @@ impl Strategy for PersistentVolumeClaim {
 
     fn admission(&self) -> &'static [Plugin] {
         &[
+            Plugin::ClaimLimits,
             Plugin::DefaultStorageClass,
             Plugin::Protection("kubernetes.io/pvc-protection"),
             Plugin::ClaimResize,
