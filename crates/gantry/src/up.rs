@@ -21,7 +21,7 @@ use drydock::{Config, Drydock};
 use crate::hollow_nodes::NodeArguments;
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
-use controllers::ControllerArguments;
+use controllers::{ControllerArguments, Given};
 
 /// How long tasks may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -87,8 +87,9 @@ async fn keep_up(
     let client = in_process::client(&server.drydock, "up");
     install_crds(&client).await?;
     let (metrics, health) = arguments.metrics.start(shutdown).await?;
-    let seed = arguments.nodes.seed;
-    arguments.controllers.start(&client, seed, &server.certificate_pem, shutdown);
+    let given =
+        Given { seed: arguments.nodes.seed, ca_pem: &server.certificate_pem, metrics: &metrics };
+    arguments.controllers.start(&client, given, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
         let nodes = nodes.insert(arguments.nodes.start(&client, (&metrics, &health), shutdown)?);

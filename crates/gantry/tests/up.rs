@@ -53,7 +53,10 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     assert!(welcome.contains(&format!("export KUBECONFIG={}", kubeconfig.display())), "{welcome}");
     assert_eq!(kubeconfig.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert!(get(&metrics, "/readyz").ends_with("\r\n\r\nok"));
-    assert!(get(&metrics, "/metrics").contains("\nhollow_nodes_registered 2\n"));
+    let text = get(&metrics, "/metrics");
+    for line in ["\nhollow_nodes_registered 2\n", "\nworkqueue_depth{name=\"deployment\"} 0\n"] {
+        assert!(text.contains(line), "{line:?} is not in {text}");
+    }
 
     let pid = up.0.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
