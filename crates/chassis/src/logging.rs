@@ -69,7 +69,11 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let filter = parse(filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    // A line that cannot be written is lost; to complain of it on standard error would panic there.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .log_internal_errors(false);
     Ok(match format {
         Format::Text => Box::new(builder.with_target(false).compact().finish()),
         Format::Json => Box::new(builder.json().flatten_event(true).finish()),

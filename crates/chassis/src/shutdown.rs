@@ -2,7 +2,7 @@
 //!
 //! The first ctrl-c or SIGTERM cancels the token; every task that was spawned through
 //! [`Shutdown::spawn`] watches it, and [`Shutdown::join`] waits for them. A second signal
-//! ends the process at once. A task that panics ends the process too: half a component is
+//! ends the process at once, even when every worker is busy. A task that panics ends the process too: half a component is
 //! worse than none.
 
 use std::future::Future;
@@ -10,13 +10,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 
-/// The exit status of a process that a second signal ended, as shells count it.
+/// The exit status of a process that a second ctrl-c ended, as shells count it.
 const EXIT_INTERRUPTED: i32 = 130;
+/// The same for SIGTERM.
+const EXIT_TERMINATED: i32 = 143;
 
 /// A handle on the end of the process; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -64,25 +68,20 @@ impl Shutdown {
     /// # Errors
     /// When the process cannot register signal handlers.
     pub fn listen_for_signals(&self) -> std::io::Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
         let token = self.token.clone();
-        // Not joined: it must outlive every other task to see the second signal.
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                if token.is_cancelled() {
-                    std::process::exit(EXIT_INTERRUPTED);
-                }
-                tracing::info!("shutting down; a second signal exits at once");
-                token.cancel();
+        let (tell, told) = std::sync::mpsc::channel();
+        // A thread and a runtime of its own, since the second signal is sent when the others are
+        // stuck. Not joined: it outlives every task.
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let (runtime, signals) = match Signals::register() {
+                Ok(registered) => registered,
+                Err(error) => return tell.send(Err(error)).unwrap_or(()),
+            };
+            if tell.send(Ok(())).is_ok() {
+                runtime.block_on(signals.obey(&token));
             }
-        });
-        Ok(())
+        })?;
+        told.recv().unwrap_or_else(|_| Err(std::io::Error::other("the signal thread ended")))
     }
 
     /// The token that is cancelled when shutdown begins.
@@ -165,6 +164,38 @@ impl Shutdown {
     }
 }
 
+/// The signals that end a process.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn register() -> std::io::Result<(Runtime, Self)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let entered = runtime.enter();
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        drop(entered);
+        Ok((runtime, Self { interrupt, terminate }))
+    }
+
+    /// Begins the shutdown at the first signal and exits at the second.
+    async fn obey(mut self, token: &CancellationToken) {
+        loop {
+            let status = tokio::select! {
+                _ = self.interrupt.recv() => EXIT_INTERRUPTED,
+                _ = self.terminate.recv() => EXIT_TERMINATED,
+            };
+            if token.is_cancelled() {
+                std::process::exit(status);
+            }
+            token.cancel();
+            tracing::info!("shutting down; a second signal exits at once");
+        }
+    }
+}
+
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -202,6 +233,50 @@ mod tests {
         assert!(sent.success());
         tokio::time::timeout(Duration::from_secs(10), shutdown.begun()).await.unwrap();
         assert_eq!(shutdown.join(&Clock::system(), GRACE).await, Ok(()));
+    }
+
+    /// Set in the process that `the_second_signal_…` starts: this test program again.
+    const BUSY: &str = "GANTRY_TEST_BUSY";
+
+    /// A process whose only worker never yields; it says what it sees.
+    #[tokio::test]
+    async fn a_busy_process() {
+        if std::env::var_os(BUSY).is_none() {
+            return; // Only a part of the next test.
+        }
+        let shutdown = Shutdown::new();
+        shutdown.listen_for_signals().unwrap();
+        eprintln!("listening");
+        let begun = (0..10_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            shutdown.has_begun()
+        });
+        assert!(begun, "no signal arrived");
+        eprintln!("begun");
+        // Longer than anyone waits for it, and not for ever.
+        std::thread::sleep(Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_second_signal_ends_a_process_though_its_worker_is_busy() {
+        use std::io::BufRead as _;
+        for (name, status) in [("-INT", EXIT_INTERRUPTED), ("-TERM", EXIT_TERMINATED)] {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "shutdown::tests::a_busy_process", "--nocapture"])
+                .env(BUSY, "yes")
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let pid = child.id().to_string();
+            let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+            for expected in ["listening", "begun"] {
+                assert!(lines.any(|line| line.unwrap() == expected), "it never says {expected}");
+                let sent = std::process::Command::new("kill").args([name, &pid]).status();
+                assert!(sent.unwrap().success());
+            }
+            assert_eq!(child.wait().unwrap().code(), Some(status), "{name}");
+        }
     }
 
     #[tokio::test]

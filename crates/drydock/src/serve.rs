@@ -21,8 +21,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use authority::{Authority, AuthorityError, secret};
-pub use kubeconfig::{Kubeconfig, KubeconfigError};
+pub use authority::{Authority, AuthorityError, secret, seed};
+pub use kubeconfig::{Kubeconfig, KubeconfigError, WrittenKubeconfig};
 
 use crate::Drydock;
 

@@ -1,8 +1,8 @@
 //! `gantry crds`: the CustomResourceDefinitions of every kind Gantry reads.
 
-use std::io::{ErrorKind, Write};
+use anyhow::Result;
 
-use anyhow::{Context, Result};
+use crate::output;
 
 /// Print the CustomResourceDefinitions of all kinds as YAML
 ///
@@ -13,9 +13,5 @@ pub(crate) struct Arguments {}
 
 /// Runs the command.
 pub(crate) fn run(_arguments: &Arguments) -> Result<()> {
-    match std::io::stdout().write_all(api::crds::to_yaml_stream().as_bytes()) {
-        // Whoever reads has seen enough, as `head` does.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
-    }
+    output::write(&api::crds::to_yaml_stream())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, bail};
 use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
 use chassis::serve::{Health, Metrics};
@@ -16,6 +16,8 @@ use crate::progress::Line;
 
 /// How long tasks may take to end.
 const GRACE: Duration = Duration::from_secs(10);
+/// The seed unless one is given: nodes that another run takes up stay what they were.
+const SEED_DEFAULT: u64 = 1;
 
 /// Run nodes whose kubelet is simulated, against any API server
 ///
@@ -46,17 +48,40 @@ pub(crate) struct Arguments {
 #[derive(clap::Args)]
 pub(crate) struct NodeArguments {
     /// Nodes: a count, or COUNTxTYPE such as 100x32cpu,256Gi; repeatable
-    #[arg(long, value_name = "NODES", default_value = "5", value_parser = parse_nodes)]
+    #[arg(
+        long,
+        value_name = "NODES",
+        default_value = "5",
+        allow_negative_numbers = true,
+        value_parser = parse_nodes
+    )]
     nodes: Vec<Option<NodeGroup>>,
 
     /// What every choice that looks random is drawn from: load, delays, and with `up` also uids
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// [default: 1; with `up` a number of its own for every run]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        value_parser = parse_seed
+    )]
+    pub(crate) seed: Option<u64>,
 }
 
 /// A group of nodes; none where somebody wants no nodes, as one may with `up`.
-fn parse_nodes(text: &str) -> Result<Option<NodeGroup>, GroupError> {
-    if text == "0" { Ok(None) } else { text.parse().map(Some) }
+fn parse_nodes(text: &str) -> Result<Option<NodeGroup>, String> {
+    if text.starts_with('-') {
+        return Err("write a number such as 5, or a type such as 3x8cpu,32Gi".to_owned());
+    }
+    if text == "0" {
+        Ok(None)
+    } else {
+        text.parse().map(Some).map_err(|e: GroupError| e.to_string())
+    }
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
 }
 
 impl NodeArguments {
@@ -69,12 +94,13 @@ impl NodeArguments {
     pub(crate) fn start(
         &self,
         client: &Client,
+        seed: u64,
         shown: (&Metrics, &Health),
         shutdown: &Shutdown,
     ) -> Result<Registration> {
         let (metrics, health) = shown;
         let groups = self.nodes.iter().flatten().cloned().collect();
-        let setup = Setup { groups, seed: self.seed, ..Setup::default() };
+        let setup = Setup { groups, seed, ..Setup::default() };
         let options =
             hollow::Options { setup, metrics: metrics.clone(), ..hollow::Options::default() };
         let hollow = Hollow::new(client.clone(), options)?;
@@ -107,21 +133,28 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Waits until the API server knows every node, telling how far it is.
-    pub(crate) async fn finish(&mut self, line: &Line) -> Result<()> {
+    /// Waits until the API server knows every node or shutdown begins, telling how far it is.
+    ///
+    /// # Errors
+    /// When the nodes end by themselves.
+    pub(crate) async fn finish(&mut self, line: &Line, shutdown: &Shutdown) -> Result<()> {
         loop {
             let progress = *self.progress.borrow_and_update();
-            if progress.is_ready() {
+            if progress.is_ready() || shutdown.has_begun() {
                 return Ok(());
             }
             line.say(&format!("registering nodes: {} of {}", progress.registered, progress.total));
-            tokio::select! {
-                changed = self.progress.changed() => {
-                    changed.context("the nodes ended before they were registered")?;
-                }
-                failure = &mut self.failure => {
-                    return Err(failure.map_or_else(|_| anyhow!("the nodes ended"), Into::into));
-                }
+            let changed = tokio::select! {
+                changed = self.progress.changed() => changed,
+                () = shutdown.begun() => return Ok(()),
+            };
+            if changed.is_err() {
+                // The nodes have ended. Why is told last, and nothing is told where they were asked to.
+                return match (&mut self.failure).await {
+                    Ok(failure) => Err(failure.into()),
+                    Err(_) if shutdown.has_begun() => Ok(()),
+                    Err(_) => bail!("the nodes ended before they were registered"),
+                };
             }
         }
     }
@@ -141,19 +174,32 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     if arguments.nodes.count() == 0 {
         bail!("there is nothing to run without nodes: ask for some with --nodes");
     }
-    let line = Line::new();
     let source = Source::from_flags(arguments.kubeconfig.clone(), arguments.context.clone());
     let client = Client::connect(&source, &Options::new("hollow-nodes")).await?;
     let (metrics, health) = arguments.metrics.start(&shutdown).await?;
-    let mut nodes = arguments.nodes.start(&client, (&metrics, &health), &shutdown)?;
-    tokio::select! {
-        registered = nodes.finish(&line) => {
-            registered?;
-            line.end(&format!("{} nodes are registered. Ctrl-C ends them.", arguments.nodes.count()));
-        }
-        () = shutdown.begun() => {}
+    let seed = arguments.nodes.seed.unwrap_or(SEED_DEFAULT);
+    let mut nodes = arguments.nodes.start(&client, seed, (&metrics, &health), &shutdown)?;
+    let result = keep_running(arguments, &mut nodes, &shutdown).await;
+    shutdown.begin();
+    let joined = shutdown.join(&clock, GRACE).await;
+    result?;
+    joined?;
+    nodes.failure().map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Tells how far the nodes are and waits until they are to end.
+async fn keep_running(
+    arguments: &Arguments,
+    nodes: &mut Registration,
+    shutdown: &Shutdown,
+) -> Result<()> {
+    let line = Line::new();
+    nodes.finish(&line, shutdown).await?;
+    if !shutdown.has_begun() {
+        let count = arguments.nodes.count();
+        let noun = if count == 1 { "node is" } else { "nodes are" };
+        line.end(&format!("{count} {noun} registered. Ctrl-C ends them."))?;
     }
     shutdown.begun().await;
-    shutdown.join(&clock, GRACE).await?;
-    nodes.failure().map_or(Ok(()), |error| Err(error.into()))
+    Ok(())
 }

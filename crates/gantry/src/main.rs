@@ -3,9 +3,14 @@
 //! This crate knows flags, files and the terminal, and which component stands on
 //! which; what a component does is in its own crate.
 
+// They panic where nobody reads: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod address;
 mod crds;
 mod hollow_nodes;
 mod metrics;
+mod output;
 mod progress;
 mod up;
 
@@ -48,10 +53,21 @@ fn main() -> ExitCode {
     match run(gantry) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gantry: {error:#}");
+            output::note(&format!("gantry: {}", chain(&error)));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes in one line; a cause that was told already is not told again.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        match told.ends_with(&cause) {
+            _ if told.is_empty() => cause,
+            true => told,
+            false => format!("{told}: {cause}"),
+        }
+    })
 }
 
 fn run(gantry: Gantry) -> Result<()> {

@@ -6,12 +6,14 @@ use anyhow::Result;
 use chassis::serve::{Health, Metrics, Server};
 use chassis::shutdown::Shutdown;
 
+use crate::{address, output};
+
 /// Where metrics and health are served.
 #[derive(clap::Args)]
 pub(crate) struct MetricsArguments {
     /// Serve /metrics, /livez and /readyz of this process here, over plain HTTP to anyone who can
     /// reach it; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
 }
 
@@ -24,7 +26,7 @@ impl MetricsArguments {
         let (metrics, health) = (Metrics::new(), Health::new());
         if let Some(address) = self.metrics {
             let server = Server::bind(address).await?;
-            eprintln!("metrics are on http://{}/metrics", server.address());
+            output::note(&format!("metrics are on http://{}/metrics", server.address()));
             let running = server.run(metrics.clone(), health.clone(), shutdown.token());
             shutdown.spawn("metrics", running);
         }

@@ -4,6 +4,10 @@ use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
+
+use crate::output;
+
 /// How often a plain line is written at most.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
@@ -35,10 +39,13 @@ impl Line {
     }
 
     /// Takes the line away and prints what came of the step.
-    pub(crate) fn end(&self, result: &str) {
+    ///
+    /// # Errors
+    /// When the result cannot be written.
+    pub(crate) fn end(&self, result: &str) -> Result<()> {
         if self.is_terminal {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }
-        println!("{result}");
+        output::say(result)
     }
 }

@@ -2,31 +2,32 @@
 
 mod controllers;
 mod in_process;
+mod kubeconfig;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use chassis::client::Client;
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use drydock::env::SystemEnv;
 use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
-use drydock::serve::{Authority, Kubeconfig, listen, secret, serve};
+use drydock::serve::{Authority, listen, secret, seed, serve};
 use drydock::{Config, Drydock};
 
 use crate::hollow_nodes::NodeArguments;
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
+use crate::{address, output};
 use controllers::{ControllerArguments, Given};
+use kubeconfig::Place;
 
 /// How long tasks may take to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// The name of cluster, context and user in the kubeconfig.
-const NAME: &str = "gantry";
 
 /// Run a control plane with nodes in this process
 ///
@@ -51,7 +52,7 @@ pub(crate) struct Arguments {
     kubeconfig: Option<PathBuf>,
 
     /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse)]
     listen: SocketAddr,
 }
 
@@ -61,49 +62,45 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let clock = Clock::system();
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
-    let path = kubeconfig_path(arguments.kubeconfig.as_deref())?;
-    check_replaceable(&path)?;
-    let server = start_server(arguments, &path, &shutdown).await?;
-    let result = keep_up(arguments, &server, &path, &shutdown).await;
+    let place = Place::find(arguments.kubeconfig.as_deref())?;
+    place.check_free()?;
+    let seed = arguments.nodes.seed.map_or_else(seed, Ok)?;
+    let server = start_server(arguments, seed, &place, &shutdown).await?;
+    let result = keep_up(arguments, seed, (&server, &place), &shutdown).await;
     shutdown.begin();
     let joined = shutdown.join(&clock, GRACE).await;
     // Nobody can get in with it any more.
-    let removed = std::fs::remove_file(&path);
+    let removed = place.remove(&server.token);
     result?;
     joined?;
-    removed.with_context(|| format!("cannot remove {}", path.display()))?;
-    println!("Gantry has ended.");
-    Ok(())
+    removed?;
+    output::say("Gantry has ended.")
 }
 
 /// Puts everything on the server and waits until it is to end.
 async fn keep_up(
     arguments: &Arguments,
-    server: &Server,
-    path: &Path,
+    seed: u64,
+    (server, place): (&Server, &Place),
     shutdown: &Shutdown,
 ) -> Result<()> {
     let line = Line::new();
     let client = in_process::client(&server.drydock, "up");
     install_crds(&client).await?;
     let (metrics, health) = arguments.metrics.start(shutdown).await?;
-    let given =
-        Given { seed: arguments.nodes.seed, ca_pem: &server.certificate_pem, metrics: &metrics };
+    let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics };
     arguments.controllers.start(&client, given, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
-        let nodes = nodes.insert(arguments.nodes.start(&client, (&metrics, &health), shutdown)?);
-        tokio::select! {
-            registered = nodes.finish(&line) => registered?,
-            () = shutdown.begun() => {}
-        }
+        let started = arguments.nodes.start(&client, seed, (&metrics, &health), shutdown)?;
+        nodes.insert(started).finish(&line, shutdown).await?;
     }
     if !shutdown.has_begun() {
-        line.end(&welcome(&server.url, path, arguments.nodes.count()));
+        line.end(&welcome(&server.url, place, arguments.nodes.count()))?;
     }
     shutdown.begun().await;
     if std::io::stdout().is_terminal() {
-        println!();
+        output::say("")?;
     }
     match nodes.and_then(|mut nodes| nodes.failure()) {
         Some(error) => Err(error.into()),
@@ -115,9 +112,15 @@ struct Server {
     drydock: Drydock,
     url: String,
     certificate_pem: String,
+    token: String,
 }
 
-async fn start_server(arguments: &Arguments, path: &Path, shutdown: &Shutdown) -> Result<Server> {
+async fn start_server(
+    arguments: &Arguments,
+    seed: u64,
+    place: &Place,
+    shutdown: &Shutdown,
+) -> Result<Server> {
     let listener = listen(arguments.listen).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "::1".to_owned()];
@@ -137,17 +140,11 @@ async fn start_server(arguments: &Arguments, path: &Path, shutdown: &Shutdown) -
         credentials: vec![Credential { token: token.clone(), identity }],
         ..Config::default()
     };
-    let drydock = Drydock::new(config, SystemEnv::new(arguments.nodes.seed));
-    let file = Kubeconfig {
-        name: NAME,
-        url: &url,
-        certificate_pem: &authority.certificate_pem,
-        token: &token,
-    };
-    file.write(path)?;
+    let drydock = Drydock::new(config, SystemEnv::new(seed));
+    place.write(&url, &authority.certificate_pem, &token)?;
     let serving = serve(drydock.clone(), listener, authority.server, shutdown.token());
     shutdown.spawn("API server", serving);
-    Ok(Server { drydock, url, certificate_pem: authority.certificate_pem })
+    Ok(Server { drydock, url, certificate_pem: authority.certificate_pem, token })
 }
 
 async fn install_crds(client: &Client) -> Result<()> {
@@ -160,32 +157,7 @@ async fn install_crds(client: &Client) -> Result<()> {
     Ok(())
 }
 
-fn kubeconfig_path(given: Option<&Path>) -> Result<PathBuf> {
-    if let Some(path) = given {
-        return std::path::absolute(path)
-            .with_context(|| format!("{} is not a path", path.display()));
-    }
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let home = home.context("HOME is not set: say where to write with --kubeconfig PATH")?;
-    Ok(PathBuf::from(home).join(".kube").join("gantry.yaml"))
-}
-
-/// Refuses to overwrite a kubeconfig that is not ours: it may be the only way into a cluster.
-fn check_replaceable(path: &Path) -> Result<()> {
-    match std::fs::read_to_string(path) {
-        Ok(text) if text.contains(&format!("current-context: {NAME}\n")) => Ok(()),
-        Ok(_) => bail!(
-            "{} is there already and was not written by gantry up: choose another path with --kubeconfig",
-            path.display()
-        ),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| {
-            format!("cannot read {}: choose another path with --kubeconfig", path.display())
-        }),
-    }
-}
-
-fn welcome(url: &str, path: &Path, nodes: usize) -> String {
+fn welcome(url: &str, place: &Place, nodes: usize) -> String {
     let noun = if nodes == 1 { "node" } else { "nodes" };
     format!(
         "Gantry is up on {url} with {nodes} {noun}.
@@ -198,6 +170,6 @@ Then try:
   kubectl get deployments,pods --output=wide
 
 Ctrl-C ends it.",
-        path.display()
+        place.as_shell_word()
     )
 }

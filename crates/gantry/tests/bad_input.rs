@@ -37,8 +37,24 @@ fn an_unknown_flag_or_command_is_named_with_the_nearest_known_one() {
 fn a_type_of_nodes_that_makes_no_sense_is_named() {
     check(&["up", "--nodes", "3x"], &["3x"]);
     check(&["up", "--nodes", "2xmany"], &["many"]);
-    check(&["up", "--nodes", "-1"], &["-1"]);
+    check(&["up", "--nodes", "-1"], &["-1", "--nodes", "write a number such as 5"]);
     check(&["hollow-nodes", "--nodes", "0"], &["without nodes", "--nodes"]);
+}
+
+#[test]
+fn a_seed_that_is_no_number_is_named() {
+    for seed in ["-1", "1.5", "one", "18446744073709551616"] {
+        check(&["up", "--seed", seed], &[seed, "--seed", "write a whole number from 0 to"]);
+    }
+}
+
+#[test]
+fn an_address_without_a_port_or_by_name_is_named_with_one_that_works() {
+    for address in ["localhost:0", "127.0.0.1", ":6443", "::1:x", ""] {
+        let parts = [address, "write an address and a port, such as 127.0.0.1:6443"];
+        check(&["up", "--listen", address], &parts);
+        check(&["hollow-nodes", "--metrics", address], &parts);
+    }
 }
 
 #[test]
@@ -66,16 +82,62 @@ fn a_path_that_cannot_be_written_is_named() {
 
 #[test]
 fn a_kubeconfig_of_another_cluster_is_not_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config");
-    let text = "current-context: production\n";
-    std::fs::write(&path, text).unwrap();
-    let shown = path.to_str().unwrap();
-    check(&["up", "--kubeconfig", shown], &[shown, "not written by gantry", "--kubeconfig"]);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    // Merged by hand from one of ours, which is the only way in to `production` now.
+    let merged = "# Written by Gantry, which replaces and removes this file.
+apiVersion: v1
+kind: Config
+clusters:
+- {name: gantry, cluster: {server: 'https://127.0.0.1:1'}}
+- {name: production, cluster: {server: 'https://production'}}
+contexts:
+- {name: gantry, context: {cluster: gantry, user: gantry}}
+- {name: production, context: {cluster: production, user: production}}
+users:
+- {name: gantry, user: {token: secret}}
+- {name: production, user: {token: secret}}
+current-context: gantry
+";
+    for text in ["", "current-context: production\n", "current-context: gantry\n", merged] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, text).unwrap();
+        let shown = path.to_str().unwrap();
+        check(&["up", "--kubeconfig", shown], &[shown, "not written by gantry", "--kubeconfig"]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
 }
 
 #[test]
-fn a_kubeconfig_that_is_missing_is_named() {
-    check(&["hollow-nodes", "--kubeconfig", "/nowhere/kubeconfig"], &["/nowhere/kubeconfig"]);
+fn a_kubeconfig_that_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (pipe, link, target) = (at("pipe"), at("link"), at("target"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let here = folder.path().to_str().unwrap();
+    for path in [pipe.as_str(), here, "/dev/null"] {
+        check(&["up", "--kubeconfig", path], &[path, "is not a file", "choose another path"]);
+    }
+    for path in [link.as_str(), "/dev/stdout"] {
+        check(&["up", "--kubeconfig", path], &[path, "is a symbolic link", "--kubeconfig"]);
+    }
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(!std::fs::exists(&target).unwrap());
+}
+
+#[test]
+fn a_kubeconfig_that_is_missing_is_named_with_the_cause_once() {
+    let said = refused(&["hollow-nodes", "--kubeconfig", "/nowhere/kubeconfig"]);
+    assert!(said.contains("/nowhere/kubeconfig"), "{said}");
+    assert_eq!(said.matches("No such file").count(), 1, "{said}");
+}
+
+#[test]
+fn an_error_that_nobody_can_read_is_no_panic() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_gantry"))
+        .args(["hollow-nodes", "--kubeconfig", "/nowhere/kubeconfig"])
+        .stderr(full)
+        .status();
+    assert_eq!(status.unwrap().code(), Some(1));
 }
