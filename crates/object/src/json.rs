@@ -18,11 +18,13 @@ use serde_json::Value;
 mod decode;
 mod document;
 mod encode;
+mod order;
 mod printed;
 
 pub use decode::decode;
 pub use document::{Document, document};
 pub use encode::{encode, encode_into};
+pub(crate) use order::ByValue;
 pub use printed::{printed, quoted};
 
 /// How deep a document may nest where nothing else is said.
