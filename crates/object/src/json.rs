@@ -18,11 +18,13 @@ use serde_json::Value;
 mod decode;
 mod document;
 mod encode;
+mod order;
 mod printed;
 
 pub use decode::decode;
 pub use document::{Document, document};
 pub use encode::{encode, encode_into};
+pub(crate) use order::ByValue;
 pub use printed::{go_type, json_type, printed, quoted};
 
 /// How deep a document may nest where nothing else is said.
@@ -107,9 +109,15 @@ pub enum Problem {
 /// Walks with its own stack, so it can judge what must not be recursed into.
 #[must_use]
 pub fn depth(value: &Value) -> usize {
+    depth_counted(value, &mut 0)
+}
+
+/// The depth of `value`; how many values had to be looked at is added to `walked`.
+pub(crate) fn depth_counted(value: &Value, walked: &mut usize) -> usize {
     let mut deepest = 0;
     let mut open = vec![(value, 1)];
     while let Some((value, level)) = open.pop() {
+        *walked += 1;
         match value {
             Value::Array(items) => open.extend(items.iter().map(|item| (item, level + 1))),
             Value::Object(fields) => open.extend(fields.values().map(|field| (field, level + 1))),

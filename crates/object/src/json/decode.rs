@@ -16,7 +16,7 @@ use super::{DUPLICATES_MAX, DecodeError, Decoded, Limits, Problem};
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut open: Vec<Open> = Vec::new();
-    let mut duplicates = Vec::new();
+    let mut duplicates = Duplicates::default();
     let value = 'value: loop {
         let Some(mut done) = reader.begin(&mut open, limits, &mut duplicates)? else { continue };
         // The value may be the last of its container, which then is a value itself.
@@ -33,7 +33,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded, DecodeError> {
     reader.end()?;
     match reader.too_large {
         Some(error) => Err(error),
-        None => Ok(Decoded { value, duplicates }),
+        None => Ok(Decoded { value, duplicates: duplicates.paths }),
     }
 }
 
@@ -61,9 +61,24 @@ impl Open {
     }
 }
 
+/// How much text is made to name duplicate keys. A key as long as the document is part of the
+/// path of everything below it.
+const DUPLICATES_BYTES_MAX: usize = 256 * 1024;
+
+/// The keys that are there twice.
+#[derive(Default)]
+struct Duplicates {
+    paths: Vec<String>,
+    /// How much text was made to name them, repetitions included.
+    bytes: usize,
+}
+
 /// Records that `key` is in `fields` already, with the path upstream prints.
-fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &mut Vec<String>) {
-    if !fields.contains_key(key) || into.len() >= DUPLICATES_MAX {
+fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &mut Duplicates) {
+    if into.paths.len() >= DUPLICATES_MAX
+        || into.bytes > DUPLICATES_BYTES_MAX
+        || !fields.contains_key(key)
+    {
         return;
     }
     let mut path = String::new();
@@ -82,8 +97,9 @@ fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &
         path.push('.');
     }
     path.push_str(key);
-    if !into.contains(&path) {
-        into.push(path);
+    into.bytes += path.len();
+    if !into.paths.contains(&path) {
+        into.paths.push(path);
     }
 }
 
@@ -114,7 +130,7 @@ impl<'a> Reader<'a> {
         &mut self,
         open: &mut Vec<Open>,
         limits: Limits,
-        duplicates: &mut Vec<String>,
+        duplicates: &mut Duplicates,
     ) -> Result<Option<Value>, DecodeError> {
         self.skip_space();
         let Some(first) = self.peek() else { return Err(self.ended()) };
@@ -170,7 +186,7 @@ impl<'a> Reader<'a> {
         &mut self,
         container: &mut Open,
         open: &[Open],
-        duplicates: &mut Vec<String>,
+        duplicates: &mut Duplicates,
     ) -> Result<bool, DecodeError> {
         self.skip_space();
         let next = self.peek();
@@ -200,7 +216,7 @@ impl<'a> Reader<'a> {
         &mut self,
         fields: &Map<String, Value>,
         open: &[Open],
-        duplicates: &mut Vec<String>,
+        duplicates: &mut Duplicates,
     ) -> Result<String, DecodeError> {
         let key = self.bare_key()?;
         note_duplicate(fields, &key, open, duplicates);

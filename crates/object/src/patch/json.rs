@@ -9,13 +9,20 @@
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::json::{Limits, decode, depth, encode, json_type};
+use crate::json::{Limits, decode, depth, depth_counted, encode, json_type};
 
 /// How many operations one patch may have.
 pub const OPERATIONS_MAX: usize = 10_000;
 
 /// How many bytes all `copy` operations of one patch may add.
 pub const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// How many values the operations of one patch may walk over or shift: some seconds of an
+/// unoptimised build, and beyond what any patch of a real object asks for.
+pub const STEPS_MAX: usize = 50_000_000;
+
+/// How many elements of a list are shifted at the cost of walking over one value.
+const SHIFTED_PER_STEP: usize = 4;
 
 /// A patch that was read: its operations, and what a strict reader would object to.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,11 +91,27 @@ impl Patch {
     ///
     /// # Errors
     /// When an operation does not apply, a `test` fails, copies grow beyond
-    /// [`COPY_BYTES_MAX`], or the document would nest deeper than `limits` allow.
+    /// [`COPY_BYTES_MAX`], the document would nest deeper than `limits` allow, or there is more
+    /// to do than [`STEPS_MAX`].
     pub fn apply(&self, document: Value, limits: Limits) -> Result<Value, PatchError> {
-        let mut work = Work { document, copied_bytes: 0, limits };
-        for operation in &self.operations {
+        self.apply_within(document, limits, STEPS_MAX)
+    }
+
+    fn apply_within(
+        &self,
+        document: Value,
+        limits: Limits,
+        steps_max: usize,
+    ) -> Result<Value, PatchError> {
+        let depth_max = depth(&document);
+        let mut work = Work { document, depth_max, copied_bytes: 0, steps: 0, limits };
+        for (index, operation) in self.operations.iter().enumerate() {
             work.apply(operation).map_err(PatchError::Unprocessable)?;
+            if work.steps > steps_max {
+                return Err(PatchError::TooLarge(format!(
+                    "The operations of the JSON patch up to [{index}] move more than {steps_max} values: split the patch, or move smaller values"
+                )));
+            }
         }
         Ok(work.document)
     }
@@ -141,7 +164,12 @@ impl Operation {
 
 struct Work {
     document: Value,
+    /// The document nests no deeper than this: enough to know, for most operations, that they
+    /// keep to the limit without a walk over what they move.
+    depth_max: usize,
     copied_bytes: usize,
+    /// Values walked over and shifted so far.
+    steps: usize,
     limits: Limits,
 }
 
@@ -174,9 +202,18 @@ impl Work {
         let target = self.find(path).ok_or_else(|| {
             format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
         })?;
-        target
-            .add(value, limits)
-            .map_err(|error| format!("error in add for path: '{path}': {error}"))
+        let reach = target.level + depth(&value);
+        let shifted = target
+            .add(value, reach, limits)
+            .map_err(|error| format!("error in add for path: '{path}': {error}"))?;
+        self.note(reach, shifted);
+        Ok(())
+    }
+
+    /// Keeps account of an operation after which something is nested `reach` deep.
+    fn note(&mut self, reach: usize, shifted: usize) {
+        self.depth_max = self.depth_max.max(reach);
+        self.steps += shifted / SHIFTED_PER_STEP;
     }
 
     fn remove(&mut self, operation: &Operation) -> Result<(), String> {
@@ -188,7 +225,10 @@ impl Work {
                 "remove operation does not apply: doc is missing path: \"{path}\": missing value"
             )
         })?;
-        target.remove().map_err(|error| format!("error in remove for path: '{path}': {error}"))?;
+        let (_, shifted) = target
+            .remove()
+            .map_err(|error| format!("error in remove for path: '{path}': {error}"))?;
+        self.note(0, shifted);
         Ok(())
     }
 
@@ -201,6 +241,7 @@ impl Work {
             if !value.is_object() && !value.is_array() {
                 return Err("replace operation value must be object or array".to_owned());
             }
+            self.depth_max = depth(&value);
             self.document = value;
             return Ok(());
         }
@@ -208,7 +249,8 @@ impl Work {
         let target = self.find(path).ok_or_else(|| {
             format!("replace operation does not apply: doc is missing path: {path}: missing value")
         })?;
-        target.check_depth(&value, limits)?;
+        let reach = target.level + depth(&value);
+        check_depth(reach, limits)?;
         match target.container {
             Value::Object(fields) => {
                 fields.insert(target.key, value);
@@ -221,6 +263,7 @@ impl Work {
             }
             _ => {}
         }
+        self.note(reach, 0);
         Ok(())
     }
 
@@ -233,21 +276,34 @@ impl Work {
                 "move operation does not apply: doc is missing from path: {from}: missing value"
             )
         })?;
-        let key = source.key.clone();
-        let value =
+        let (key, level) = (source.key.clone(), source.level);
+        let (value, shifted) =
             source.remove().map_err(|error| format!("error in move for path: '{key}': {error}"))?;
+        self.note(0, shifted);
         let path = operation
             .path()
             .map_err(|error| format!("move operation failed to decode path: {error}"))?;
+        // What was held at this level nests at most as deep as the document went below it.
+        let most = self.depth_max.saturating_sub(level);
         let limits = self.limits;
         let target = self.find(path).ok_or_else(|| {
             format!(
                 "move operation does not apply: doc is missing destination path: {path}: missing value"
             )
         })?;
-        target
-            .add(value, limits)
-            .map_err(|error| format!("error in move for path: '{path}': {error}"))
+        let doubtful = target.level + most > limits.depth_max;
+        let mut walked = 0;
+        let depth = if doubtful { depth_counted(&value, &mut walked) } else { most };
+        let reach = target.level + depth;
+        let shifted = target
+            .add(value, reach, limits)
+            .map_err(|error| format!("error in move for path: '{path}': {error}"))?;
+        self.note(reach, shifted);
+        if doubtful {
+            self.depth_max = depth_counted(&self.document, &mut walked);
+        }
+        self.steps += walked;
+        Ok(())
     }
 
     fn test(&mut self, operation: &Operation) -> Result<(), String> {
@@ -295,9 +351,11 @@ impl Work {
                 "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding the limit {COPY_BYTES_MAX}"
             ));
         }
-        target
-            .add(value, limits)
+        let reach = target.level + depth(&value);
+        let shifted = target
+            .add(value, reach, limits)
             .map_err(|error| format!("error while adding value during copy: {error}"))?;
+        self.note(reach, shifted);
         self.copied_bytes = copied_bytes;
         Ok(())
     }
@@ -337,45 +395,52 @@ impl Target<'_> {
         }
     }
 
-    fn add(self, value: Value, limits: Limits) -> Result<(), String> {
-        self.check_depth(&value, limits)?;
+    /// Puts a value here that makes the document `reach` deep, and says how many elements had
+    /// to be shifted for it.
+    fn add(self, value: Value, reach: usize, limits: Limits) -> Result<usize, String> {
+        check_depth(reach, limits)?;
         match self.container {
             Value::Array(items) if self.key == "-" => items.push(value),
             Value::Array(items) => {
                 let index = add_index(&self.key, items.len())?;
                 items.insert(index, value);
+                return Ok(items.len() - index);
             }
             Value::Object(fields) => {
                 fields.insert(self.key, value);
             }
             _ => {}
         }
-        Ok(())
+        Ok(0)
     }
 
-    fn remove(self) -> Result<Value, String> {
+    /// Takes the value away, and says how many elements had to be shifted for it.
+    fn remove(self) -> Result<(Value, usize), String> {
         match self.container {
             Value::Array(items) => {
                 let index = index_of(&self.key, items.len())?;
-                Ok(items.remove(index))
+                Ok((items.remove(index), items.len() - index))
             }
-            Value::Object(fields) => fields.remove(&self.key).ok_or_else(|| {
-                format!("Unable to remove nonexistent key: {}: missing value", self.key)
-            }),
-            _ => Ok(Value::Null),
+            Value::Object(fields) => {
+                let removed = fields.remove(&self.key).ok_or_else(|| {
+                    format!("Unable to remove nonexistent key: {}: missing value", self.key)
+                })?;
+                Ok((removed, 0))
+            }
+            _ => Ok((Value::Null, 0)),
         }
     }
+}
 
-    /// Operations can build what no body could carry: each may nest the last's result.
-    fn check_depth(&self, value: &Value, limits: Limits) -> Result<(), String> {
-        if self.level + depth(value) > limits.depth_max {
-            return Err(format!(
-                "exceeded max depth: lists and maps may nest at most {} deep, flatten the document",
-                limits.depth_max
-            ));
-        }
-        Ok(())
+/// Operations can build what no body could carry: each may nest the last's result.
+fn check_depth(reach: usize, limits: Limits) -> Result<(), String> {
+    if reach > limits.depth_max {
+        return Err(format!(
+            "exceeded max depth: lists and maps may nest at most {} deep, flatten the document",
+            limits.depth_max
+        ));
     }
+    Ok(())
 }
 
 /// `~1` is a slash and `~0` a tilde, read from left to right once.

@@ -1,15 +1,15 @@
-//! What must be unique in lists of type set and map.
+//! What must be unique in lists of type set and map, and which elements of two such lists are
+//! the same.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::node::{Arena, Id, ListType, Schema};
+use super::node::{Arena, Data, Id, ListType, Schema};
 use super::trail::Trail;
 use crate::field::{Error, Errors, Path};
-
-/// Lists up to this length are compared element by element, without a copy.
-const PAIRWISE_MAX: usize = 16;
+use crate::json::ByValue;
 
 /// The duplicates in lists below `schema`.
 pub(super) fn errors(schema: &Schema, value: &Value, base: &Path) -> Errors {
@@ -43,7 +43,7 @@ impl Walk<'_> {
             Value::Array(list) => {
                 match data.list_type {
                     Some(ListType::Set) => {
-                        for index in repeated(list) {
+                        for index in repeated(list.iter().map(Identity::Whole)) {
                             let at = trail.index(index).path(self.base);
                             self.errors.push(Error::duplicate(&at, list[index].clone()));
                         }
@@ -69,39 +69,25 @@ impl Walk<'_> {
             self.errors.push(Error::invalid(&at, list[index].clone(), why));
             return;
         }
-        if list.len() <= 1 {
-            return;
-        }
-        let repeats = if list.len() <= PAIRWISE_MAX {
-            second_of_each(list.len(), |a, b| {
-                keys.iter().all(|key| list[a].get(&**key) == list[b].get(&**key))
-            })
-        } else {
-            let identities: Vec<Value> = list.iter().map(|item| identity(keys, item)).collect();
-            repeated(&identities)
-        };
-        for index in repeats {
+        for index in repeated(list.iter().map(|item| Identity::Keys(keys, item))) {
             let at = trail.index(index).path(self.base);
-            self.errors.push(Error::duplicate(&at, identity(keys, &list[index])));
+            self.errors.push(Error::duplicate(&at, shown(keys, &list[index])));
         }
     }
 }
 
 /// The keys that identify an element, as the message shows them.
-fn identity(keys: &[Box<str>], item: &Value) -> Value {
+fn shown(keys: &[Box<str>], item: &Value) -> Value {
     let stated = keys.iter().filter_map(|key| Some((key.to_string(), item.get(&**key)?.clone())));
     Value::Object(stated.collect::<Map<String, Value>>())
 }
 
-/// The index of the second of each value that is there more than once.
-fn repeated(list: &[Value]) -> Vec<usize> {
-    if list.len() <= PAIRWISE_MAX {
-        return second_of_each(list.len(), |a, b| list[a] == list[b]);
-    }
-    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+/// The index of the second of each element that is there more than once.
+fn repeated<'d, 'v>(list: impl Iterator<Item = Identity<'d, 'v>>) -> Vec<usize> {
+    let mut times: BTreeMap<Identity<'d, 'v>, usize> = BTreeMap::new();
     let mut found = Vec::new();
-    for (index, value) in list.iter().enumerate() {
-        let times = times.entry(value.to_string()).or_default();
+    for (index, identity) in list.enumerate() {
+        let times = times.entry(identity).or_default();
         *times += 1;
         if *times == 2 {
             found.push(index);
@@ -110,8 +96,95 @@ fn repeated(list: &[Value]) -> Vec<usize> {
     found
 }
 
-fn second_of_each(count: usize, same: impl Fn(usize, usize) -> bool) -> Vec<usize> {
-    (1..count)
-        .filter(|&index| (0..index).filter(|&before| same(before, index)).count() == 1)
-        .collect()
+/// What tells an element of a list from the others.
+#[derive(Debug, Clone, Copy)]
+enum Identity<'d, 'v> {
+    /// In a set: all of it.
+    Whole(&'v Value),
+    /// In a list of type map: what it has under these keys.
+    Keys(&'d [Box<str>], &'v Value),
+}
+
+impl Ord for Identity<'_, '_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (keys, left, right) = match (self, other) {
+            (Self::Keys(keys, left), Self::Keys(_, right)) => (keys, left, right),
+            (
+                Self::Whole(left) | Self::Keys(_, left),
+                Self::Whole(right) | Self::Keys(_, right),
+            ) => {
+                return ByValue(left).cmp(&ByValue(right));
+            }
+        };
+        for key in *keys {
+            let (left, right) = (left.get(&**key), right.get(&**key));
+            let order = left.map(ByValue).cmp(&right.map(ByValue));
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+impl PartialOrd for Identity<'_, '_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Identity<'_, '_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Identity<'_, '_> {}
+
+/// The elements of a list of type set or map by what identifies them, so that the elements of
+/// another list find theirs without a search through all.
+pub(super) struct Elements<'d, 'v> {
+    data: &'d Data,
+    list: &'v [Value],
+    places: BTreeMap<Identity<'d, 'v>, usize>,
+}
+
+impl<'d, 'v> Elements<'d, 'v> {
+    /// The elements of `list`, where it is a list and they have an identity.
+    pub(super) fn of(data: &'d Data, list: &'v Value) -> Option<Self> {
+        if !matches!(data.list_type, Some(ListType::Set | ListType::Map)) {
+            return None;
+        }
+        let list = list.as_array()?;
+        let mut elements = Self { data, list, places: BTreeMap::new() };
+        for (index, item) in list.iter().enumerate() {
+            if let Some(identity) = elements.identity(item) {
+                elements.places.entry(identity).or_insert(index);
+            }
+        }
+        Some(elements)
+    }
+
+    fn identity<'i>(&self, item: &'i Value) -> Option<Identity<'d, 'i>> {
+        match self.data.list_type {
+            Some(ListType::Map) => {
+                item.is_object().then_some(Identity::Keys(&self.data.list_map_keys, item))
+            }
+            _ => Some(Identity::Whole(item)),
+        }
+    }
+
+    /// Where the element stands that is the same as `item`.
+    pub(super) fn place(&self, item: &Value) -> Option<usize> {
+        self.places.get(&self.identity(item)?).copied()
+    }
+
+    /// The element that `item` continues: only lists of type map have elements that can change
+    /// and stay the same element.
+    pub(super) fn counterpart(&self, item: &Value) -> Option<&'v Value> {
+        if self.data.list_type != Some(ListType::Map) {
+            return None;
+        }
+        self.place(item).map(|place| &self.list[place])
+    }
 }

@@ -4,23 +4,25 @@ use serde_json::{Map, Value};
 
 use super::meta;
 use super::node::{Arena, Data, Id, Schema, Values};
-use super::trail::Trail;
+use super::trail::{Paths, Trail};
 
 /// Drops what `schema` does not know and says what that was: paths such as
-/// `spec.foo` and `spec.containers[0].bar`, sorted, as strict decoding names them.
+/// `spec.foo` and `spec.containers[0].bar`, sorted, as strict decoding names them. Beyond a
+/// megabyte of text no more are said, but all are dropped.
 ///
 /// The metadata of a custom object, and of each resource embedded in it, keeps the
 /// fields that every object's metadata has.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
-    let mut walk = Walk { arena: &schema.arena, unknown: Vec::new() };
+    let mut walk = Walk { arena: &schema.arena, unknown: Paths::default() };
     walk.known(Some(schema.root), value, &Trail::ROOT);
-    walk.unknown.sort();
-    walk.unknown
+    let mut unknown = walk.unknown.list;
+    unknown.sort();
+    unknown
 }
 
 struct Walk<'a> {
     arena: &'a Arena,
-    unknown: Vec<String>,
+    unknown: Paths,
 }
 
 impl Walk<'_> {
@@ -50,7 +52,7 @@ impl Walk<'_> {
     fn object(&mut self, data: Option<&Data>, map: &mut Map<String, Value>, trail: &Trail<'_>) {
         let Some(data) = data else {
             for key in std::mem::take(map).keys() {
-                self.unknown.push(trail.field(key).strict_path());
+                self.unknown.push(&trail.field(key));
             }
             return;
         };
@@ -68,7 +70,7 @@ impl Walk<'_> {
                 return true;
             }
             if data.values == Values::Unstated {
-                self.unknown.push(trail.field(key).strict_path());
+                self.unknown.push(&trail.field(key));
                 return false;
             }
             if matches!(value, Value::Object(_) | Value::Array(_)) {
@@ -113,9 +115,10 @@ impl Walk<'_> {
     fn metadata(&mut self, map: &mut Map<String, Value>, trail: &Trail<'_>) {
         let Some(metadata) = map.get_mut("metadata") else { return };
         let schema = meta::object_meta();
-        let mut walk = Walk { arena: &schema.arena, unknown: Vec::new() };
+        let unknown = std::mem::take(&mut self.unknown);
+        let mut walk = Walk { arena: &schema.arena, unknown };
         walk.known(Some(schema.root), metadata, &trail.field("metadata"));
-        self.unknown.append(&mut walk.unknown);
+        self.unknown = walk.unknown;
     }
 }
 

@@ -1,6 +1,8 @@
 //! What strict decoding into Go structs says of a document, and what Go's decoder makes of a
 //! document in which keys repeat.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::node::{Arena, Data, Id, Schema, Values};
@@ -9,6 +11,10 @@ use crate::json::{Document, quoted};
 
 /// How many complaints are told at most, as upstream's strict decoder does.
 const STRAYS_MAX: usize = 100;
+
+/// How much text is made to tell them. A key as long as the document is part of the path of
+/// everything below it.
+const STRAYS_BYTES_MAX: usize = 256 * 1024;
 
 /// A document read into the native type that a schema describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +28,7 @@ pub struct Strictly {
 /// Reads a document strictly. What is unknown stays in the value; nothing under it is told.
 #[must_use]
 pub fn read_strictly(schema: &Schema, document: &Document) -> Strictly {
-    let mut walk = Walk { arena: &schema.arena, strays: Vec::new() };
+    let mut walk = Walk { arena: &schema.arena, strays: Vec::new(), told_bytes: 0 };
     let mut value = Value::Null;
     walk.node(Some(schema.root), document, &mut value, &Trail::ROOT);
     Strictly { value, strays: walk.strays }
@@ -31,6 +37,8 @@ pub fn read_strictly(schema: &Schema, document: &Document) -> Strictly {
 struct Walk<'a> {
     arena: &'a Arena,
     strays: Vec<String>,
+    /// How much text was made to tell them, repetitions included.
+    told_bytes: usize,
 }
 
 impl Walk<'_> {
@@ -65,7 +73,9 @@ impl Walk<'_> {
         into: &mut Map<String, Value>,
         trail: &Trail<'_>,
     ) {
-        for (index, (key, document)) in fields.iter().enumerate() {
+        let mut earlier = BTreeSet::new();
+        for (key, document) in fields {
+            let repeats = !earlier.insert(key.as_str());
             let field = data.and_then(|data| data.field(key));
             let value = data.and_then(Data::value_id);
             let at = if field.is_some() { trail.field(key) } else { trail.key(key) };
@@ -77,7 +87,7 @@ impl Walk<'_> {
                 into.insert(key.clone(), Value::Null);
                 continue;
             }
-            if fields[..index].iter().any(|(earlier, _)| earlier == key) {
+            if repeats {
                 self.tell("duplicate", &at);
             }
             let place = into.entry(key.clone()).or_insert(Value::Null);
@@ -90,8 +100,12 @@ impl Walk<'_> {
     }
 
     fn tell(&mut self, what: &str, at: &Trail<'_>) {
+        if self.strays.len() >= STRAYS_MAX || self.told_bytes > STRAYS_BYTES_MAX {
+            return;
+        }
         let stray = format!("{what} field {}", quoted(&at.strict_path()));
-        if self.strays.len() < STRAYS_MAX && !self.strays.contains(&stray) {
+        self.told_bytes += stray.len();
+        if !self.strays.contains(&stray) {
             self.strays.push(stray);
         }
     }

@@ -3,6 +3,7 @@
 
 mod facts;
 mod laws;
+mod limits;
 mod rules;
 
 use serde_json::{Value, json};

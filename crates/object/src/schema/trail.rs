@@ -109,11 +109,45 @@ impl<'a> Trail<'a> {
 
     /// The path as a field path below `base`.
     pub(super) fn path(&self, base: &Path) -> Path {
-        self.steps().into_iter().fold(base.clone(), |path, step| match step {
-            Step::Field(name) => path.child(name),
-            Step::Key(key) => path.key(key),
-            Step::Index(index) => path.index(index),
-        })
+        let mut text = base.as_str().to_owned();
+        for step in self.steps() {
+            match step {
+                Step::Field(name) => {
+                    if !text.is_empty() {
+                        text.push('.');
+                    }
+                    text.push_str(name);
+                }
+                Step::Key(key) => {
+                    text.push('[');
+                    text.push_str(key);
+                    text.push(']');
+                }
+                Step::Index(index) => push_index(&mut text, index),
+            }
+        }
+        Path::new(&text)
+    }
+}
+
+/// How much text the paths of unknown fields may have together. A key as long as the document is
+/// part of the path of everything below it.
+const PATHS_BYTES_MAX: usize = 1024 * 1024;
+
+/// The paths of unknown fields, as many as the bound on their text allows.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    pub(super) list: Vec<String>,
+    bytes: usize,
+}
+
+impl Paths {
+    pub(super) fn push(&mut self, at: &Trail<'_>) {
+        if self.bytes <= PATHS_BYTES_MAX {
+            let path = at.strict_path();
+            self.bytes += path.len();
+            self.list.push(path);
+        }
     }
 }
 

@@ -3,12 +3,15 @@
 //! A value that was already there before an update and has not changed is not
 //! refused for a rule that was made stricter since.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
-use super::node::{Arena, Checks, Data, Id, Kind, ListType, Schema, Values};
+use super::node::{Arena, Checks, Data, Id, Kind, Schema, Values};
 use super::trail::Trail;
 use super::{lists, meta, rules};
 use crate::field::{Error, Errors, Fault, Path, go_float};
+use crate::json::ByValue;
 
 /// All that is wrong with `value`; `old` is what it replaces, if anything.
 ///
@@ -242,8 +245,9 @@ impl Walk<'_> {
     ) -> u32 {
         let mut passed = 2;
         if let Some(items) = data.items {
+            let before = old.and_then(|old| lists::Elements::of(data, old));
             for (index, value) in list.iter().enumerate() {
-                let old = old.and_then(|old| counterpart(data, old, value));
+                let old = before.as_ref().and_then(|before| before.counterpart(value));
                 passed += self.child(items, value, old, &trail.index(index));
             }
         }
@@ -259,7 +263,7 @@ impl Walk<'_> {
         {
             self.too_many(trail, list.len(), most);
         }
-        if checks.unique_items && (1..list.len()).any(|at| list[..at].contains(&list[at])) {
+        if checks.unique_items && has_duplicates(list) {
             self.refuse(trail, "".into(), "shouldn't contain duplicates");
         }
         passed
@@ -417,18 +421,9 @@ fn nearly_whole(number: f64) -> bool {
     (number - truncated).abs() / (number.abs() + truncated) < 1e-9
 }
 
-/// The element of the old list that `value` continues: only lists of type map have
-/// elements with an identity.
-pub(super) fn counterpart<'v>(data: &Data, old: &'v Value, value: &Value) -> Option<&'v Value> {
-    if data.list_type != Some(ListType::Map) {
-        return None;
-    }
-    let value = value.as_object()?;
-    old.as_array()?.iter().find(|candidate| {
-        candidate.as_object().is_some_and(|candidate| {
-            data.list_map_keys.iter().all(|key| candidate.get(&**key) == value.get(&**key))
-        })
-    })
+fn has_duplicates(list: &[Value]) -> bool {
+    let mut seen = BTreeSet::new();
+    !list.iter().all(|value| seen.insert(ByValue(value)))
 }
 
 /// Whether `value` is `choice`, after the conversion between numbers that the

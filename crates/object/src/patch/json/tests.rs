@@ -163,3 +163,72 @@ fn work_is_bounded() {
     let refused = play(json!({"a": {}}), &json!(deeper)).unwrap_err();
     assert!(refused.to_string().contains("exceeded max depth"), "{refused}");
 }
+
+#[test]
+fn a_value_is_moved_without_a_walk_over_it() {
+    let big: Map<String, Value> = (0..50_000).map(|key| (key.to_string(), json!([]))).collect();
+    let document = json!({"big": big, "in": {}});
+    let there = json!({"op": "move", "from": "/big", "path": "/in/big"});
+    let back = json!({"op": "move", "from": "/in/big", "path": "/big"});
+    let patch = json!(vec![[there, back]; OPERATIONS_MAX / 2].concat());
+    assert_eq!(play(document.clone(), &patch).unwrap(), document);
+}
+
+#[test]
+fn a_patch_that_moves_too_much_is_refused() {
+    let check = |document: Value, operations: Value, steps: usize, refusal: Option<&str>| {
+        let limits = Limits::default();
+        let patch = Patch::read(&serde_json::to_vec(&operations).unwrap(), limits).unwrap();
+        let refused = patch.apply_within(document, limits, steps).err();
+        assert!(refused.as_ref().is_none_or(|error| error.status() == 413), "{refused:?}");
+        assert_eq!(refused.map(|error| error.to_string()).as_deref(), refusal);
+    };
+    let list: Vec<usize> = (0..1_000).collect();
+    let first = vec![json!({"op": "add", "path": "/l/0", "value": 1}); 10];
+    check(json!({"l": list}), json!(first), 3_000, None);
+    check(
+        json!({"l": list}),
+        json!(first),
+        1_000,
+        Some(
+            "The operations of the JSON patch up to [3] move more than 1000 values: split the patch, or move smaller values",
+        ),
+    );
+    let last = vec![json!({"op": "add", "path": "/l/-", "value": 1}); 10];
+    check(json!({"l": list}), json!(last), 0, None);
+
+    // Where the document is as deep as it may be, only a walk tells whether a move keeps to it.
+    let chain = (2..DEPTH_MAX).fold(json!({}), |inner, _| json!([inner]));
+    let deep = json!({"chain": chain, "l": list, "in": {}});
+    let there = json!({"op": "move", "from": "/l", "path": "/in/l"});
+    let back = json!({"op": "move", "from": "/in/l", "path": "/l"});
+    let moves = vec![[there, back]; 3].concat();
+    check(deep.clone(), json!(moves), 10_000, None);
+    check(
+        deep,
+        json!(moves),
+        5_000,
+        Some(
+            "The operations of the JSON patch up to [4] move more than 5000 values: split the patch, or move smaller values",
+        ),
+    );
+}
+
+#[test]
+fn the_bound_on_depth_holds_whatever_was_moved_before() {
+    let chain = |depth: usize| (1..depth).fold(json!({}), |inner, _| json!([inner]));
+    let document = json!({"a": chain(DEPTH_MAX - 2), "b": {"c": {}}});
+    let to = |path: &str| json!({"op": "move", "from": "/a", "path": path});
+    assert!(play(document.clone(), &json!([to("/b/a")])).is_ok());
+    let refused = play(document.clone(), &json!([to("/b/c/a")])).unwrap_err();
+    assert!(refused.to_string().contains("exceeded max depth"), "{refused}");
+    let replaced = json!([
+        {"op": "replace", "path": "/b/c", "value": chain(DEPTH_MAX - 2)},
+        {"op": "remove", "path": "/a"},
+        {"op": "move", "from": "/b", "path": "/a"},
+        {"op": "add", "path": "/d", "value": {"e": {}}},
+        {"op": "move", "from": "/a", "path": "/d/e/f"},
+    ]);
+    let refused = play(document, &replaced).unwrap_err();
+    assert!(refused.to_string().contains("exceeded max depth"), "{refused}");
+}

@@ -6,10 +6,10 @@ use cel::{Context, ExecutionError, Program, Value as Cel};
 use serde_json::{Map, Value};
 
 use super::super::format::{self, TextFormat};
-use super::super::node::{Arena, Data, Id, Kind, ListType, Schema};
+use super::super::lists::Elements;
+use super::super::node::{Arena, Data, Id, Kind, Schema};
 use super::super::trail::Trail;
 use super::super::typing::escape;
-use super::super::validation::counterpart;
 use super::cost::{self, Extent};
 use super::{ENV, Rule};
 use crate::field::{Error, Errors, Fault, Path};
@@ -115,9 +115,14 @@ impl Walk<'_> {
             }
             Value::Array(list) => {
                 let Some(items) = data.items else { return };
+                let before = old.and_then(|old| Elements::of(data, old));
+                let compared = past.current.and_then(|old| Elements::of(data, old));
+                let same = |before: &Option<Elements<'_, 'v>>, child: &Value| {
+                    before.as_ref().and_then(|before| before.counterpart(child))
+                };
                 for (index, child) in list.iter().enumerate() {
-                    let child_old = old.and_then(|old| counterpart(data, old, child));
-                    let past = past.below(value, |old| counterpart(data, old, child));
+                    let child_old = same(&before, child);
+                    let past = past.below(value, |_| same(&compared, child));
                     self.node(items, child, child_old, past, &trail.index(index));
                 }
             }
@@ -305,18 +310,12 @@ impl Convert<'_> {
     fn list(&self, data: &Data, list: &[Value], like: Option<&Value>, depth: usize) -> Option<Cel> {
         let items = data.items?;
         let mut order: Vec<&Value> = list.iter().collect();
-        if let Some(like) = like.and_then(Value::as_array) {
-            let place = |value: &Value| match data.list_type {
-                Some(ListType::Set) => like.iter().position(|other| other == value),
-                Some(ListType::Map) => like.iter().position(|other| {
-                    data.list_map_keys.iter().all(|key| other.get(&**key) == value.get(&**key))
-                }),
-                Some(ListType::Atomic) | None => None,
-            };
-            order.sort_by_cached_key(|value| place(value).unwrap_or(usize::MAX));
+        let like = like.and_then(|like| Elements::of(data, like));
+        if let Some(like) = &like {
+            order.sort_by_cached_key(|value| like.place(value).unwrap_or(usize::MAX));
         }
         let convert = |value: &Value| {
-            let like = like.and_then(|like| counterpart(data, like, value));
+            let like = like.as_ref().and_then(|like| like.counterpart(value));
             self.node(items, value, like, depth + 1)
         };
         Some(Cel::List(Arc::new(order.into_iter().filter_map(convert).collect())))
