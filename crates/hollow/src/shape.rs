@@ -17,7 +17,7 @@ use crate::behaviour::Behaviour;
 pub(crate) type Amounts = BTreeMap<Box<str>, i64>;
 
 /// Everything about a pod that is not its name or its state.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
     /// Init containers and sidecars in their order, then the containers.
     pub(crate) containers: Vec<ContainerShape>,
@@ -78,7 +78,7 @@ pub(crate) enum Role {
 }
 
 /// One container of a shape.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ContainerShape {
     pub(crate) name: Box<str>,
     pub(crate) image: Box<str>,

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use api::Pod;
+use api::condition::find;
 use api::pod::PodPhase;
 use api::priority::PriorityBand;
 use api::qos::QosClass;
@@ -23,6 +24,11 @@ use crate::time::{Now, Stamp};
 const START_MS: (u64, u64) = (200, 800);
 /// The last number of an address in the block of a node.
 const ADDRESS_MAX: u8 = 254;
+
+/// Whether nobody has run a pod yet.
+fn is_new(pod: &Pod) -> bool {
+    pod.status.start_time.is_none() && !pod.status.phase.is_terminal()
+}
 
 /// An amount that a node does not have.
 struct Shortage {
@@ -44,19 +50,21 @@ impl Shortage {
 
 impl Kubelets {
     pub(super) fn hold_or_see(&mut self, now: Now, pod: Box<Pod>) {
-        let new = pod.status.start_time.is_none() && !pod.status.phase.is_terminal();
+        let waits = is_new(&pod) || find(&pod.status.conditions, "PodResizePending").is_some();
         match &mut self.held {
-            Some(held) if new => held.push(*pod),
+            Some(held) if waits && !pod.status.phase.is_terminal() => held.push(*pod),
             _ => self.see_pod(now, &pod),
         }
     }
 
-    /// Looks at the pods that were held back, the oldest first.
+    /// Looks at the pods that were held back: first those that run, whose amounts were to
+    /// change, then the new ones, each the oldest first.
     pub(super) fn see_held(&mut self, now: Now) {
         let mut held = self.held.take().unwrap_or_default();
         held.sort_by(|a, b| {
             let age = |pod: &Pod| pod.metadata.creation_timestamp;
-            age(a).cmp(&age(b)).then_with(|| a.metadata.name.cmp(&b.metadata.name))
+            let rank = |pod: &Pod| (is_new(pod), age(pod));
+            rank(a).cmp(&rank(b)).then_with(|| a.metadata.name.cmp(&b.metadata.name))
         });
         for pod in held {
             self.see_pod(now, &pod);
@@ -102,6 +110,7 @@ impl Kubelets {
         let mut run = PodRun::new(pod, shape, node, create_ms);
         if run.adopt(pod, now) {
             run.address = number_of(node, &pod.status.pod_ip).unwrap_or(0);
+            self.hold_to_what_is_left(now, &mut run);
         } else if let Err(short) = self.fits(node, &run.shape.requests, &Amounts::new(), 1) {
             run.reject(now, &format!("OutOf{}", short.resource), &short.message());
         } else {
@@ -117,6 +126,30 @@ impl Kubelets {
         self.follow_deletion(now, slot, pod);
         self.pod(slot).compare(pod);
         self.settle(now, slot);
+    }
+
+    /// A pod that a former process ran has its room. Where there is none for what it asks for
+    /// now, that is a change which the node had not taken: until it can be, the pod holds what
+    /// others leave.
+    fn hold_to_what_is_left(&mut self, now: Now, run: &mut PodRun) {
+        let fits = self.feasible(run.node, &run.shape.requests).and_then(|()| {
+            let fits = self.fits(run.node, &run.shape.requests, &Amounts::new(), 0);
+            fits.map_err(|short| (NoRoom::Deferred, short.message()))
+        });
+        let Err((reason, message)) = fits else { return };
+        if run.is_finished() {
+            return;
+        }
+        let mut left = (*run.shape).clone();
+        for (name, amount) in &mut left.requests {
+            if let Some((capacity, used)) = self.column(run.node, name) {
+                *amount = (*amount).min(capacity.saturating_sub(used)).max(0);
+            }
+        }
+        let wanted = std::mem::replace(&mut run.shape, self.shapes.share(left));
+        let (message, since) = (message.into(), now.stamp());
+        run.resize = Some(Box::new(Resize { wanted, reason, message, since }));
+        run.touch();
     }
 
     fn place(&mut self, run: PodRun) -> u32 {

@@ -232,6 +232,38 @@ fn another_process_takes_up_pods_where_the_former_left_them() {
 }
 
 #[test]
+fn another_process_gives_no_more_room_than_there_is() {
+    let setup = || Setup { groups: vec!["1x4cpu".parse().unwrap()], ..Setup::default() };
+    let check = |told_before: bool| {
+        let mut world = World::new(&["1x4cpu"], 1);
+        world.create("a", "node-0000", asking("1"), json!({}));
+        world.create("b", "node-0000", asking("3"), json!({}));
+        world.run(5000);
+        world.change("a", |pod| {
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
+        });
+        if told_before {
+            world.run(1000);
+        }
+        world.restart(setup());
+        world.run(1000);
+        assert_eq!(world.kubelets.nodes[0].used[1], 4000);
+        let waits = |world: &World, pod: &str| {
+            let conditions = world.status(pod, "/conditions");
+            conditions.as_array().unwrap().iter().any(|own| own["type"] == "PodResizePending")
+        };
+        // Where nobody knows which of them was changed, it may be either.
+        assert!(waits(&world, "a") || !told_before && waits(&world, "b"));
+        world.delete("b", 0);
+        world.run(5000);
+        assert_eq!(world.kubelets.nodes[0].used[1], 2000);
+        assert!(!waits(&world, "a"));
+    };
+    check(true);
+    check(false);
+}
+
+#[test]
 fn a_node_that_somebody_deleted_is_left_in_peace() {
     let mut world = World::new(&["2"], 1);
     world.run(1000);
