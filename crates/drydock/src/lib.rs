@@ -40,7 +40,6 @@ mod bootstrap;
 mod conditions;
 mod deadline;
 pub mod env;
-mod expiry;
 pub mod faults;
 mod kinds;
 mod metrics;

@@ -122,7 +122,7 @@ impl Drydock {
         body: Bytes,
         identity: &Identity,
     ) -> Result<Answer, Failure> {
-        crate::expiry::sweep(&self.server);
+        crate::write::expiry::sweep(&self.server);
         let found = match self.server.find(&target) {
             Err(_) if !self.server.registry().is_native(&target.group) => return Ok(no_such_page()),
             found => found?,

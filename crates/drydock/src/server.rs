@@ -6,12 +6,12 @@ use arc_swap::ArcSwap;
 
 use crate::answer::Failure;
 use crate::env::Env;
-use crate::expiry::Expiries;
 use crate::kinds::{Found, Kind, Registry};
 use crate::metrics::Metrics;
 use crate::request::Target;
 use crate::request::authenticate::Credential;
 use crate::store::{Memory, Store};
+use crate::write::expiry::Expiries;
 
 /// How a drydock behaves.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@
 pub mod body_type;
 mod create;
 pub mod decode;
+pub(crate) mod expiry;
 pub mod metadata;
 mod remove;
 mod update;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use object::schema;
 use serde_json::Value;
 
+use super::expiry;
 use super::{Part, Writer, Written, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::answer::failure::Reason;
-use crate::expiry;
 use crate::kinds::Found;
 use crate::server::Server;
 use crate::store::{Expect, Gate, Write};

@@ -6,10 +6,10 @@ use object::field::{Error, Path};
 use object::schema;
 use serde_json::{Map, Value};
 
+use super::expiry;
 use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
-use crate::expiry;
 use crate::kinds::{Found, Kind, Version};
 use crate::server::Server;
 use crate::store::{Expect, Stored, Write};
