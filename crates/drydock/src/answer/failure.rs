@@ -220,6 +220,7 @@ impl Failure {
     /// The object is wrong, field by field. `kind` is the group and the kind.
     #[must_use]
     pub fn invalid(kind: &GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
+        let errors = &*field::bounded(errors);
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
             let text = error.to_string();
@@ -348,6 +349,15 @@ impl Failure {
             StatusCode::PAYLOAD_TOO_LARGE,
             Reason::RequestEntityTooLarge,
             format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    /// The object would become larger than the server keeps.
+    pub fn too_large_by(why: impl fmt::Display) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: {why}"),
         )
     }
 

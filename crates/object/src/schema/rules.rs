@@ -62,6 +62,13 @@ const BRACKETS_MAX: usize = 48;
 /// stack of its own.
 const PARSER_STACK_BYTES: usize = 64 << 20;
 
+/// How much text the rules of a schema may have together. Each is parsed and checked by itself,
+/// which takes the longer the more there are.
+const SOURCES_MAX: usize = 256 * 1024;
+
+/// What a rule counts at least.
+const SOURCE_MIN: usize = 64;
+
 /// The reasons a rule may give, as a CRD writes them.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -168,6 +175,33 @@ fn bracket_depth(source: &str) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
+}
+
+/// Whether there is no more of rules in the whole schema than is worth compiling.
+pub(super) fn check_amount(schema: &Value, path: &Path, errors: &mut Errors) {
+    let amount = sources(schema);
+    if amount > SOURCES_MAX {
+        let why = format!(
+            "the validation rules of a schema may have {SOURCES_MAX} bytes of text together, a \
+             rule counting for at least {SOURCE_MIN}, and these have {amount}: use fewer rules"
+        );
+        errors.push(Error::forbidden(path, why));
+    }
+}
+
+fn sources(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(sources).sum(),
+        Value::Object(map) => {
+            let rules = map.get("x-kubernetes-validations").and_then(Value::as_array);
+            let texts = rules.into_iter().flatten().map(|rule| {
+                let bytes = |key: &str| rule.get(key).and_then(Value::as_str).map_or(0, str::len);
+                (bytes("rule") + bytes("messageExpression")).max(SOURCE_MIN)
+            });
+            texts.sum::<usize>() + map.values().map(sources).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 /// Whether each rule is written as it must be, apart from its expression.

@@ -69,6 +69,12 @@ impl Extent {
         whole
     }
 
+    /// What it costs to make a value of this extent into one that rules read. Rules at every
+    /// level of a document would else convert it once for each.
+    pub(super) fn converted(self) -> u64 {
+        self.size
+    }
+
     fn hold(&mut self, child: Self, is_element: bool) {
         self.size = self.size.saturating_add(child.size);
         self.longest = self.longest.max(child.longest);
