@@ -443,3 +443,31 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use object::field::{ERRORS_MAX, Error, Path};
+    use object::schema::DefaultsTooLarge;
+
+    use super::*;
+
+    #[test]
+    fn of_many_faults_the_first_are_told() {
+        let fault = |at: usize| Error::required(&Path::new("a").index(at), "");
+        let errors: Vec<Error> = (0..60_000).map(fault).collect();
+        let kind = GroupResource { group: "", resource: "Pod" };
+        let status = Failure::invalid(&kind, "x", &errors).to_status();
+        assert_eq!(status["details"]["causes"].as_array().unwrap().len(), ERRORS_MAX + 1);
+        let message = status["message"].as_str().unwrap();
+        assert!(message.ends_with("correct them to see the others]"), "{}", message.len());
+    }
+
+    #[test]
+    fn an_object_that_its_defaults_would_make_too_large_is_refused_by_413() {
+        let status = Failure::too_large_by(DefaultsTooLarge).to_status();
+        assert_eq!(
+            (&status["code"], &status["reason"]),
+            (&413.into(), &"RequestEntityTooLarge".into())
+        );
+    }
+}
