@@ -321,7 +321,7 @@ fn read(raw: Raw<'_>, arena: &mut Arena) -> Id {
         list_map_keys: raw.texts("x-kubernetes-list-map-keys").map(Box::from).collect(),
         map_type: map_type(raw.text("x-kubernetes-map-type")),
         checks,
-        rules: rules::compile(raw).into(),
+        rules: rules::compile(raw, &mut arena.patterns).into(),
         ..Data::default()
     };
     arena.push(data)

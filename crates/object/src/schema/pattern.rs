@@ -21,13 +21,15 @@ const CACHE_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Patterns {
     compiled: BTreeMap<Box<str>, Result<Regex, String>>,
+    /// The sizes of those that rules state.
+    sizes: BTreeMap<Box<str>, Option<usize>>,
     /// What may still be tried, in bytes.
     left: usize,
 }
 
 impl Default for Patterns {
     fn default() -> Self {
-        Self { compiled: BTreeMap::new(), left: SIZES_SUM_MAX }
+        Self { compiled: BTreeMap::new(), sizes: BTreeMap::new(), left: SIZES_SUM_MAX }
     }
 }
 
@@ -44,6 +46,27 @@ impl Patterns {
     /// Why a pattern that was to be compiled is none.
     pub(super) fn fault(&self, pattern: &str) -> Option<&str> {
         self.compiled.get(pattern)?.as_ref().err().map(String::as_str)
+    }
+
+    /// About how large an expression the engine makes of a pattern in a rule, in bytes. Nothing
+    /// is said of one that is none, or for which too much would have to be tried.
+    pub(super) fn size(&mut self, pattern: &str) -> Option<usize> {
+        if let Some(known) = self.sizes.get(pattern) {
+            return *known;
+        }
+        let mut found = None;
+        for size in SIZES {
+            let Some(left) = self.left.checked_sub(size) else { break };
+            self.left = left;
+            match compile(pattern, size) {
+                Ok(_) => found = Some(size),
+                Err(Fault::TooLarge) => continue,
+                Err(Fault::Syntax(_)) => {}
+            }
+            break;
+        }
+        self.sizes.insert(pattern.into(), found);
+        found
     }
 
     fn compile(&mut self, pattern: &str) -> Result<Regex, String> {

@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock};
 use cel::{Env, Program};
 use serde_json::Value;
 
+use super::pattern::Patterns;
 use super::structural::Raw;
 use super::typing::{self, Type};
 use super::validation::unsupported;
@@ -87,6 +88,7 @@ pub(super) struct Rule {
     uses_old: bool,
     /// How deep the deeper of the expressions nests.
     depth: usize,
+    patterns: cost::PatternCosts,
 }
 
 impl fmt::Debug for Rule {
@@ -104,12 +106,12 @@ impl Rule {
 
 /// The rules of a schema. Those that do not compile are left out: [`check_source`]
 /// reports them.
-pub(super) fn compile(schema: Raw<'_>) -> Vec<Rule> {
+pub(super) fn compile(schema: Raw<'_>, patterns: &mut Patterns) -> Vec<Rule> {
     let rules = schema.list("x-kubernetes-validations").iter().filter_map(Raw::of);
-    rules.filter_map(|rule| compile_one(schema, rule)).collect()
+    rules.filter_map(|rule| compile_one(schema, rule, patterns)).collect()
 }
 
-fn compile_one(schema: Raw<'_>, rule: Raw<'_>) -> Option<Rule> {
+fn compile_one(schema: Raw<'_>, rule: Raw<'_>, patterns: &mut Patterns) -> Option<Rule> {
     let source = rule.text("rule");
     let program = parse(source).ok()?;
     let message_source = rule.text("messageExpression");
@@ -121,12 +123,17 @@ fn compile_one(schema: Raw<'_>, rule: Raw<'_>) -> Option<Rule> {
         "FieldValueDuplicate" => Fault::Duplicate,
         _ => Fault::Invalid,
     };
-    let depths = [Some(&program), message_program.as_ref()];
-    let depths = depths.into_iter().flatten().map(|program| typing::depth(program.expression()));
+    let programs = [Some(&program), message_program.as_ref()].into_iter().flatten();
+    let mut costs = cost::PatternCosts::new();
+    for program in programs.clone() {
+        cost::pattern_costs(program.expression(), patterns, &mut costs);
+    }
+    let depths = programs.map(|program| typing::depth(program.expression()));
     Some(Rule {
         depth: depths.max().unwrap_or_default(),
         uses_old: program.references().has_variable("oldSelf"),
         source: source.into(),
+        patterns: costs,
         program,
         message: rule.text("message").into(),
         message_program,

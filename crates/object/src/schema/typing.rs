@@ -196,7 +196,8 @@ pub(super) fn depth(expression: &IdedExpr) -> usize {
     deepest
 }
 
-fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
+/// The expressions that one is directly made of.
+pub(super) fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),

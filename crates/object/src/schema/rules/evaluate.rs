@@ -220,7 +220,8 @@ impl Walk<'_> {
     fn afford(&mut self, rule: &Rule, now: Extent, then: Extent) -> bool {
         let programs = [Some(&rule.program), rule.message_program.as_ref()];
         let costs = programs.into_iter().flatten();
-        let cost = costs.map(|program| cost::bound(program.expression(), now, then));
+        let cost =
+            costs.map(|program| cost::bound(program.expression(), &rule.patterns, now, then));
         self.spend(cost.fold(0, u64::saturating_add))
     }
 
