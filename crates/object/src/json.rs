@@ -128,5 +128,26 @@ pub(crate) fn depth_counted(value: &Value, walked: &mut usize) -> usize {
     deepest
 }
 
+/// About how many bytes `value` has as text.
+pub(crate) fn text_bytes(value: &Value) -> usize {
+    let mut bytes = 0;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        bytes += 2;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => bytes += 4,
+            Value::String(text) => bytes += text.len(),
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    bytes += key.len() + 4;
+                    open.push(field);
+                }
+            }
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests;

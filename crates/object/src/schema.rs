@@ -25,7 +25,7 @@
 //!
 //! let mut object = json!({"spec": {"sise": 3}});
 //! assert_eq!(schema::prune(&schema, &mut object), ["spec.sise"]);
-//! schema::default(&schema, &mut object);
+//! schema::default(&schema, &mut object).unwrap();
 //! assert_eq!(object, json!({"spec": {"replicas": 1}}));
 //!
 //! let errors = schema::validate(&schema, &json!({"spec": {"replicas": "two"}}), None);
@@ -58,7 +58,7 @@ mod validation;
 
 pub use crd::status_root_errors;
 pub use decode::{DecodeError, decode_check, drop_nulls};
-pub use defaults::default;
+pub use defaults::{DEFAULTS_BYTES_MAX, DefaultsTooLarge, default};
 pub use definitions::{Definitions, UnreadableDefinition};
 pub use meta::{metadata_fault, object_meta};
 pub use node::{GroupVersionKind, Kind, ListType, MapType, Node, Schema};

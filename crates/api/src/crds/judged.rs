@@ -22,10 +22,10 @@ pub(crate) fn schema_of(crd: &Value, version: &str) -> Schema {
 pub(crate) fn judge(schema: &Schema, object: &Value, old: Option<&Value>) -> (Vec<String>, Errors) {
     let mut object = object.clone();
     let dropped = schema::prune(schema, &mut object);
-    schema::default(schema, &mut object);
+    schema::default(schema, &mut object).expect("defaults of a bounded size");
     let old = old.map(|old| {
         let mut old = old.clone();
-        schema::default(schema, &mut old);
+        schema::default(schema, &mut old).expect("defaults of a bounded size");
         old
     });
     let errors = schema::validate(schema, &object, old.as_ref());

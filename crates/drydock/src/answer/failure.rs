@@ -220,6 +220,7 @@ impl Failure {
     /// The object is wrong, field by field. `kind` is the group and the kind.
     #[must_use]
     pub fn invalid(kind: &GroupResource<'_>, name: &str, errors: &[field::Error]) -> Self {
+        let errors = &*field::bounded(errors);
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
             let text = error.to_string();
@@ -363,6 +364,15 @@ impl Failure {
         )
     }
 
+    /// The object would become larger than the server keeps.
+    pub fn too_large_by(why: impl fmt::Display) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: {why}"),
+        )
+    }
+
     /// The revision a client wants is no longer known.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, Reason::Expired, message)
@@ -445,3 +455,31 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use object::field::{ERRORS_MAX, Error, Path};
+    use object::schema::DefaultsTooLarge;
+
+    use super::*;
+
+    #[test]
+    fn of_many_faults_the_first_are_told() {
+        let fault = |at: usize| Error::required(&Path::new("a").index(at), "");
+        let errors: Vec<Error> = (0..60_000).map(fault).collect();
+        let kind = GroupResource { group: "", resource: "Pod" };
+        let status = Failure::invalid(&kind, "x", &errors).to_status();
+        assert_eq!(status["details"]["causes"].as_array().unwrap().len(), ERRORS_MAX + 1);
+        let message = status["message"].as_str().unwrap();
+        assert!(message.ends_with("correct them to see the others]"), "{}", message.len());
+    }
+
+    #[test]
+    fn an_object_that_its_defaults_would_make_too_large_is_refused_by_413() {
+        let status = Failure::too_large_by(DefaultsTooLarge).to_status();
+        assert_eq!(
+            (&status["code"], &status["reason"]),
+            (&413.into(), &"RequestEntityTooLarge".into())
+        );
+    }
+}

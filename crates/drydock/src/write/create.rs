@@ -79,7 +79,7 @@ fn attempt(
     if version.has_status() && !kind.strategy.keeps_status_at_creation() {
         object.as_object_mut().expect("metadata was set on it").remove("status");
     }
-    super::update::fill_in(kind, version, &mut object);
+    super::update::fill_in(kind, version, &mut object)?;
     let name = meta_text(&object, "name").to_owned();
     let attributes = Attributes {
         server,

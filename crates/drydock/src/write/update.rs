@@ -67,7 +67,7 @@ fn once(
     let mut object = change(&old)?;
     check_revision(kind, attempt.name, &object, &old)?;
     metadata::carry_over(&mut object, &old);
-    fill_in(kind, version, &mut object);
+    fill_in(kind, version, &mut object)?;
     let attributes = Attributes {
         server,
         found: attempt.found,
@@ -134,11 +134,15 @@ fn prepare(server: &Server, attempt: &Attempt<'_>, object: &mut Value, old: &Val
 }
 
 /// Fills in defaults.
-pub fn fill_in(kind: &Kind, version: &Version, object: &mut Value) {
+///
+/// # Errors
+/// When they would make the object too large.
+pub fn fill_in(kind: &Kind, version: &Version, object: &mut Value) -> Result<(), Failure> {
     if kind.is_custom() {
-        schema::default(&version.schema, object);
+        schema::default(&version.schema, object).map_err(Failure::too_large_by)?;
     }
     kind.strategy.default(object);
+    Ok(())
 }
 
 fn keep(object: &mut Value, old: &Value, field: &str) {

@@ -124,11 +124,16 @@ fn validate_namespace(namespace: &str, scope: Scope, path: &Path) -> Errors {
     }
 }
 
+/// How many owner references all errors together show: each controller too many shows the
+/// whole list.
+const OWNERS_SHOWN_MAX: usize = 10_000;
+
 /// Checks owner references, each and together.
 #[must_use]
 pub fn validate_owner_references(owners: &[Value], path: &Path) -> Errors {
     let mut errors = Errors::new();
     let mut first_controller: Option<String> = None;
+    let mut shown = 0;
     for owner in owners {
         errors.extend(validate_owner_reference(owner, path));
         if owner.get("controller").and_then(Value::as_bool) != Some(true) {
@@ -143,6 +148,10 @@ pub fn validate_owner_references(owners: &[Value], path: &Path) -> Errors {
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {kind}/{name}"
         );
         errors.push(Error::invalid(path, owners.to_vec(), detail));
+        shown += owners.len();
+        if shown > OWNERS_SHOWN_MAX {
+            break;
+        }
     }
     errors
 }

@@ -360,3 +360,15 @@ proptest! {
         prop_assert_eq!(dns1123_label(&name), Vec::<String>::new());
     }
 }
+
+#[test]
+fn errors_about_owners_do_not_show_a_long_list_for_each_of_them() {
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u",
+        "controller": true});
+    let check = |owners: usize, errors: usize| {
+        let told = validate_owner_references(&vec![owner.clone(); owners], &Path::new("o"));
+        assert_eq!(told.len(), errors, "{owners}");
+    };
+    check(3, 2);
+    check(20_000, 1);
+}

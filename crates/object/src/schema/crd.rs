@@ -7,11 +7,10 @@ use serde_json::{Map, Value};
 
 use super::format::TextFormat;
 use super::node::{Arena, Checks, Data, Id, Kind, ListType, MapType, Pattern, Schema, Values};
-use super::pattern;
 use super::pruning;
 use super::structural::{self, Raw};
 use super::{rules, standard, validation};
-use crate::field::{Error, Errors, Path};
+use crate::field::{ERRORS_MAX, Error, Errors, Path};
 
 impl Schema {
     /// Reads the schema of a CRD version. `path` is where it stands in the CRD, such
@@ -25,6 +24,7 @@ impl Schema {
     pub fn from_crd(schema: &Value, path: &Path) -> Result<Self, Errors> {
         let mut errors = Errors::new();
         shape(schema, path, 0, &mut errors);
+        rules::check_amount(schema, path, &mut errors);
         let Some(raw) = Raw::of(schema).filter(|_| errors.is_empty()) else { return Err(errors) };
         if raw.flag("nullable") {
             let at = path.child("nullable");
@@ -34,12 +34,13 @@ impl Schema {
         let root = read(raw, &mut arena);
         arena.at_mut(root).embedded = true;
         arena.summarise();
+        let patterns = std::mem::take(&mut arena.patterns);
         let built = Self { arena: Arc::new(arena), root };
 
         let unsupported = unsupported(schema);
         let mut faults = Errors::new();
         if unsupported.is_none() {
-            faults = structural::check(raw, path);
+            faults = structural::check(raw, path, &patterns);
             if faults.is_empty() {
                 check_defaults(&built, path, false, &mut faults);
             }
@@ -159,11 +160,22 @@ fn shape_of(keyword: &str) -> Option<Shape> {
     })
 }
 
+/// How long the path to a schema may be: the checks make the path of every schema below it.
+const PATH_BYTES_MAX: usize = 4 * 1024;
+
 /// Refuses a schema whose keywords hold JSON of the wrong type, or that nests beyond
 /// the bound: the checks after this one may take both for granted.
 fn shape(schema: &Value, path: &Path, depth: usize, errors: &mut Errors) {
+    if errors.len() > ERRORS_MAX {
+        return;
+    }
     if depth > super::DEPTH_MAX / 4 {
         let why = format!("schemas may nest at most {} deep", super::DEPTH_MAX / 4);
+        errors.push(Error::forbidden(path, why));
+        return;
+    }
+    if path.as_str().len() > PATH_BYTES_MAX {
+        let why = format!("the path to a schema may have at most {PATH_BYTES_MAX} bytes");
         errors.push(Error::forbidden(path, why));
         return;
     }
@@ -309,7 +321,7 @@ fn read(raw: Raw<'_>, arena: &mut Arena) -> Id {
         list_map_keys: raw.texts("x-kubernetes-list-map-keys").map(Box::from).collect(),
         map_type: map_type(raw.text("x-kubernetes-map-type")),
         checks,
-        rules: rules::compile(raw).into(),
+        rules: rules::compile(raw, &mut arena.patterns).into(),
         ..Data::default()
     };
     arena.push(data)
@@ -386,7 +398,7 @@ pub(super) fn checks(raw: Raw<'_>, arena: &mut Arena) -> Option<Box<Checks>> {
         min_length: whole("minLength"),
         max_length: whole("maxLength"),
         pattern: pattern.and_then(|source| {
-            let regex = pattern::compile(source).ok()?;
+            let regex = arena.patterns.compiled(source)?;
             Some(Pattern { source: source.into(), regex })
         }),
         min_items: whole("minItems"),
@@ -403,6 +415,9 @@ pub(super) fn checks(raw: Raw<'_>, arena: &mut Arena) -> Option<Box<Checks>> {
 
 /// Every default must hold no unknown field and must be valid itself.
 fn check_defaults(schema: &Schema, path: &Path, in_metadata: bool, errors: &mut Errors) {
+    if errors.len() > ERRORS_MAX {
+        return;
+    }
     let data = schema.data();
     let in_metadata = in_metadata && !data.embedded;
     if let Some(default) = &data.default {

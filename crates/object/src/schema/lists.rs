@@ -8,26 +8,26 @@ use serde_json::{Map, Value};
 
 use super::node::{Arena, Data, Id, ListType, Schema};
 use super::trail::Trail;
-use crate::field::{Error, Errors, Path};
+use crate::field::{Error, Errors, Gathered, Path};
 use crate::json::ByValue;
 
 /// The duplicates in lists below `schema`.
 pub(super) fn errors(schema: &Schema, value: &Value, base: &Path) -> Errors {
-    let mut walk = Walk { arena: &schema.arena, base, errors: Errors::new() };
+    let mut walk = Walk { arena: &schema.arena, base, errors: Gathered::default() };
     walk.node(schema.root, value, &Trail::ROOT);
-    walk.errors
+    walk.errors.list
 }
 
 struct Walk<'a> {
     arena: &'a Arena,
     base: &'a Path,
-    errors: Errors,
+    errors: Gathered,
 }
 
 impl Walk<'_> {
     fn node(&mut self, id: Id, value: &Value, trail: &Trail<'_>) {
         let data = self.arena.at(id);
-        if !data.below.keyed_lists || trail.too_deep() {
+        if !data.below.keyed_lists || trail.too_deep() || self.errors.is_full() {
             return;
         }
         match value {
@@ -44,6 +44,9 @@ impl Walk<'_> {
                 match data.list_type {
                     Some(ListType::Set) => {
                         for index in repeated(list.iter().map(Identity::Whole)) {
+                            if self.errors.is_full() {
+                                return;
+                            }
                             let at = trail.index(index).path(self.base);
                             self.errors.push(Error::duplicate(&at, list[index].clone()));
                         }
@@ -70,6 +73,9 @@ impl Walk<'_> {
             return;
         }
         for index in repeated(list.iter().map(|item| Identity::Keys(keys, item))) {
+            if self.errors.is_full() {
+                return;
+            }
             let at = trail.index(index).path(self.base);
             self.errors.push(Error::duplicate(&at, shown(keys, &list[index])));
         }

@@ -9,7 +9,7 @@ use super::decode::decode_check;
 use super::definitions::Definitions;
 use super::node::{Arena, Id, Schema};
 use super::trail::Trail;
-use crate::field::{Error, Errors, Path};
+use crate::field::{Error, Errors, Gathered, Path};
 
 /// The schema of `metadata`.
 #[must_use]
@@ -78,10 +78,10 @@ fn document() -> Value {
 /// What is wrong with the type and metadata of embedded resources; `root` says
 /// whether the value itself is looked at.
 pub(super) fn errors(schema: &Schema, value: &Value, base: &Path, root: bool) -> Errors {
-    let mut walk = Walk { arena: &schema.arena, base, errors: Errors::new() };
+    let mut walk = Walk { arena: &schema.arena, base, errors: Gathered::default() };
     let embedded = root && schema.data().embedded;
     walk.node(schema.root, value, embedded, &Trail::ROOT);
-    walk.errors
+    walk.errors.list
 }
 
 /// The first resource, the value itself or one embedded in it, whose type is no text
@@ -100,20 +100,20 @@ pub fn metadata_fault(schema: &Schema, value: &Value) -> Option<Error> {
 struct Walk<'a> {
     arena: &'a Arena,
     base: &'a Path,
-    errors: Errors,
+    errors: Gathered,
 }
 
 impl Walk<'_> {
     fn node(&mut self, id: Id, value: &Value, embedded: bool, trail: &Trail<'_>) {
         let data = self.arena.at(id);
-        if !data.below.embedded || trail.too_deep() {
+        if !data.below.embedded || trail.too_deep() || self.errors.is_full() {
             return;
         }
         let below = |id: Id| self.arena.at(id).embedded;
         match value {
             Value::Object(map) => {
                 if embedded {
-                    resource(map, &trail.path(self.base), &mut self.errors);
+                    resource(map, |field| trail.path(self.base).child(field), &mut self.errors);
                 }
                 for (key, value) in map {
                     if let Some(id) = data.field(key) {
@@ -137,26 +137,29 @@ impl Walk<'_> {
     }
 }
 
-fn resource(map: &Map<String, Value>, path: &Path, errors: &mut Errors) {
+/// The faults of one resource. Where a field of it is, is worked out only when it is wrong.
+fn resource(map: &Map<String, Value>, at: impl Fn(&str) -> Path, errors: &mut Gathered) {
     for key in ["apiVersion", "kind"] {
-        let at = path.child(key);
         match map.get(key) {
-            None => errors.push(Error::required(&at, "")),
+            None => errors.push(Error::required(&at(key), "")),
             Some(Value::String(text)) if text.is_empty() => {
-                errors.push(Error::invalid(&at, "", "must not be empty"));
+                errors.push(Error::invalid(&at(key), "", "must not be empty"));
             }
             Some(Value::String(text)) => {
                 let fault = if key == "kind" { kind_fault(text) } else { version_fault(text) };
-                errors.extend(fault.map(|why| Error::invalid(&at, text.as_str(), why)));
+                if let Some(why) = fault {
+                    errors.push(Error::invalid(&at(key), text.as_str(), why));
+                }
             }
-            Some(other) => errors.push(Error::invalid(&at, other.clone(), "must be a string")),
+            Some(other) => {
+                errors.push(Error::invalid(&at(key), other.clone(), "must be a string"));
+            }
         }
     }
     if let Some(metadata) = map.get("metadata")
         && let Err(error) = decode_check(&object_meta(), metadata)
     {
-        let at = path.child("metadata");
-        errors.push(Error::invalid(&at, metadata.clone(), error.to_string()));
+        errors.push(Error::invalid(&at("metadata"), metadata.clone(), error.to_string()));
     }
 }
 

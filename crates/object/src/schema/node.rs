@@ -9,6 +9,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::format::TextFormat;
+use super::pattern::Patterns;
 use super::rules::Rule;
 
 pub(super) type Id = u32;
@@ -17,6 +18,8 @@ pub(super) type Id = u32;
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     nodes: Vec<Data>,
+    /// The patterns met while nodes are read.
+    pub(super) patterns: Patterns,
 }
 
 impl Arena {

@@ -1,14 +1,119 @@
 //! Regular expressions in Go's dialect, on an engine of the same family: classes such
 //! as `\d` know ASCII alone, and a `[` in a class is a character like any other.
 
-use regex::Regex;
+use std::collections::BTreeMap;
 
-/// Compiles a pattern; the error reads as Go's does.
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+use regex::{Regex, RegexBuilder};
+
+/// The most that one pattern may compile to, in bytes, after the sizes that are tried first: a
+/// plain pattern takes the smallest, and only what needs more is allowed more.
+const SIZES: [usize; 4] = [8 << 10, 64 << 10, 512 << 10, SIZE_MAX];
+
+const SIZE_MAX: usize = 4 << 20;
+
+/// What all sizes that are tried for the patterns of a schema may come to, in bytes.
+const SIZES_SUM_MAX: usize = 32 << 20;
+
+/// What an expression may keep of what it worked out while matching, in bytes.
+const CACHE_BYTES_MAX: usize = 1 << 20;
+
+/// The patterns of one schema, each compiled once.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    compiled: BTreeMap<Box<str>, Result<Regex, String>>,
+    /// The sizes of those that rules state.
+    sizes: BTreeMap<Box<str>, Option<usize>>,
+    /// What may still be tried, in bytes.
+    left: usize,
+}
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self { compiled: BTreeMap::new(), sizes: BTreeMap::new(), left: SIZES_SUM_MAX }
+    }
+}
+
+impl Patterns {
+    /// The expression that `pattern` stands for, if it is one.
+    pub(super) fn compiled(&mut self, pattern: &str) -> Option<Regex> {
+        if !self.compiled.contains_key(pattern) {
+            let compiled = self.compile(pattern);
+            self.compiled.insert(pattern.into(), compiled);
+        }
+        self.compiled.get(pattern)?.as_ref().ok().cloned()
+    }
+
+    /// Why a pattern that was to be compiled is none.
+    pub(super) fn fault(&self, pattern: &str) -> Option<&str> {
+        self.compiled.get(pattern)?.as_ref().err().map(String::as_str)
+    }
+
+    /// About how large an expression the engine makes of a pattern in a rule, in bytes. Nothing
+    /// is said of one that is none, or for which too much would have to be tried.
+    pub(super) fn size(&mut self, pattern: &str) -> Option<usize> {
+        if let Some(known) = self.sizes.get(pattern) {
+            return *known;
+        }
+        let mut found = None;
+        for size in SIZES {
+            let Some(left) = self.left.checked_sub(size) else { break };
+            self.left = left;
+            match compile(pattern, size) {
+                Ok(_) => found = Some(size),
+                Err(Fault::TooLarge) => continue,
+                Err(Fault::Syntax(_)) => {}
+            }
+            break;
+        }
+        self.sizes.insert(pattern.into(), found);
+        found
+    }
+
+    fn compile(&mut self, pattern: &str) -> Result<Regex, String> {
+        for size in SIZES {
+            let Some(left) = self.left.checked_sub(size) else {
+                return Err(format!(
+                    "the patterns of a schema may compile to {} MiB together, and with this one \
+                     they could take more: use fewer or simpler patterns",
+                    SIZES_SUM_MAX >> 20
+                ));
+            };
+            self.left = left;
+            match compile(pattern, size) {
+                Ok(regex) => return Ok(regex),
+                Err(Fault::TooLarge) => {}
+                Err(Fault::Syntax(error)) => {
+                    return Err(format!("must be a valid regular expression, but isn't: {error}"));
+                }
+            }
+        }
+        Err(format!(
+            "a pattern may compile to {} MiB, and this one takes more: repeat fewer times, or \
+             limit the length by maxLength",
+            SIZE_MAX >> 20
+        ))
+    }
+}
+
+#[derive(Debug)]
+enum Fault {
+    /// It is no pattern; the text reads as Go's does.
+    Syntax(String),
+    /// It would be larger than allowed.
+    TooLarge,
+}
+
+fn compile(pattern: &str, size_max: usize) -> Result<Regex, Fault> {
     let translated = translate(pattern);
-    Regex::new(&translated).map_err(|error| {
-        let text = error.to_string();
-        format!("error parsing regexp: {}", go_fault(pattern, &translated, &text))
+    let mut builder = RegexBuilder::new(&translated);
+    builder.size_limit(size_max).dfa_size_limit(CACHE_BYTES_MAX);
+    builder.build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => Fault::TooLarge,
+        error => {
+            let text = error.to_string();
+            let fault = go_fault(pattern, &translated, &text);
+            Fault::Syntax(format!("error parsing regexp: {fault}"))
+        }
     })
 }
 
@@ -137,7 +242,9 @@ mod tests {
     #[test]
     fn a_pattern_means_what_it_means_in_go() {
         let check = |pattern: &str, text: &str, expected: bool| {
-            let regex = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            let mut patterns = Patterns::default();
+            let regex = patterns.compiled(pattern);
+            let regex = regex.unwrap_or_else(|| panic!("{:?}", patterns.fault(pattern)));
             assert_eq!(regex.is_match(text), expected, "{pattern} on {text}");
         };
         check(r"^\d+$", "12", true);
@@ -153,5 +260,36 @@ mod tests {
         check("^[-a]$", "-", true);
         check("^a$", "a\n", false);
         check(r"^[^\s]+$", "a b", false);
+    }
+
+    #[test]
+    fn what_patterns_compile_to_is_bounded_for_each_and_together() {
+        let mut patterns = Patterns { left: 2 << 20, ..Patterns::default() };
+        for pattern in [
+            r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
+            r"^([0-9]{1,5}(h|m|s|ms)){1,4}$",
+            r"^[^\s]{1,63}$",
+            r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$",
+        ] {
+            assert!(patterns.compiled(pattern).is_some(), "{:?}", patterns.fault(pattern));
+        }
+
+        let left = patterns.left;
+        for _ in 0..2_000 {
+            assert!(patterns.compiled("^[a-z]{1,5}$").is_some());
+        }
+        assert_eq!(patterns.left, left - SIZES[0], "one pattern is compiled once");
+
+        let check = |left: usize, pattern: &str, told: &str| {
+            let mut patterns = Patterns { left, ..Patterns::default() };
+            assert!(patterns.compiled(pattern).is_none(), "{pattern}");
+            let fault = patterns.fault(pattern).unwrap();
+            assert!(fault.starts_with(told), "{fault}");
+        };
+        let huge = "((a{100}){100}){100}";
+        check(SIZES_SUM_MAX, huge, "a pattern may compile to 4 MiB");
+        check(SIZE_MAX, huge, "the patterns of a schema may compile to 32 MiB together");
+        check(0, "a", "the patterns of a schema may compile to 32 MiB together");
+        check(SIZES_SUM_MAX, "(", "must be a valid regular expression, but isn't: error parsing");
     }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock};
 use cel::{Env, Program};
 use serde_json::Value;
 
+use super::pattern::Patterns;
 use super::structural::Raw;
 use super::typing::{self, Type};
 use super::validation::unsupported;
@@ -62,6 +63,13 @@ const BRACKETS_MAX: usize = 48;
 /// stack of its own.
 const PARSER_STACK_BYTES: usize = 64 << 20;
 
+/// How much text the rules of a schema may have together. Each is parsed and checked by itself,
+/// which takes the longer the more there are.
+const SOURCES_MAX: usize = 256 * 1024;
+
+/// What a rule counts at least.
+const SOURCE_MIN: usize = 64;
+
 /// The reasons a rule may give, as a CRD writes them.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -80,6 +88,7 @@ pub(super) struct Rule {
     uses_old: bool,
     /// How deep the deeper of the expressions nests.
     depth: usize,
+    patterns: cost::PatternCosts,
 }
 
 impl fmt::Debug for Rule {
@@ -97,12 +106,12 @@ impl Rule {
 
 /// The rules of a schema. Those that do not compile are left out: [`check_source`]
 /// reports them.
-pub(super) fn compile(schema: Raw<'_>) -> Vec<Rule> {
+pub(super) fn compile(schema: Raw<'_>, patterns: &mut Patterns) -> Vec<Rule> {
     let rules = schema.list("x-kubernetes-validations").iter().filter_map(Raw::of);
-    rules.filter_map(|rule| compile_one(schema, rule)).collect()
+    rules.filter_map(|rule| compile_one(schema, rule, patterns)).collect()
 }
 
-fn compile_one(schema: Raw<'_>, rule: Raw<'_>) -> Option<Rule> {
+fn compile_one(schema: Raw<'_>, rule: Raw<'_>, patterns: &mut Patterns) -> Option<Rule> {
     let source = rule.text("rule");
     let program = parse(source).ok()?;
     let message_source = rule.text("messageExpression");
@@ -114,12 +123,17 @@ fn compile_one(schema: Raw<'_>, rule: Raw<'_>) -> Option<Rule> {
         "FieldValueDuplicate" => Fault::Duplicate,
         _ => Fault::Invalid,
     };
-    let depths = [Some(&program), message_program.as_ref()];
-    let depths = depths.into_iter().flatten().map(|program| typing::depth(program.expression()));
+    let programs = [Some(&program), message_program.as_ref()].into_iter().flatten();
+    let mut costs = cost::PatternCosts::new();
+    for program in programs.clone() {
+        cost::pattern_costs(program.expression(), patterns, &mut costs);
+    }
+    let depths = programs.map(|program| typing::depth(program.expression()));
     Some(Rule {
         depth: depths.max().unwrap_or_default(),
         uses_old: program.references().has_variable("oldSelf"),
         source: source.into(),
+        patterns: costs,
         program,
         message: rule.text("message").into(),
         message_program,
@@ -168,6 +182,33 @@ fn bracket_depth(source: &str) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
+}
+
+/// Whether there is no more of rules in the whole schema than is worth compiling.
+pub(super) fn check_amount(schema: &Value, path: &Path, errors: &mut Errors) {
+    let amount = sources(schema);
+    if amount > SOURCES_MAX {
+        let why = format!(
+            "the validation rules of a schema may have {SOURCES_MAX} bytes of text together, a \
+             rule counting for at least {SOURCE_MIN}, and these have {amount}: use fewer rules"
+        );
+        errors.push(Error::forbidden(path, why));
+    }
+}
+
+fn sources(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(sources).sum(),
+        Value::Object(map) => {
+            let rules = map.get("x-kubernetes-validations").and_then(Value::as_array);
+            let texts = rules.into_iter().flatten().map(|rule| {
+                let bytes = |key: &str| rule.get(key).and_then(Value::as_str).map_or(0, str::len);
+                (bytes("rule") + bytes("messageExpression")).max(SOURCE_MIN)
+            });
+            texts.sum::<usize>() + map.values().map(sources).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 /// Whether each rule is written as it must be, apart from its expression.

@@ -210,6 +210,9 @@ fn list_type(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
     }
 }
 
+/// How many keys may identify an element. An error about one shows all of them.
+const LIST_MAP_KEYS_MAX: usize = 100;
+
 fn list_map_keys(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
     let (keys_name, type_name) = ("x-kubernetes-list-map-keys", "x-kubernetes-list-type");
     let keys: Vec<&str> = schema.texts(keys_name).collect();
@@ -240,6 +243,10 @@ fn list_map_keys(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         let at = path.child("items").child("type");
         errors.push(Error::invalid(&at, items.kind(), why));
+        return;
+    }
+    if keys.len() > LIST_MAP_KEYS_MAX {
+        errors.push(Error::too_many(&at, keys.len(), LIST_MAP_KEYS_MAX));
         return;
     }
     for (index, key) in keys.iter().enumerate() {

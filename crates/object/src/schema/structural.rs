@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Value};
 
-use super::pattern;
-use crate::field::{Error, Errors, Path};
+use super::pattern::Patterns;
+use crate::field::{ERRORS_MAX, Error, Errors, Path};
 
 /// The raw JSON of one schema, with the zero value for what is not there.
 #[derive(Debug, Clone, Copy)]
@@ -111,8 +111,10 @@ enum Level {
 }
 
 /// What keeps `schema` from being structural, sorted by text as kube-apiserver does.
-pub(super) fn check(schema: Raw<'_>, path: &Path) -> Errors {
+/// `patterns` are those of the schema.
+pub(super) fn check(schema: Raw<'_>, path: &Path, patterns: &Patterns) -> Errors {
     let mut errors = Errors::new();
+    faulty_patterns(schema, path, patterns, &mut errors);
     invariants(schema, Level::Root, path, &mut errors);
     completeness(schema, Some(schema), path, path, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
@@ -120,6 +122,9 @@ pub(super) fn check(schema: Raw<'_>, path: &Path) -> Errors {
 }
 
 fn invariants(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Errors) {
+    if errors.len() > ERRORS_MAX {
+        return;
+    }
     let items = schema.child("items");
     if schema.kind() == "array" && items.is_none() {
         errors.push(Error::required(&path.child("items"), "must be specified"));
@@ -258,10 +263,25 @@ fn junctors(schema: Raw<'_>, skip: Skip, path: &Path, errors: &mut Errors) {
     if let Some(not) = schema.child("not") {
         nested(not, false, &path.child("not"), errors);
     }
+}
+
+fn faulty_patterns(schema: Raw<'_>, path: &Path, patterns: &Patterns, errors: &mut Errors) {
     let source = schema.text("pattern");
-    if let Err(error) = pattern::compile(source) {
-        let why = format!("must be a valid regular expression, but isn't: {error}");
+    if let Some(why) = patterns.fault(source) {
         errors.push(Error::invalid(&path.child("pattern"), source, why));
+    }
+    for key in ["items", "additionalProperties", "not"] {
+        if let Some(inner) = schema.child(key) {
+            faulty_patterns(inner, &path.child(key), patterns, errors);
+        }
+    }
+    for key in ["anyOf", "allOf", "oneOf"] {
+        for (at, part) in schema.schemas(key).enumerate() {
+            faulty_patterns(part, &path.child(key).index(at), patterns, errors);
+        }
+    }
+    for (name, property) in schema.properties() {
+        faulty_patterns(property, &path.child("properties").key(name), patterns, errors);
     }
 }
 
@@ -338,6 +358,9 @@ fn complete(
     path: &Path,
     errors: &mut Errors,
 ) {
+    if errors.len() > ERRORS_MAX {
+        return;
+    }
     let Some(shape) = shape else {
         let why = format!("because it is defined in {path}");
         errors.push(Error::required(shape_path, why));

@@ -69,7 +69,7 @@ fn a_custom_object_is_pruned_defaulted_and_refused_as_kube_apiserver_does() {
             if !strict.ends_with(&shown.join(", ")) || strict.is_empty() != unknown.is_empty() {
                 wrong.push(format!("{unknown:?} is not {strict}"));
             }
-            default(&schema, &mut object);
+            default(&schema, &mut object).unwrap();
             let errors = causes(&validate(&schema, &object, None));
             let expected = record["causes"].as_array().cloned().unwrap_or_default();
             if errors != expected {

@@ -69,12 +69,11 @@ impl<'a> Type<'a> {
                     Ok(schema.child("additionalProperties").map_or(Self::Unknown, Self::of))
                 }
                 Some("object") => {
-                    let found =
-                        schema.properties().find(|(own, _)| escape(own).as_deref() == Some(name));
+                    let found = unescape(name).and_then(|own| schema.property(&own));
                     match (found, name) {
                         (_, "apiVersion" | "kind") if resource => Ok(Self::Plain("string")),
                         (_, "metadata") if resource => Ok(Self::Metadata),
-                        (Some((_, property)), _) if is_exposed(property) => Ok(Self::of(property)),
+                        (Some(property), _) if is_exposed(property) => Ok(Self::of(property)),
                         _ => undefined(),
                     }
                 }
@@ -167,6 +166,25 @@ pub(super) fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
+/// The property that rules know as `name`.
+fn unescape(name: &str) -> Option<String> {
+    const ESCAPES: [(&str, &str); 4] =
+        [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+    let reserved = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
+    let mut own = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let escape = ESCAPES.iter().find(|(escaped, _)| rest.starts_with(escaped));
+        let (text, width) = escape.map_or((&rest[..first.len_utf8()], first.len_utf8()), |found| {
+            (found.1, found.0.len())
+        });
+        own.push_str(text);
+        rest = &rest[width..];
+    }
+    let candidates = [Some(own), reserved.map(str::to_owned)];
+    candidates.into_iter().flatten().find(|own| escape(own).as_deref() == Some(name))
+}
+
 /// How deep an expression nests, found without recursion.
 pub(super) fn depth(expression: &IdedExpr) -> usize {
     let mut deepest = 0;
@@ -178,7 +196,8 @@ pub(super) fn depth(expression: &IdedExpr) -> usize {
     deepest
 }
 
-fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
+/// The expressions that one is directly made of.
+pub(super) fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
@@ -361,5 +380,40 @@ impl<'a> Scope<'a, '_> {
             "_?_:_" => kinds.get(1).copied().unwrap_or(Type::Unknown),
             _ => Type::Unknown,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_property_is_found_by_the_name_that_rules_know_it_by() {
+        for name in [
+            "a",
+            "true",
+            "namespace",
+            "a.b",
+            "a-b/c",
+            "__",
+            "___",
+            "____",
+            "_.",
+            "._",
+            "a__b",
+            "__true__",
+            "__dot__",
+            "-__-",
+            "_-_",
+            "x__dot",
+            "é",
+            "a b",
+            "9a",
+            "",
+        ] {
+            let escaped = escape(name);
+            let back = escaped.as_deref().and_then(unescape);
+            assert_eq!(back, escaped.is_some().then(|| name.to_owned()), "{name} {escaped:?}");
+        }
     }
 }

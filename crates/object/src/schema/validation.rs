@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::node::{Arena, Checks, Data, Id, Kind, Schema, Values};
 use super::trail::Trail;
 use super::{lists, meta, rules};
-use crate::field::{Error, Errors, Fault, Path, go_float};
+use crate::field::{ERRORS_MAX, Error, Errors, Fault, Path, bounded, go_float};
 use crate::json::ByValue;
 
 /// All that is wrong with `value`; `old` is what it replaces, if anything.
 ///
 /// Rules are not run where the object has a fault that could mislead them, and the
-/// answer then says so.
+/// answer then says so. No more is told than [`field::bounded`](crate::field::bounded) tells.
 #[must_use]
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Errors {
     let base = Path::root();
@@ -24,6 +24,13 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Errors {
     errors.extend(meta::errors(schema, value, &base, false));
     complete(schema, value, old, errors)
 }
+
+/// What visiting values and making errors may cost together: a document of any size against a
+/// schema of a few alternatives is far below it, thousands of both are not.
+const STEPS_MAX: usize = 10_000_000;
+
+/// What an error costs beside its text, in values visited.
+const ERROR_STEPS: usize = 10;
 
 /// All that is wrong with the status of `object`, which replaces that of `old`. As upstream has
 /// it, the schema judges the status alone, whose fields the texts name as if it were the whole;
@@ -55,7 +62,7 @@ fn complete(schema: &Schema, value: &Value, old: Option<&Value>, mut errors: Err
             errors.extend(rules::run(schema, value, old, &base, true));
         }
     }
-    errors
+    bounded(&errors).into_owned()
 }
 
 fn blocks_rules(fault: Fault) -> bool {
@@ -71,8 +78,13 @@ fn blocks_rules(fault: Fault) -> bool {
 
 /// The faults that the schema alone finds, at paths below `base`.
 pub(super) fn values(schema: &Schema, value: &Value, old: Option<&Value>, base: &Path) -> Errors {
-    let mut walk = Walk { arena: &schema.arena, base, errors: Errors::new() };
+    let mut walk = Walk { arena: &schema.arena, base, errors: Errors::new(), steps: 0 };
     walk.child(schema.root, value, old, &Trail::ROOT);
+    if walk.steps > STEPS_MAX {
+        let why = "validation costs more than is allowed: the schema has too many alternatives, \
+                   choices or required fields for this many values";
+        walk.errors.push(Error::invalid(base, "", why));
+    }
     let mut errors = walk.errors;
     let mut unique = Errors::new();
     for error in errors.drain(..) {
@@ -89,6 +101,8 @@ pub(super) struct Walk<'a> {
     arena: &'a Arena,
     base: &'a Path,
     pub(super) errors: Errors,
+    /// What the walk has cost so far.
+    steps: usize,
 }
 
 impl Walk<'_> {
@@ -111,6 +125,10 @@ impl Walk<'_> {
         old: Option<&Value>,
         trail: &Trail<'_>,
     ) -> u32 {
+        self.steps += 1;
+        if self.is_done() {
+            return 0;
+        }
         if trail.too_deep() {
             let why = format!("documents may nest at most {} deep", super::DEPTH_MAX);
             self.composite(why);
@@ -143,6 +161,11 @@ impl Walk<'_> {
             passed += 1 + self.object(data, checks, map, old, trail);
         }
         passed
+    }
+
+    /// Whether there is enough to tell, or no more to spend.
+    fn is_done(&self) -> bool {
+        self.errors.len() > ERRORS_MAX || self.steps > STEPS_MAX
     }
 
     fn null(&mut self, data: &Data, checks: Option<&Checks>, trail: &Trail<'_>) -> u32 {
@@ -283,6 +306,9 @@ impl Walk<'_> {
         }
         let old = old.and_then(Value::as_object);
         for (key, value) in map {
+            if self.is_done() {
+                return passed;
+            }
             let old = old.and_then(|old| old.get(key));
             if let Some(id) = data.field(key) {
                 let type_meta = trail.is_root() && matches!(key.as_str(), "kind" | "apiVersion");
@@ -301,7 +327,8 @@ impl Walk<'_> {
             }
         }
         for name in checks.iter().flat_map(|checks| checks.required.iter()) {
-            if !map.contains_key(&**name) {
+            self.steps += 1;
+            if !map.contains_key(&**name) && !self.is_done() {
                 let path = format!("{}.{name}", trail.body_path());
                 self.push(Error::required(&self.at(&path), ""));
             }
@@ -324,6 +351,7 @@ impl Walk<'_> {
     }
 
     fn choice(&mut self, checks: &Checks, value: &Value, trail: &Trail<'_>) {
+        self.steps += checks.choices.len();
         if checks.choices.is_empty() || checks.choices.iter().any(|choice| chosen(choice, value)) {
             return;
         }
@@ -362,6 +390,7 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, error: Error) {
+        self.steps += ERROR_STEPS + error.bytes();
         self.errors.push(error);
     }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::field::{Error, Errors, Path};
+use crate::field::{Error, Errors, Path, bounded};
 use crate::names::{label_value, qualified_name, validate_label_name};
 
 mod parse;
@@ -404,7 +404,7 @@ fn key_fault(key: &str, path: &Path) -> Option<Error> {
 /// Errors in one line: alone as it is, several in brackets, each once.
 fn aggregate(errors: &[Error]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
-    for error in errors {
+    for error in bounded(errors).iter() {
         let text = error.to_string();
         if !texts.contains(&text) {
             texts.push(text);

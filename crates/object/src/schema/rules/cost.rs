@@ -11,6 +11,8 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use serde_json::Value;
 
 use super::super::node::{Arena, Id};
+use super::super::pattern::Patterns;
+use super::super::typing;
 
 /// What all rules of one object may cost together, as in kube-apiserver: about a second.
 pub(super) const BUDGET: u64 = 10_000_000;
@@ -20,6 +22,44 @@ const TEXT_BYTES_PER_STEP: usize = 10;
 
 /// What a regular expression costs before it has read anything.
 const PATTERN_STEPS: u64 = 200;
+
+/// What it costs at most: also one that the object brings along, of which nothing is known.
+const PATTERN_STEPS_MAX: u64 = 200_000;
+
+/// How many bytes of an expression cost one step: it is made anew for every match.
+const PATTERN_BYTES_PER_STEP: usize = 20;
+
+/// What the patterns that an expression states cost.
+pub(super) type PatternCosts = BTreeMap<Box<str>, u64>;
+
+/// Looks through `expression` for patterns and works out what each costs.
+pub(super) fn pattern_costs(
+    expression: &IdedExpr,
+    patterns: &mut Patterns,
+    costs: &mut PatternCosts,
+) {
+    if let Expr::Call(call) = &expression.expr
+        && let Some(source) = stated_pattern(call)
+        && !costs.contains_key(source)
+    {
+        let steps = patterns.size(source).map(|bytes| (bytes / PATTERN_BYTES_PER_STEP) as u64);
+        let steps = steps.unwrap_or(PATTERN_STEPS_MAX).clamp(PATTERN_STEPS, PATTERN_STEPS_MAX);
+        costs.insert(source.into(), steps);
+    }
+    for child in typing::children(expression) {
+        pattern_costs(child, patterns, costs);
+    }
+}
+
+/// The pattern of a match, where it is written out.
+fn stated_pattern(call: &CallExpr) -> Option<&str> {
+    match &call.args.last()?.expr {
+        Expr::Literal(LiteralValue::String(text)) if call.func_name == "matches" => {
+            Some(text.inner())
+        }
+        _ => None,
+    }
+}
 
 /// How large a value is, at most.
 #[derive(Clone, Copy)]
@@ -69,6 +109,12 @@ impl Extent {
         whole
     }
 
+    /// What it costs to make a value of this extent into one that rules read. Rules at every
+    /// level of a document would else convert it once for each.
+    pub(super) fn converted(self) -> u64 {
+        self.size
+    }
+
     fn hold(&mut self, child: Self, is_element: bool) {
         self.size = self.size.saturating_add(child.size);
         self.longest = self.longest.max(child.longest);
@@ -100,8 +146,13 @@ impl Extent {
 
 /// The most that evaluating `expression` can cost, over a `self` of extent `this` and an
 /// `oldSelf` of extent `before`.
-pub(super) fn bound(expression: &IdedExpr, this: Extent, before: Extent) -> u64 {
-    let mut estimate = Estimate { steps: 0, times: 1, names: BTreeMap::new() };
+pub(super) fn bound(
+    expression: &IdedExpr,
+    patterns: &PatternCosts,
+    this: Extent,
+    before: Extent,
+) -> u64 {
+    let mut estimate = Estimate { steps: 0, times: 1, names: BTreeMap::new(), patterns };
     estimate.names.insert("self", this);
     estimate.names.insert("oldSelf", before);
     estimate.visit(expression);
@@ -113,6 +164,7 @@ struct Estimate<'e> {
     /// How often the place we are at is evaluated.
     times: u64,
     names: BTreeMap<&'e str, Extent>,
+    patterns: &'e PatternCosts,
 }
 
 impl<'e> Estimate<'e> {
@@ -179,7 +231,9 @@ impl<'e> Estimate<'e> {
             "_?_:_" => whole,
             "_&&_" | "_||_" | "!_" | "size" => Extent::ONE,
             "matches" => {
-                self.spend(sizes().fold(PATTERN_STEPS, u64::saturating_add));
+                let stated = stated_pattern(call).and_then(|source| self.patterns.get(source));
+                let steps = stated.copied().unwrap_or(PATTERN_STEPS_MAX);
+                self.spend(sizes().fold(steps, u64::saturating_add));
                 Extent::ONE
             }
             // What else there is reads its operands once.

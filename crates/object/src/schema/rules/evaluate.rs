@@ -1,5 +1,6 @@
 //! Running rules over a value.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use cel::{Context, ExecutionError, Program, Value as Cel};
@@ -12,7 +13,7 @@ use super::super::trail::Trail;
 use super::super::typing::escape;
 use super::cost::{self, Extent};
 use super::{ENV, Rule};
-use crate::field::{Error, Errors, Fault, Path};
+use crate::field::{Error, Errors, Fault, Gathered, Path};
 
 /// A message longer than this, made by an expression, is not used.
 const MESSAGE_MAX: usize = 5 * 1024;
@@ -37,11 +38,16 @@ pub(in super::super) fn run(
     base: &Path,
     ratchet: bool,
 ) -> Errors {
-    let mut walk =
-        Walk { arena: &schema.arena, base, errors: Errors::new(), budget: Some(cost::BUDGET) };
+    let mut walk = Walk {
+        arena: &schema.arena,
+        base,
+        errors: Gathered::default(),
+        budget: Some(cost::BUDGET),
+        compared: BTreeMap::new(),
+    };
     let past = Past { current: old.filter(|_| ratchet), parent: None };
     walk.node(schema.root, value, old, past, &Trail::ROOT);
-    walk.errors
+    walk.errors.list
 }
 
 /// What a value is compared with to see whether it changed.
@@ -53,12 +59,9 @@ struct Past<'v> {
 }
 
 impl<'v> Past<'v> {
-    fn unchanged(self, value: &Value) -> bool {
-        match (self.current, self.parent) {
-            (Some(old), _) => old == value,
-            (None, Some((value, old))) => value == old,
-            (None, None) => false,
-        }
+    /// The two values that are equal where `value` has not changed.
+    fn pair(self, value: &'v Value) -> Option<(&'v Value, &'v Value)> {
+        self.current.map(|old| (value, old)).or(self.parent)
     }
 
     fn below(self, value: &'v Value, child: impl FnOnce(&'v Value) -> Option<&'v Value>) -> Self {
@@ -72,9 +75,12 @@ impl<'v> Past<'v> {
 struct Walk<'a> {
     arena: &'a Arena,
     base: &'a Path,
-    errors: Errors,
+    errors: Gathered,
     /// What rules may still cost; none once a rule could not be afforded.
     budget: Option<u64>,
+    /// Which values were found equal, by where both are: each element of a list may ask for
+    /// the whole list.
+    compared: BTreeMap<(usize, usize), bool>,
 }
 
 impl Walk<'_> {
@@ -87,7 +93,12 @@ impl Walk<'_> {
         trail: &Trail<'_>,
     ) {
         let data = self.arena.at(id);
-        if self.budget.is_none() || !data.below.rules || value.is_null() || trail.too_deep() {
+        if self.budget.is_none()
+            || self.errors.is_full()
+            || !data.below.rules
+            || value.is_null()
+            || trail.too_deep()
+        {
             return;
         }
         let old = old.filter(|old| !old.is_null());
@@ -130,16 +141,15 @@ impl Walk<'_> {
         }
     }
 
-    fn rules_apart(
+    fn rules_apart<'v>(
         &mut self,
         id: Id,
         data: &Data,
-        value: &Value,
-        old: Option<&Value>,
-        past: Past<'_>,
+        value: &'v Value,
+        old: Option<&'v Value>,
+        past: Past<'v>,
         trail: &Trail<'_>,
     ) {
-        let (path, kind) = (trail.path(self.base), type_name(data.kind));
         let ran = std::thread::scope(|scope| {
             let apart = std::thread::Builder::new().stack_size(EVALUATION_STACK_BYTES);
             let run = || self.rules(id, data, value, old, past, trail);
@@ -147,19 +157,26 @@ impl Walk<'_> {
         });
         if !ran {
             let why = "a rule that nests deeply could not be run on a stack of its own";
-            self.errors.push(Error::invalid(&path, kind, why));
+            let path = trail.path(self.base);
+            self.errors.push(Error::invalid(&path, type_name(data.kind), why));
         }
     }
 
-    fn rules(
+    fn rules<'v>(
         &mut self,
         id: Id,
         data: &Data,
-        value: &Value,
-        old: Option<&Value>,
-        past: Past<'_>,
+        value: &'v Value,
+        old: Option<&'v Value>,
+        past: Past<'v>,
         trail: &Trail<'_>,
     ) {
+        let extent = |value: &Value| Extent::of(self.arena, id, value);
+        let (now, then) = (extent(value), old.map_or(Extent::ONE, extent));
+        if !self.spend(now.converted().saturating_add(then.converted())) {
+            self.out_of_budget(data, trail);
+            return;
+        }
         let convert = Convert { arena: self.arena };
         let Some(this) = convert.node(id, value, None, 0) else { return };
         let uses_old = data.rules.iter().any(|rule| rule.uses_old);
@@ -170,12 +187,12 @@ impl Walk<'_> {
         if let Some(before) = before {
             context.add_variable_from_value("oldSelf", before);
         }
-        let extent = |value: &Value| Extent::of(self.arena, id, value);
-        let (now, then) = (extent(value), old.map_or(Extent::ONE, extent));
         for rule in data.rules.iter().filter(|rule| has_old || !rule.uses_old) {
+            if self.errors.is_full() {
+                return;
+            }
             if !self.afford(rule, now, then) {
-                let path = trail.path(self.base);
-                self.errors.push(Error::invalid(&path, type_name(data.kind), OUT_OF_BUDGET));
+                self.out_of_budget(data, trail);
                 return;
             }
             let failed = match rule.program.execute(&context) {
@@ -183,14 +200,16 @@ impl Walk<'_> {
                 Ok(_) => Ok(message(rule, &context)),
                 Err(error) => Err(error),
             };
-            let path = trail.path(self.base);
             match failed {
                 Err(error) => {
-                    let kind = type_name(data.kind);
+                    let (path, kind) = (trail.path(self.base), type_name(data.kind));
                     self.errors.push(Error::invalid(&path, kind, evaluation_fault(rule, &error)));
                 }
-                Ok(_) if !rule.uses_old && past.unchanged(value) => {}
-                Ok(message) => self.errors.push(failure(rule, data, value, path, message)),
+                Ok(_) if !rule.uses_old && self.unchanged(past.pair(value)) => {}
+                Ok(message) => {
+                    let path = trail.path(self.base);
+                    self.errors.push(failure(rule, data, value, path, message));
+                }
             }
         }
     }
@@ -201,10 +220,25 @@ impl Walk<'_> {
     fn afford(&mut self, rule: &Rule, now: Extent, then: Extent) -> bool {
         let programs = [Some(&rule.program), rule.message_program.as_ref()];
         let costs = programs.into_iter().flatten();
-        let cost = costs.map(|program| cost::bound(program.expression(), now, then));
-        let cost = cost.fold(0, u64::saturating_add);
+        let cost =
+            costs.map(|program| cost::bound(program.expression(), &rule.patterns, now, then));
+        self.spend(cost.fold(0, u64::saturating_add))
+    }
+
+    fn spend(&mut self, cost: u64) -> bool {
         self.budget = self.budget.and_then(|left| left.checked_sub(cost));
         self.budget.is_some()
+    }
+
+    fn out_of_budget(&mut self, data: &Data, trail: &Trail<'_>) {
+        let path = trail.path(self.base);
+        self.errors.push(Error::invalid(&path, type_name(data.kind), OUT_OF_BUDGET));
+    }
+
+    fn unchanged(&mut self, pair: Option<(&Value, &Value)>) -> bool {
+        let Some((value, old)) = pair else { return false };
+        let places = (std::ptr::from_ref(value).addr(), std::ptr::from_ref(old).addr());
+        *self.compared.entry(places).or_insert_with(|| value == old)
     }
 }
 

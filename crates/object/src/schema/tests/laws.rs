@@ -105,7 +105,7 @@ proptest! {
         if let Ok(schema) = crd(&schema) {
             let mut object = json!({"spec": object});
             prune(&schema, &mut object);
-            default(&schema, &mut object);
+            let _ = default(&schema, &mut object);
             let _ = validate(&schema, &object, None);
         }
     }
@@ -138,7 +138,7 @@ proptest! {
             steps.iter().for_each(|step| step(&mut object));
             object
         };
-        let fill = |object: &mut Value| default(&schema, object);
+        let fill = |object: &mut Value| default(&schema, object).unwrap();
         let cut = |object: &mut Value| { prune(&schema, object); };
         prop_assert_eq!(apply(&[&fill]), apply(&[&fill, &fill]), "default is idempotent");
         prop_assert_eq!(apply(&[&cut]), apply(&[&cut, &cut]), "prune is idempotent");
@@ -164,7 +164,7 @@ fn a_document_as_deep_as_may_be_is_walked() {
         for mut object in [deep(|inner| json!({"a": inner})), deep(|inner| json!([inner]))] {
             for schema in [&native, &custom] {
                 prune(schema, &mut object);
-                default(schema, &mut object);
+                default(schema, &mut object).unwrap();
                 drop_nulls(schema, &mut object);
                 let _ = validate(schema, &object, Some(&object.clone()));
                 let _ = decode_check(schema, &object);

@@ -198,6 +198,9 @@ fn rules_that_could_run_for_long_are_not_run() {
     let joined = format!("({}).size() > 0", vec!["self"; 100].join(" + "));
     check(&joined, 5, true);
     check(&joined, 100_000, false);
+    check("self.all(a, a.matches('^item-[0-9]{1,9}$'))", 2_000, true);
+    check("self.all(a, a.matches('((a{100}){100}){100}|item'))", 2_000, false);
+    check("self.all(a, a.matches(a))", 2_000, false);
 }
 
 #[test]

@@ -185,3 +185,12 @@ proptest! {
         prop_assert_eq!(again.to_string(), selector.to_string());
     }
 }
+
+#[test]
+fn of_many_faults_of_a_requirement_the_first_are_told() {
+    let values: Vec<String> = (0..60_000).map(|at| format!("-{at}")).collect();
+    let refused = Requirement::new("a", Operator::In, values, &Path::root()).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("only the first "), "{}", &text[..200]);
+    assert!(text.len() < 2 * crate::field::ERRORS_BYTES_MAX, "{}", text.len());
+}
