@@ -166,3 +166,81 @@ async fn converse(
         tracing::debug!(%error, "a connection ended badly");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+
+    use super::*;
+    use crate::Config;
+    use crate::env::ManualEnv;
+    use crate::request::Identity;
+    use crate::request::authenticate::Credential;
+
+    /// A connection whose handshake is over, and the server's token.
+    async fn connected() -> (TlsStream<TcpStream>, String) {
+        let authority = Authority::new(&["127.0.0.1".to_owned()]).unwrap();
+        let token = secret().unwrap();
+        let identity = Identity { user: "admin".to_owned(), groups: Vec::new() };
+        let credentials = vec![Credential { token: token.clone(), identity }];
+        let config = Config { credentials, ..Config::default() };
+        let drydock = Drydock::new(config, ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, 1));
+        let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(drydock, listener, authority.server, CancellationToken::new()));
+        let mut roots = rustls::RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_slice(authority.certificate_pem.as_bytes());
+        roots.add(certificate.unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(client));
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        (connector.connect(name, stream).await.unwrap(), token)
+    }
+
+    async fn ask(stream: &mut TlsStream<TcpStream>, token: &str) -> String {
+        let head =
+            format!("GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let length = stream.read(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    }
+
+    /// Whether the server ends the connection within `patience` of a clock that jumps ahead.
+    async fn is_ended(stream: &mut TlsStream<TcpStream>, patience: Duration) -> bool {
+        tokio::time::pause();
+        let mut rest = [0; 1];
+        let read = stream.read(&mut rest);
+        #[expect(clippy::disallowed_methods, reason = "a test waits for what it tests")]
+        let ended = tokio::time::timeout(patience, read).await;
+        tokio::time::resume();
+        ended.is_ok_and(|read| read.map_or(true, |length| length == 0))
+    }
+
+    #[tokio::test]
+    async fn who_does_not_say_who_it_is_cannot_stay() {
+        let (mut silent, _) = connected().await;
+        assert!(is_ended(&mut silent, PATIENCE * 2).await);
+        let (mut stranger, _) = connected().await;
+        assert!(ask(&mut stranger, "guess").await.starts_with("HTTP/1.1 401 "));
+        assert!(is_ended(&mut stranger, PATIENCE * 2).await);
+    }
+
+    #[tokio::test]
+    async fn who_may_enter_may_stay_for_a_while() {
+        let (mut known, token) = connected().await;
+        assert!(ask(&mut known, &token).await.starts_with("HTTP/1.1 200 "));
+        assert!(!is_ended(&mut known, PATIENCE / 2).await);
+        assert!(ask(&mut known, &token).await.starts_with("HTTP/1.1 200 "));
+    }
+}
