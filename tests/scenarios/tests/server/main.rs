@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod all_kinds;
+mod apart;
 mod apps;
 mod bad_input;
 mod batch;
