@@ -215,13 +215,20 @@ fn workloads_come_back_whole() {
             "parallelism": 2, "completions": 4, "completionMode": "Indexed",
             "activeDeadlineSeconds": 600, "backoffLimit": 6, "ttlSecondsAfterFinished": 60,
             "suspend": true, "podReplacementPolicy": "Failed",
+            "backoffLimitPerIndex": 1, "maxFailedIndexes": 2,
+            "podFailurePolicy": { "rules": [
+                { "action": "FailJob",
+                  "onExitCodes": { "containerName": "main", "operator": "In", "values": [3, 4] } },
+                { "action": "Ignore",
+                  "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }] } ] },
+            "successPolicy": { "rules": [{ "succeededIndexes": "0-1", "succeededCount": 1 }] },
             "managedBy": "kubernetes.io/job-controller", "selector": selector(),
             "template": template(),
         },
         "status": {
             "conditions": [condition("lastProbeTime")], "startTime": TIME, "completionTime": TIME,
             "active": 1, "succeeded": 2, "failed": 1, "terminating": 1, "ready": 1,
-            "completedIndexes": "0-1",
+            "completedIndexes": "0-1", "failedIndexes": "2",
             "uncountedTerminatedPods": { "succeeded": ["u-1"], "failed": ["u-2"] },
         },
     }));

@@ -4,19 +4,22 @@
 //! restarts in between: a finalizer keeps it until its uid stands in the job's status
 //! ([`tally`]), the uid stands there until the finalizer is gone, and only then it moves
 //! into a counter. [`decide`] says which pods to make and delete, [`finish`] when a job
-//! has come to its end. All of it is pure; [`shell`] carries it out.
-//!
-//! Left out: `podFailurePolicy`, `successPolicy`, `backoffLimitPerIndex` and
-//! `maxFailedIndexes`. A job that sets them runs as if it did not.
+//! has come to its end. What a failure means is up to the job ([`failure_policy`]), as is
+//! whether its indexes fail one by one ([`per_index`]) and which are enough
+//! ([`success_policy`]). All of it is pure; [`shell`] carries it out.
 
 mod backoff;
+mod failure_policy;
 mod indexes;
 mod orphans;
+mod per_index;
 mod shell;
+mod success_policy;
 mod tally;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -24,12 +27,15 @@ use api::{Condition, Job};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::claims::Claims;
-use crate::facts::{Packed, PodFact, TRACKING_FINALIZER};
+use crate::facts::{IndexFailures, Packed, PodFact, TRACKING_FINALIZER};
 use crate::pods::{BURST_MAX, count};
 use crate::replica_set::rank;
 
+use failure_policy::{Verdict, judge};
+
 pub use backoff::Backoff;
 pub use indexes::Indexes;
+pub use per_index::PerIndex;
 pub use shell::start;
 pub use tally::{Tally, tally};
 
@@ -51,14 +57,22 @@ pub struct Facts<'a> {
 }
 
 /// How a job ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// As many pods as asked for have succeeded.
     Reached,
+    /// The indexes of this rule of its success policy have succeeded.
+    SuccessPolicy(usize),
     /// Too many pods have failed.
     BackoffLimit,
     /// It has taken too long.
     Deadline,
+    /// A pod has failed in a way that its failure policy does not bear, which is told here.
+    FailurePolicy(String),
+    /// Too many indexes have failed.
+    MaxFailedIndexes,
+    /// Every index has ended, and some have failed.
+    FailedIndexes,
     /// An earlier look found it; its words stand in the status.
     Succeeding,
     /// An earlier look found it; its words stand in the status.
@@ -68,38 +82,69 @@ pub enum Ending {
 impl Ending {
     /// Whether the job has failed.
     #[must_use]
-    pub fn is_failure(self) -> bool {
-        matches!(self, Self::BackoffLimit | Self::Deadline | Self::Failing)
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Self::Reached | Self::SuccessPolicy(_) | Self::Succeeding)
     }
 
     /// Reason and message, where they do not stand in the status yet.
-    fn words(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Self::Reached => {
-                Some(("CompletionsReached", "Reached expected number of succeeded pods"))
+    fn words(&self) -> Option<(&'static str, Cow<'_, str>)> {
+        let (reason, message) = match self {
+            Self::Reached => ("CompletionsReached", "Reached expected number of succeeded pods"),
+            Self::SuccessPolicy(rule) => {
+                let message = format!("Matched rules at index {rule}");
+                return Some(("SuccessPolicy", message.into()));
             }
             Self::BackoffLimit => {
-                Some(("BackoffLimitExceeded", "Job has reached the specified backoff limit"))
+                ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
             }
-            Self::Deadline => {
-                Some(("DeadlineExceeded", "Job was active longer than specified deadline"))
-            }
-            Self::Succeeding | Self::Failing => None,
-        }
+            Self::Deadline => ("DeadlineExceeded", "Job was active longer than specified deadline"),
+            Self::FailurePolicy(message) => ("PodFailurePolicy", message.as_str()),
+            Self::MaxFailedIndexes => (
+                "MaxFailedIndexesExceeded",
+                "Job has exceeded the specified maximal number of failed indexes",
+            ),
+            Self::FailedIndexes => ("FailedIndexes", "Job has failed indexes"),
+            Self::Succeeding | Self::Failing => return None,
+        };
+        Some((reason, message.into()))
     }
+}
+
+/// The place of a new pod in its job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its index, where the job has indexes.
+    pub index: Option<u32>,
+    /// The failures before it, where they count for each index.
+    pub failures: Option<IndexFailures>,
 }
 
 /// What to do to the pods of a job.
 #[derive(Debug, Default)]
 pub struct Actions<'a> {
-    /// Pods to make; each with its index where the job has indexes.
-    pub create: Vec<Option<u32>>,
+    /// Pods to make.
+    pub create: Vec<Place>,
     /// Pods to delete.
     pub delete: Vec<&'a PodFact>,
     /// How the job ends, where it does.
     pub ending: Option<Ending>,
+    /// How its indexes stand, where each may fail by itself.
+    pub per_index: Option<PerIndex<'a>>,
     /// When to look again though nothing changes.
     pub look_again: Option<Duration>,
+}
+
+impl Actions<'_> {
+    /// Whether pods that are deleted count as failed. Those of a job that goes on were not
+    /// wanted any more: they are let go first, and nobody counts them.
+    #[must_use]
+    pub fn counts_deleted(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    fn look_within(&mut self, wait: Duration) {
+        self.look_again = Some(self.look_again.map_or(wait, |other| other.min(wait)));
+    }
 }
 
 /// What was done of it.
@@ -120,9 +165,12 @@ impl<'a> Facts<'a> {
         self.job.spec.suspend == Some(true)
     }
 
-    /// Whether a pod is replaced only once it has ended.
+    /// Whether a pod is replaced only once it has ended: how it does has to be known where
+    /// that makes a difference.
     fn waits_for_end(&self) -> bool {
-        self.job.spec.pod_replacement_policy.as_deref() == Some("Failed")
+        let spec = &self.job.spec;
+        spec.pod_replacement_policy.as_deref() == Some("Failed")
+            || spec.pod_failure_policy.is_some()
     }
 
     fn completions(&self) -> Option<u32> {
@@ -151,6 +199,26 @@ impl<'a> Facts<'a> {
             Succeeded => false,
             _ => pod.is_going() && !self.waits_for_end(),
         }
+    }
+
+    /// What the failure of a pod means.
+    fn verdict(&self, pod: &PodFact) -> Verdict {
+        judge(self.job.spec.pod_failure_policy.as_ref(), pod)
+    }
+
+    /// Whether the failure of a pod does not count.
+    fn is_ignored(&self, pod: &PodFact) -> bool {
+        self.verdict(pod) == Verdict::Ignore
+    }
+
+    /// Why the job fails with one of its pods.
+    fn job_failure(&self) -> Option<String> {
+        self.job.spec.pod_failure_policy.as_ref()?;
+        let failed = self.pods.iter().filter(|pod| self.is_failed(pod));
+        failed.map(|pod| self.verdict(pod)).find_map(|verdict| match verdict {
+            Verdict::FailJob(message) => Some(message),
+            _ => None,
+        })
     }
 
     fn is_succeeded(pod: &PodFact) -> bool {
@@ -188,7 +256,8 @@ impl<'a> Facts<'a> {
     /// Pods that failed, with those that are not in the counter yet.
     fn failed(&self) -> i32 {
         let noted = self.uncounted().failed;
-        let new = self.newly(|pod| self.is_failed(pod), &noted).count();
+        let counts = |pod: &PodFact| self.is_failed(pod) && !self.is_ignored(pod);
+        let new = self.newly(counts, &noted).count();
         self.job.status.failed.saturating_add(count(new + noted.len()))
     }
 
@@ -245,7 +314,7 @@ pub fn delete_at(job: &Job) -> Option<Timestamp> {
 
 /// How the job ends, judged before its pods are touched.
 #[must_use]
-pub fn finish(facts: &Facts<'_>) -> Option<Ending> {
+pub fn finish(facts: &Facts<'_>, per_index: Option<&PerIndex<'_>>) -> Option<Ending> {
     let job = facts.job;
     let is_told = |kind: &str| {
         api::condition::find(&job.status.conditions, kind).is_some_and(Condition::is_true)
@@ -256,11 +325,23 @@ pub fn finish(facts: &Facts<'_>) -> Option<Ending> {
     if is_told("FailureTarget") {
         return Some(Ending::Failing);
     }
+    if let Some(message) = facts.job_failure() {
+        return Some(Ending::FailurePolicy(message));
+    }
     let limit = job.spec.backoff_limit.unwrap_or(6);
     if facts.failed() > limit || restarts_beyond(facts, limit) {
         return Some(Ending::BackoffLimit);
     }
-    (deadline(facts)? <= facts.now).then_some(Ending::Deadline)
+    if deadline(facts).is_some_and(|due| due <= facts.now) {
+        return Some(Ending::Deadline);
+    }
+    let completions = facts.completions().filter(|_| facts.is_indexed())?;
+    let done = facts.done_indexes();
+    if let Some(ending) = per_index.and_then(|per_index| per_index.ending(facts, &done)) {
+        return Some(ending);
+    }
+    let policy = job.spec.success_policy.as_ref();
+    success_policy::met(policy, &done, completions).map(Ending::SuccessPolicy)
 }
 
 /// When an active job fails for taking too long.
@@ -287,7 +368,9 @@ fn restarts_beyond(facts: &Facts<'_>, limit: i32) -> bool {
 /// Decides what to do to the pods of a job that has not ended.
 #[must_use]
 pub fn decide<'a>(facts: &Facts<'a>) -> Actions<'a> {
-    let mut actions = Actions { ending: finish(facts), ..Actions::default() };
+    let per_index = PerIndex::of(facts);
+    let ending = finish(facts, per_index.as_ref());
+    let mut actions = Actions { ending, per_index, ..Actions::default() };
     let until = |due: Timestamp| Duration::try_from(due.duration_since(facts.now)).ok();
     if actions.ending.is_none() {
         actions.look_again = deadline(facts).and_then(until);
@@ -315,22 +398,38 @@ pub fn decide<'a>(facts: &Facts<'a>) -> Actions<'a> {
     if missing == 0 {
         return actions;
     }
-    if let Some(wait) = backoff(facts).wait(facts.now) {
-        actions.look_again = Some(actions.look_again.map_or(wait, |other| other.min(wait)));
-        return actions;
-    }
-    actions.create = match facts.completions().filter(|_| facts.is_indexed()) {
-        None => vec![None; missing],
-        Some(completions) => free_indexes(facts, completions, missing),
-    };
+    create(facts, missing, &mut actions);
     actions
+}
+
+/// Makes pods, where there is nothing to wait for.
+fn create(facts: &Facts<'_>, missing: usize, actions: &mut Actions<'_>) {
+    let per_index = actions.per_index.take();
+    // Indexes that fail one by one wait one by one.
+    let wait = if per_index.is_some() { None } else { backoff(facts).wait(facts.now) };
+    if let Some(wait) = wait {
+        actions.look_within(wait);
+    } else if let Some(completions) = facts.completions().filter(|_| facts.is_indexed()) {
+        for index in free_indexes(facts, per_index.as_ref(), completions, missing) {
+            let wait = per_index.as_ref().and_then(|standing| standing.wait(index, facts.now));
+            if let Some(wait) = wait {
+                actions.look_within(wait);
+                continue;
+            }
+            let failures = per_index.as_ref().map(|standing| standing.failures(facts, index));
+            actions.create.push(Place { index: Some(index), failures });
+        }
+    } else {
+        actions.create = vec![Place::default(); missing];
+    }
+    actions.per_index = per_index;
 }
 
 /// The failures, with those of pods that have ended since the last count.
 #[must_use]
 pub fn backoff(facts: &Facts<'_>) -> Backoff {
     let noted = facts.uncounted();
-    let ended = |pod: &PodFact| pod.ended.or(pod.meta.deleting).unwrap_or(facts.now);
+    let ended = |pod: &PodFact| pod.ended;
     let succeeded: Vec<Timestamp> =
         facts.newly(Facts::is_succeeded, &noted.succeeded).map(ended).collect();
     let failed: Vec<Timestamp> =
@@ -375,14 +474,21 @@ fn to_remove<'a>(facts: &Facts<'_>, ranked: Vec<&'a PodFact>, at_least: usize) -
     remove
 }
 
-/// The lowest indexes that are neither done nor worked on.
-fn free_indexes(facts: &Facts<'_>, completions: u32, missing: usize) -> Vec<Option<u32>> {
+/// The lowest indexes that are neither done nor failed nor worked on.
+fn free_indexes(
+    facts: &Facts<'_>,
+    per_index: Option<&PerIndex<'_>>,
+    completions: u32,
+    missing: usize,
+) -> Vec<u32> {
     let done = facts.done_indexes();
     let mut busy: BTreeSet<u32> = facts.active().filter_map(|pod| pod.completion_index).collect();
     busy.extend(facts.claims.unseen_indexes());
     if facts.waits_for_end() {
         busy.extend(facts.terminating().filter_map(|pod| pod.completion_index));
     }
-    let free = (0..completions).filter(|index| !done.contains(*index) && !busy.contains(index));
-    free.take(missing).map(Some).collect()
+    let has_failed = |index| per_index.is_some_and(|standing| standing.failed.contains(index));
+    let is_free =
+        |index: &u32| !done.contains(*index) && !busy.contains(index) && !has_failed(*index);
+    (0..completions).filter(is_free).take(missing).collect()
 }

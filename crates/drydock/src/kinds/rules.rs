@@ -170,11 +170,16 @@ pub(crate) fn not_decremented(object: &Value, old: &Value, key: &str) -> Errors 
 
 /// Whether the status has a condition of this type that is true.
 pub(crate) fn is_condition_true(object: &Value, name: &str) -> bool {
+    has_condition(object, name, "True")
+}
+
+/// Whether the status has a condition of this type and status.
+pub(crate) fn has_condition(object: &Value, name: &str, status: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     conditions
         .into_iter()
         .flatten()
-        .any(|condition| text(condition, "type") == name && text(condition, "status") == "True")
+        .any(|condition| text(condition, "type") == name && text(condition, "status") == status)
 }
 
 /// Names that end up in names of pods should be labels; anything else earns a warning.

@@ -7,6 +7,7 @@ use object::taint::{Effect, Toleration};
 use object::time::Time;
 use serde::Deserialize;
 
+use super::job_pod::JobPod;
 use super::meta::{Meta, owned};
 
 /// The finalizer that keeps a job's pod until it has been counted.
@@ -34,12 +35,14 @@ pub struct PodFact {
     pub restarts_max: i32,
     /// How often its containers restarted, all together.
     pub restarts: i32,
-    /// When the last of its containers that have ended did so.
-    pub ended: Option<Timestamp>,
+    /// When it ended, as far as that is known of a pod that has; of no meaning in others.
+    pub ended: Timestamp,
     /// What it asks to be deleted before or after its siblings; lower goes first.
     pub deletion_cost: i32,
     /// Its index in a job with indexes.
     pub completion_index: Option<u32>,
+    /// What else a job asks of a pod; kept only of a job's pods, for they are few.
+    pub job: Option<Box<JobPod>>,
     /// The tolerations that can keep it on a node with `NoExecute` taints.
     pub tolerations: Box<[Toleration]>,
 }
@@ -108,7 +111,15 @@ struct Wire {
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
     node_name: String,
+    init_containers: Option<Vec<InitContainer>>,
     tolerations: Option<Vec<Toleration>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct InitContainer {
+    name: String,
+    restart_policy: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -137,11 +148,17 @@ impl From<Wire> for PodFact {
         let init = status.init_container_statuses.unwrap_or_default();
         let counts = || containers.iter().map(|container| container.restart_count);
         let init_counts = init.iter().map(|container| container.restart_count);
-        let ended = containers
+        let sidecars: Vec<&str> = spec
+            .init_containers
             .iter()
-            .filter_map(|container| container.state.terminated.as_ref()?.finished_at)
-            .max()
-            .map(Time::timestamp);
+            .flatten()
+            .filter(|container| container.restart_policy == "Always")
+            .map(|container| container.name.as_str())
+            .collect();
+        let beside = |status: &&ContainerStatus| sidecars.contains(&status.name.as_str());
+        let ended = last_end(containers.iter(), init.iter().filter(beside));
+        let ended = ended.or_else(|| gone_since(&metadata, &conditions));
+        let job = JobPod::of(&metadata, &conditions, &containers, &init);
         let bears = |toleration: &Toleration| {
             toleration.effect.is_none() || toleration.effect == Some(Effect::NoExecute)
         };
@@ -153,11 +170,34 @@ impl From<Wire> for PodFact {
             ready_since,
             restarts_max: counts().max().unwrap_or(0),
             restarts: counts().chain(init_counts).fold(0, i32::saturating_add),
-            ended,
+            ended: ended.or(created).map_or(Timestamp::MIN, Time::timestamp),
             deletion_cost,
             completion_index,
+            job,
             tolerations,
             meta: metadata.into(),
         }
     }
+}
+
+/// When the last container ended: none, while any of those that count still runs.
+fn last_end<'a>(
+    containers: impl Iterator<Item = &'a ContainerStatus>,
+    sidecars: impl Iterator<Item = &'a ContainerStatus>,
+) -> Option<Time> {
+    let end = |status: &ContainerStatus| status.state.terminated.as_ref()?.finished_at;
+    let all: Option<Vec<Time>> = containers.map(end).collect();
+    // Containers that still run are passed over where sidecars have all ended.
+    let beside: Option<Vec<Time>> = sidecars.map(end).collect();
+    all.into_iter().flatten().chain(beside?).max()
+}
+
+/// When a pod whose containers do not tell ceased to be ready, else when its deletion began.
+fn gone_since(metadata: &ObjectMeta, conditions: &[Condition]) -> Option<Time> {
+    let unready = api::condition::find(conditions, "Ready")
+        .filter(|ready| ready.status == "False")
+        .and_then(|ready| ready.last_transition_time);
+    let grace = SignedDuration::from_secs(metadata.deletion_grace_period_seconds.unwrap_or(0));
+    let deleted = || metadata.deletion_timestamp?.timestamp().checked_sub(grace).ok();
+    unready.or_else(|| deleted().map(Time::from))
 }

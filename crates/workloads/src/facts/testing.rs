@@ -26,7 +26,8 @@ fn pod_json(name: &str, words: &str) -> Value {
         "metadata": { "namespace": "shop", "name": name, "uid": format!("uid-{name}"),
             "resourceVersion": "1", "creationTimestamp": text(0), "labels": {},
             "annotations": {}, "finalizers": [], "ownerReferences": [] },
-        "spec": {}, "status": { "phase": "Running", "conditions": [], "containerStatuses": [] }
+        "spec": {}, "status": { "phase": "Running", "conditions": [], "containerStatuses": [],
+            "initContainerStatuses": [] }
     });
     for word in words.split_whitespace() {
         let (key, value) = word.split_once(['=', '@']).unwrap_or((word, ""));
@@ -41,13 +42,8 @@ fn pod_json(name: &str, words: &str) -> Value {
             "node" => pod["spec"]["nodeName"] = value.into(),
             "created" => pod["metadata"]["creationTimestamp"] = seconds().into(),
             "going" => pod["metadata"]["deletionTimestamp"] = text(99).into(),
-            "index" => {
-                pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] =
-                    value.into();
-            }
-            "cost" => {
-                pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] =
-                    value.into();
+            "index" | "cost" | "failures" | "ignored" => {
+                pod["metadata"]["annotations"][annotation(key)] = value.into();
             }
             "tracked" => {
                 push(&mut pod["metadata"]["finalizers"], super::TRACKING_FINALIZER.into());
@@ -60,6 +56,22 @@ fn pod_json(name: &str, words: &str) -> Value {
                 &mut pod["status"]["containerStatuses"],
                 json!({ "state": { "terminated": { "finishedAt": seconds() } } }),
             ),
+            "exit" | "init-exit" => {
+                // Of a container, as in `exit=main:3`, which ended long ago.
+                let (name, code) = value.split_once(':').unwrap();
+                let terminated =
+                    json!({ "exitCode": code.parse::<i32>().unwrap(), "finishedAt": text(0) });
+                let init = key == "init-exit";
+                let list = if init { "initContainerStatuses" } else { "containerStatuses" };
+                push(
+                    &mut pod["status"][list],
+                    json!({ "name": name, "state": { "terminated": terminated } }),
+                );
+            }
+            "condition" => {
+                let (kind, status) = value.split_once(':').unwrap();
+                push(&mut pod["status"]["conditions"], json!({ "type": kind, "status": status }));
+            }
             "ready" => push(
                 &mut pod["status"]["conditions"],
                 json!({ "type": "Ready", "status": "True", "lastTransitionTime": seconds() }),
@@ -77,6 +89,16 @@ fn pod_json(name: &str, words: &str) -> Value {
         }
     }
     pod
+}
+
+/// The annotation that a word stands for.
+fn annotation(word: &str) -> &'static str {
+    match word {
+        "index" => "batch.kubernetes.io/job-completion-index",
+        "cost" => "controller.kubernetes.io/pod-deletion-cost",
+        "failures" => super::FAILURES,
+        _ => super::IGNORED_FAILURES,
+    }
 }
 
 /// Metadata in the namespace of the tests.

@@ -17,6 +17,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
+    /// So many failures, the last of them at this time.
+    #[must_use]
+    pub fn new(failures: u32, last: Timestamp) -> Self {
+        Self { failures, last: Some(last) }
+    }
+
     /// The same after more pods have succeeded and failed, at these times. Failures before
     /// the last success do not count.
     #[must_use]

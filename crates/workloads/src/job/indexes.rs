@@ -37,6 +37,24 @@ impl Indexes {
         after > 0 && self.0[after - 1].1 >= index
     }
 
+    /// How many indexes are in both sets.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> usize {
+        let (mut left, mut right) = (self.0.as_slice(), other.0.as_slice());
+        let mut common = 0;
+        while let ([(first, last), ..], [(other_first, other_last), ..]) = (left, right) {
+            let (from, to) = ((*first).max(*other_first), (*last).min(*other_last));
+            common += if from <= to { (to - from) as usize + 1 } else { 0 };
+            // What ends first meets nothing more.
+            if last <= other_last {
+                left = &left[1..];
+            } else {
+                right = &right[1..];
+            }
+        }
+        common
+    }
+
     /// Adds an index.
     pub fn insert(&mut self, index: u32) {
         self.insert_range(index, index);
@@ -105,6 +123,19 @@ mod tests {
                 prop_assert_eq!(indexes.contains(index), model.contains(&index));
             }
             prop_assert_eq!(Indexes::parse(&indexes.to_string(), 40), indexes);
+        }
+
+        #[test]
+        fn common_indexes_are_those_of_both(
+            left in prop::collection::btree_set(0..40u32, 0..30),
+            right in prop::collection::btree_set(0..40u32, 0..30),
+        ) {
+            let set = |list: &BTreeSet<u32>| {
+                let mut indexes = Indexes::default();
+                list.iter().for_each(|index| indexes.insert(*index));
+                indexes
+            };
+            prop_assert_eq!(set(&left).common(&set(&right)), left.intersection(&right).count());
         }
 
         #[test]

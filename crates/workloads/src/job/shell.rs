@@ -10,14 +10,15 @@ use chassis::controller::{Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    Actions, Backoff, Facts, Outcome, Tally, backoff, decide, delete_at, is_finished, is_ours,
-    orphans, tally,
+    Actions, Backoff, Facts, Outcome, Place, Tally, backoff, decide, delete_at, is_finished,
+    is_ours, orphans, tally,
 };
 use crate::claims::{ClaimBook, concerned};
-use crate::facts::{Packed, PodFact, TRACKING_FINALIZER};
+use crate::facts::{FAILURES, IGNORED_FAILURES, Packed, PodFact, TRACKING_FINALIZER};
 use crate::failure::{Failure, unless_gone};
 use crate::informer::orphans_of;
 use crate::ownership::{self, Candidate, Claimant, Ownership};
@@ -190,6 +191,11 @@ impl Shell {
     ) -> (Outcome, Option<Failure>) {
         let subject = Subject::of::<Job>((&job.metadata).into());
         if !actions.delete.is_empty() {
+            if !actions.counts_deleted()
+                && let Err(failure) = self.let_go(key, &actions.delete).await
+            {
+                return (Outcome::default(), Some(failure));
+            }
             let (gone, refused) = self.hand.delete(&subject, &actions.delete).await;
             let outcome =
                 Outcome { deleted: gone.into_iter().collect::<BTreeSet<_>>(), created: 0 };
@@ -199,10 +205,17 @@ impl Shell {
             return (Outcome::default(), None);
         }
         let template = job.template.unpack();
-        let orders = actions.create.iter().map(|index| order(job, &template, *index)).collect();
+        let orders = actions.create.iter().map(|place| order(job, &template, *place)).collect();
         let made = self.hand.create(&subject, orders).await;
         let outcome = Outcome { created: made.count, deleted: BTreeSet::new() };
         (outcome, made.refused.map(Failure::of(format!("make pods of job {key}"))))
+    }
+
+    /// Takes the finalizer off pods that nobody will count.
+    async fn let_go(&self, key: &Key, pods: &[&PodFact]) -> Result<(), Failure> {
+        let held = pods.iter().filter(|pod| pod.meta.has_finalizer(TRACKING_FINALIZER));
+        let all = join_all(held.map(|pod| self.hand.untrack(key, pod))).await;
+        all.into_iter().collect()
     }
 
     /// Tells users what the status that was written says and the one before did not.
@@ -261,20 +274,27 @@ impl Shell {
 }
 
 /// A pod of a job.
-fn order(job: &Packed<Job>, template: &PodTemplate, index: Option<u32>) -> Order {
+fn order(job: &Packed<Job>, template: &PodTemplate, place: Place) -> Order {
     let owner = job.controller_reference();
     let name = &job.metadata.name;
-    let Some(index) = index else {
+    let Some(index) = place.index else {
         let generate_name = write::name_prefix(name);
         let new =
             NewPod { generate_name, finalizer: Some(TRACKING_FINALIZER), ..NewPod::default() };
         return Order { body: new.build(template, &owner), index: None };
     };
     let mark = || BTreeMap::from([(INDEX.to_owned(), index.to_string())]);
+    let mut annotations = mark();
+    if let Some(failures) = place.failures {
+        annotations.insert(FAILURES.to_owned(), failures.counted.to_string());
+        if failures.ignored > 0 {
+            annotations.insert(IGNORED_FAILURES.to_owned(), failures.ignored.to_string());
+        }
+    }
     let new = NewPod {
         generate_name: write::indexed_name_prefix(name, index),
         labels: mark(),
-        annotations: mark(),
+        annotations,
         finalizer: Some(TRACKING_FINALIZER),
         hostname: Some(format!("{name}-{index}")),
     };
@@ -318,7 +338,8 @@ mod tests {
             status: api::job::JobStatus::default(),
         });
         let template = job.template.unpack();
-        let body = order(&job, &template, Some(7)).body;
+        let seventh = Place { index: Some(7), failures: None };
+        let body = order(&job, &template, seventh).body;
         assert_eq!(body["metadata"]["generateName"], "pi-7-");
         assert_eq!(body["metadata"]["labels"][INDEX], "7");
         assert_eq!(body["metadata"]["annotations"][INDEX], "7");
@@ -329,7 +350,17 @@ mod tests {
         assert_eq!(*path, format!("metadata.labels['{INDEX}']"));
         assert_eq!(containers[1]["env"], json!([{ "name": INDEX_VARIABLE, "value": "x" }]));
         assert!(body["spec"].get("initContainers").is_none());
-        let plain = order(&job, &template, None).body;
+        assert_eq!(body["metadata"]["annotations"].as_object().map(|all| all.len()), Some(1));
+        for (counted, ignored, want) in [(0, 0, ("0", None)), (2, 1, ("2", Some("1")))] {
+            let failures = Some(crate::facts::IndexFailures { counted, ignored });
+            let body = order(&job, &template, Place { failures, ..seventh }).body;
+            let annotations = &body["metadata"]["annotations"];
+            assert_eq!(
+                (&annotations[FAILURES], annotations[IGNORED_FAILURES].as_str()),
+                (&json!(want.0), want.1)
+            );
+        }
+        let plain = order(&job, &template, Place::default()).body;
         assert_eq!(plain["metadata"]["generateName"], "pi-");
         assert!(plain["spec"].get("hostname").is_none());
     }

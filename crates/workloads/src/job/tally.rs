@@ -4,7 +4,7 @@ use api::Condition;
 use api::job::{JobStatus, UncountedPods};
 use jiff::Timestamp;
 
-use super::{Actions, Ending, Facts, Indexes, Outcome};
+use super::{Actions, Ending, Facts, Indexes, Outcome, PerIndex};
 use crate::facts::PodFact;
 use crate::pods::count;
 
@@ -30,28 +30,32 @@ pub fn tally<'a>(facts: &Facts<'a>, actions: &Actions<'a>, outcome: &Outcome) ->
     let all_deleted = facts.active().all(|pod| outcome.deleted.contains(&pod.meta.uid));
     // A job is not at its end while pods are on their way that nobody has deleted.
     let settled = all_deleted && facts.claims.unseen() == 0;
-    let found = actions.ending.or_else(|| reached(facts, outcome));
+    let found = actions.ending.clone().or_else(|| reached(facts, outcome));
     let ending = found.filter(|_| settled);
-    let mut indexes = Indexes::parse(&status.completed_indexes, facts.completions().unwrap_or(0));
+    let done = Indexes::parse(&status.completed_indexes, facts.completions().unwrap_or(0));
+    let mut book = Book { facts, ending: ending.as_ref(), uncounted, done };
     let mut release = Vec::new();
     let mut full = false;
     for pod in facts.pods.iter().copied().filter(|pod| facts.is_tracked(pod)) {
-        if uncounted.succeeded.len() + uncounted.failed.len() >= UNCOUNTED_MAX {
+        if book.is_full() {
             full = true;
             break;
         }
-        if note_ended(facts, pod, ending, &mut uncounted, &mut indexes) {
+        if book.may_go(pod, actions.per_index.as_ref()) {
+            book.note(pod);
             release.push(pod);
         }
     }
+    let Book { uncounted, done, .. } = book;
     if facts.is_indexed() {
-        status.succeeded = count(indexes.len());
-        status.completed_indexes = indexes.to_string();
+        status.succeeded = count(done.len());
+        status.completed_indexes = done.to_string();
+        status.failed_indexes = actions.per_index.as_ref().map(|own| own.failed.to_string());
     }
     let is_done = uncounted == UncountedPods::default() && release.is_empty() && !full;
     status.uncounted_terminated_pods = Some(uncounted);
     note_suspension(facts, actions, ending.is_some(), &mut status);
-    note_ending(facts, ending, is_done, &mut status);
+    note_ending(facts, ending.as_ref(), is_done, &mut status);
     Tally { status, release }
 }
 
@@ -94,37 +98,48 @@ fn reached(facts: &Facts<'_>, outcome: &Outcome) -> Option<Ending> {
     enough.then_some(Ending::Reached)
 }
 
-/// Notes a pod that counts as ended, and says whether its finalizer may go afterwards.
-fn note_ended(
-    facts: &Facts<'_>,
-    pod: &PodFact,
-    ending: Option<Ending>,
-    uncounted: &mut UncountedPods,
-    indexes: &mut Indexes,
-) -> bool {
-    let (succeeded, failed) = (Facts::is_succeeded(pod), facts.is_failed(pod));
-    let is_last = ending.is_some() || facts.job.metadata.is_going();
-    if !is_last && !succeeded && !failed {
-        return false;
+/// What has ended and is not in the counters yet.
+struct Book<'f, 'a> {
+    facts: &'f Facts<'a>,
+    ending: Option<&'f Ending>,
+    uncounted: UncountedPods,
+    done: Indexes,
+}
+
+impl Book<'_, '_> {
+    fn is_full(&self) -> bool {
+        self.uncounted.succeeded.len() + self.uncounted.failed.len() >= UNCOUNTED_MAX
     }
-    let uid = || pod.meta.uid.to_string();
-    let is_in = |list: &[String]| list.iter().any(|own| **own == *pod.meta.uid);
-    if succeeded && !is_in(&uncounted.failed) {
-        if facts.is_indexed() {
-            // The index itself tells that this pod was counted.
-            if let Some(index) = pod.completion_index.filter(|_| facts.has_valid_index(pod)) {
-                indexes.insert(index);
+
+    /// Whether the finalizer of a pod may go, once what it tells is noted.
+    fn may_go(&self, pod: &PodFact, per_index: Option<&PerIndex<'_>>) -> bool {
+        let is_last = self.ending.is_some() || self.facts.job.metadata.is_going();
+        let is_held = || per_index.is_some_and(|own| own.holds(pod));
+        is_last || Facts::is_succeeded(pod) || (self.facts.is_failed(pod) && !is_held())
+    }
+
+    /// Notes how a pod ended.
+    fn note(&mut self, pod: &PodFact) {
+        let facts = self.facts;
+        let uid = || pod.meta.uid.to_string();
+        let is_in = |list: &[String]| list.iter().any(|own| **own == *pod.meta.uid);
+        if Facts::is_succeeded(pod) && !is_in(&self.uncounted.failed) {
+            if facts.is_indexed() {
+                // The index itself tells that this pod was counted.
+                if let Some(index) = pod.completion_index.filter(|_| facts.has_valid_index(pod)) {
+                    self.done.insert(index);
+                }
+            } else if !is_in(&self.uncounted.succeeded) {
+                self.uncounted.succeeded.push(uid());
             }
-        } else if !is_in(&uncounted.succeeded) {
-            uncounted.succeeded.push(uid());
+        } else if (facts.is_failed(pod) || self.ending.is_some_and(Ending::is_failure))
+            && !is_in(&self.uncounted.failed)
+            && facts.has_valid_index(pod)
+            && !facts.is_ignored(pod)
+        {
+            self.uncounted.failed.push(uid());
         }
-    } else if (failed || ending.is_some_and(Ending::is_failure))
-        && !is_in(&uncounted.failed)
-        && facts.has_valid_index(pod)
-    {
-        uncounted.failed.push(uid());
     }
-    true
 }
 
 /// Notes that the job rests, or goes on.
@@ -147,7 +162,7 @@ fn note_suspension(facts: &Facts<'_>, actions: &Actions<'_>, ends: bool, status:
 }
 
 /// Announces the end, and declares it when every pod is counted and gone.
-fn note_ending(facts: &Facts<'_>, ending: Option<Ending>, is_done: bool, status: &mut JobStatus) {
+fn note_ending(facts: &Facts<'_>, ending: Option<&Ending>, is_done: bool, status: &mut JobStatus) {
     let Some(ending) = ending else { return };
     let (target, end) = if ending.is_failure() {
         ("FailureTarget", "Failed")
@@ -155,7 +170,7 @@ fn note_ending(facts: &Facts<'_>, ending: Option<Ending>, is_done: bool, status:
         ("SuccessCriteriaMet", "Complete")
     };
     if let Some((reason, message)) = ending.words() {
-        set(&mut status.conditions, (target, "True", reason, message), facts.now);
+        set(&mut status.conditions, (target, "True", reason, &message), facts.now);
     }
     if !is_done || status.terminating != Some(0) || status.active != 0 {
         return;

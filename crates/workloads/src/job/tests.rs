@@ -1,3 +1,5 @@
+mod policies;
+
 use api::job::JobStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,12 +23,29 @@ fn job(words: &str) -> Packed<Job> {
             "suspend" => spec["suspend"] = true.into(),
             "indexed" => spec["completionMode"] = "Indexed".into(),
             "wait" => spec["podReplacementPolicy"] = "Failed".into(),
+            "per-index" => spec["backoffLimitPerIndex"] = number(),
+            "max-failed" => spec["maxFailedIndexes"] = number(),
+            "ignore" => rule(&mut spec, "Ignore", &number()),
+            "fail-index" => rule(&mut spec, "FailIndex", &number()),
+            "fail-job" => rule(&mut spec, "FailJob", &number()),
+            "enough" => {
+                spec["successPolicy"] = json!({ "rules": [{ "succeededIndexes": value }] });
+            }
             "restart" => spec["template"]["spec"]["restartPolicy"] = "OnFailure".into(),
             other => panic!("{other} means nothing"),
         }
     }
     let (metadata, status) = (meta("pi", "job"), JobStatus::default());
     Packed::new(Job { metadata, spec: serde_json::from_value(spec).unwrap(), status })
+}
+
+/// Adds a rule for an exit code.
+fn rule(spec: &mut Value, action: &str, code: &Value) {
+    let rule = json!({ "action": action, "onExitCodes": { "operator": "In", "values": [code] } });
+    match spec["podFailurePolicy"]["rules"].as_array_mut() {
+        Some(rules) => rules.push(rule),
+        None => spec["podFailurePolicy"] = json!({ "rules": [rule] }),
+    }
 }
 
 fn with_status(mut job: Packed<Job>, status: Value) -> Packed<Job> {
@@ -38,17 +57,23 @@ fn decided(job: &Packed<Job>, pods: &[PodFact], claims: &Claims) -> String {
     let pods: Vec<&PodFact> = pods.iter().collect();
     let facts = Facts { job, pods: &pods, claims, backoff: Backoff::default(), now: at(100) };
     let actions = decide(&facts);
-    let create: Vec<String> = actions
-        .create
-        .iter()
-        .map(|index| index.map_or("+".to_owned(), |index| format!("+{index}")))
-        .collect();
+    let create: Vec<String> = actions.create.iter().map(told).collect();
     let delete: Vec<String> =
         actions.delete.iter().map(|pod| format!("-{}", pod.meta.key.name())).collect();
     let ending = actions.ending.map(|ending| format!("{ending:?}"));
     let wait = actions.look_again.map(|wait| format!("wait {}", wait.as_secs()));
     let words = create.into_iter().chain(delete).chain(ending).chain(wait);
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// The place of a new pod, as in `+0:1~2`: index, failures, and failures that do not count.
+fn told(place: &Place) -> String {
+    let index = place.index.map_or(String::new(), |index| index.to_string());
+    let failures = place.failures.map_or(String::new(), |failures| match failures.ignored {
+        0 => format!(":{}", failures.counted),
+        ignored => format!(":{}~{ignored}", failures.counted),
+    });
+    format!("+{index}{failures}")
 }
 
 fn pods(list: &[(&str, &str)]) -> Vec<PodFact> {
@@ -167,14 +192,20 @@ impl World {
         if tally.status != before {
             self.backoff = backoff;
         }
-        for index in &actions.create {
+        for place in &actions.create {
             self.made += 1;
-            let words = index.map_or(String::new(), |index| format!("index={index}"));
+            let mut words = place.index.map_or(String::new(), |index| format!("index={index}"));
+            if let Some(IndexFailures { counted, ignored }) = place.failures {
+                words += &format!(" failures={counted} ignored={ignored}");
+            }
             self.pods.push(pod(&format!("p{}", self.made), &format!("tracked {words}")));
         }
         for pod in &mut self.pods {
             if outcome.deleted.contains(&pod.meta.uid) {
                 pod.meta.deleting = Some(now);
+                if !actions.counts_deleted() {
+                    pod.meta.finalizers = Box::default();
+                }
             }
             if released.contains(&pod.meta.uid) {
                 pod.meta.finalizers = Box::default();
@@ -195,14 +226,29 @@ impl World {
         panic!("never settles: {:?}", self.job.status);
     }
 
-    fn end(&mut self, nth: usize, phase: api::pod::PodPhase) {
+    /// Ends an active pod, and says of which index.
+    fn end(&mut self, nth: usize, phase: api::pod::PodPhase) -> Option<u32> {
+        self.exit(nth, phase, 0)
+    }
+
+    fn exit(&mut self, nth: usize, phase: api::pod::PodPhase, code: i32) -> Option<u32> {
         let now = at(self.now);
         let active: Vec<usize> =
             (0..self.pods.len()).filter(|n| self.pods[*n].is_active()).collect();
-        if let Some(n) = active.get(nth % active.len().max(1)) {
-            self.pods[*n].phase = phase;
-            self.pods[*n].ended = Some(now);
+        let n = active.get(nth % active.len().max(1))?;
+        let pod = &mut self.pods[*n];
+        pod.phase = phase;
+        pod.ended = now;
+        if let Some(kept) = &mut pod.job {
+            kept.exits = [("main".into(), code)].into();
         }
+        pod.completion_index
+    }
+
+    /// Reason and message of a condition.
+    fn words(&self, kind: &str) -> (&str, &str) {
+        let told = api::condition::find(&self.job.status.conditions, kind).unwrap();
+        (&told.reason, &told.message)
     }
 
     fn told(&self) -> String {
@@ -249,6 +295,10 @@ fn check_transition(job: &Packed<Job>, new: &JobStatus) {
     let resumes = is(old, "Suspended") && !is(new, "Suspended");
     assert!(old.start_time.is_none() || old.start_time == new.start_time || resumes);
     assert!(new.completed_indexes.is_empty() || job.spec.completion_mode.is_some());
+    let failed = new.failed_indexes.as_deref().map(|text| Indexes::parse(text, 99));
+    assert_eq!(failed.is_some(), job.spec.backoff_limit_per_index.is_some());
+    let done = Indexes::parse(&new.completed_indexes, 99);
+    assert_eq!(failed.unwrap_or_default().common(&done), 0, "both failed and completed");
 }
 
 use api::pod::PodPhase::{Failed, Succeeded};
@@ -329,7 +379,8 @@ fn a_job_rests_and_goes_on() {
     world.now = 110;
     world.job.object.spec.suspend = Some(true);
     world.settle();
-    assert_eq!(world.told(), "active 0 succeeded 0 failed 1 [] Suspended=True");
+    // A pod that is not wanted any more has not failed.
+    assert_eq!(world.told(), "active 0 succeeded 0 failed 0 [] Suspended=True");
     world.now = 500;
     world.job.object.spec.suspend = Some(false);
     world.settle();

@@ -64,6 +64,21 @@ async fn a_job_changes_little() {
 }
 
 #[tokio::test]
+async fn a_job_starts_anew_only_after_a_rest() {
+    let started = |time: &str, suspended: &str| {
+        json!({"status": {"startTime": time,
+            "conditions": [{"type": "Suspended", "status": suspended}]}})
+    };
+    let patches = vec![
+        started("2020-01-01T00:00:00Z", "True"),
+        started("2020-01-01T00:01:00Z", "True"),
+        started("2020-01-01T00:01:00Z", "False"),
+        started("2020-01-01T00:02:00Z", "False"),
+    ];
+    changes("a_job_starts_anew_only_after_a_rest", JOBS, job(json!({})), patches).await;
+}
+
+#[tokio::test]
 async fn a_job_orphans_its_pods_unless_told() {
     let mut body = job(json!({}));
     body["metadata"]["name"] = "a".into();

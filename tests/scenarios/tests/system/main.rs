@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod controllers;
+mod jobs;
 mod kubectl;
 mod programs;
 mod python;

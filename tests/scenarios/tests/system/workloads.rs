@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 use crate::transcript::{Transcript, WEB, alike_with_any_controllers};
 
 /// Applies a manifest and prints nothing.
-async fn apply(kubectl: &Transcript<'_>, manifest: &str) -> Result<()> {
+pub async fn apply(kubectl: &Transcript<'_>, manifest: &str) -> Result<()> {
     kubectl.cluster.kubectl_with(&kubectl.words("apply --filename -"), manifest).await.map(drop)
 }
 
 /// Waits until the namespace may have pods.
-async fn settle(kubectl: &Transcript<'_>) -> Result<()> {
+pub async fn settle(kubectl: &Transcript<'_>) -> Result<()> {
     kubectl.quietly("wait --for=create serviceaccount/default --timeout=30s").await.map(drop)
 }
 

@@ -4,7 +4,7 @@ use object::field::{Error, Errors, Fault, Path};
 use serde_json::Value;
 
 use super::super::fields::{flag, number, present, text};
-use super::super::rules::{all_nonnegative, is_condition_true};
+use super::super::rules::{all_nonnegative, has_condition, is_condition_true};
 
 /// What is wrong with a changed status.
 pub(super) fn errors(job: &Value, old: &Value) -> Errors {
@@ -145,7 +145,10 @@ fn change_errors(job: &Value, old: &Value, at: &Path) -> Errors {
         errors.push(Error::invalid(&at, new.clone(), "field is immutable"));
     }
     let started = present(was, "startTime");
+    // A job that goes on after a rest starts anew.
+    let resumes = is_condition_true(old, "Suspended") && has_condition(job, "Suspended", "False");
     if started.is_some()
+        && !resumes
         && started != present(status, "startTime")
         && !flag(&job["spec"], "suspend")
     {
