@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Run a control plane with nodes in this process
 ///
-/// An embedded Kubernetes API server with every kind of Gantry installed, the usual workload
+/// An embedded Kubernetes API server with every kind of Gantry installed, workload
 /// controllers, and nodes whose kubelet is simulated. Nothing is kept when it ends.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
