@@ -49,6 +49,7 @@ pub mod serve;
 mod server;
 mod store;
 mod subresources;
+mod trusted;
 mod verbs;
 mod write;
 
@@ -59,3 +60,4 @@ pub use answer::{Answer, Body};
 pub use router::Drydock;
 pub use server::Config;
 pub use store::Memory;
+pub use trusted::Trusted;

@@ -172,6 +172,9 @@ impl Drydock {
 /// Does what is asked.
 async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
     verbs::require_offered(&ask.found, &ask.target, verb)?;
+    if verb == Verb::Patch {
+        verbs::patch::refuse_apply(ask)?;
+    }
     if !matches!(ask.target.subresource.as_deref(), None | Some("status")) {
         return ask.apart(|| subresources::answer(ask, verb));
     }

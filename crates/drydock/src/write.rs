@@ -28,7 +28,7 @@ use crate::answer::failure::GroupResource;
 use crate::kinds::{Found, Kind, Version};
 use crate::request::Identity;
 use crate::server::Server;
-use crate::store::{Draft, Gate, Revision, Stored};
+use crate::store::{Draft, Expect, Gate, Revision, Stored, Write};
 
 /// Which part of an object a write means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,12 @@ fn renewed(server: &Server, found: Found) -> Result<Found, Failure> {
     let (kind, version) = (&found.kind, &found.version().name);
     let now = server.registry().find(&kind.group, version, &kind.names.plural);
     now.ok_or_else(Failure::no_such_path)
+}
+
+/// Writes in place of what is stored; nothing where somebody else was faster.
+fn commit(server: &Server, kind: &Kind, current: &Stored, write: Write) -> Option<Arc<Stored>> {
+    let (expect, now) = (Expect::At(current.revision), server.env().now());
+    server.store().commit(&kind.table, &current.key, expect, write, now).ok()
 }
 
 /// The text under a key of the metadata.

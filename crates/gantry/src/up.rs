@@ -1,7 +1,6 @@
 //! `gantry up`: a control plane with nodes, in one process.
 
 mod controllers;
-mod in_process;
 mod kubeconfig;
 
 use std::io::IsTerminal;
@@ -10,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use chassis::client::Client;
+use chassis::client::{Client, Options};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use drydock::env::SystemEnv;
@@ -85,7 +84,7 @@ async fn keep_up(
     shutdown: &Shutdown,
 ) -> Result<()> {
     let line = Line::new();
-    let client = in_process::client(&server.drydock, "up");
+    let client = in_process(&server.drydock);
     install_crds(&client).await?;
     let (metrics, health) = arguments.metrics.start(shutdown).await?;
     let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics };
@@ -106,6 +105,13 @@ async fn keep_up(
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
+}
+
+/// The client of what runs in this process, let in as a component of the system.
+fn in_process(drydock: &Drydock) -> Client {
+    let groups = vec!["system:masters".to_owned()];
+    let identity = Identity { user: "system:up".to_owned(), groups };
+    Client::from_service(drydock.trusting(identity), &Options::new("up"))
 }
 
 struct Server {

@@ -329,6 +329,16 @@ impl Failure {
         .with_empty_details()
     }
 
+    /// The body is one for server-side apply.
+    #[must_use]
+    pub fn apply_is_not_served() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Reason::UnsupportedMediaType,
+            "server-side apply is not served: apply without --server-side, or send a merge patch",
+        )
+    }
+
     /// The body's media type is not understood.
     #[must_use]
     pub fn unsupported_media_type(offered: &[&str]) -> Self {

@@ -29,6 +29,21 @@ pub enum Patch {
     Strategic(Map<String, Value>),
 }
 
+/// How the media types of server-side apply begin.
+const APPLY: &str = "application/apply-patch";
+
+/// Refuses server-side apply in words that its sender can act on; read as another patch, its
+/// options would be refused for what they are not.
+///
+/// # Errors
+/// When the body is to be applied.
+pub fn refuse_apply(ask: &Ask<'_>) -> Result<(), Failure> {
+    if write::media_type(&ask.headers).starts_with(APPLY) {
+        return Err(Failure::apply_is_not_served());
+    }
+    Ok(())
+}
+
 /// Applies the patch in the body.
 ///
 /// # Errors

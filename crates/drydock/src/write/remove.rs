@@ -14,7 +14,7 @@ use crate::kinds::strategy::Ending;
 use crate::kinds::{Dependents, Found, Kind};
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::server::Server;
-use crate::store::{Expect, Stored, Write};
+use crate::store::{Stored, Write};
 
 /// How often a deletion is computed anew because another writer was faster.
 const ATTEMPTS_MAX: usize = 100;
@@ -106,18 +106,7 @@ fn once(
         return Some(Removed { object: Written::Rehearsed(object), gone });
     }
     let next = draft(kind, version, object.clone());
-    let commit = |current: &Arc<Stored>, write: Write| {
-        server
-            .store()
-            .commit(
-                &kind.table,
-                &current.key,
-                Expect::At(current.revision),
-                write,
-                server.env().now(),
-            )
-            .ok()
-    };
+    let commit = |current: &Arc<Stored>, write: Write| super::commit(server, kind, current, write);
     if !gone && next.same_as(current) {
         return Some(Removed { object: Written::Stored(Arc::clone(current)), gone });
     }

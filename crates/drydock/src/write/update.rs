@@ -12,7 +12,7 @@ use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::kinds::{Found, Kind, Version};
 use crate::server::Server;
-use crate::store::{Expect, Stored, Write};
+use crate::store::{Stored, Write};
 
 /// How often a change is computed anew because another writer was faster.
 const ATTEMPTS_MAX: usize = 100;
@@ -211,18 +211,7 @@ fn commit(
     if attempt.writer.dry_run {
         return Ok(Some(super::rehearsed(kind, version, object)));
     }
-    let commit = |write| {
-        server
-            .store()
-            .commit(
-                &kind.table,
-                &current.key,
-                Expect::At(current.revision),
-                write,
-                server.env().now(),
-            )
-            .ok()
-    };
+    let commit = |write| super::commit(server, kind, current, write);
     if is_ended(kind, &object) {
         let last = draft(kind, version, object.clone());
         return Ok(commit(Write::Remove(last)).map(|_| Written::Ended(object)));

@@ -14,7 +14,7 @@ use chassis::random::Random;
 use drydock::env::Env;
 use drydock::faults::{Faults, Faulty};
 use drydock::request::Identity;
-use drydock::{Config, Drydock, Memory};
+use drydock::{Config, Drydock, Memory, Trusted};
 use http::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use tower::Service;
@@ -61,13 +61,19 @@ impl World {
 
     /// A client that nothing happens to.
     pub fn client(&self) -> Client {
-        Client::from_service(Trusted(self.drydock.clone()), &self.options("test"))
+        Client::from_service(self.trusting(), &self.options("test"))
+    }
+
+    /// The server for one who may do everything.
+    fn trusting(&self) -> Trusted {
+        let groups = vec!["system:masters".to_owned()];
+        self.drydock.trusting(Identity { user: "test".to_owned(), groups })
     }
 
     /// A client that meets faults, the switch that ends them, and what pods were made.
     pub fn faulty(&self, faults: Faults, seed: u64) -> Badly {
         let made = Counts::default();
-        let inner = Counted { inner: Trusted(self.drydock.clone()), count: made.server.clone() };
+        let inner = Counted { inner: self.trusting(), count: made.server.clone() };
         let faulty = Faulty::new(inner, faults, seed);
         let outer = Counted { inner: faulty.clone(), count: made.client.clone() };
         let client = Client::from_service(outer, &self.options("faulty"));
@@ -127,30 +133,6 @@ impl Counts {
     /// again until the watch shows them.
     pub fn unknown(&self) -> usize {
         self.made() - *self.client.lock().unwrap()
-    }
-}
-
-/// A drydock that takes whoever asks for one who may.
-#[derive(Clone)]
-pub struct Trusted(Drydock);
-
-impl<B> Service<Request<B>> for Trusted
-where
-    Drydock: Service<Request<B>>,
-{
-    type Response = <Drydock as Service<Request<B>>>::Response;
-    type Error = <Drydock as Service<Request<B>>>::Error;
-    type Future = <Drydock as Service<Request<B>>>::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let identity =
-            Identity { user: "test".to_owned(), groups: vec!["system:masters".to_owned()] };
-        request.extensions_mut().insert(identity);
-        self.0.call(request)
     }
 }
 

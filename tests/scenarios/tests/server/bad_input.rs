@@ -124,3 +124,17 @@ async fn an_object_that_grew_too_large_is_refused() {
     let message = refused.body["message"].as_str().unwrap();
     assert!(message.contains("at most 1572864 are stored"), "{message}");
 }
+
+#[tokio::test]
+async fn server_side_apply_is_refused_as_what_it_is() {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "there"}});
+    for path in
+        [format!("{MAPS}/there"), "/apis/apps/v1/namespaces/default/deployments/a/scale".into()]
+    {
+        let request = patch(&path, scenarios::request::PatchType::Merge, json!(null))
+            .raw("application/apply-patch+yaml", map.to_string())
+            .query("fieldManager", "kubectl")
+            .query("force", "false");
+        check(request, 415, "apply without --server-side").await;
+    }
+}
