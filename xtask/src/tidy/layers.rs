@@ -19,9 +19,10 @@ pub struct Package {
 const ALL: &[&str] = &["*"];
 
 /// For each package of the workspace, the packages of the workspace it may reach.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("gantry-object", &[]),
     ("gantry-api", &["gantry-object"]),
+    ("gantry-engine", &["gantry-object", "gantry-api"]),
     ("gantry-chassis", &["gantry-object", "gantry-api"]),
     ("gantry-drydock", &["gantry-object", "gantry-api"]),
     ("gantry-workloads", &["gantry-object", "gantry-api", "gantry-chassis"]),
@@ -34,9 +35,10 @@ const LAYERS: [(&str, &[&str]); 11] = [
 ];
 
 /// Packages from outside that a package of the workspace must not reach.
-const OUT_OF_REACH: [(&str, &[&str]); 3] = [
+const OUT_OF_REACH: [(&str, &[&str]); 4] = [
     ("gantry-object", CLIENTS),
     ("gantry-api", CLIENTS),
+    ("gantry-engine", CLIENTS),
     ("gantry-drydock", &["kube", "kube-client", "kube-core", "k8s-openapi"]),
 ];
 

@@ -1,0 +1,77 @@
+//! What the engine is told: things that happened, each of them parsed.
+//!
+//! Facts of one kind arrive in the order of the API server; facts of different kinds arrive in any
+//! order, late or twice. The ledger is a function of the latest object of each kind and of the
+//! open claims, whatever the order was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use object::taint::Taint;
+
+use crate::needs::{Amounts, Needs};
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub enum Fact {
+    /// A node is there, or is now this.
+    Node(NodeFact),
+    /// A node is gone.
+    NodeGone(Box<str>),
+    /// A pod is there, or is now this.
+    Pod(PodFact),
+    /// A pod is gone, or has ended and takes nothing of its node any longer.
+    PodGone(Uid),
+}
+
+/// What the API server calls an object, for as long as it exists.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(pub Arc<str>);
+
+impl Uid {
+    /// The uid with this text.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeFact {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Its taints.
+    pub taints: Arc<[Taint]>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// What pods may request of it.
+    pub allocatable: Amounts,
+    /// How many pods it takes.
+    pub pods_allowed: i64,
+    /// Images it has, sorted by name, with their sizes in bytes.
+    pub images: Arc<[(Box<str>, i64)]>,
+}
+
+/// A pod that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFact {
+    /// Which pod it is.
+    pub uid: Uid,
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// The node it is bound to.
+    pub node: Option<Box<str>>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What it asks of a node; while it is bound, what it takes.
+    pub needs: Needs,
+}

@@ -1,0 +1,306 @@
+//! The table of nodes: what each is, what it has, and what is taken of it.
+
+use std::sync::Arc;
+
+use object::taint::Taint;
+use rustc_hash::FxHashMap;
+
+use super::changes::Changes;
+use super::resources::{ResourceIndex, Resources};
+use super::symbols::{Symbol, Symbols};
+use crate::fact::NodeFact;
+use crate::needs::{Amounts, HostPort, Ports, Requests};
+use crate::node_set::NodeSet;
+
+/// The place of a node in the table.
+///
+/// The place of a node that is gone goes to another one: what outlives a turn keeps a
+/// [`NodeId`] instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(u32);
+
+impl NodeIndex {
+    /// The place with this number.
+    ///
+    /// # Panics
+    /// When there are more than four billion.
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("a cluster has fewer than four billion nodes"))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node for as long as it is there: its place, and which of the nodes that had the place it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeId {
+    /// Its place.
+    pub index: NodeIndex,
+    generation: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Row {
+    /// Nothing where the place is free.
+    name: Option<Arc<str>>,
+    generation: u32,
+    /// Sorted by key.
+    labels: Box<[(Symbol, Symbol)]>,
+    taints: Arc<[Taint]>,
+    /// Ports that its pods take, one entry for each pod.
+    ports: Vec<HostPort>,
+    /// Images and their sizes, sorted by name.
+    images: Arc<[(Box<str>, i64)]>,
+}
+
+/// The table of nodes.
+///
+/// A node that pods are bound to has a place even while its object is not there; only nodes whose
+/// object is there are [`Nodes::present`].
+#[derive(Debug, Clone, Default)]
+pub struct Nodes {
+    rows: Vec<Row>,
+    by_name: FxHashMap<Arc<str>, NodeIndex>,
+    free: Vec<NodeIndex>,
+    present: NodeSet,
+    unschedulable: NodeSet,
+    /// What nodes have and what is taken.
+    pub resources: Resources,
+    /// Pods on each node, and how many it takes.
+    pub pods: Vec<i64>,
+    /// How many pods each node takes.
+    pub pods_allowed: Vec<i64>,
+    /// Nodes whose own properties changed.
+    pub changed: Changes,
+    /// Nodes on which pods came, went or changed.
+    pub load_changed: Changes,
+    /// How many present nodes have an image.
+    image_nodes: FxHashMap<Box<str>, u32>,
+    image_changes: u64,
+}
+
+impl Nodes {
+    /// Places in the table, free ones included: as long as every column is.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Nodes whose object is there.
+    #[must_use]
+    pub fn present(&self) -> &NodeSet {
+        &self.present
+    }
+
+    /// Nodes that are cordoned.
+    #[must_use]
+    pub fn unschedulable(&self) -> &NodeSet {
+        &self.unschedulable
+    }
+
+    /// The place of a node.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<NodeIndex> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The name of a node.
+    #[must_use]
+    pub fn name(&self, node: NodeIndex) -> &str {
+        self.rows[node.get()].name.as_deref().unwrap_or_default()
+    }
+
+    /// The node that has a place now.
+    #[must_use]
+    pub fn id(&self, index: NodeIndex) -> NodeId {
+        NodeId { index, generation: self.rows[index.get()].generation }
+    }
+
+    /// Whether a node still has its place.
+    #[must_use]
+    pub fn is_there(&self, id: NodeId) -> bool {
+        let row = &self.rows[id.index.get()];
+        row.name.is_some() && row.generation == id.generation
+    }
+
+    /// A label of a node.
+    #[must_use]
+    pub fn label(&self, node: NodeIndex, key: Symbol) -> Option<Symbol> {
+        let labels = &self.rows[node.get()].labels;
+        labels.binary_search_by_key(&key, |(key, _)| *key).ok().map(|place| labels[place].1)
+    }
+
+    /// The taints of a node.
+    #[must_use]
+    pub fn taints(&self, node: NodeIndex) -> &[Taint] {
+        &self.rows[node.get()].taints
+    }
+
+    /// Ports that pods of a node take.
+    #[must_use]
+    pub fn ports(&self, node: NodeIndex) -> &[HostPort] {
+        &self.rows[node.get()].ports
+    }
+
+    /// The size of an image on a node.
+    #[must_use]
+    pub fn image_bytes(&self, node: NodeIndex, image: &str) -> Option<i64> {
+        let images = &self.rows[node.get()].images;
+        images.binary_search_by(|(name, _)| (**name).cmp(image)).ok().map(|place| images[place].1)
+    }
+
+    /// How many present nodes have an image.
+    #[must_use]
+    pub fn nodes_with_image(&self, image: &str) -> u32 {
+        self.image_nodes.get(image).copied().unwrap_or(0)
+    }
+
+    /// Changes when an image comes to a node or leaves it, or a node comes or goes.
+    #[must_use]
+    pub fn image_epoch(&self) -> u64 {
+        self.image_changes
+    }
+
+    /// The place of a node, made where there is none yet.
+    pub fn place(&mut self, name: &str) -> NodeIndex {
+        if let Some(node) = self.find(name) {
+            return node;
+        }
+        let name: Arc<str> = name.into();
+        let node = self.free.pop().unwrap_or_else(|| {
+            let node = NodeIndex::at(self.rows.len());
+            self.rows.push(Row::default());
+            self.pods.push(0);
+            self.pods_allowed.push(0);
+            self.resources.grow(self.rows.len());
+            node
+        });
+        self.rows[node.get()].name = Some(Arc::clone(&name));
+        self.by_name.insert(name, node);
+        node
+    }
+
+    /// What a node is now. A node equal to what is known changes nothing.
+    pub fn put(&mut self, fact: &NodeFact, symbols: &mut Symbols) -> NodeIndex {
+        let node = self.place(&fact.name);
+        let mut labels: Vec<(Symbol, Symbol)> = fact
+            .labels
+            .iter()
+            .map(|(key, value)| (symbols.hold(key), symbols.hold(value)))
+            .collect();
+        labels.sort_unstable();
+        let was_present = self.present.contains(node);
+        let changed = !was_present
+            || self.rows[node.get()].labels[..] != labels[..]
+            || self.rows[node.get()].taints[..] != fact.taints[..]
+            || self.unschedulable.contains(node) != fact.unschedulable
+            || self.rows[node.get()].images != fact.images;
+        if self.rows[node.get()].images != fact.images || !was_present {
+            self.count_images(node, was_present, Some(&fact.images));
+        }
+        let row = &mut self.rows[node.get()];
+        let old = std::mem::replace(&mut row.labels, labels.into());
+        for (key, value) in old {
+            symbols.release(key);
+            symbols.release(value);
+        }
+        row.taints = Arc::clone(&fact.taints);
+        row.images = Arc::clone(&fact.images);
+        self.present.insert(node);
+        self.unschedulable.set(node, fact.unschedulable);
+        let allowed = std::mem::replace(&mut self.pods_allowed[node.get()], fact.pods_allowed);
+        let room = self.resources.allow(node, &fact.allocatable) | (allowed != fact.pods_allowed);
+        if changed {
+            self.changed.note(node, self.rows.len());
+        }
+        if changed || room {
+            self.load_changed.note(node, self.rows.len());
+        }
+        node
+    }
+
+    /// A node's object is gone. Its place stays as long as pods are bound to it.
+    pub fn remove(&mut self, name: &str, symbols: &mut Symbols) {
+        let Some(node) = self.find(name).filter(|node| self.present.contains(*node)) else {
+            return;
+        };
+        self.count_images(node, true, None);
+        self.present.remove(node);
+        self.unschedulable.remove(node);
+        let row = &mut self.rows[node.get()];
+        for (key, value) in std::mem::take(&mut row.labels) {
+            symbols.release(key);
+            symbols.release(value);
+        }
+        row.taints = Arc::default();
+        row.images = Arc::default();
+        self.pods_allowed[node.get()] = 0;
+        self.resources.allow(node, &Amounts::default());
+        self.changed.note(node, self.rows.len());
+        self.load_changed.note(node, self.rows.len());
+        self.free_if_unused(node);
+    }
+
+    /// Charges a node for a pod.
+    pub fn occupy(&mut self, node: NodeIndex, requests: &Requests, ports: &Ports) {
+        self.pods[node.get()] += 1;
+        self.resources.charge(node, requests, 1);
+        self.rows[node.get()].ports.extend_from_slice(&ports.0);
+        self.load_changed.note(node, self.rows.len());
+    }
+
+    /// Ends the charge for a pod.
+    pub fn vacate(&mut self, node: NodeIndex, requests: &Requests, ports: &Ports) {
+        self.pods[node.get()] -= 1;
+        self.resources.charge(node, requests, -1);
+        let taken = &mut self.rows[node.get()].ports;
+        for port in &ports.0 {
+            if let Some(place) = taken.iter().position(|own| own == port) {
+                taken.swap_remove(place);
+            }
+        }
+        self.load_changed.note(node, self.rows.len());
+        self.free_if_unused(node);
+    }
+
+    fn free_if_unused(&mut self, node: NodeIndex) {
+        if self.present.contains(node) || self.pods[node.get()] > 0 {
+            return;
+        }
+        let row = &mut self.rows[node.get()];
+        if let Some(name) = row.name.take() {
+            self.by_name.remove(&name);
+            row.generation = row.generation.wrapping_add(1);
+            self.free.push(node);
+        }
+    }
+
+    /// Counts the images that come and go with a change of a node.
+    fn count_images(&mut self, node: NodeIndex, old: bool, new: Option<&[(Box<str>, i64)]>) {
+        self.image_changes += 1;
+        if old {
+            for (name, _) in self.rows[node.get()].images.iter() {
+                if let Some(count) = self.image_nodes.get_mut(name) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.image_nodes.remove(name);
+                    }
+                }
+            }
+        }
+        for (name, _) in new.unwrap_or_default() {
+            *self.image_nodes.entry(name.clone()).or_default() += 1;
+        }
+    }
+
+    /// The index of a resource's columns.
+    #[must_use]
+    pub fn resource(&self, name: &str) -> Option<ResourceIndex> {
+        self.resources.find(name)
+    }
+}

@@ -1,0 +1,121 @@
+//! Amounts by node, one column for each resource.
+
+use std::collections::BTreeMap;
+
+use super::NodeIndex;
+use crate::needs::{Amounts, Requests};
+
+/// The place of a resource's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceIndex(u32);
+
+/// What nodes have of a resource, and what their pods take.
+#[derive(Debug, Clone, Default)]
+pub struct Column {
+    /// What pods may request, by node.
+    pub allocatable: Vec<i64>,
+    /// What pods do request, by node.
+    pub requested: Vec<i64>,
+}
+
+/// The columns of all resources.
+#[derive(Debug, Clone, Default)]
+pub struct Resources {
+    /// Thousandths of CPUs.
+    pub cpu: Column,
+    /// Bytes of memory.
+    pub memory: Column,
+    /// Bytes of local storage.
+    pub storage: Column,
+    /// What pods request of CPU for scoring.
+    pub cpu_scored: Vec<i64>,
+    /// What pods request of memory for scoring.
+    pub memory_scored: Vec<i64>,
+    scalars: Vec<Column>,
+    by_name: BTreeMap<Box<str>, ResourceIndex>,
+    places: usize,
+}
+
+impl Resources {
+    /// Makes every column this long.
+    pub fn grow(&mut self, places: usize) {
+        self.places = places;
+        for column in [&mut self.cpu, &mut self.memory, &mut self.storage] {
+            column.grow(places);
+        }
+        for column in &mut self.scalars {
+            column.grow(places);
+        }
+        self.cpu_scored.resize(places, 0);
+        self.memory_scored.resize(places, 0);
+    }
+
+    /// Where the columns of a scalar resource are; none where no node and no pod on a node ever
+    /// had it.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<ResourceIndex> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The columns of a scalar resource.
+    #[must_use]
+    pub fn scalar(&self, index: ResourceIndex) -> &Column {
+        &self.scalars[index.0 as usize]
+    }
+
+    /// What a node has, and whether that is a change.
+    pub fn allow(&mut self, node: NodeIndex, amounts: &Amounts) -> bool {
+        let mut changed = self.cpu.allow(node, amounts.cpu_millis);
+        changed |= self.memory.allow(node, amounts.memory_bytes);
+        changed |= self.storage.allow(node, amounts.storage_bytes);
+        for (name, _) in &amounts.scalars {
+            self.scalar_mut(name);
+        }
+        for (name, index) in &self.by_name {
+            let amount = amounts.scalar(name);
+            changed |= self.scalars[index.0 as usize].allow(node, amount);
+        }
+        changed
+    }
+
+    /// Charges a node for requests, or ends the charge.
+    pub fn charge(&mut self, node: NodeIndex, requests: &Requests, sign: i64) {
+        let Requests { charged, .. } = requests;
+        let at = node.get();
+        self.cpu.requested[at] += sign * charged.cpu_millis;
+        self.memory.requested[at] += sign * charged.memory_bytes;
+        self.storage.requested[at] += sign * charged.storage_bytes;
+        self.cpu_scored[at] += sign * requests.cpu_millis_scored;
+        self.memory_scored[at] += sign * requests.memory_bytes_scored;
+        for (name, amount) in &charged.scalars {
+            self.scalar_mut(name).requested[at] += sign * amount;
+        }
+    }
+
+    fn scalar_mut(&mut self, name: &str) -> &mut Column {
+        let index = match self.by_name.get(name) {
+            Some(index) => index.0 as usize,
+            None => {
+                let mut column = Column::default();
+                column.grow(self.places);
+                self.scalars.push(column);
+                let index = self.scalars.len() - 1;
+                let number = u32::try_from(index).expect("there are fewer resources than nodes");
+                self.by_name.insert(name.into(), ResourceIndex(number));
+                index
+            }
+        };
+        &mut self.scalars[index]
+    }
+}
+
+impl Column {
+    fn grow(&mut self, places: usize) {
+        self.allocatable.resize(places, 0);
+        self.requested.resize(places, 0);
+    }
+
+    fn allow(&mut self, node: NodeIndex, amount: i64) -> bool {
+        std::mem::replace(&mut self.allocatable[node.get()], amount) != amount
+    }
+}

@@ -1,0 +1,18 @@
+//! Pods to nodes: facts in, decisions out.
+//!
+//! The engine keeps one ledger of nodes, pods and claims, and answers on it: which nodes can take a
+//! pod, how good each is, which is best, and why the others are not. It is apart because it is
+//! pure: it knows no API server, no clock, no thread and no randomness but a seed, so that equal
+//! facts give equal decisions, byte for byte.
+
+pub mod cache;
+pub mod decide;
+pub mod fact;
+pub mod ledger;
+pub mod needs;
+pub mod node_set;
+pub mod plugin;
+pub mod plugins;
+pub mod pool;
+pub mod profile;
+pub mod reason;

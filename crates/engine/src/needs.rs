@@ -1,0 +1,66 @@
+//! What a pod asks of a node and takes from it, as far as plugins read it.
+//!
+//! This is the wire's pod after parsing: nothing here is optional that the API server fills in,
+//! and nothing is kept that no plugin reads. Pods that ask the same share one [`Needs`], in parts
+//! that plugins know by number.
+
+mod node_affinity;
+mod ports;
+mod requests;
+
+pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
+pub use ports::{HostPort, Ports};
+pub use requests::{Amounts, Requests};
+
+use object::taint::Toleration;
+
+/// What a pod asks of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Needs {
+    /// What it requests.
+    pub requests: Requests,
+    /// Ports of the node.
+    pub ports: Ports,
+    /// Taints it puts up with.
+    pub tolerations: Tolerations,
+    /// Which nodes it must and would rather run on.
+    pub node_affinity: NodeAffinity,
+    /// Images of its containers.
+    pub images: Images,
+}
+
+/// Taints a pod puts up with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Tolerations(pub Box<[Toleration]>);
+
+/// Images of a pod's containers, init containers first, as the pod names them but with a tag.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Images(pub Box<[Box<str>]>);
+
+impl Images {
+    /// Images under the names that nodes report: a name without a tag means `latest`.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let with_tag = |name: &str| match name.rfind(':') > name.rfind('/') {
+            true => name.into(),
+            false => format!("{name}:latest").into(),
+        };
+        Self(names.into_iter().map(with_tag).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_without_a_tag_is_the_latest() {
+        let check = |name: &str, expected: &str| {
+            assert_eq!(&*Images::new([name]).0[0], expected);
+        };
+        check("nginx", "nginx:latest");
+        check("nginx:1.27", "nginx:1.27");
+        check("registry.example:5000/nginx", "registry.example:5000/nginx:latest");
+        check("registry.example:5000/nginx:1", "registry.example:5000/nginx:1");
+        check("nginx@sha256:abc", "nginx@sha256:abc");
+    }
+}

@@ -1,0 +1,84 @@
+//! What a plugin is: small traits over all nodes at once.
+//!
+//! A plugin sees the ledger and an ask, never a client, a clock or another plugin. What it says of
+//! a node follows from the node and from a part of the ask, which it names as its key: answers are
+//! kept by key, shared by all pods with that part, and repaired where nodes changed.
+
+use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::node_set::NodeSet;
+use crate::reason::Refusal;
+
+/// The best score a plugin can give.
+pub const SCORE_MAX: i64 = 100;
+
+/// What the answers about a node follow from, besides the ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// The node's own properties: they change seldom.
+    Node,
+    /// Also the pods on the node: they change with each placement.
+    Load,
+}
+
+/// The part of an ask that answers depend on: equal keys, equal answers.
+pub type Key = u64;
+
+/// Says which nodes cannot take a pod.
+pub trait Filter: Send + Sync {
+    /// The name in profiles and reports.
+    fn name(&self) -> &'static str;
+
+    /// What the answers follow from.
+    fn reads(&self) -> Reads;
+
+    /// What of the ask the answers follow from; none where every node is fine.
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key>;
+
+    /// Clears from `nodes` those that cannot take the pod.
+    fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet);
+
+    /// Why a node cannot take the pod; none where it can. Agrees with [`Filter::filter`].
+    fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal>;
+}
+
+/// How raw scores become scores from 0 to [`SCORE_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Normalise {
+    /// They are that already.
+    No,
+    /// The highest of the feasible nodes becomes the best score, the others in proportion.
+    ToMax,
+    /// The highest of the feasible nodes becomes 0, and 0 the best score.
+    ToMaxReversed,
+}
+
+/// Says how good nodes are for a pod.
+pub trait Score: Send + Sync {
+    /// The name in profiles and reports.
+    fn name(&self) -> &'static str;
+
+    /// What the scores follow from.
+    fn reads(&self) -> Reads;
+
+    /// What of the ask the raw scores follow from; none where they are 0 for every node.
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key>;
+
+    /// Changes when raw scores of nodes that did not change may have changed all the same.
+    fn epoch(&self, _ledger: &Ledger) -> u64 {
+        0
+    }
+
+    /// How raw scores become scores.
+    fn normalise(&self) -> Normalise;
+
+    /// Writes the raw score of each of `nodes` to its place.
+    fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]);
+
+    /// What the plugin adds for every node where it has no key.
+    fn without_key(&self) -> i64 {
+        match self.normalise() {
+            Normalise::No | Normalise::ToMax => 0,
+            Normalise::ToMaxReversed => SCORE_MAX,
+        }
+    }
+}

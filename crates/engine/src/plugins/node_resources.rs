@@ -1,0 +1,9 @@
+//! NodeResourcesFit and NodeResourcesBalancedAllocation: amounts of resources.
+
+mod balanced;
+mod fit;
+mod strategy;
+
+pub use balanced::BalancedAllocation;
+pub use fit::Fit;
+pub use strategy::{Strategy, Weighted};

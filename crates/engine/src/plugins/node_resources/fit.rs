@@ -1,0 +1,146 @@
+//! NodeResourcesFit: what a pod requests must be left on the node.
+
+use super::strategy::{Counted, Strategy, Weighted, parts};
+use crate::ledger::{Ask, Column, Ledger, NodeIndex};
+use crate::needs::Amounts;
+use crate::node_set::NodeSet;
+use crate::plugin::{Filter, Key, Normalise, Reads, Score};
+use crate::reason::{Code, Reason, Refusal};
+
+/// Refuses nodes with too little left, and scores by how full they are.
+#[derive(Debug, Clone)]
+pub struct Fit {
+    /// How use makes a score.
+    pub strategy: Strategy,
+    /// What counts in the score.
+    pub resources: Vec<Weighted>,
+    /// Extended resources that are not looked at.
+    pub ignored: Vec<Box<str>>,
+    /// Groups of extended resources, such as `example.com`, that are not looked at.
+    pub ignored_groups: Vec<Box<str>>,
+}
+
+impl Default for Fit {
+    fn default() -> Self {
+        let (ignored, ignored_groups) = (Vec::new(), Vec::new());
+        let resources = Weighted::cpu_and_memory();
+        Self { strategy: Strategy::LeastAllocated, resources, ignored, ignored_groups }
+    }
+}
+
+/// A resource that a pod requests, and what nodes have of it.
+struct Wanted<'a> {
+    name: &'a str,
+    amount: i64,
+    /// None where no node ever had any.
+    column: Option<&'a Column>,
+}
+
+impl Wanted<'_> {
+    fn at(&self, node: NodeIndex) -> (i64, i64) {
+        let at = node.get();
+        self.column.map_or((0, 0), |column| (column.allocatable[at], column.requested[at]))
+    }
+
+    fn fits(&self, node: NodeIndex) -> bool {
+        let (allocatable, used) = self.at(node);
+        self.amount <= allocatable - used
+    }
+}
+
+impl Fit {
+    fn ignores(&self, name: &str) -> bool {
+        // Huge pages and other resources of Kubernetes itself are always looked at.
+        let extended = name.contains('/') && !name.contains("kubernetes.io/");
+        let group = name.split('/').next().unwrap_or_default();
+        extended
+            && (self.ignored.iter().any(|ignored| **ignored == *name)
+                || self.ignored_groups.iter().any(|ignored| **ignored == *group))
+    }
+
+    /// What a pod requests more than nothing of, in the order in which it is told.
+    fn wanted<'a>(&self, ledger: &'a Ledger, ask: Ask) -> Vec<Wanted<'a>> {
+        let columns = &ledger.nodes.resources;
+        let Amounts { cpu_millis, memory_bytes, storage_bytes, scalars } =
+            &ledger.asks.requests.get(ask.requests).charged;
+        let plain = [
+            ("cpu", *cpu_millis, &columns.cpu),
+            ("memory", *memory_bytes, &columns.memory),
+            ("ephemeral-storage", *storage_bytes, &columns.storage),
+        ];
+        let plain = plain.map(|(name, amount, column)| (name, amount, Some(column)));
+        let scalars = scalars.iter().filter(|(name, _)| !self.ignores(name));
+        let scalars = scalars
+            .map(|(name, amount)| (&**name, *amount, columns.find(name).map(|at| columns.scalar(at))));
+        plain
+            .into_iter()
+            .chain(scalars)
+            .filter(|(_, amount, _)| *amount > 0)
+            .map(|(name, amount, column)| Wanted { name, amount, column })
+            .collect()
+    }
+}
+
+impl Filter for Fit {
+    fn name(&self) -> &'static str {
+        "NodeResourcesFit"
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Load
+    }
+
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
+        Some(ledger.asks.requests.stamp(ask.requests))
+    }
+
+    fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
+        let wanted = self.wanted(ledger, ask);
+        let (pods, allowed) = (&ledger.nodes.pods, &ledger.nodes.pods_allowed);
+        nodes.keep_where(|node| {
+            pods[node.get()] < allowed[node.get()] && wanted.iter().all(|one| one.fits(node))
+        });
+    }
+
+    fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
+        let mut refusal = Refusal { code: Code::Unschedulable, reasons: Vec::new() };
+        let allowed = ledger.nodes.pods_allowed[node.get()];
+        if ledger.nodes.pods[node.get()] >= allowed {
+            refusal.reasons.push(Reason::TooManyPods { allowed });
+        }
+        for one in self.wanted(ledger, ask).iter().filter(|one| !one.fits(node)) {
+            let ((allocatable, used), requested) = (one.at(node), one.amount);
+            if requested > allocatable {
+                refusal.code = Code::Unresolvable;
+            }
+            let resource = one.name.into();
+            refusal.reasons.push(Reason::ShortOf { resource, requested, used, allocatable });
+        }
+        (!refusal.reasons.is_empty()).then_some(refusal)
+    }
+}
+
+impl Score for Fit {
+    fn name(&self) -> &'static str {
+        "NodeResourcesFit"
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Load
+    }
+
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
+        Some(ledger.asks.requests.stamp(ask.requests))
+    }
+
+    fn normalise(&self) -> Normalise {
+        Normalise::No
+    }
+
+    fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]) {
+        let parts = parts(ledger, ask, &self.resources, Counted::Scored);
+        for node in nodes.iter().map(NodeIndex::get) {
+            raw[node] = i32::try_from(self.strategy.score(&parts, node)).unwrap_or(i32::MAX);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! NodeUnschedulable: a cordoned node takes no pod that does not put up with it.
+
+use object::taint::{Effect, Taint, is_tolerated};
+
+use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::node_set::NodeSet;
+use crate::plugin::{Filter, Key, Reads};
+use crate::reason::{Code, Reason, Refusal};
+
+/// The taint that stands for a cordoned node.
+const TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// Refuses cordoned nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeUnschedulable;
+
+impl Filter for NodeUnschedulable {
+    fn name(&self) -> &'static str {
+        "NodeUnschedulable"
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Node
+    }
+
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
+        let taint = Taint { key: TAINT.to_owned(), effect: Some(Effect::NoSchedule), ..Taint::default() };
+        let tolerations = ledger.asks.tolerations.get(ask.tolerations);
+        (!is_tolerated(&taint, &tolerations.0)).then_some(0)
+    }
+
+    fn filter(&self, ledger: &Ledger, _ask: Ask, nodes: &mut NodeSet) {
+        nodes.take_out(ledger.nodes.unschedulable());
+    }
+
+    fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
+        self.key(ledger, ask)?;
+        let cordoned = ledger.nodes.unschedulable().contains(node);
+        cordoned.then(|| Refusal::new(Code::Unresolvable, Reason::Cordoned))
+    }
+}

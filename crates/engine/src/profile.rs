@@ -1,0 +1,54 @@
+//! A profile: which plugins judge a pod, in which order, with which weight.
+
+use crate::plugin::{Filter, Score};
+use crate::plugins::image_locality::ImageLocality;
+use crate::plugins::node_affinity::NodeAffinity;
+use crate::plugins::node_ports::NodePorts;
+use crate::plugins::node_resources::{BalancedAllocation, Fit};
+use crate::plugins::node_unschedulable::NodeUnschedulable;
+use crate::plugins::taint_toleration::TaintToleration;
+
+/// What a plugin's score counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weight(pub i64);
+
+/// Which plugins judge a pod.
+#[derive(Default)]
+pub struct Profile {
+    /// Say which nodes cannot take a pod; the first to refuse a node names the reason.
+    pub filters: Vec<Box<dyn Filter>>,
+    /// Say how good the others are.
+    pub scores: Vec<(Box<dyn Score>, Weight)>,
+}
+
+impl Profile {
+    /// Kubernetes' default plugins in their order.
+    #[must_use]
+    pub fn kubernetes() -> Self {
+        Self::default()
+            .filter(NodeUnschedulable)
+            .filter(TaintToleration)
+            .filter(NodeAffinity::default())
+            .filter(NodePorts)
+            .filter(Fit::default())
+            .score(TaintToleration, Weight(3))
+            .score(NodeAffinity::default(), Weight(2))
+            .score(Fit::default(), Weight(1))
+            .score(BalancedAllocation::default(), Weight(1))
+            .score(ImageLocality, Weight(1))
+    }
+
+    /// With one more filter, after the others.
+    #[must_use]
+    pub fn filter(mut self, filter: impl Filter + 'static) -> Self {
+        self.filters.push(Box::new(filter));
+        self
+    }
+
+    /// With one more score.
+    #[must_use]
+    pub fn score(mut self, score: impl Score + 'static, weight: Weight) -> Self {
+        self.scores.push((Box::new(score), weight));
+        self
+    }
+}

@@ -1,0 +1,87 @@
+//! Why a node cannot take a pod, as data.
+//!
+//! Events, conditions and explanations render the same value. The text of each reason is that of
+//! kube-scheduler, because people and programs search for it.
+
+use std::fmt;
+
+use object::taint::Taint;
+
+/// Whether evicting pods of the node could help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    /// It could.
+    Unschedulable,
+    /// It could not: the node itself is not what the pod needs.
+    Unresolvable,
+}
+
+/// One reason why a node cannot take a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The node is cordoned.
+    Cordoned,
+    /// The pod names another node.
+    OtherName,
+    /// The pod does not put up with a taint.
+    Tainted(Taint),
+    /// The node's labels or name are not as the pod asks.
+    NodeAffinity,
+    /// The node's labels or name are not as the profile asks.
+    AddedNodeAffinity,
+    /// A port is taken.
+    PortTaken {
+        /// TCP, UDP or SCTP.
+        protocol: Box<str>,
+        /// The port.
+        port: i32,
+    },
+    /// The node has as many pods as it takes.
+    TooManyPods {
+        /// How many that is.
+        allowed: i64,
+    },
+    /// The node has too little of a resource left.
+    ShortOf {
+        /// The resource.
+        resource: Box<str>,
+        /// What the pod asks for.
+        requested: i64,
+        /// What other pods request.
+        used: i64,
+        /// What the node has in all.
+        allocatable: i64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cordoned => "node(s) were unschedulable",
+            Self::OtherName => "node(s) didn't match the requested node name",
+            Self::Tainted(_) => "node(s) had untolerated taint(s)",
+            Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::AddedNodeAffinity => "node(s) didn't match scheduler-enforced node affinity",
+            Self::PortTaken { .. } => "node(s) didn't have free ports for the requested pod ports",
+            Self::TooManyPods { .. } => "Too many pods",
+            Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
+        })
+    }
+}
+
+/// Why a plugin refuses a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whether evicting pods could help.
+    pub code: Code,
+    /// All that is wrong, in the order in which it is told.
+    pub reasons: Vec<Reason>,
+}
+
+impl Refusal {
+    /// A refusal for one reason.
+    #[must_use]
+    pub fn new(code: Code, reason: Reason) -> Self {
+        Self { code, reasons: vec![reason] }
+    }
+}
