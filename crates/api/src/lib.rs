@@ -28,6 +28,7 @@ pub mod malformed;
 pub mod namespace;
 pub mod node;
 pub mod node_metric;
+pub mod node_selector;
 pub mod object_meta;
 pub mod pod;
 pub mod pod_disruption_budget;
@@ -38,6 +39,7 @@ pub mod replica_set;
 pub mod resource;
 pub mod resource_names;
 pub mod service_account;
+pub mod volume;
 mod wire;
 
 #[cfg(test)]

@@ -62,6 +62,33 @@ pub struct NodeStatus {
     /// Versions of what runs on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<NodeInfo>,
+    /// Images that it has, the largest of them where there are many.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ContainerImage>,
+    /// Volumes attached to it.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub volumes_attached: Vec<AttachedVolume>,
+}
+
+/// An image that a node has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerImage {
+    /// All its names, with tags and with digests.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub names: Vec<Box<str>>,
+    /// Size in bytes.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub size_bytes: i64,
+}
+
+/// A volume that is attached to a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AttachedVolume {
+    /// Name that is unique in the cluster, with the driver in front.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub name: Box<str>,
 }
 
 /// One address of a node.

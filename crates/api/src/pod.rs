@@ -8,14 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::object_meta::ObjectMeta;
 use crate::resource::resource;
-use crate::wire;
+use crate::wire::{self, wire_enum};
 
+mod affinity;
 mod status;
+mod topology_spread;
+mod volume;
 
+pub use affinity::{
+    Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
+    WeightedPodAffinityTerm,
+};
 pub use status::{
     ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, ContainerWaiting,
     HostIp, PodIp, PodPhase, PodStatus,
 };
+pub use topology_spread::{NodeInclusionPolicy, TopologySpreadConstraint, WhenUnsatisfiable};
+pub use volume::{ClaimSource, CsiSource, Volume, VolumeSource};
 
 /// Amounts by resource name.
 pub type ResourceList = BTreeMap<String, Quantity>;
@@ -65,7 +74,26 @@ pub struct PodSpec {
     /// Scheduler in charge.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scheduler_name: String,
+    /// Whether the pod may push out others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption_policy: Option<PreemptionPolicy>,
+    /// Labels that its node must have, with these values.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Where it has to be or would rather be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Box<Affinity>>,
+    /// How it and its like are spread.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// Those of its volumes that its place depends on.
+    #[serde(deserialize_with = "volume::read", skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Volume>,
+    /// Devices it waits for.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<PodResourceClaim>,
     /// What happens when a container ends.
+    #[serde(deserialize_with = "wire::or_default")]
     pub restart_policy: RestartPolicy,
     /// Seconds a container gets to end; the server's default is 30.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +129,7 @@ pub struct Container {
 }
 
 /// What a container or a pod asks for and may use.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceRequirements {
     /// What it is sure to get.
@@ -137,6 +165,25 @@ pub struct ContainerPort {
 pub struct SchedulingGate {
     /// Who has to remove it.
     pub name: String,
+}
+
+/// A claim on devices that a pod has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaim {
+    /// Name within the pod.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub name: Box<str>,
+}
+
+wire_enum! {
+    /// Whether a pod that finds no room may push out pods of lower priority.
+    PreemptionPolicy {
+        /// It may; what an absent policy means, too.
+        PreemptLowerPriority,
+        /// It waits.
+        Never,
+    }
 }
 
 /// What happens when a container ends.

@@ -85,12 +85,67 @@ fn container_status() -> Value {
     json!({
         "name": "main", "image": "registry.example/web:1", "imageID": "sha256:1",
         "containerID": "hollow://1", "ready": true, "restartCount": 2, "started": true,
+        "allocatedResources": { "cpu": "500m" },
+        "resources": { "requests": { "cpu": "250m" }, "limits": { "memory": "1Gi" } },
         "state": { "running": { "startedAt": TIME },
                    "waiting": { "reason": "ContainerCreating", "message": "soon" } },
         "lastState": { "terminated": { "exitCode": 137, "reason": "Error", "message": "killed",
                                        "startedAt": TIME, "finishedAt": TIME,
                                        "containerID": "hollow://0" } },
     })
+}
+
+fn affinity() -> Value {
+    let term = json!({
+        "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] },
+                             { "key": "cores", "operator": "Gt", "values": ["8"] },
+                             { "key": "old", "operator": "DoesNotExist" }],
+        "matchFields": [{ "key": "metadata.name", "operator": "NotIn", "values": ["node-9"] }],
+    });
+    let near = json!({
+        "topologyKey": "zone", "labelSelector": selector(), "namespaces": ["shop"],
+        "namespaceSelector": {}, "matchLabelKeys": ["pod-template-hash"],
+        "mismatchLabelKeys": ["tenant"],
+    });
+    let pods = json!({
+        "requiredDuringSchedulingIgnoredDuringExecution": [near, { "topologyKey": "host" }],
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            { "weight": 100, "podAffinityTerm": near }],
+    });
+    json!({
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [term, {}] },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                { "weight": 1, "preference": term }],
+        },
+        "podAffinity": pods, "podAntiAffinity": pods,
+    })
+}
+
+fn spread() -> Value {
+    json!([
+        { "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+          "labelSelector": selector(), "minDomains": 3, "nodeAffinityPolicy": "Ignore",
+          "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["pod-template-hash"] },
+        { "maxSkew": 2, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway",
+          "labelSelector": {} },
+    ])
+}
+
+fn volumes() -> Value {
+    json!([
+        { "name": "a", "persistentVolumeClaim": { "claimName": "data", "readOnly": true } },
+        { "name": "b", "ephemeral": {} },
+        { "name": "c", "csi": { "driver": "csi.example.com" } },
+        { "name": "d", "gcePersistentDisk": { "pdName": "disk", "readOnly": true } },
+        { "name": "e", "awsElasticBlockStore": { "volumeID": "vol-1" } },
+        { "name": "f", "azureDisk": { "diskName": "disk", "diskURI": "/disks/disk" } },
+        { "name": "g", "cinder": { "volumeID": "vol-1" } },
+        { "name": "h", "portworxVolume": { "volumeID": "vol-1" } },
+        { "name": "i", "iscsi": { "iqn": "iqn.2026-01.com.example:disk", "readOnly": true } },
+        { "name": "j", "rbd": { "monitors": ["10.0.0.9"], "pool": "rbd", "image": "disk",
+                                "readOnly": true } },
+    ])
 }
 
 #[test]
@@ -106,6 +161,9 @@ fn a_pod_comes_back_whole() {
             "schedulerName": "koord-scheduler", "restartPolicy": "OnFailure",
             "terminationGracePeriodSeconds": 30, "activeDeadlineSeconds": 600,
             "schedulingGates": [{ "name": "example.com/wait" }], "hostNetwork": true,
+            "preemptionPolicy": "Never", "nodeSelector": { "disk": "ssd" },
+            "affinity": affinity(), "topologySpreadConstraints": spread(),
+            "volumes": volumes(), "resourceClaims": [{ "name": "gpu" }],
         },
         "status": {
             "phase": "Running", "observedGeneration": 3, "reason": "Evicted", "message": "gone",
@@ -148,6 +206,8 @@ fn a_node_comes_back_whole() {
                 "kubeletVersion": "v1.35.4", "kubeProxyVersion": "", "operatingSystem": "linux",
                 "architecture": "amd64",
             },
+            "images": [{ "names": ["registry.example/web:1"], "sizeBytes": 1_048_576 }],
+            "volumesAttached": [{ "name": "kubernetes.io/csi/csi.example.com^vol-1" }],
         },
     }));
 }

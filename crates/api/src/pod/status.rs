@@ -1,8 +1,11 @@
 //! What the kubelet, or a hollow node in its place, reports of a pod.
 
+use std::collections::BTreeMap;
+
 use object::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::{ResourceList, ResourceRequirements};
 use crate::condition::Condition;
 use crate::wire;
 
@@ -127,6 +130,12 @@ pub struct ContainerStatus {
     /// Whether it passed its startup probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
+    /// Requests that the node has set aside for it.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocated_resources: ResourceList,
+    /// What it runs with, which lags behind while it is resized; absent means not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// One of three states; none of them means waiting.
