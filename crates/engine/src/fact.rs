@@ -4,6 +4,9 @@
 //! order, late or twice. The ledger is a function of the latest object of each kind and of the
 //! open claims, whatever the order was.
 
+mod amounts;
+mod wire;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -72,6 +75,6 @@ pub struct PodFact {
     pub priority: i32,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// What it asks of a node; while it is bound, what it takes.
+    /// What it asks of a node and takes of it.
     pub needs: Needs,
 }

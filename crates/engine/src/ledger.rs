@@ -27,6 +27,8 @@ use crate::pool::{Id, Pool};
 pub struct Ask {
     /// What it requests.
     pub requests: Id<Requests>,
+    /// What it takes once it is there.
+    pub taken: Id<Requests>,
     /// Ports of the node.
     pub ports: Id<Ports>,
     /// Taints it puts up with.
@@ -55,9 +57,10 @@ pub struct Asks {
 impl Asks {
     /// The ask of these needs, held once more.
     pub fn hold(&mut self, needs: &Needs) -> Ask {
-        let Needs { requests, ports, tolerations, node_affinity, images } = needs;
+        let Needs { requests, taken, ports, tolerations, node_affinity, images } = needs;
         Ask {
             requests: self.requests.hold_as(requests, || requests.clone()),
+            taken: self.requests.hold_as(taken, || taken.clone()),
             ports: self.ports.hold_as(ports, || ports.clone()),
             tolerations: self.tolerations.hold_as(tolerations, || tolerations.clone()),
             node_affinity: self.node_affinity.hold_as(node_affinity, || node_affinity.clone()),
@@ -65,9 +68,20 @@ impl Asks {
         }
     }
 
+    /// Whether nobody holds anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+            && self.ports.is_empty()
+            && self.tolerations.is_empty()
+            && self.node_affinity.is_empty()
+            && self.images.is_empty()
+    }
+
     /// Ends one hold.
     pub fn release(&mut self, ask: Ask) {
         self.requests.release(ask.requests);
+        self.requests.release(ask.taken);
         self.ports.release(ask.ports);
         self.tolerations.release(ask.tolerations);
         self.node_affinity.release(ask.node_affinity);
@@ -228,12 +242,12 @@ impl Ledger {
     }
 
     fn occupy(&mut self, node: NodeIndex, ask: Ask) {
-        let (requests, ports) = (self.asks.requests.get(ask.requests), self.asks.ports.get(ask.ports));
+        let (requests, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
         self.nodes.occupy(node, requests, ports);
     }
 
     fn vacate(&mut self, node: NodeIndex, ask: Ask) {
-        let (requests, ports) = (self.asks.requests.get(ask.requests), self.asks.ports.get(ask.ports));
+        let (requests, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
         self.nodes.vacate(node, requests, ports);
     }
 }

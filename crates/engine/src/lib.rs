@@ -16,3 +16,6 @@ pub mod plugins;
 pub mod pool;
 pub mod profile;
 pub mod reason;
+
+#[cfg(test)]
+mod laws;

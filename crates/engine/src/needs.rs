@@ -17,8 +17,10 @@ use object::taint::Toleration;
 /// What a pod asks of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Needs {
-    /// What it requests.
+    /// What it asks for.
     pub requests: Requests,
+    /// What it takes once it is there, which differs while it is resized.
+    pub taken: Requests,
     /// Ports of the node.
     pub ports: Ports,
     /// Taints it puts up with.

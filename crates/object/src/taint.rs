@@ -58,7 +58,7 @@ macro_rules! wire_enum {
 }
 
 /// What a taint does to pods that do not tolerate it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Effect {
     /// No new pod comes.
@@ -76,7 +76,7 @@ wire_enum!(Effect { NoSchedule, PreferNoSchedule, NoExecute });
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// How a toleration compares its value with a taint's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum TolerationOperator {
     /// The values are the same. What an absent operator means, too.
@@ -112,7 +112,7 @@ pub struct Taint {
 }
 
 /// A pod's leave to be on nodes with certain taints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
     /// The key of the taints; empty with [`TolerationOperator::Exists`] for all.

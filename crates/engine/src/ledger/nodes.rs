@@ -91,6 +91,12 @@ impl Nodes {
         self.rows.len()
     }
 
+    /// Whether no node is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
     /// Nodes whose object is there.
     #[must_use]
     pub fn present(&self) -> &NodeSet {

@@ -1,0 +1,218 @@
+//! What pods request and what nodes have, from lists of quantities.
+
+use std::collections::BTreeMap;
+
+use api::pod::{Container, ContainerStatus, Pod, ResourceList, RestartPolicy};
+use object::names::qualified_name;
+use object::quantity::{Format, Quantity};
+
+use crate::needs::{Amounts, Requests};
+
+/// Exact sums by resource. They become whole numbers only at the end, since each would be rounded
+/// up.
+type Sums<'a> = BTreeMap<&'a str, Quantity>;
+
+/// For scoring, what a container that requests no CPU counts as.
+const CPU_MILLIS_UNLESS_REQUESTED: i64 = 100;
+/// For scoring, what a container that requests no memory counts as.
+const MEMORY_BYTES_UNLESS_REQUESTED: i64 = 200 << 20;
+
+/// Whether plugins look at a resource that is none of the plain ones.
+fn is_scalar(name: &str) -> bool {
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    let extended = || {
+        !native
+            && !name.starts_with("requests.")
+            && qualified_name(&format!("requests.{name}")).is_empty()
+    };
+    name.contains("kubernetes.io/")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || extended()
+}
+
+/// The whole numbers of a list; `pods` has its own place on nodes and means nothing on pods.
+pub(super) fn amounts<'a>(list: impl IntoIterator<Item = (&'a str, &'a Quantity)>) -> Amounts {
+    let mut amounts = Amounts::default();
+    for (name, quantity) in list {
+        match name {
+            "cpu" => amounts.cpu_millis = quantity.milli_value(),
+            "memory" => amounts.memory_bytes = quantity.value(),
+            "ephemeral-storage" => amounts.storage_bytes = quantity.value(),
+            "pods" => {}
+            _ if is_scalar(name) => amounts.scalars.push((name.into(), quantity.value())),
+            _ => {}
+        }
+    }
+    amounts.scalars.sort_unstable();
+    amounts
+}
+
+/// The names and quantities of a list on the wire.
+pub(super) fn named(list: &ResourceList) -> impl Iterator<Item = (&str, &Quantity)> {
+    list.iter().map(|(name, quantity)| (name.as_str(), quantity))
+}
+
+fn add<'a>(sums: &mut Sums<'a>, list: impl IntoIterator<Item = (&'a str, Quantity)>) {
+    for (name, quantity) in list {
+        match sums.get_mut(name) {
+            // What cannot be added exceeds any node; as it stands it does so, too.
+            Some(sum) => *sum = sum.checked_add(&quantity).unwrap_or(quantity),
+            None => {
+                sums.insert(name, quantity);
+            }
+        }
+    }
+}
+
+fn raise<'a>(sums: &mut Sums<'a>, list: &Sums<'a>) {
+    for (name, quantity) in list {
+        match sums.get_mut(name) {
+            Some(sum) if *sum >= *quantity => {}
+            Some(sum) => *sum = quantity.clone(),
+            None => {
+                sums.insert(name, quantity.clone());
+            }
+        }
+    }
+}
+
+/// What counts where a container requests nothing of a resource.
+#[derive(Clone, Copy, Default)]
+struct Unrequested {
+    cpu_millis: Option<i64>,
+    memory_bytes: Option<i64>,
+}
+
+impl Unrequested {
+    const SCORED: Self = Self {
+        cpu_millis: Some(CPU_MILLIS_UNLESS_REQUESTED),
+        memory_bytes: Some(MEMORY_BYTES_UNLESS_REQUESTED),
+    };
+}
+
+/// Whether what a running pod really has counts, besides what its spec says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Ignored,
+    Counted,
+}
+
+fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy == Some(RestartPolicy::Always)
+}
+
+/// Whether the node has said that it will never resize the pod as its spec asks.
+fn resize_is_infeasible(pod: &Pod) -> bool {
+    let pending = pod.status.conditions.iter().find(|one| one.r#type == "PodResizePending");
+    pending.is_some_and(|condition| condition.reason == "Infeasible")
+}
+
+fn container_requests<'a>(
+    pod: &'a Pod,
+    container: &'a Container,
+    status: Status,
+    unrequested: Unrequested,
+) -> Sums<'a> {
+    let mut sums = Sums::new();
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let own = |one: &&ContainerStatus| one.name == container.name;
+    // The last of several with one name counts.
+    let found = (status == Status::Counted).then(|| statuses.filter(own).last()).flatten();
+    let spec = &container.resources.requests;
+    match found.and_then(|found| Some((found, found.resources.as_ref()?))) {
+        Some((found, actual)) => {
+            let lists = [spec, &actual.requests, &found.allocated_resources];
+            let skip = usize::from(resize_is_infeasible(pod));
+            for list in &lists[skip..] {
+                let list = named(list).map(|(name, quantity)| (name, quantity.clone()));
+                raise(&mut sums, &list.collect());
+            }
+        }
+        None => add(&mut sums, named(spec).map(|(name, quantity)| (name, quantity.clone()))),
+    }
+    if let Some(millis) = unrequested.cpu_millis {
+        sums.entry("cpu").or_insert_with(|| Quantity::from_millis(millis, Format::DecimalSi));
+    }
+    if let Some(bytes) = unrequested.memory_bytes {
+        sums.entry("memory").or_insert_with(|| Quantity::from_units(bytes, Format::DecimalSi));
+    }
+    sums
+}
+
+fn owned<'a>(sums: &Sums<'a>) -> impl Iterator<Item = (&'a str, Quantity)> {
+    sums.iter().map(|(name, quantity)| (*name, quantity.clone()))
+}
+
+/// Containers run together, init containers one after another and each beside the sidecars that
+/// were started before it; the larger of both is what the pod needs.
+fn of_containers(pod: &Pod, status: Status, unrequested: Unrequested) -> Sums<'_> {
+    let mut together = Sums::new();
+    for container in &pod.spec.containers {
+        add(&mut together, container_requests(pod, container, status, unrequested));
+    }
+    let (mut sidecars, mut before) = (Sums::new(), Sums::new());
+    for container in &pod.spec.init_containers {
+        let counted = if is_sidecar(container) { status } else { Status::Ignored };
+        let own = container_requests(pod, container, counted, unrequested);
+        if is_sidecar(container) {
+            add(&mut together, owned(&own));
+            add(&mut sidecars, own);
+            raise(&mut before, &sidecars);
+        } else {
+            let mut beside = own;
+            add(&mut beside, owned(&sidecars));
+            raise(&mut before, &beside);
+        }
+    }
+    raise(&mut together, &before);
+    together
+}
+
+/// Whether a resource may be requested for the pod as a whole.
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+fn of_pod(pod: &Pod, status: Status, unrequested: Unrequested) -> Sums<'_> {
+    let mut sums = of_containers(pod, status, unrequested);
+    if let Some(whole) = &pod.spec.resources {
+        for (name, quantity) in named(&whole.requests).filter(|(name, _)| is_pod_level(name)) {
+            sums.insert(name, quantity.clone());
+        }
+    }
+    add(&mut sums, named(&pod.spec.overhead).map(|(name, quantity)| (name, quantity.clone())));
+    sums
+}
+
+fn scored(sums: &Sums<'_>) -> (i64, i64) {
+    let cpu = sums.get("cpu").map_or(0, Quantity::milli_value);
+    (cpu, sums.get("memory").map_or(0, Quantity::value))
+}
+
+fn whole(sums: &Sums<'_>) -> Amounts {
+    amounts(sums.iter().map(|(name, quantity)| (*name, quantity)))
+}
+
+/// What a pod asks of a node.
+pub(super) fn asked(pod: &Pod) -> Requests {
+    let charged = whole(&of_pod(pod, Status::Ignored, Unrequested::default()));
+    let sums = of_pod(pod, Status::Counted, Unrequested::SCORED);
+    let (cpu_millis_scored, memory_bytes_scored) = scored(&sums);
+    Requests { charged, cpu_millis_scored, memory_bytes_scored }
+}
+
+/// What a pod takes of its node.
+pub(super) fn taken(pod: &Pod) -> Requests {
+    let sums = of_pod(pod, Status::Counted, Unrequested::default());
+    let whole_pod = pod.spec.resources.as_ref();
+    let pod_level = whole_pod.is_some_and(|whole| whole.requests.keys().any(|name| is_pod_level(name)));
+    let unless = |name: &str, value| (!pod_level || !sums.contains_key(name)).then_some(value);
+    let unrequested = Unrequested {
+        cpu_millis: unless("cpu", CPU_MILLIS_UNLESS_REQUESTED),
+        memory_bytes: unless("memory", MEMORY_BYTES_UNLESS_REQUESTED),
+    };
+    let (cpu_millis_scored, memory_bytes_scored) =
+        scored(&of_pod(pod, Status::Counted, unrequested));
+    Requests { charged: whole(&sums), cpu_millis_scored, memory_bytes_scored }
+}

@@ -1,0 +1,131 @@
+//! Facts from objects as the API server sends them.
+
+use api::node::Node;
+use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
+use api::pod::{Pod, PodPhase, RestartPolicy};
+
+use super::amounts::{amounts, asked, named, taken};
+use super::{Fact, NodeFact, PodFact, Uid};
+use crate::needs::{
+    Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Ports, Preference,
+    Requirement, Tolerations,
+};
+
+impl From<&Node> for NodeFact {
+    fn from(node: &Node) -> Self {
+        let status = &node.status;
+        let images = status.images.iter();
+        let mut images: Vec<(Box<str>, i64)> = images
+            .flat_map(|image| image.names.iter().map(|name| (name.clone(), image.size_bytes)))
+            .collect();
+        images.sort_unstable();
+        images.dedup_by(|a, b| a.0 == b.0);
+        let labels = node.metadata.labels.iter();
+        Self {
+            name: node.metadata.name.as_str().into(),
+            labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+            taints: node.spec.taints.as_slice().into(),
+            unschedulable: node.spec.unschedulable,
+            allocatable: amounts(named(&status.allocatable)),
+            pods_allowed: status.allocatable.get("pods").map_or(0, |pods| pods.value()),
+            images: images.into(),
+        }
+    }
+}
+
+impl From<&Pod> for Fact {
+    /// A pod that has ended is as good as gone.
+    fn from(pod: &Pod) -> Self {
+        match pod.status.phase {
+            PodPhase::Succeeded | PodPhase::Failed => Self::PodGone(Uid::new(&pod.metadata.uid)),
+            _ => Self::Pod(PodFact::from(pod)),
+        }
+    }
+}
+
+impl From<&Pod> for PodFact {
+    fn from(pod: &Pod) -> Self {
+        let (metadata, spec) = (&pod.metadata, &pod.spec);
+        let labels = metadata.labels.iter();
+        Self {
+            uid: Uid::new(&metadata.uid),
+            namespace: metadata.namespace.as_str().into(),
+            name: metadata.name.as_str().into(),
+            labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+            node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
+            priority: spec.priority.unwrap_or(0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            needs: Needs::from(pod),
+        }
+    }
+}
+
+impl From<&Pod> for Needs {
+    fn from(pod: &Pod) -> Self {
+        let spec = &pod.spec;
+        let sidecars = spec.init_containers.iter();
+        let sidecars = sidecars.filter(|one| one.restart_policy == Some(RestartPolicy::Always));
+        let ports = sidecars.chain(&spec.containers).flat_map(|container| &container.ports);
+        let ports = ports
+            .filter(|port| port.host_port > 0)
+            .map(|port| HostPort::new(&port.host_ip, &port.protocol, port.host_port));
+        let containers = spec.init_containers.iter().chain(&spec.containers);
+        Self {
+            requests: asked(pod),
+            taken: taken(pod),
+            ports: Ports(ports.collect()),
+            tolerations: Tolerations(spec.tolerations.as_slice().into()),
+            node_affinity: node_affinity(pod),
+            images: Images::new(containers.map(|container| container.image.as_str())),
+        }
+    }
+}
+
+fn node_affinity(pod: &Pod) -> NodeAffinity {
+    let labels = pod.spec.node_selector.iter();
+    let affinity = pod.spec.affinity.as_ref().and_then(|all| all.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
+    let preferred = affinity.map(|affinity| affinity.preferred.as_slice()).unwrap_or_default();
+    NodeAffinity {
+        labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+        required: required
+            .map(|selector| selector.node_selector_terms.iter().filter_map(term).collect()),
+        preferred: preferred
+            .iter()
+            .filter(|one| one.weight != 0)
+            .filter_map(|one| Some(Preference { weight: one.weight, term: term(&one.preference)? }))
+            .collect(),
+    }
+}
+
+/// A term; none where it asks for something that nobody understands, so that it holds nowhere.
+fn term(wire: &NodeSelectorTerm) -> Option<NodeTerm> {
+    let labels = wire.match_expressions.iter().map(requirement).collect::<Option<_>>()?;
+    let fields = wire.match_fields.iter().map(field).collect::<Option<_>>()?;
+    Some(NodeTerm { labels, fields })
+}
+
+fn requirement(wire: &NodeSelectorRequirement) -> Option<Requirement> {
+    let operator = match &wire.operator {
+        NodeSelectorOperator::In => Operator::In,
+        NodeSelectorOperator::NotIn => Operator::NotIn,
+        NodeSelectorOperator::Exists => Operator::Exists,
+        NodeSelectorOperator::DoesNotExist => Operator::DoesNotExist,
+        NodeSelectorOperator::Gt => Operator::Gt,
+        NodeSelectorOperator::Lt => Operator::Lt,
+        NodeSelectorOperator::Other(_) => return None,
+    };
+    Some(Requirement { key: wire.key.clone(), operator, values: wire.values.as_slice().into() })
+}
+
+fn field(wire: &NodeSelectorRequirement) -> Option<Field> {
+    let is = match &wire.operator {
+        NodeSelectorOperator::In => true,
+        NodeSelectorOperator::NotIn => false,
+        _ => return None,
+    };
+    match (&*wire.key, wire.values.as_slice()) {
+        ("metadata.name", [name]) => Some(Field { is, name: name.clone() }),
+        _ => None,
+    }
+}

@@ -1,0 +1,323 @@
+//! What holds after any facts: kept answers equal fresh ones, the order of kinds does not matter,
+//! and what is gone leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use object::taint::{Effect, Taint, Toleration, TolerationOperator};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+use crate::decide::Decider;
+use crate::fact::{Fact, NodeFact, PodFact, Uid};
+use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::needs::{
+    Amounts, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Ports, Preference,
+    Requests, Requirement, Tolerations,
+};
+use crate::profile::Profile;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Fact(Fact),
+    /// Decide for the pod with this number, and claim the node.
+    Decide(u8),
+    /// The API server said that the pod with this number is not bound.
+    Refuse(u8),
+}
+
+fn uid(number: u8) -> Uid {
+    Uid::new(&format!("pod-{number}"))
+}
+
+fn labels() -> impl Strategy<Value = BTreeMap<Box<str>, Box<str>>> {
+    let key = prop_oneof!["zone", "disk", "size"].prop_map(Into::into);
+    let value = prop_oneof!["a", "b", "7"].prop_map(Into::into);
+    btree_map(key, value, 0..3)
+}
+
+fn taint() -> impl Strategy<Value = Taint> {
+    let effects = [Effect::NoSchedule, Effect::PreferNoSchedule, Effect::NoExecute];
+    (prop_oneof!["gpu", "infra"], proptest::sample::select(effects.to_vec())).prop_map(
+        |(key, effect)| Taint { key, effect: Some(effect), ..Taint::default() },
+    )
+}
+
+fn amounts(most: i64) -> impl Strategy<Value = Amounts> {
+    let scalar = proptest::option::of(0..3_i64);
+    (0..=most, 0..=most, 0..=most / 4, scalar).prop_map(|(cpu, memory, storage, gpu)| Amounts {
+        cpu_millis: cpu * 100,
+        memory_bytes: memory << 20,
+        storage_bytes: storage,
+        scalars: gpu.map(|gpu| ("example.com/gpu".into(), gpu)).into_iter().collect(),
+    })
+}
+
+fn node() -> impl Strategy<Value = NodeFact> {
+    let image = (prop_oneof!["web:1", "db:2"].prop_map(Into::into), Just(400_i64 << 20));
+    let images = proptest::collection::btree_set(image, 0..3);
+    let name = (0..12_u8).prop_map(|number| format!("node-{number}").into());
+    (name, labels(), vec(taint(), 0..2), any::<bool>(), amounts(40), 0..6_i64, images).prop_map(
+        |(name, labels, taints, unschedulable, allocatable, pods_allowed, images)| NodeFact {
+            name,
+            labels,
+            taints: taints.into(),
+            unschedulable,
+            allocatable,
+            pods_allowed,
+            images: images.into_iter().collect::<Vec<_>>().into(),
+        },
+    )
+}
+
+fn requests() -> impl Strategy<Value = Requests> {
+    amounts(12).prop_map(|charged| Requests {
+        cpu_millis_scored: charged.cpu_millis.max(100),
+        memory_bytes_scored: charged.memory_bytes.max(200 << 20),
+        charged,
+    })
+}
+
+fn term() -> impl Strategy<Value = NodeTerm> {
+    let operators =
+        [Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist, Operator::Gt];
+    let requirement = (prop_oneof!["zone", "disk", "size"], proptest::sample::select(operators.to_vec()))
+        .prop_map(|(key, operator)| Requirement {
+            key: key.into(),
+            operator,
+            values: Box::new([if operator == Operator::Gt { "5".into() } else { "a".into() }]),
+        });
+    vec(requirement, 0..3).prop_map(|labels| NodeTerm { labels: labels.into(), fields: Box::default() })
+}
+
+fn needs() -> impl Strategy<Value = Needs> {
+    let affinity = (
+        prop_oneof![3 => Just(BTreeMap::new()), 1 => labels()],
+        proptest::option::weighted(0.3, vec(term(), 0..3)),
+        vec((1..100_i32, term()), 0..2),
+    )
+        .prop_map(|(labels, required, preferred)| NodeAffinity {
+            labels,
+            required: required.map(Into::into),
+            preferred: preferred
+                .into_iter()
+                .map(|(weight, term)| Preference { weight, term })
+                .collect(),
+        });
+    let toleration = prop_oneof!["gpu", "infra", "node.kubernetes.io/unschedulable"].prop_map(|key| {
+        Toleration { key, operator: Some(TolerationOperator::Exists), ..Toleration::default() }
+    });
+    let ports = vec((80..82_i32).prop_map(|port| HostPort::new("", "", port)), 0..2);
+    let images = vec(prop_oneof!["web:1", "db:2", "other"], 1..3);
+    (requests(), requests(), ports, vec(toleration, 0..2), affinity, images).prop_map(
+        |(requests, taken, ports, tolerations, node_affinity, images)| Needs {
+            requests,
+            taken,
+            ports: Ports(ports.into()),
+            tolerations: Tolerations(tolerations.into()),
+            node_affinity,
+            images: Images::new(images.iter().map(String::as_str)),
+        },
+    )
+}
+
+fn pod() -> impl Strategy<Value = PodFact> {
+    let bound = proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
+    (0..20_u8, labels(), bound, any::<bool>(), needs()).prop_map(
+        |(number, labels, node, deleting, needs)| PodFact {
+            uid: uid(number),
+            namespace: "default".into(),
+            name: format!("pod-{number}").into(),
+            labels,
+            node: node.map(Into::into),
+            priority: 0,
+            deleting,
+            needs,
+        },
+    )
+}
+
+fn fact() -> impl Strategy<Value = Fact> {
+    prop_oneof![
+        4 => node().prop_map(Fact::Node),
+        1 => (0..12_u8).prop_map(|number| Fact::NodeGone(format!("node-{number}").into())),
+        8 => pod().prop_map(Fact::Pod),
+        2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => fact().prop_map(Step::Fact),
+        4 => (0..20_u8).prop_map(Step::Decide),
+        1 => (0..20_u8).prop_map(Step::Refuse),
+    ]
+}
+
+fn decider() -> Decider {
+    Decider::new(Profile::kubernetes(), 7)
+}
+
+/// What can be seen of a ledger through an ask, by names.
+fn seen(ledger: &Ledger, decider: &mut Decider, ask: Ask) -> BTreeMap<String, String> {
+    let scores = decider.scores(ledger, ask);
+    let told = ledger.nodes.present().iter().map(|node| {
+        let own = scores.iter().find(|scores| scores.node == node);
+        let told = match own {
+            Some(scores) => format!("{:?}", scores.by_plugin),
+            None => format!("{:?}", decider.refusal(ledger, ask, node)),
+        };
+        (ledger.nodes.name(node).to_owned(), told)
+    });
+    told.collect()
+}
+
+fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
+    match step {
+        Step::Fact(fact) => ledger.apply(fact.clone()),
+        Step::Decide(pod) => {
+            let Some(row) = ledger.pod(&uid(*pod)).filter(|row| row.node().is_none()) else { return };
+            let ask = row.ask;
+            if let Some(node) = decider.pick(ledger, ask, number) {
+                ledger.claim(&uid(*pod), node).unwrap();
+            }
+        }
+        Step::Refuse(pod) => {
+            let _ = ledger.disclaim(&uid(*pod));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn kept_answers_equal_fresh_ones(
+        steps in vec(step(), 1..60),
+        asks in vec(needs(), 1..4),
+    ) {
+        let (mut ledger, mut kept) = (Ledger::default(), decider());
+        let asks: Vec<Ask> = asks.iter().map(|needs| ledger.asks.hold(needs)).collect();
+        for (number, step) in (0..).zip(&steps) {
+            play(&mut ledger, &mut kept, step, number);
+            for ask in &asks {
+                prop_assert_eq!(seen(&ledger, &mut kept, *ask), seen(&ledger, &mut decider(), *ask));
+            }
+        }
+    }
+
+    #[test]
+    fn the_pick_is_one_of_the_best_and_refusals_are_of_the_others(
+        steps in vec(step(), 1..60),
+        needs in needs(),
+        turn in any::<u64>(),
+    ) {
+        let (mut ledger, mut decider) = (Ledger::default(), decider());
+        for (number, step) in (0..).zip(&steps) {
+            play(&mut ledger, &mut decider, step, number);
+        }
+        let ask = ledger.asks.hold(&needs);
+        let scores = decider.scores(&ledger, ask);
+        let best = scores.iter().map(|scores| scores.total).max();
+        let picked = decider.pick(&ledger, ask, turn);
+        let of = |node: NodeIndex| scores.iter().find(|scores| scores.node == node);
+        prop_assert_eq!(picked.and_then(of).map(|scores| scores.total), best);
+        for node in ledger.nodes.present().iter() {
+            let refused = decider.refusal(&ledger, ask, node).is_some();
+            prop_assert_eq!(refused, of(node).is_none());
+        }
+    }
+
+    #[test]
+    fn kinds_may_arrive_in_any_order_and_facts_twice(
+        facts in vec(fact(), 1..60),
+        repeats in vec(any::<bool>(), 60),
+        ask in needs(),
+    ) {
+        let is_of_nodes = |fact: &&Fact| matches!(fact, Fact::Node(_) | Fact::NodeGone(_));
+        let mut told = Ledger::default();
+        facts.iter().cloned().for_each(|fact| told.apply(fact));
+        let mut orders: [Ledger; 3] = Default::default();
+        for fact in facts.iter().filter(is_of_nodes).chain(facts.iter().filter(|fact| !is_of_nodes(fact))) {
+            orders[0].apply(fact.clone());
+        }
+        for fact in facts.iter().filter(|fact| !is_of_nodes(fact)).chain(facts.iter().filter(is_of_nodes)) {
+            orders[1].apply(fact.clone());
+        }
+        for (fact, repeat) in facts.iter().zip(repeats) {
+            orders[2].apply(fact.clone());
+            if repeat {
+                orders[2].apply(fact.clone());
+            }
+        }
+        let held = told.asks.hold(&ask);
+        let expected = seen(&told, &mut decider(), held);
+        for mut other in orders {
+            let held = other.asks.hold(&ask);
+            prop_assert_eq!(&seen(&other, &mut decider(), held), &expected);
+        }
+    }
+
+    #[test]
+    fn what_is_gone_leaves_nothing_behind(steps in vec(step(), 1..60)) {
+        let (mut ledger, mut decider) = (Ledger::default(), decider());
+        for (number, step) in (0..).zip(&steps) {
+            play(&mut ledger, &mut decider, step, number);
+        }
+        for number in 0..20 {
+            ledger.apply(Fact::PodGone(uid(number)));
+        }
+        for number in 0..12 {
+            ledger.apply(Fact::NodeGone(format!("node-{number}").into()));
+        }
+        prop_assert_eq!(ledger.pod_count(), 0);
+        prop_assert!(ledger.symbols.is_empty());
+        prop_assert!(ledger.asks.is_empty());
+        prop_assert!(ledger.nodes.is_empty());
+    }
+}
+
+#[test]
+fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
+    let node = |name: &str| NodeFact {
+        name: name.into(),
+        pods_allowed: 10,
+        taints: Arc::default(),
+        ..NodeFact::default()
+    };
+    let pod = |node: Option<&str>| PodFact {
+        uid: uid(1),
+        namespace: "default".into(),
+        name: "pod".into(),
+        labels: BTreeMap::new(),
+        node: node.map(Into::into),
+        priority: 0,
+        deleting: false,
+        needs: Needs::default(),
+    };
+    let check = |steps: &dyn Fn(&mut Ledger), expected: [i64; 2]| {
+        let mut ledger = Ledger::default();
+        for name in ["a", "b"] {
+            ledger.apply(Fact::Node(node(name)));
+        }
+        ledger.apply(Fact::Pod(pod(None)));
+        let a = ledger.nodes.find("a").unwrap();
+        ledger.claim(&uid(1), a).unwrap();
+        assert!(ledger.claim(&uid(1), a).is_err(), "no pod is placed twice");
+        steps(&mut ledger);
+        let pods = ["a", "b"].map(|name| ledger.nodes.pods[ledger.nodes.find(name).unwrap().get()]);
+        assert_eq!(pods, expected);
+    };
+    check(&|_| {}, [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(pod(None))), [1, 0]);
+    check(&|ledger| ledger.disclaim(&uid(1)).unwrap(), [0, 0]);
+    check(&|ledger| ledger.apply(Fact::PodGone(uid(1))), [0, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(pod(Some("a")))), [1, 0]);
+    // Somebody else was faster.
+    check(&|ledger| ledger.apply(Fact::Pod(pod(Some("b")))), [0, 1]);
+    let bound_then_refused = |ledger: &mut Ledger| {
+        ledger.apply(Fact::Pod(pod(Some("a"))));
+        ledger.disclaim(&uid(1)).unwrap();
+    };
+    check(&bound_then_refused, [1, 0]);
+}
