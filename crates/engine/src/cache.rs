@@ -129,7 +129,8 @@ impl Cache {
     /// Forgets what was used least recently, until what is left fits.
     pub fn shrink(&mut self) {
         while self.bytes > self.bytes_max {
-            let filter = self.filters.iter().map(|(name, answer)| (answer.used, false, *name)).min();
+            let filter =
+                self.filters.iter().map(|(name, answer)| (answer.used, false, *name)).min();
             let score = self.scores.iter().map(|(name, answer)| (answer.used, true, *name)).min();
             let Some((_, is_score, name)) = filter.into_iter().chain(score).min() else { return };
             let freed = if is_score {
@@ -149,7 +150,7 @@ fn plugin_number(plugin: usize) -> u16 {
 fn changes_of(ledger: &Ledger, reads: Reads) -> &Changes {
     match reads {
         Reads::Node => &ledger.nodes.changed,
-        Reads::Load => &ledger.nodes.load_changed,
+        Reads::Load | Reads::Cluster => &ledger.nodes.load_changed,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Normalise, SCORE_MAX, Score};
+use crate::plugin::{Normalise, Reads, SCORE_MAX, Score};
 use crate::profile::Profile;
 use crate::reason::Refusal;
 
@@ -13,6 +13,8 @@ pub struct Decider {
     cache: Cache,
     feasible: NodeSet,
     totals: Vec<i64>,
+    /// Scores that are never kept.
+    whole: Vec<i32>,
     seed: u64,
 }
 
@@ -31,8 +33,8 @@ impl Decider {
     /// Decides by this profile; the seed spreads pods over nodes that are equally good.
     #[must_use]
     pub fn new(profile: Profile, seed: u64) -> Self {
-        let (cache, feasible, totals) = (Cache::default(), NodeSet::new(), Vec::new());
-        Self { profile, cache, feasible, totals, seed }
+        let (cache, feasible) = (Cache::default(), NodeSet::new());
+        Self { profile, cache, feasible, totals: Vec::new(), whole: Vec::new(), seed }
     }
 
     /// The profile.
@@ -44,9 +46,17 @@ impl Decider {
     /// The nodes that can take the pod.
     pub fn feasible(&mut self, ledger: &Ledger, ask: Ask) -> &NodeSet {
         self.feasible.clone_from(ledger.nodes.present());
-        for (index, filter) in self.profile.filters.iter().enumerate() {
+        // Those that look at the whole cluster look at few nodes when they come last.
+        let (whole, single): (Vec<_>, Vec<_>) = (self.profile.filters.iter().enumerate())
+            .partition(|(_, filter)| filter.reads() == Reads::Cluster);
+        for (index, filter) in single {
             if let Some(nodes) = self.cache.filter(index, &**filter, ledger, ask) {
                 self.feasible.keep(nodes);
+            }
+        }
+        for (_, filter) in whole {
+            if filter.key(ledger, ask).is_some() {
+                filter.filter(ledger, ask, &mut self.feasible);
             }
         }
         &self.feasible
@@ -62,7 +72,21 @@ impl Decider {
         self.totals.clear();
         self.totals.resize(ledger.nodes.places(), 0);
         for (index, (score, weight)) in self.profile.scores.iter().enumerate() {
-            let Some(raw) = self.cache.score(index, &**score, ledger, ask) else { continue };
+            let raw = match score.reads() {
+                Reads::Cluster => {
+                    if score.key(ledger, ask).is_none() {
+                        continue;
+                    }
+                    self.whole.clear();
+                    self.whole.resize(ledger.nodes.places(), 0);
+                    score.score(ledger, ask, &self.feasible, &mut self.whole);
+                    &self.whole[..]
+                }
+                _ => match self.cache.score(index, &**score, ledger, ask) {
+                    Some(raw) => raw,
+                    None => continue,
+                },
+            };
             add(&mut self.totals, raw, weight.0, &**score, &self.feasible);
         }
         self.cache.shrink();
@@ -82,7 +106,16 @@ impl Decider {
         let mut columns = Vec::new();
         for (index, (score, weight)) in self.profile.scores.iter().enumerate() {
             let mut column = vec![0; ledger.nodes.places()];
-            match self.cache.score(index, &**score, ledger, ask) {
+            let mut whole = Vec::new();
+            let raw = match score.reads() {
+                Reads::Cluster => score.key(ledger, ask).map(|_| {
+                    whole.resize(ledger.nodes.places(), 0);
+                    score.score(ledger, ask, &feasible, &mut whole);
+                    &whole[..]
+                }),
+                _ => self.cache.score(index, &**score, ledger, ask),
+            };
+            match raw {
                 Some(raw) => {
                     let most = most(raw, &feasible);
                     for node in feasible.iter() {

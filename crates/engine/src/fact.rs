@@ -5,6 +5,7 @@
 //! open claims, whatever the order was.
 
 mod amounts;
+mod pod_terms;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,16 @@ pub enum Fact {
     /// A node is gone.
     NodeGone(Box<str>),
     /// A pod is there, or is now this.
-    Pod(PodFact),
+    Pod(Box<PodFact>),
+    /// A namespace is there, or has these labels now.
+    Namespace {
+        /// Its name.
+        name: Box<str>,
+        /// Its labels.
+        labels: BTreeMap<Box<str>, Box<str>>,
+    },
+    /// A namespace is gone.
+    NamespaceGone(Box<str>),
     /// A pod is gone, or has ended and takes nothing of its node any longer.
     PodGone(Uid),
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use object::field::Path;
+use object::selector::label::Selector;
 use object::taint::{Effect, Taint, Toleration, TolerationOperator};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -12,8 +14,8 @@ use crate::decide::Decider;
 use crate::fact::{Fact, NodeFact, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{
-    Amounts, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Ports, Preference,
-    Requests, Requirement, Tolerations,
+    Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator,
+    PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
 };
 use crate::profile::Profile;
 
@@ -31,16 +33,15 @@ fn uid(number: u8) -> Uid {
 }
 
 fn labels() -> impl Strategy<Value = BTreeMap<Box<str>, Box<str>>> {
-    let key = prop_oneof!["zone", "disk", "size"].prop_map(Into::into);
+    let key = prop_oneof!["zone", "disk", "size", "kubernetes.io/hostname"].prop_map(Into::into);
     let value = prop_oneof!["a", "b", "7"].prop_map(Into::into);
     btree_map(key, value, 0..3)
 }
 
 fn taint() -> impl Strategy<Value = Taint> {
     let effects = [Effect::NoSchedule, Effect::PreferNoSchedule, Effect::NoExecute];
-    (prop_oneof!["gpu", "infra"], proptest::sample::select(effects.to_vec())).prop_map(
-        |(key, effect)| Taint { key, effect: Some(effect), ..Taint::default() },
-    )
+    (prop_oneof!["gpu", "infra"], proptest::sample::select(effects.to_vec()))
+        .prop_map(|(key, effect)| Taint { key, effect: Some(effect), ..Taint::default() })
 }
 
 fn amounts(most: i64) -> impl Strategy<Value = Amounts> {
@@ -81,13 +82,72 @@ fn requests() -> impl Strategy<Value = Requests> {
 fn term() -> impl Strategy<Value = NodeTerm> {
     let operators =
         [Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist, Operator::Gt];
-    let requirement = (prop_oneof!["zone", "disk", "size"], proptest::sample::select(operators.to_vec()))
-        .prop_map(|(key, operator)| Requirement {
-            key: key.into(),
-            operator,
-            values: Box::new([if operator == Operator::Gt { "5".into() } else { "a".into() }]),
-        });
-    vec(requirement, 0..3).prop_map(|labels| NodeTerm { labels: labels.into(), fields: Box::default() })
+    let requirement =
+        (prop_oneof!["zone", "disk", "size"], proptest::sample::select(operators.to_vec()))
+            .prop_map(|(key, operator)| Requirement {
+                key: key.into(),
+                operator,
+                values: Box::new([if operator == Operator::Gt { "5".into() } else { "a".into() }]),
+            });
+    vec(requirement, 0..3)
+        .prop_map(|labels| NodeTerm { labels: labels.into(), fields: Box::default() })
+}
+
+fn clause() -> impl Strategy<Value = Clause> {
+    let selector = prop_oneof![
+        Just(Selector::everything()),
+        Just(Selector::nothing()),
+        Just(Selector::from_pairs([("disk", "a")])),
+        Just(Selector::from_pairs([("disk", "a"), ("size", "7")])),
+        Just(Selector::parse("size", &Path::root()).unwrap()),
+        Just(Selector::parse("disk notin (b)", &Path::root()).unwrap()),
+    ];
+    let by_labels = prop_oneof![
+        3 => Just(Selector::nothing()),
+        1 => Just(Selector::from_pairs([("team", "red")])),
+    ];
+    let namespaces =
+        prop_oneof![Just(vec!["default"]), Just(vec![]), Just(vec!["default", "other"])];
+    (namespaces, by_labels, selector).prop_map(|(namespaces, namespace_labels, labels)| Clause {
+        namespaces: namespaces.into_iter().map(Into::into).collect(),
+        namespace_labels,
+        labels,
+    })
+}
+
+fn topology_key() -> impl Strategy<Value = Box<str>> {
+    prop_oneof!["zone", "disk", "kubernetes.io/hostname"].prop_map(Into::into)
+}
+
+fn pod_affinity() -> impl Strategy<Value = PodAffinity> {
+    let term = || {
+        (clause(), topology_key()).prop_map(|(pods, topology_key)| PodTerm { pods, topology_key })
+    };
+    let few = |size| vec(term(), 0..size).prop_map(Into::into);
+    let rather = vec((-100..100_i32, term()), 0..2).prop_map(Into::into);
+    (few(2), few(2), rather).prop_map(|(near, away, preferred)| PodAffinity {
+        near,
+        away,
+        preferred,
+    })
+}
+
+fn spread() -> impl Strategy<Value = Spread> {
+    let rule = (any::<[bool; 3]>(), 1..3_i32, topology_key(), clause(), 1..3_i32).prop_map(
+        |([binds, honours_affinity, honours_taints], max_skew, topology_key, pods, min_domains)| {
+            let pods = Clause::within("default", pods.labels);
+            Constraint {
+                binds,
+                max_skew,
+                topology_key,
+                pods,
+                min_domains,
+                honours_affinity,
+                honours_taints,
+            }
+        },
+    );
+    vec(rule, 0..3).prop_map(|rules| Spread(rules.into()))
 }
 
 fn needs() -> impl Strategy<Value = Needs> {
@@ -104,29 +164,38 @@ fn needs() -> impl Strategy<Value = Needs> {
                 .map(|(weight, term)| Preference { weight, term })
                 .collect(),
         });
-    let toleration = prop_oneof!["gpu", "infra", "node.kubernetes.io/unschedulable"].prop_map(|key| {
-        Toleration { key, operator: Some(TolerationOperator::Exists), ..Toleration::default() }
-    });
+    let toleration =
+        prop_oneof!["gpu", "infra", "node.kubernetes.io/unschedulable"].prop_map(|key| {
+            Toleration { key, operator: Some(TolerationOperator::Exists), ..Toleration::default() }
+        });
     let ports = vec((80..82_i32).prop_map(|port| HostPort::new("", "", port)), 0..2);
     let images = vec(prop_oneof!["web:1", "db:2", "other"], 1..3);
-    (requests(), requests(), ports, vec(toleration, 0..2), affinity, images).prop_map(
-        |(requests, taken, ports, tolerations, node_affinity, images)| Needs {
-            requests,
-            taken,
-            ports: Ports(ports.into()),
-            tolerations: Tolerations(tolerations.into()),
-            node_affinity,
-            images: Images::new(images.iter().map(String::as_str)),
+    let pod_affinity = prop_oneof![Just(PodAffinity::default()), pod_affinity()];
+    let spread = prop_oneof![Just(Spread::default()), spread()];
+    let tolerations = vec(toleration, 0..2);
+    (requests(), requests(), ports, tolerations, affinity, images, pod_affinity, spread).prop_map(
+        |(requests, taken, ports, tolerations, node_affinity, images, pod_affinity, spread)| {
+            Needs {
+                requests,
+                taken,
+                ports: Ports(ports.into()),
+                tolerations: Tolerations(tolerations.into()),
+                node_affinity,
+                images: Images::new(images.iter().map(String::as_str)),
+                pod_affinity,
+                spread,
+            }
         },
     )
 }
 
 fn pod() -> impl Strategy<Value = PodFact> {
-    let bound = proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
+    let bound =
+        proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
     (0..20_u8, labels(), bound, any::<bool>(), needs()).prop_map(
         |(number, labels, node, deleting, needs)| PodFact {
             uid: uid(number),
-            namespace: "default".into(),
+            namespace: if number % 4 == 0 { "other".into() } else { "default".into() },
             name: format!("pod-{number}").into(),
             labels,
             node: node.map(Into::into),
@@ -137,12 +206,26 @@ fn pod() -> impl Strategy<Value = PodFact> {
     )
 }
 
+fn namespace() -> impl Strategy<Value = Fact> {
+    let name = || prop_oneof!["default", "other"].prop_map(Into::into);
+    let labels = btree_map(
+        Just("team").prop_map(Into::into),
+        prop_oneof!["red", "blue"].prop_map(Into::into),
+        0..2,
+    );
+    prop_oneof![
+        3 => (name(), labels).prop_map(|(name, labels)| Fact::Namespace { name, labels }),
+        1 => name().prop_map(Fact::NamespaceGone),
+    ]
+}
+
 fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
         4 => node().prop_map(Fact::Node),
         1 => (0..12_u8).prop_map(|number| Fact::NodeGone(format!("node-{number}").into())),
-        8 => pod().prop_map(Fact::Pod),
+        8 => pod().prop_map(|pod| Fact::Pod(Box::new(pod))),
         2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
+        1 => namespace(),
     ]
 }
 
@@ -176,7 +259,9 @@ fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
     match step {
         Step::Fact(fact) => ledger.apply(fact.clone()),
         Step::Decide(pod) => {
-            let Some(row) = ledger.pod(&uid(*pod)).filter(|row| row.node().is_none()) else { return };
+            let Some(row) = ledger.pod(&uid(*pod)).filter(|row| row.node().is_none()) else {
+                return;
+            };
             let ask = row.ask;
             if let Some(node) = decider.pick(ledger, ask, number) {
                 ledger.claim(&uid(*pod), node).unwrap();
@@ -197,7 +282,7 @@ proptest! {
         asks in vec(needs(), 1..4),
     ) {
         let (mut ledger, mut kept) = (Ledger::default(), decider());
-        let asks: Vec<Ask> = asks.iter().map(|needs| ledger.asks.hold(needs)).collect();
+        let asks: Vec<Ask> = asks.iter().map(|needs| ledger.hold("default", &BTreeMap::new(), needs)).collect();
         for (number, step) in (0..).zip(&steps) {
             play(&mut ledger, &mut kept, step, number);
             for ask in &asks {
@@ -216,7 +301,7 @@ proptest! {
         for (number, step) in (0..).zip(&steps) {
             play(&mut ledger, &mut decider, step, number);
         }
-        let ask = ledger.asks.hold(&needs);
+        let ask = ledger.hold("default", &BTreeMap::new(), &needs);
         let scores = decider.scores(&ledger, ask);
         let best = scores.iter().map(|scores| scores.total).max();
         let picked = decider.pick(&ledger, ask, turn);
@@ -234,7 +319,9 @@ proptest! {
         repeats in vec(any::<bool>(), 60),
         ask in needs(),
     ) {
-        let is_of_nodes = |fact: &&Fact| matches!(fact, Fact::Node(_) | Fact::NodeGone(_));
+        let is_of_nodes = |fact: &&Fact| {
+            matches!(fact, Fact::Node(_) | Fact::NodeGone(_) | Fact::Namespace { .. } | Fact::NamespaceGone(_))
+        };
         let mut told = Ledger::default();
         facts.iter().cloned().for_each(|fact| told.apply(fact));
         let mut orders: [Ledger; 3] = Default::default();
@@ -250,10 +337,10 @@ proptest! {
                 orders[2].apply(fact.clone());
             }
         }
-        let held = told.asks.hold(&ask);
+        let held = told.hold("default", &BTreeMap::new(), &ask);
         let expected = seen(&told, &mut decider(), held);
         for mut other in orders {
-            let held = other.asks.hold(&ask);
+            let held = other.hold("default", &BTreeMap::new(), &ask);
             prop_assert_eq!(&seen(&other, &mut decider(), held), &expected);
         }
     }
@@ -270,7 +357,11 @@ proptest! {
         for number in 0..12 {
             ledger.apply(Fact::NodeGone(format!("node-{number}").into()));
         }
+        for name in ["default", "other"] {
+            ledger.apply(Fact::NamespaceGone(name.into()));
+        }
         prop_assert_eq!(ledger.pod_count(), 0);
+        prop_assert!(ledger.terms.is_empty());
         prop_assert!(ledger.symbols.is_empty());
         prop_assert!(ledger.asks.is_empty());
         prop_assert!(ledger.nodes.is_empty());
@@ -300,7 +391,7 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         for name in ["a", "b"] {
             ledger.apply(Fact::Node(node(name)));
         }
-        ledger.apply(Fact::Pod(pod(None)));
+        ledger.apply(Fact::Pod(Box::new(pod(None))));
         let a = ledger.nodes.find("a").unwrap();
         ledger.claim(&uid(1), a).unwrap();
         assert!(ledger.claim(&uid(1), a).is_err(), "no pod is placed twice");
@@ -309,14 +400,14 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         assert_eq!(pods, expected);
     };
     check(&|_| {}, [1, 0]);
-    check(&|ledger| ledger.apply(Fact::Pod(pod(None))), [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(None)))), [1, 0]);
     check(&|ledger| ledger.disclaim(&uid(1)).unwrap(), [0, 0]);
     check(&|ledger| ledger.apply(Fact::PodGone(uid(1))), [0, 0]);
-    check(&|ledger| ledger.apply(Fact::Pod(pod(Some("a")))), [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(Some("a"))))), [1, 0]);
     // Somebody else was faster.
-    check(&|ledger| ledger.apply(Fact::Pod(pod(Some("b")))), [0, 1]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(Some("b"))))), [0, 1]);
     let bound_then_refused = |ledger: &mut Ledger| {
-        ledger.apply(Fact::Pod(pod(Some("a"))));
+        ledger.apply(Fact::Pod(Box::new(pod(Some("a")))));
         ledger.disclaim(&uid(1)).unwrap();
     };
     check(&bound_then_refused, [1, 0]);

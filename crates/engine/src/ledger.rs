@@ -5,24 +5,36 @@
 //! derived from a node can be repaired from the list of nodes that changed.
 
 mod changes;
+mod crowds;
 mod nodes;
 mod resources;
 mod symbols;
+mod tally;
+mod terms;
+mod topology;
+
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 pub use changes::{Changes, Position};
+pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes};
 pub use resources::{Column, ResourceIndex, Resources};
 pub use symbols::{Symbol, Symbols};
+pub use tally::{Entry, Tally};
+pub use terms::{Affinity, SpreadRule, Term, Terms};
+pub use topology::{Topologies, Topology, TopologyKey};
 
 use crate::fact::{Fact, PodFact, Uid};
-use crate::needs::{Images, Needs, NodeAffinity, Ports, Requests, Tolerations};
+use crate::needs::{
+    Images, Needs, NodeAffinity, PodAffinity, Ports, Requests, Spread, Tolerations,
+};
 use crate::pool::{Id, Pool};
 
 /// What a pod asks for, by the numbers of its parts.
 ///
-/// Pods with equal asks are answered alike by every plugin that reads nothing else of a pod.
+/// Plugins read nothing else of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// What it requests.
@@ -37,6 +49,12 @@ pub struct Ask {
     pub node_affinity: Id<NodeAffinity>,
     /// Images of its containers.
     pub images: Id<Images>,
+    /// Which pods it must or would rather be near to or away from.
+    pub pod_affinity: Id<PodAffinity>,
+    /// How it and its like are spread.
+    pub spread: Id<Spread>,
+    /// Its namespace and labels, as terms of other pods see them.
+    pub identity: Id<Identity>,
 }
 
 /// The parts of asks, each kept once.
@@ -55,19 +73,6 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// The ask of these needs, held once more.
-    pub fn hold(&mut self, needs: &Needs) -> Ask {
-        let Needs { requests, taken, ports, tolerations, node_affinity, images } = needs;
-        Ask {
-            requests: self.requests.hold_as(requests, || requests.clone()),
-            taken: self.requests.hold_as(taken, || taken.clone()),
-            ports: self.ports.hold_as(ports, || ports.clone()),
-            tolerations: self.tolerations.hold_as(tolerations, || tolerations.clone()),
-            node_affinity: self.node_affinity.hold_as(node_affinity, || node_affinity.clone()),
-            images: self.images.hold_as(images, || images.clone()),
-        }
-    }
-
     /// Whether nobody holds anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -77,23 +82,13 @@ impl Asks {
             && self.node_affinity.is_empty()
             && self.images.is_empty()
     }
-
-    /// Ends one hold.
-    pub fn release(&mut self, ask: Ask) {
-        self.requests.release(ask.requests);
-        self.requests.release(ask.taken);
-        self.ports.release(ask.ports);
-        self.tolerations.release(ask.tolerations);
-        self.node_affinity.release(ask.node_affinity);
-        self.images.release(ask.images);
-    }
 }
 
 /// What is known of a pod.
 #[derive(Debug, Clone)]
 pub struct PodRow {
     /// Its namespace.
-    pub namespace: Symbol,
+    pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
     /// Higher goes first.
@@ -115,6 +110,10 @@ impl PodRow {
         self.bound.or(self.claim)
     }
 
+    fn placed(&self) -> Placed {
+        Placed { ask: self.ask, deleting: self.deleting }
+    }
+
     /// Whether the API server says that it is bound.
     #[must_use]
     pub fn is_bound(&self) -> bool {
@@ -129,6 +128,8 @@ pub struct Ledger {
     pub nodes: Nodes,
     /// What pods ask for.
     pub asks: Asks,
+    /// What pods want of each other.
+    pub terms: Terms,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     pods: FxHashMap<Uid, PodRow>,
@@ -149,13 +150,60 @@ impl Ledger {
     /// Takes a fact in.
     pub fn apply(&mut self, fact: Fact) {
         match fact {
-            Fact::Node(node) => {
-                self.nodes.put(&node, &mut self.symbols);
+            Fact::Node(fact) => {
+                let node = self.nodes.put(&fact, &mut self.symbols);
+                self.terms.topologies.follow(node, &self.nodes, &self.symbols);
             }
-            Fact::NodeGone(name) => self.nodes.remove(&name, &mut self.symbols),
-            Fact::Pod(pod) => self.put_pod(pod),
+            Fact::NodeGone(name) => {
+                if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
+                    self.terms.topologies.follow(node, &self.nodes, &self.symbols);
+                }
+            }
+            Fact::Namespace { name, labels } => {
+                self.terms.crowds.put_namespace(&name, Some(&labels), &mut self.symbols);
+            }
+            Fact::NamespaceGone(name) => {
+                self.terms.crowds.put_namespace(&name, None, &mut self.symbols);
+            }
+            Fact::Pod(pod) => self.put_pod(*pod),
             Fact::PodGone(uid) => self.remove_pod(&uid),
         }
+    }
+
+    /// The ask of a pod of this namespace, labels and needs, held once more.
+    pub fn hold(
+        &mut self,
+        namespace: &str,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        needs: &Needs,
+    ) -> Ask {
+        let Needs { requests, taken, ports, tolerations, node_affinity, images, .. } = needs;
+        let (asks, symbols) = (&mut self.asks, &mut self.symbols);
+        Ask {
+            requests: asks.requests.hold_as(requests, || requests.clone()),
+            taken: asks.requests.hold_as(taken, || taken.clone()),
+            ports: asks.ports.hold_as(ports, || ports.clone()),
+            tolerations: asks.tolerations.hold_as(tolerations, || tolerations.clone()),
+            node_affinity: asks.node_affinity.hold_as(node_affinity, || node_affinity.clone()),
+            images: asks.images.hold_as(images, || images.clone()),
+            pod_affinity: self.terms.hold_affinity(&needs.pod_affinity, &self.nodes, symbols),
+            spread: self.terms.hold_spread(&needs.spread, &self.nodes, symbols),
+            identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
+        }
+    }
+
+    /// Ends one hold.
+    pub fn release(&mut self, ask: Ask) {
+        let (asks, symbols) = (&mut self.asks, &mut self.symbols);
+        asks.requests.release(ask.requests);
+        asks.requests.release(ask.taken);
+        asks.ports.release(ask.ports);
+        asks.tolerations.release(ask.tolerations);
+        asks.node_affinity.release(ask.node_affinity);
+        asks.images.release(ask.images);
+        self.terms.release_affinity(ask.pod_affinity, symbols);
+        self.terms.release_spread(ask.spread, symbols);
+        self.terms.crowds.release_identity(ask.identity, symbols);
     }
 
     /// A pod.
@@ -180,8 +228,8 @@ impl Ledger {
             return Err(ClaimError::Placed(uid.clone()));
         }
         row.claim = Some(node);
-        let ask = row.ask;
-        self.occupy(node, ask);
+        let placed = row.placed();
+        self.occupy(node, placed);
         Ok(())
     }
 
@@ -191,23 +239,22 @@ impl Ledger {
     /// When the pod is gone; then so is its claim.
     pub fn disclaim(&mut self, uid: &Uid) -> Result<(), ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let (claim, ask) = (row.claim.take(), row.ask);
+        let (claim, placed) = (row.claim.take(), row.placed());
         if let Some(node) = claim.filter(|_| row.bound.is_none()) {
-            self.vacate(node, ask);
+            self.vacate(node, placed);
         }
         Ok(())
     }
 
     fn put_pod(&mut self, fact: PodFact) {
-        let ask = self.asks.hold(&fact.needs);
+        let ask = self.hold(&fact.namespace, &fact.labels, &fact.needs);
         let bound = fact.node.as_deref().map(|name| self.nodes.place(name));
-        let namespace = self.symbols.hold(&fact.namespace);
         let old = self.pods.get(&fact.uid);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| bound.is_none());
         let (was, is) = (old.and_then(PodRow::node), bound.or(claim));
         let row = PodRow {
-            namespace,
+            namespace: fact.namespace,
             name: fact.name,
             priority: fact.priority,
             deleting: fact.deleting,
@@ -215,39 +262,49 @@ impl Ledger {
             bound,
             claim,
         };
+        let placed = row.placed();
         let old = self.pods.insert(fact.uid, row);
-        let same = was == is && old.as_ref().is_none_or(|old| old.ask == ask);
+        let same = was == is && old.as_ref().is_none_or(|old| old.placed() == placed);
         if !same {
             // In this order the place of a node is not given up in between.
             if let Some(node) = is {
-                self.occupy(node, ask);
+                self.occupy(node, placed);
             }
             if let Some((node, old)) = was.zip(old.as_ref()) {
-                self.vacate(node, old.ask);
+                self.vacate(node, old.placed());
             }
         }
         if let Some(old) = old {
-            self.asks.release(old.ask);
-            self.symbols.release(old.namespace);
+            self.release(old.ask);
         }
     }
 
     fn remove_pod(&mut self, uid: &Uid) {
         let Some(row) = self.pods.remove(uid) else { return };
         if let Some(node) = row.node() {
-            self.vacate(node, row.ask);
+            self.vacate(node, row.placed());
         }
-        self.asks.release(row.ask);
-        self.symbols.release(row.namespace);
+        self.release(row.ask);
     }
 
-    fn occupy(&mut self, node: NodeIndex, ask: Ask) {
-        let (requests, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
-        self.nodes.occupy(node, requests, ports);
+    fn occupy(&mut self, node: NodeIndex, Placed { ask, deleting }: Placed) {
+        let (taken, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
+        self.nodes.occupy(node, taken, ports);
+        self.terms.crowds.arrive(ask.identity, node, deleting);
+        self.terms.arrive(ask.pod_affinity, node);
     }
 
-    fn vacate(&mut self, node: NodeIndex, ask: Ask) {
-        let (requests, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
-        self.nodes.vacate(node, requests, ports);
+    fn vacate(&mut self, node: NodeIndex, Placed { ask, deleting }: Placed) {
+        let (taken, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
+        self.nodes.vacate(node, taken, ports);
+        self.terms.crowds.leave(ask.identity, node, deleting);
+        self.terms.leave(ask.pod_affinity, node);
     }
+}
+
+/// What of a pod its node feels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Placed {
+    ask: Ask,
+    deleting: bool,
 }

@@ -5,10 +5,12 @@
 //! that plugins know by number.
 
 mod node_affinity;
+mod pod_selector;
 mod ports;
 mod requests;
 
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
+pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Spread};
 pub use ports::{HostPort, Ports};
 pub use requests::{Amounts, Requests};
 
@@ -29,6 +31,10 @@ pub struct Needs {
     pub node_affinity: NodeAffinity,
     /// Images of its containers.
     pub images: Images,
+    /// Which pods it must or would rather be near to or away from.
+    pub pod_affinity: PodAffinity,
+    /// How it and its like are spread.
+    pub spread: Spread,
 }
 
 /// Taints a pod puts up with.

@@ -18,6 +18,8 @@ pub enum Reads {
     Node,
     /// Also the pods on the node: they change with each placement.
     Load,
+    /// Also other nodes and their pods: the answers are never kept.
+    Cluster,
 }
 
 /// The part of an ask that answers depend on: equal keys, equal answers.
@@ -71,7 +73,8 @@ pub trait Score: Send + Sync {
     /// How raw scores become scores.
     fn normalise(&self) -> Normalise;
 
-    /// Writes the raw score of each of `nodes` to its place.
+    /// Writes the raw score of each of `nodes` to its place. Where the scores follow from the whole
+    /// cluster, `nodes` are all nodes that can take the pod.
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]);
 
     /// What the plugin adds for every node where it has no key.

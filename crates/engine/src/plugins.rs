@@ -1,8 +1,10 @@
 //! The plugins, one folder or file each: algorithm, reasons and tests together.
 
 pub mod image_locality;
+pub mod inter_pod_affinity;
 pub mod node_affinity;
 pub mod node_ports;
 pub mod node_resources;
 pub mod node_unschedulable;
+pub mod pod_topology_spread;
 pub mod taint_toleration;

@@ -17,7 +17,8 @@ pub struct Id<T> {
 }
 
 impl<T> Id<T> {
-    fn at(number: usize) -> Self {
+    /// The id with this number.
+    pub(crate) fn at(number: usize) -> Self {
         let number = u32::try_from(number).expect("a pool holds fewer than four billion values");
         Self { number, of: PhantomData }
     }
@@ -69,7 +70,7 @@ impl<T> fmt::Debug for Id<T> {
     }
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Slot<T> {
     /// Nothing while nobody holds the number.
     value: Option<T>,
@@ -79,7 +80,7 @@ struct Slot<T> {
 }
 
 /// Values by number and numbers by value.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Pool<T> {
     slots: Vec<Slot<T>>,
     /// Numbers by the hash of their values; different values may share a hash.
@@ -188,6 +189,12 @@ impl<T> Pool<T> {
         self.slots[id.get()].value.as_ref().expect("an id is used only while it is held")
     }
 
+    /// Whether one hold is left.
+    #[must_use]
+    pub fn is_last_hold(&self, id: Id<T>) -> bool {
+        self.slots[id.get()].holders == 1
+    }
+
     /// Which of all values ever held this is: unlike the number, it never means another value.
     #[must_use]
     pub fn stamp(&self, id: Id<T>) -> u64 {
@@ -198,6 +205,12 @@ impl<T> Pool<T> {
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(number, slot)| slot.value.as_ref().map(|value| (Id::at(number), value)))
+    }
+
+    /// Numbers of values are below this.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.slots.len()
     }
 
     /// How many values are held.

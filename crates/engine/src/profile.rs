@@ -2,10 +2,12 @@
 
 use crate::plugin::{Filter, Score};
 use crate::plugins::image_locality::ImageLocality;
+use crate::plugins::inter_pod_affinity::InterPodAffinity;
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::plugins::node_ports::NodePorts;
 use crate::plugins::node_resources::{BalancedAllocation, Fit};
 use crate::plugins::node_unschedulable::NodeUnschedulable;
+use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::plugins::taint_toleration::TaintToleration;
 
 /// What a plugin's score counts.
@@ -31,9 +33,13 @@ impl Profile {
             .filter(NodeAffinity::default())
             .filter(NodePorts)
             .filter(Fit::default())
+            .filter(PodTopologySpread)
+            .filter(InterPodAffinity::default())
             .score(TaintToleration, Weight(3))
             .score(NodeAffinity::default(), Weight(2))
             .score(Fit::default(), Weight(1))
+            .score(PodTopologySpread, Weight(2))
+            .score(InterPodAffinity::default(), Weight(2))
             .score(BalancedAllocation::default(), Weight(1))
             .score(ImageLocality, Weight(1))
     }

@@ -36,6 +36,26 @@ pub enum Reason {
         /// The port.
         port: i32,
     },
+    /// A domain of the node would have too many pods more than another.
+    Spread {
+        /// The label whose values are the domains.
+        topology_key: Box<str>,
+        /// How many more there would be.
+        skew: i64,
+        /// How many more there may be.
+        max_skew: i64,
+    },
+    /// The node lacks a label whose values are domains.
+    NoDomain {
+        /// The label.
+        topology_key: Box<str>,
+    },
+    /// No pod that the pod must be near is near.
+    NotNear,
+    /// A pod is near that the pod must be away from.
+    NotAway,
+    /// A pod is near that must be away from such pods.
+    KeptAway,
     /// The node has as many pods as it takes.
     TooManyPods {
         /// How many that is.
@@ -63,6 +83,13 @@ impl fmt::Display for Reason {
             Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
             Self::AddedNodeAffinity => "node(s) didn't match scheduler-enforced node affinity",
             Self::PortTaken { .. } => "node(s) didn't have free ports for the requested pod ports",
+            Self::Spread { .. } => "node(s) didn't match pod topology spread constraints",
+            Self::NoDomain { .. } => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+            Self::NotNear => "node(s) didn't match pod affinity rules",
+            Self::NotAway => "node(s) didn't match pod anti-affinity rules",
+            Self::KeptAway => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::TooManyPods { .. } => "Too many pods",
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
         })

@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_new_package_needs_a_layer() {
-        check("gantry-engine", &[], &[], 1);
+        check("gantry-unheard-of", &[], &[], 1);
     }
 
     #[test]

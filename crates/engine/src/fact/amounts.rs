@@ -115,10 +115,11 @@ fn container_requests<'a>(
     unrequested: Unrequested,
 ) -> Sums<'a> {
     let mut sums = Sums::new();
-    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let mut statuses =
+        pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     let own = |one: &&ContainerStatus| one.name == container.name;
     // The last of several with one name counts.
-    let found = (status == Status::Counted).then(|| statuses.filter(own).last()).flatten();
+    let found = (status == Status::Counted).then(|| statuses.rfind(own)).flatten();
     let spec = &container.resources.requests;
     match found.and_then(|found| Some((found, found.resources.as_ref()?))) {
         Some((found, actual)) => {
@@ -206,7 +207,8 @@ pub(super) fn asked(pod: &Pod) -> Requests {
 pub(super) fn taken(pod: &Pod) -> Requests {
     let sums = of_pod(pod, Status::Counted, Unrequested::default());
     let whole_pod = pod.spec.resources.as_ref();
-    let pod_level = whole_pod.is_some_and(|whole| whole.requests.keys().any(|name| is_pod_level(name)));
+    let pod_level =
+        whole_pod.is_some_and(|whole| whole.requests.keys().any(|name| is_pod_level(name)));
     let unless = |name: &str, value| (!pod_level || !sums.contains_key(name)).then_some(value);
     let unrequested = Unrequested {
         cpu_millis: unless("cpu", CPU_MILLIS_UNLESS_REQUESTED),

@@ -5,6 +5,7 @@ use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSele
 use api::pod::{Pod, PodPhase, RestartPolicy};
 
 use super::amounts::{amounts, asked, named, taken};
+use super::pod_terms::{pod_affinity, spread};
 use super::{Fact, NodeFact, PodFact, Uid};
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Ports, Preference,
@@ -23,7 +24,9 @@ impl From<&Node> for NodeFact {
         let labels = node.metadata.labels.iter();
         Self {
             name: node.metadata.name.as_str().into(),
-            labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+            labels: labels
+                .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+                .collect(),
             taints: node.spec.taints.as_slice().into(),
             unschedulable: node.spec.unschedulable,
             allocatable: amounts(named(&status.allocatable)),
@@ -38,7 +41,7 @@ impl From<&Pod> for Fact {
     fn from(pod: &Pod) -> Self {
         match pod.status.phase {
             PodPhase::Succeeded | PodPhase::Failed => Self::PodGone(Uid::new(&pod.metadata.uid)),
-            _ => Self::Pod(PodFact::from(pod)),
+            _ => Self::Pod(Box::new(PodFact::from(pod))),
         }
     }
 }
@@ -51,7 +54,9 @@ impl From<&Pod> for PodFact {
             uid: Uid::new(&metadata.uid),
             namespace: metadata.namespace.as_str().into(),
             name: metadata.name.as_str().into(),
-            labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+            labels: labels
+                .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+                .collect(),
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
             priority: spec.priority.unwrap_or(0),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -77,6 +82,8 @@ impl From<&Pod> for Needs {
             tolerations: Tolerations(spec.tolerations.as_slice().into()),
             node_affinity: node_affinity(pod),
             images: Images::new(containers.map(|container| container.image.as_str())),
+            pod_affinity: pod_affinity(pod),
+            spread: spread(pod),
         }
     }
 }

@@ -231,10 +231,8 @@ impl Nodes {
     }
 
     /// A node's object is gone. Its place stays as long as pods are bound to it.
-    pub fn remove(&mut self, name: &str, symbols: &mut Symbols) {
-        let Some(node) = self.find(name).filter(|node| self.present.contains(*node)) else {
-            return;
-        };
+    pub fn remove(&mut self, name: &str, symbols: &mut Symbols) -> Option<NodeIndex> {
+        let node = self.find(name).filter(|node| self.present.contains(*node))?;
         self.count_images(node, true, None);
         self.present.remove(node);
         self.unschedulable.remove(node);
@@ -250,6 +248,7 @@ impl Nodes {
         self.changed.note(node, self.rows.len());
         self.load_changed.note(node, self.rows.len());
         self.free_if_unused(node);
+        Some(node)
     }
 
     /// Charges a node for a pod.

@@ -6,7 +6,7 @@ use crate::pool::{Id, Pool};
 pub type Symbol = Id<Box<str>>;
 
 /// Texts by number.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Symbols(Pool<Box<str>>);
 
 impl Symbols {

@@ -41,7 +41,8 @@ mod tests {
     #[test]
     fn ports_collide_by_protocol_number_and_address() {
         let check = |a: (&str, &str, i32), b: (&str, &str, i32), collide: bool| {
-            let [a, b] = [a, b].map(|(address, protocol, port)| HostPort::new(address, protocol, port));
+            let [a, b] =
+                [a, b].map(|(address, protocol, port)| HostPort::new(address, protocol, port));
             assert_eq!(a.collides_with(&b), collide, "{a:?} {b:?}");
             assert_eq!(b.collides_with(&a), collide, "{b:?} {a:?}");
         };

@@ -44,12 +44,12 @@ impl Score for ImageLocality {
         let containers = i64::try_from(images.len()).unwrap_or(i64::MAX);
         let most = BYTES_MAX_PER_CONTAINER * containers;
         for node in nodes.iter() {
-            let scaled = |image: &Box<str>| {
+            let scaled = |image: &str| {
                 let bytes = ledger.nodes.image_bytes(node, image)?;
                 let spread = f64::from(ledger.nodes.nodes_with_image(image)) / total;
                 Some((bytes as f64 * spread) as i64)
             };
-            let sum: i64 = images.iter().filter_map(scaled).sum();
+            let sum: i64 = images.iter().filter_map(|image| scaled(image)).sum();
             let sum = sum.clamp(BYTES_MIN, most);
             let score = SCORE_MAX * (sum - BYTES_MIN) / (most - BYTES_MIN);
             raw[node.get()] = i32::try_from(score).unwrap_or(i32::MAX);

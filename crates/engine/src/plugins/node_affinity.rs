@@ -13,7 +13,8 @@ pub struct NodeAffinity {
     pub added: needs::NodeAffinity,
 }
 
-fn asked(ledger: &Ledger, ask: Ask) -> &needs::NodeAffinity {
+/// What a pod asks of nodes.
+pub(super) fn asked(ledger: &Ledger, ask: Ask) -> &needs::NodeAffinity {
     ledger.asks.node_affinity.get(ask.node_affinity)
 }
 
@@ -27,10 +28,11 @@ fn term_holds(ledger: &Ledger, node: NodeIndex, term: &needs::NodeTerm) -> bool 
     term.holds(ledger.nodes.name(node), |key| label(ledger, node, key))
 }
 
-fn admits(ledger: &Ledger, affinity: &needs::NodeAffinity, node: NodeIndex) -> bool {
-    let has = |(key, value): (&Box<str>, &Box<str>)| label(ledger, node, key) == Some(value);
+/// Whether a node is one that the pod must run on.
+pub(super) fn admits(ledger: &Ledger, affinity: &needs::NodeAffinity, node: NodeIndex) -> bool {
+    let has = |key: &str, value: &str| label(ledger, node, key) == Some(value);
     let required = affinity.required.as_deref();
-    affinity.labels.iter().all(has)
+    affinity.labels.iter().all(|(key, value)| has(key, value))
         && required.is_none_or(|terms| terms.iter().any(|term| term_holds(ledger, node, term)))
 }
 
@@ -50,9 +52,7 @@ impl Filter for NodeAffinity {
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
         let asked = asked(ledger, ask);
-        nodes.keep_where(|node| {
-            admits(ledger, &self.added, node) && admits(ledger, asked, node)
-        });
+        nodes.keep_where(|node| admits(ledger, &self.added, node) && admits(ledger, asked, node));
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {

@@ -10,7 +10,7 @@ use crate::reason::{Code, Reason, Refusal};
 #[derive(Debug, Clone, Copy)]
 pub struct NodePorts;
 
-fn taken<'a>(ledger: &'a Ledger, ask: Ask, node: NodeIndex) -> Option<&'a HostPort> {
+fn taken(ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<&HostPort> {
     let taken = ledger.nodes.ports(node);
     let wanted = &ledger.asks.ports.get(ask.ports).0;
     wanted.iter().find(|port| taken.iter().any(|other| port.collides_with(other)))

@@ -24,7 +24,8 @@ impl Filter for NodeUnschedulable {
     }
 
     fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
-        let taint = Taint { key: TAINT.to_owned(), effect: Some(Effect::NoSchedule), ..Taint::default() };
+        let taint =
+            Taint { key: TAINT.to_owned(), effect: Some(Effect::NoSchedule), ..Taint::default() };
         let tolerations = ledger.asks.tolerations.get(ask.tolerations);
         (!is_tolerated(&taint, &tolerations.0)).then_some(0)
     }

@@ -11,13 +11,18 @@ use crate::reason::{Code, Reason, Refusal};
 #[derive(Debug, Clone, Copy)]
 pub struct TaintToleration;
 
-fn tolerations(ledger: &Ledger, ask: Ask) -> &[Toleration] {
+/// What a pod puts up with.
+pub(super) fn tolerations(ledger: &Ledger, ask: Ask) -> &[Toleration] {
     &ledger.asks.tolerations.get(ask.tolerations).0
 }
 
 /// The first taint that keeps the pod away.
-fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
-    let forbids = |taint: &&Taint| matches!(taint.effect, Some(Effect::NoSchedule | Effect::NoExecute));
+pub(super) fn untolerated<'a>(
+    taints: &'a [Taint],
+    tolerations: &[Toleration],
+) -> Option<&'a Taint> {
+    let forbids =
+        |taint: &&Taint| matches!(taint.effect, Some(Effect::NoSchedule | Effect::NoExecute));
     taints.iter().filter(forbids).find(|taint| !is_tolerated(taint, tolerations))
 }
 

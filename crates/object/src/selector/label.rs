@@ -28,7 +28,7 @@ mod tests;
 pub struct SelectorError(String);
 
 /// How a requirement relates a key to its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// The key is absent: `!a`.
     DoesNotExist,
@@ -51,7 +51,7 @@ pub enum Operator {
 }
 
 /// A key, an operator and the values that go with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: String,
     operator: Operator,
@@ -171,7 +171,7 @@ impl fmt::Display for Requirement {
 }
 
 /// Requirements that must all be met, or nothing at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Option<Vec<Requirement>>);
 
 impl Selector {

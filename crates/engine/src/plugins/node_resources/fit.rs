@@ -70,8 +70,9 @@ impl Fit {
         ];
         let plain = plain.map(|(name, amount, column)| (name, amount, Some(column)));
         let scalars = scalars.iter().filter(|(name, _)| !self.ignores(name));
-        let scalars = scalars
-            .map(|(name, amount)| (&**name, *amount, columns.find(name).map(|at| columns.scalar(at))));
+        let scalars = scalars.map(|(name, amount)| {
+            (&**name, *amount, columns.find(name).map(|at| columns.scalar(at)))
+        });
         plain
             .into_iter()
             .chain(scalars)

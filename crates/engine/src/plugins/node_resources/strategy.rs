@@ -104,11 +104,13 @@ impl Strategy {
             let score = match self {
                 Self::LeastAllocated => least(requested, allocatable),
                 Self::MostAllocated => requested.min(allocatable) * SCORE_MAX / allocatable,
-                Self::RequestedToCapacityRatio(points) => match ratio(points, requested, allocatable) {
-                    // A resource that scores nothing does not pull the others down.
-                    score if score <= 0 => continue,
-                    score => score,
-                },
+                Self::RequestedToCapacityRatio(points) => {
+                    match ratio(points, requested, allocatable) {
+                        // A resource that scores nothing does not pull the others down.
+                        score if score <= 0 => continue,
+                        score => score,
+                    }
+                }
             };
             sum += score * part.weight;
             weights += part.weight;

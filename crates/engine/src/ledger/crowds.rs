@@ -1,0 +1,346 @@
+//! Crowds: the placed pods that a selector means, counted by node.
+//!
+//! Pods with the same namespace and labels share an identity, and an identity knows the crowds it
+//! belongs to; so placing a pod moves one count for each crowd that somebody cares about, and a
+//! label that no selector names costs nothing. Each crowd also knows the pods whose terms mean it:
+//! what they want of a pod that comes near is found through the crowds of that pod.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::nodes::NodeIndex;
+use super::symbols::{Symbol, Symbols};
+use super::tally::Tally;
+use super::topology::TopologyKey;
+use crate::needs::PodSelector;
+use crate::pool::{Id, Pool};
+
+/// The namespace and labels of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    namespace: Symbol,
+    /// Sorted by key.
+    labels: Box<[(Symbol, Symbol)]>,
+}
+
+/// The number of a crowd.
+pub type CrowdId = Id<PodSelector>;
+
+/// What a pod with a term wants of pods that its selector means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// It must be near one of them.
+    Near,
+    /// None may come near.
+    Away,
+    /// Being near is worth this much; below zero where it would avoid them.
+    Rather(i32),
+}
+
+/// Placed pods that want the same of the same crowd.
+#[derive(Debug, Clone)]
+pub struct Wanting {
+    /// What they want.
+    pub want: Want,
+    /// How near is near.
+    pub topology: TopologyKey,
+    /// Where they are.
+    pub pods: Tally,
+}
+
+/// The placed pods that a selector means.
+#[derive(Debug, Clone, Default)]
+pub struct Crowd {
+    /// Where they are.
+    pub pods: Tally,
+    /// Placed pods whose terms mean this crowd.
+    pub wanted_by: Vec<Wanting>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Member {
+    crowds: Vec<CrowdId>,
+    placed: Tally,
+}
+
+/// All crowds and who belongs to them.
+#[derive(Debug, Clone, Default)]
+pub struct Crowds {
+    identities: Pool<Identity>,
+    /// By the number of the identity.
+    members: Vec<Member>,
+    selectors: Pool<PodSelector>,
+    /// By the number of the selector.
+    crowds: Vec<Crowd>,
+    /// Identities by each of their labels.
+    identities_with: FxHashMap<(Symbol, Symbol), Vec<Id<Identity>>>,
+    /// Selectors by a label that they require; each holds the symbols of its label.
+    selectors_with: FxHashMap<(Symbol, Symbol), Vec<CrowdId>>,
+    /// Selectors that require no certain label.
+    unlabelled: Vec<CrowdId>,
+    /// Labels of namespaces.
+    namespaces: FxHashMap<Symbol, Box<[(Symbol, Symbol)]>>,
+}
+
+fn held(labels: &BTreeMap<Box<str>, Box<str>>, symbols: &mut Symbols) -> Box<[(Symbol, Symbol)]> {
+    let mut held: Vec<(Symbol, Symbol)> =
+        labels.iter().map(|(key, value)| (symbols.hold(key), symbols.hold(value))).collect();
+    held.sort_unstable();
+    held.into()
+}
+
+fn let_go(labels: &[(Symbol, Symbol)], symbols: &mut Symbols) {
+    for (key, value) in labels {
+        symbols.release(*key);
+        symbols.release(*value);
+    }
+}
+
+fn label<'a>(labels: &[(Symbol, Symbol)], key: &str, symbols: &'a Symbols) -> Option<&'a str> {
+    let key = symbols.find(key)?;
+    let place = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+    Some(symbols.text(labels[place].1))
+}
+
+impl Crowds {
+    /// The identity of a pod, held once more.
+    pub fn hold_identity(
+        &mut self,
+        namespace: &str,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        symbols: &mut Symbols,
+    ) -> Id<Identity> {
+        let identity =
+            Identity { namespace: symbols.hold(namespace), labels: held(labels, symbols) };
+        if let Some(id) = self.identities.find(&identity) {
+            self.identities.hold_again(id);
+            symbols.release(identity.namespace);
+            let_go(&identity.labels, symbols);
+            return id;
+        }
+        let (id, _) = self.identities.hold(identity.clone());
+        if self.members.len() <= id.get() {
+            self.members.resize_with(id.get() + 1, Member::default);
+        }
+        let mut crowds = Vec::new();
+        for pair in &identity.labels {
+            self.identities_with.entry(*pair).or_default().push(id);
+            crowds.extend_from_slice(self.selectors_with.get(pair).map_or(&[], Vec::as_slice));
+        }
+        crowds.extend_from_slice(&self.unlabelled);
+        crowds.retain(|crowd| self.means(*crowd, &identity, symbols));
+        crowds.sort_unstable();
+        self.members[id.get()] = Member { crowds, placed: Tally::default() };
+        id
+    }
+
+    /// Ends one hold.
+    pub fn release_identity(&mut self, id: Id<Identity>, symbols: &mut Symbols) {
+        let Some(identity) = self.identities.release(id) else { return };
+        for pair in &identity.labels {
+            remove_from(&mut self.identities_with, *pair, &id);
+        }
+        self.members[id.get()] = Member::default();
+        symbols.release(identity.namespace);
+        let_go(&identity.labels, symbols);
+    }
+
+    /// The crowd of a selector, held once more.
+    pub fn hold(&mut self, selector: &PodSelector, symbols: &mut Symbols) -> CrowdId {
+        if let Some(id) = self.selectors.find(selector) {
+            self.selectors.hold_again(id);
+            return id;
+        }
+        let (id, _) = self.selectors.hold(selector.clone());
+        if self.crowds.len() <= id.get() {
+            self.crowds.resize_with(id.get() + 1, Crowd::default);
+        }
+        match selector.pair() {
+            Some((key, value)) => {
+                let pair = (symbols.hold(key), symbols.hold(value));
+                self.selectors_with.entry(pair).or_default().push(id);
+            }
+            None => self.unlabelled.push(id),
+        }
+        self.gather(id, symbols);
+        id
+    }
+
+    /// Ends one hold.
+    pub fn release(&mut self, id: CrowdId, symbols: &mut Symbols) {
+        if self.selectors.is_last_hold(id) {
+            for member in self.candidates(id, symbols) {
+                self.members[member.get()].crowds.retain(|crowd| *crowd != id);
+            }
+        }
+        let Some(selector) = self.selectors.release(id) else { return };
+        self.crowds[id.get()] = Crowd::default();
+        match selector.pair() {
+            Some((key, value)) => {
+                if let Some(pair) = symbols.find(key).zip(symbols.find(value)) {
+                    remove_from(&mut self.selectors_with, pair, &id);
+                    let_go(&[pair], symbols);
+                }
+            }
+            None => self.unlabelled.retain(|other| *other != id),
+        }
+    }
+
+    /// A namespace has these labels now; none when it is gone.
+    pub fn put_namespace(
+        &mut self,
+        name: &str,
+        labels: Option<&BTreeMap<Box<str>, Box<str>>>,
+        symbols: &mut Symbols,
+    ) {
+        let namespace = symbols.hold(name);
+        let old = match labels {
+            Some(labels) => {
+                let labels = held(labels, symbols);
+                self.namespaces.insert(namespace, labels)
+            }
+            None => self.namespaces.remove(&namespace),
+        };
+        if let Some(old) = &old {
+            let_go(old, symbols);
+        }
+        // The name is held for as long as the namespace is known.
+        if old.is_some() {
+            symbols.release(namespace);
+        }
+        if labels.is_none() {
+            symbols.release(namespace);
+        }
+        let moved: Vec<CrowdId> = self
+            .selectors
+            .iter()
+            .filter(|(_, selector)| selector.reads_namespaces())
+            .map(|(id, _)| id)
+            .collect();
+        for crowd in moved {
+            for member in self.candidates(crowd, symbols) {
+                self.members[member.get()].crowds.retain(|other| *other != crowd);
+            }
+            self.crowds[crowd.get()].pods = Tally::default();
+            self.gather(crowd, symbols);
+        }
+    }
+
+    /// A pod is on a node.
+    pub fn arrive(&mut self, identity: Id<Identity>, node: NodeIndex, deleting: bool) {
+        let staying = u32::from(!deleting);
+        let member = &mut self.members[identity.get()];
+        member.placed.add(node, 1, staying);
+        for crowd in &member.crowds {
+            self.crowds[crowd.get()].pods.add(node, 1, staying);
+        }
+    }
+
+    /// A pod is on a node no longer.
+    pub fn leave(&mut self, identity: Id<Identity>, node: NodeIndex, deleting: bool) {
+        let staying = u32::from(!deleting);
+        let member = &mut self.members[identity.get()];
+        member.placed.take(node, 1, staying);
+        for crowd in &member.crowds {
+            self.crowds[crowd.get()].pods.take(node, 1, staying);
+        }
+    }
+
+    /// A pod on a node wants something of a crowd.
+    pub fn want(&mut self, crowd: CrowdId, topology: TopologyKey, want: Want, node: NodeIndex) {
+        let wanted_by = &mut self.crowds[crowd.get()].wanted_by;
+        let same = |one: &&mut Wanting| one.want == want && one.topology == topology;
+        match wanted_by.iter_mut().find(same) {
+            Some(own) => own.pods.add(node, 1, 0),
+            None => {
+                let mut pods = Tally::default();
+                pods.add(node, 1, 0);
+                wanted_by.push(Wanting { want, topology, pods });
+            }
+        }
+    }
+
+    /// It is on the node no longer.
+    pub fn unwant(&mut self, crowd: CrowdId, topology: TopologyKey, want: Want, node: NodeIndex) {
+        let wanted_by = &mut self.crowds[crowd.get()].wanted_by;
+        let same = |one: &Wanting| one.want == want && one.topology == topology;
+        if let Some(place) = wanted_by.iter().position(same) {
+            wanted_by[place].pods.take(node, 1, 0);
+            if wanted_by[place].pods.is_empty() {
+                wanted_by.swap_remove(place);
+            }
+        }
+    }
+
+    /// The crowds that a pod of this identity belongs to.
+    #[must_use]
+    pub fn of(&self, identity: Id<Identity>) -> &[CrowdId] {
+        &self.members[identity.get()].crowds
+    }
+
+    /// Whether a pod of this identity belongs to a crowd.
+    #[must_use]
+    pub fn is_member(&self, identity: Id<Identity>, crowd: CrowdId) -> bool {
+        self.members[identity.get()].crowds.contains(&crowd)
+    }
+
+    /// A crowd.
+    #[must_use]
+    pub fn get(&self, crowd: CrowdId) -> &Crowd {
+        &self.crowds[crowd.get()]
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.identities.is_empty() && self.selectors.is_empty() && self.namespaces.is_empty()
+    }
+
+    /// Finds the members of a crowd that has none yet, and counts those that are placed.
+    fn gather(&mut self, crowd: CrowdId, symbols: &Symbols) {
+        for id in self.candidates(crowd, symbols) {
+            if self.means(crowd, self.identities.get(id), symbols) {
+                let member = &mut self.members[id.get()];
+                member.crowds.push(crowd);
+                member.crowds.sort_unstable();
+                for entry in member.placed.entries() {
+                    self.crowds[crowd.get()].pods.add(entry.node, entry.all, entry.staying);
+                }
+            }
+        }
+    }
+
+    /// The identities that may belong to a crowd.
+    fn candidates(&self, crowd: CrowdId, symbols: &Symbols) -> Vec<Id<Identity>> {
+        let Some((key, value)) = self.selectors.get(crowd).pair() else {
+            return self.identities.iter().map(|(id, _)| id).collect();
+        };
+        let pair = symbols.find(key).zip(symbols.find(value));
+        pair.and_then(|pair| self.identities_with.get(&pair)).cloned().unwrap_or_default()
+    }
+
+    fn means(&self, crowd: CrowdId, identity: &Identity, symbols: &Symbols) -> bool {
+        let namespace = self.namespaces.get(&identity.namespace).map_or(&[][..], |labels| labels);
+        self.selectors.get(crowd).0.iter().all(|clause| {
+            clause.holds(
+                symbols.text(identity.namespace),
+                |key| label(namespace, key, symbols),
+                |key| label(&identity.labels, key, symbols),
+            )
+        })
+    }
+}
+
+fn remove_from<K: std::hash::Hash + Eq, V: PartialEq>(
+    map: &mut FxHashMap<K, Vec<V>>,
+    key: K,
+    value: &V,
+) {
+    if let Some(values) = map.get_mut(&key) {
+        values.retain(|other| other != value);
+        if values.is_empty() {
+            map.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Domains: nodes that share the value of a label.
+//!
+//! For each label that some pod's term names there is a column that gives each node the number of
+//! its domain, so that counting by domain compares no texts.
+
+use super::nodes::{NodeIndex, Nodes};
+use super::symbols::{Symbol, Symbols};
+use crate::node_set::NodeSet;
+use crate::pool::{Id, Pool};
+
+/// A label whose values are domains.
+pub type TopologyKey = Id<Box<str>>;
+
+/// No domain: the node has no such label, or is not there.
+const NONE: u32 = u32::MAX;
+
+/// The domains of one label.
+#[derive(Debug, Clone, Default)]
+pub struct Topology {
+    of_node: Vec<u32>,
+    domains: Pool<Symbol>,
+}
+
+impl Topology {
+    /// The number of a node's domain.
+    #[must_use]
+    pub fn domain(&self, node: NodeIndex) -> Option<usize> {
+        self.of_node
+            .get(node.get())
+            .filter(|domain| **domain != NONE)
+            .map(|domain| *domain as usize)
+    }
+
+    /// Numbers of domains are below this.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.domains.places()
+    }
+
+    fn put(&mut self, node: NodeIndex, value: Option<Symbol>) {
+        if self.of_node.len() <= node.get() {
+            self.of_node.resize(node.get() + 1, NONE);
+        }
+        let domain = value.map(|value| self.domains.hold(value).0);
+        let number = domain.map_or(NONE, |domain| u32::try_from(domain.get()).unwrap_or(NONE));
+        let old = std::mem::replace(&mut self.of_node[node.get()], number);
+        if old != NONE {
+            self.domains.release(Id::at(old as usize));
+        }
+    }
+}
+
+/// The domains of every label that some pod's term names.
+#[derive(Debug, Clone, Default)]
+pub struct Topologies {
+    keys: Pool<Box<str>>,
+    columns: Vec<Topology>,
+}
+
+impl Topologies {
+    /// The number of a label, held once more.
+    pub fn hold(&mut self, key: &str, nodes: &Nodes, symbols: &Symbols) -> TopologyKey {
+        if let Some(id) = self.keys.find(key) {
+            self.keys.hold_again(id);
+            return id;
+        }
+        let (id, _) = self.keys.hold(key.into());
+        if self.columns.len() <= id.get() {
+            self.columns.resize_with(id.get() + 1, Topology::default);
+        }
+        self.columns[id.get()] = Topology::default();
+        for node in nodes.present().iter() {
+            self.fill(id, node, nodes, symbols);
+        }
+        id
+    }
+
+    /// Ends one hold.
+    pub fn release(&mut self, key: TopologyKey) {
+        if self.keys.release(key).is_some() {
+            self.columns[key.get()] = Topology::default();
+        }
+    }
+
+    /// Takes in what a node is now.
+    pub fn follow(&mut self, node: NodeIndex, nodes: &Nodes, symbols: &Symbols) {
+        let keys: Vec<TopologyKey> = self.keys.iter().map(|(id, _)| id).collect();
+        for key in keys {
+            self.fill(key, node, nodes, symbols);
+        }
+    }
+
+    fn fill(&mut self, key: TopologyKey, node: NodeIndex, nodes: &Nodes, symbols: &Symbols) {
+        let symbol = symbols.find(self.keys.get(key));
+        let value = symbol.and_then(|symbol| nodes.label(node, symbol));
+        self.columns[key.get()].put(node, value);
+    }
+
+    /// The label itself.
+    #[must_use]
+    pub fn key(&self, key: TopologyKey) -> &str {
+        self.keys.get(key)
+    }
+
+    /// The domains of a label.
+    #[must_use]
+    pub fn get(&self, key: TopologyKey) -> &Topology {
+        &self.columns[key.get()]
+    }
+
+    /// Takes out the nodes that have no such label.
+    pub fn keep_labelled(&self, key: TopologyKey, nodes: &mut NodeSet) {
+        let topology = self.get(key);
+        nodes.keep_where(|node| topology.domain(node).is_some());
+    }
+
+    /// Whether nobody holds a label.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
