@@ -34,10 +34,13 @@ pub type ResourceList = BTreeMap<String, Quantity>;
 #[serde(default, rename_all = "camelCase")]
 pub struct Pod {
     /// Who it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub metadata: ObjectMeta,
     /// What it should be.
+    #[serde(deserialize_with = "wire::or_default")]
     pub spec: PodSpec,
     /// What it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub status: PodStatus,
 }
 
@@ -48,7 +51,7 @@ resource!(Pod, "", "v1", "Pod", "pods", true);
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     /// Node the pod is bound to; empty while it waits.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub node_name: String,
     /// What runs side by side.
     #[serde(deserialize_with = "wire::or_default")]
@@ -69,10 +72,10 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Name of the priority class.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub priority_class_name: String,
     /// Scheduler in charge.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub scheduler_name: String,
     /// Whether the pod may push out others.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +108,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<SchedulingGate>,
     /// Whether the pod uses the addresses and ports of its node.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
 }
 
@@ -114,11 +117,13 @@ pub struct PodSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
     /// Name within the pod.
+    #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
     /// Image to run.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// What it asks for and may use.
+    #[serde(deserialize_with = "wire::or_default")]
     pub resources: ResourceRequirements,
     /// Ports it listens on.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
@@ -145,17 +150,23 @@ pub struct ResourceRequirements {
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
     /// Name within the pod.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Port in the pod.
+    #[serde(deserialize_with = "wire::or_default")]
     pub container_port: i32,
     /// Port on the node; 0 means none.
+    #[serde(deserialize_with = "wire::or_default")]
     pub host_port: i32,
     /// Address on the node; empty means all.
-    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "wire::or_default",
+        rename = "hostIP",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub host_ip: String,
     /// TCP, UDP or SCTP; empty means TCP.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub protocol: String,
 }
 
@@ -164,6 +175,7 @@ pub struct ContainerPort {
 #[serde(default, rename_all = "camelCase")]
 pub struct SchedulingGate {
     /// Who has to remove it.
+    #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
 }
 

@@ -11,9 +11,13 @@ use crate::crds;
 use crate::crds::facts::{parse, samples};
 use crate::crds::judged::{judge, schema_of};
 use crate::{
-    Deployment, Job, Lease, Namespace, Node, NodeMetric, Pod, PodDisruptionBudget, ReplicaSet,
-    Resource, ServiceAccount,
+    Deployment, Event, Job, Lease, Namespace, Node, NodeMetric, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, Resource, ServiceAccount,
+    VolumeAttachment,
 };
+
+mod nulls;
+mod scheduling;
 
 /// Reads `wire`, which names every field of the struct, and expects it back whole;
 /// then reads it again among fields that the struct does not name.
@@ -150,7 +154,7 @@ fn volumes() -> Value {
 
 #[test]
 fn a_pod_comes_back_whole() {
-    check::<Pod>(json!({
+    let wire = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata(),
         "spec": {
             "nodeName": "node-1", "containers": [container()], "initContainers": [container()],
@@ -173,7 +177,9 @@ fn a_pod_comes_back_whole() {
             "containerStatuses": [container_status()],
             "initContainerStatuses": [container_status()], "qosClass": "Burstable",
         },
-    }));
+    });
+    nulls::check::<Pod>(&wire);
+    check::<Pod>(wire);
 }
 
 #[test]
@@ -190,7 +196,7 @@ fn a_phase_of_tomorrow_is_unknown() {
 
 #[test]
 fn a_node_comes_back_whole() {
-    check::<Node>(json!({
+    let wire = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": metadata(),
         "spec": {
             "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": TIME }],
@@ -209,16 +215,20 @@ fn a_node_comes_back_whole() {
             "images": [{ "names": ["registry.example/web:1"], "sizeBytes": 1_048_576 }],
             "volumesAttached": [{ "name": "kubernetes.io/csi/csi.example.com^vol-1" }],
         },
-    }));
+    });
+    nulls::check::<Node>(&wire);
+    check::<Node>(wire);
 }
 
 #[test]
 fn small_kinds_come_back_whole() {
-    check::<Namespace>(json!({
+    let wire = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": metadata(),
         "spec": { "finalizers": ["kubernetes"] },
         "status": { "phase": "Terminating", "conditions": [condition("lastTransitionTime")] },
-    }));
+    });
+    nulls::check::<Namespace>(&wire);
+    check::<Namespace>(wire);
     check::<Lease>(json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata(),
         "spec": {
@@ -261,14 +271,16 @@ fn workloads_come_back_whole() {
             "conditions": [condition("lastUpdateTime")],
         },
     }));
-    check::<ReplicaSet>(json!({
+    let wire = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata(),
         "spec": { "replicas": 3, "minReadySeconds": 5, "selector": selector(),
                   "template": template() },
         "status": { "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 2,
                     "availableReplicas": 1, "observedGeneration": 3, "terminatingReplicas": 1,
                     "conditions": [condition("lastTransitionTime")] },
-    }));
+    });
+    nulls::check::<ReplicaSet>(&wire);
+    check::<ReplicaSet>(wire);
     check::<Job>(json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(),
         "spec": {
@@ -292,14 +304,16 @@ fn workloads_come_back_whole() {
             "uncountedTerminatedPods": { "succeeded": ["u-1"], "failed": ["u-2"] },
         },
     }));
-    check::<PodDisruptionBudget>(json!({
+    let wire = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata(),
         "spec": { "minAvailable": 1, "maxUnavailable": "50%", "selector": selector(),
                   "unhealthyPodEvictionPolicy": "AlwaysAllow" },
         "status": { "observedGeneration": 3, "disruptionsAllowed": 1, "currentHealthy": 3,
                     "desiredHealthy": 2, "expectedPods": 3, "disruptedPods": { "web-1": TIME },
                     "conditions": [condition("observedGeneration")] },
-    }));
+    });
+    nulls::check::<PodDisruptionBudget>(&wire);
+    check::<PodDisruptionBudget>(wire);
 }
 
 /// The struct of a custom resource reads the maximal sample; what it writes is part of
@@ -367,7 +381,8 @@ fn a_node_metric_reads_its_sample_and_writes_what_the_schema_has() {
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
-    let names = "metadata|spec|status|labels|containers|conditions|phase|selector|template|name";
+    let names = "metadata|spec|status|labels|containers|conditions|phase|selector|template|name|\
+                 affinity|nodeAffinity|volumes|csi|ephemeral|source|capacity|accessModes";
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -399,5 +414,9 @@ proptest! {
         read::<PodDisruptionBudget>(&value);
         read::<NodeMetric>(&value);
         read::<Lease>(&value);
+        read::<PersistentVolume>(&value);
+        read::<PersistentVolumeClaim>(&value);
+        read::<VolumeAttachment>(&value);
+        read::<Event>(&value);
     }
 }
