@@ -27,6 +27,9 @@
 // Steps on the queue:
 //
 //	pop      {}: takes the next pod; the answer has popped: its name, or "" where nothing is ready
+//	attempt  {node, nominate}: a whole attempt but for preemption: pop, probe (the answer has both),
+//	         then bind to the node where the pod fits, or reject as the probe says where it does
+//	         not fit; it is an error if it fits, but not this node
 //	reject   {pod, unschedulable, pending, nominate}: the popped pod got no node; the two lists
 //	         name the plugins that refused it, both empty means that the attempt failed by an
 //	         error; nominate sets ("" clears) the nominated node
@@ -49,7 +52,8 @@
 //	preFilter             the status with which PreFilter refused the pod, if it did
 //	preFilterNodes        the nodes that PreFilter left, if it left a part; preFilterPlugins did so
 //	nodes                 of each refused node the status: plugin (absent where PreFilter left the
-//	                      node out), code, reasons in upstream's order
+//	                      node out), code, reasons in upstream's order; where upstream has none
+//	                      (two and more extended resources that are short), by name
 //	feasible              the nodes that take the pod, by name
 //	scores                of each score plugin that had a say, of each feasible node: the
 //	                      normalised score times the weight of the plugin

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -58,6 +59,10 @@ func (s *session) judge(pod *core.Pod, question *probeQuestion) (*probeAnswer, e
 			return answer, nil
 		}
 	}
+	// The real scheduler copies only the nodes that changed, and with them the number of nodes that
+	// have an image: what it knows of the others is old. A fresh snapshot has no such memory, so an
+	// answer depends on the cluster and not on the questions before.
+	*s.snapshot = *schedulercache.NewEmptySnapshot()
 	if err := s.scheduler.Cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot); err != nil {
 		return nil, err
 	}
@@ -91,13 +96,21 @@ func (s *session) filter(profile framework.Framework, state fwk.CycleState, pod 
 		}
 		return nil, nil
 	}
-	absent := statusAnswer{
-		Code:    fwk.UnschedulableAndUnresolvable.String(),
-		Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(plugins))},
-	}
 	if !narrowed.AllNodes() {
 		answer.PreFilterNodes = sets.List(narrowed.NodeNames)
 		answer.PreFilterPlugins = sets.List(plugins)
+		// The real scheduler tries the nominated node first, and who refuses it there is blamed for
+		// the nodes that PreFilter left out as well.
+		if node, err := s.snapshot.Get(pod.Status.NominatedNodeName); err == nil {
+			status := profile.RunFilterPluginsWithNominatedPods(s.ctx, state, pod, node)
+			if status.IsRejected() {
+				plugins.Insert(status.Plugin())
+			}
+		}
+	}
+	absent := statusAnswer{
+		Code:    fwk.UnschedulableAndUnresolvable.String(),
+		Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(plugins))},
 	}
 	var feasible []fwk.NodeInfo
 	for _, node := range nodes {

@@ -82,6 +82,34 @@ func (s *session) pop() (string, error) {
 	return key, nil
 }
 
+// attempt pops a pod and judges it. A pod that fits is bound to the node that the step names; one
+// that does not goes back with the plugins that refused it.
+func (s *session) attempt(order *attemptStep) (stepAnswer, error) {
+	popped, err := s.pop()
+	answer := stepAnswer{Popped: &popped}
+	if err != nil || popped == "" {
+		return answer, err
+	}
+	pod := s.inFlight[popped].Pod
+	answer.Probe, err = s.judge(pod, &probeQuestion{NoPreemption: true})
+	switch {
+	case err != nil:
+		return answer, err
+	case answer.Probe.Skipped != "":
+		delete(s.inFlight, popped)
+		s.queue().Done(pod.UID)
+		return answer, nil
+	case len(answer.Probe.Feasible) == 0 || answer.Probe.Error != "":
+		return answer, s.reject(&rejectStep{
+			Pod: popped, Unschedulable: answer.Probe.UnschedulablePlugins,
+			Pending: answer.Probe.PendingPlugins, Nominate: order.Nominate,
+		})
+	case !slices.Contains(answer.Probe.Feasible, order.Node):
+		return answer, fmt.Errorf("attempt: pod %s fits %v, not node %q", popped, answer.Probe.Feasible, order.Node)
+	}
+	return answer, s.bind(&bindStep{Pod: popped, Node: order.Node})
+}
+
 func failedByError(info *framework.QueuedPodInfo) bool {
 	return info.UnschedulablePlugins.Len() == 0 && info.PendingPlugins.Len() == 0
 }

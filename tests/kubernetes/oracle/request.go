@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // maxAdvance bounds one step of the clock: a day of back-off looks is a moment's work.
@@ -27,6 +30,7 @@ type step struct {
 	Delete   *deleteStep     `json:"delete,omitempty"`
 	Probe    *probeQuestion  `json:"probe,omitempty"`
 	Pop      *struct{}       `json:"pop,omitempty"`
+	Attempt  *attemptStep    `json:"attempt,omitempty"`
 	Reject   *rejectStep     `json:"reject,omitempty"`
 	Done     string          `json:"done,omitempty"`
 	Bind     *bindStep       `json:"bind,omitempty"`
@@ -44,6 +48,11 @@ type deleteStep struct {
 type probeQuestion struct {
 	Pod          json.RawMessage `json:"pod"`
 	NoPreemption bool            `json:"noPreemption,omitempty"`
+}
+
+type attemptStep struct {
+	Node     string  `json:"node,omitempty"`
+	Nominate *string `json:"nominate,omitempty"`
 }
 
 type rejectStep struct {
@@ -103,7 +112,26 @@ type statusAnswer struct {
 }
 
 func answerStatus(status *fwk.Status) *statusAnswer {
-	return &statusAnswer{Plugin: status.Plugin(), Code: status.Code().String(), Reasons: append([]string{}, status.Reasons()...)}
+	answer := &statusAnswer{Plugin: status.Plugin(), Code: status.Code().String(), Reasons: append([]string{}, status.Reasons()...)}
+	if answer.Plugin == names.NodeResourcesFit {
+		// Other resources than these come in the order of a Go map: here they come by name.
+		slices.SortStableFunc(answer.Reasons, func(a, b string) int {
+			if order := cmp.Compare(fixedReason(a), fixedReason(b)); order != 0 {
+				return order
+			}
+			return strings.Compare(a, b)
+		})
+	}
+	return answer
+}
+
+// fixedReason is the place of a reason among those that NodeResourcesFit gives in a fixed order.
+func fixedReason(reason string) int {
+	fixed := []string{"Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage"}
+	if place := slices.Index(fixed, reason); place >= 0 {
+		return place
+	}
+	return len(fixed)
 }
 
 func (s *statusAnswer) equal(other *statusAnswer) bool {
@@ -160,6 +188,8 @@ func (s *session) play(step *step) (stepAnswer, error) {
 		var popped string
 		popped, err = s.pop()
 		answer.Popped = &popped
+	case step.Attempt != nil:
+		answer, err = s.attempt(step.Attempt)
 	case step.Reject != nil:
 		err = s.reject(step.Reject)
 	case step.Done != "":
