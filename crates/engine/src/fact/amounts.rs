@@ -182,8 +182,12 @@ fn of_pod(pod: &Pod, status: Status, unrequested: Unrequested) -> Sums<'_> {
             sums.insert(name, quantity.clone());
         }
     }
-    add(&mut sums, named(&pod.spec.overhead).map(|(name, quantity)| (name, quantity.clone())));
+    add_overhead(&mut sums, pod);
     sums
+}
+
+fn add_overhead<'a>(sums: &mut Sums<'a>, pod: &'a Pod) {
+    add(sums, named(&pod.spec.overhead).map(|(name, quantity)| (name, quantity.clone())));
 }
 
 fn scored(sums: &Sums<'_>) -> (i64, i64) {
@@ -198,7 +202,9 @@ fn whole(sums: &Sums<'_>) -> Amounts {
 /// What a pod asks of a node.
 pub(super) fn asked(pod: &Pod) -> Requests {
     let charged = whole(&of_pod(pod, Status::Ignored, Unrequested::default()));
-    let sums = of_pod(pod, Status::Counted, Unrequested::SCORED);
+    // What is requested for the pod as a whole plays no part in kube-scheduler's score.
+    let mut sums = of_containers(pod, Status::Ignored, Unrequested::SCORED);
+    add_overhead(&mut sums, pod);
     let (cpu_millis_scored, memory_bytes_scored) = scored(&sums);
     Requests { charged, cpu_millis_scored, memory_bytes_scored }
 }

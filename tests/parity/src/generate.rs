@@ -1,0 +1,436 @@
+//! Random clusters, pods to ask about, and changes in between.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::draw::Draw;
+
+/// What happens in a script.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// An object is there now, or is now this.
+    Put(Value),
+    /// An object is gone.
+    Delete { kind: String, namespace: String, name: String },
+    /// What would happen to this pod?
+    Probe(Value),
+}
+
+/// A cluster and what happens in it.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// What is there at first.
+    pub objects: Vec<Value>,
+    /// What happens then.
+    pub steps: Vec<Step>,
+}
+
+const NAMESPACES: [&str; 3] = ["default", "red", "blue"];
+const ZONES: [&str; 3] = ["z1", "z2", "z3"];
+const APPS: [&str; 3] = ["web", "db", "cache"];
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Images and their sizes in MiB: one size for a name, wherever it is.
+const IMAGES: [(&str, u64); 4] = [("web:1", 300), ("db:2", 900), ("cache:latest", 40), ("x/y:3", 2500)];
+
+impl Script {
+    /// The script of a seed.
+    pub fn from_seed(seed: u64) -> Self {
+        let mut draw = Draw::new(seed);
+        let nodes = draw.between(1, 14);
+        let mut objects: Vec<Value> = NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
+        objects.extend((0..nodes).map(|index| node(&mut draw, index)));
+        let bound = draw.between(0, 40);
+        for index in 0..bound {
+            let node = draw.below(nodes);
+            objects.push(bound_pod(&mut draw, index, node));
+        }
+        let mut there = There(objects.iter().map(name_of).collect());
+        let mut steps = Vec::new();
+        for question in 0..draw.between(2, 8) {
+            for _ in 0..draw.below(4) {
+                let step = change(&mut draw, nodes, bound);
+                steps.extend(there.allows(&step).then_some(step));
+            }
+            let mut pod = pod(&mut draw, &format!("asked-{question}"));
+            pod["spec"]["priority"] = json!(draw.below(3));
+            steps.push(Step::Probe(pod));
+        }
+        Self { objects, steps }
+    }
+
+    /// How many questions there are.
+    pub fn probes(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step, Step::Probe(_))).count()
+    }
+
+    /// What the oracle is asked.
+    pub fn request(&self) -> Value {
+        let step = |step: &Step| match step {
+            Step::Put(object) => json!({"upsert": object}),
+            Step::Delete { kind, namespace, name } => {
+                json!({"delete": {"kind": kind, "namespace": namespace, "name": name}})
+            }
+            Step::Probe(pod) => json!({"probe": {"pod": pod, "noPreemption": true}}),
+        };
+        let steps: Vec<Value> = self.steps.iter().map(step).collect();
+        json!({"objects": self.objects, "steps": steps})
+    }
+}
+
+/// Which objects there are.
+struct There(BTreeSet<(String, String, String)>);
+
+impl There {
+    /// Whether a step can happen: what is deleted is there, and a pod does not change its node.
+    fn allows(&mut self, step: &Step) -> bool {
+        match step {
+            Step::Put(object) => {
+                let name = name_of(object);
+                self.0.insert(name.clone()) || name.0 != "Pod"
+            }
+            Step::Delete { kind, namespace, name } => {
+                self.0.remove(&(kind.clone(), namespace.clone(), name.clone()))
+            }
+            Step::Probe(_) => true,
+        }
+    }
+}
+
+fn name_of(object: &Value) -> (String, String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    (text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
+}
+
+fn change(draw: &mut Draw, nodes: usize, bound: usize) -> Step {
+    match draw.below(6) {
+        0 => {
+            let index = draw.below(nodes);
+            Step::Put(node(draw, index))
+        }
+        1 if nodes > 2 => {
+            let name = format!("node-{}", draw.below(nodes));
+            Step::Delete { kind: "Node".to_owned(), namespace: String::new(), name }
+        }
+        2 | 3 if bound > 0 => {
+            let index = draw.below(bound);
+            let namespace = namespace_of(index).to_owned();
+            Step::Delete { kind: "Pod".to_owned(), namespace, name: format!("bound-{index}") }
+        }
+        4 => {
+            let name = *draw.one(&NAMESPACES);
+            Step::Put(namespace(draw, name))
+        }
+        _ => {
+            let (index, node) = (bound + draw.below(20), draw.below(nodes));
+            Step::Put(bound_pod(draw, index, node))
+        }
+    }
+}
+
+fn namespace(draw: &mut Draw, name: &str) -> Value {
+    let team = draw.maybe(60, |draw| *draw.one(&["a", "b"]));
+    let labels = team.map_or(json!({}), |team| json!({"team": team}));
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+}
+
+fn node(draw: &mut Draw, index: usize) -> Value {
+    let name = format!("node-{index}");
+    let mut labels = Map::new();
+    if draw.percent(92) {
+        labels.insert(HOSTNAME.to_owned(), json!(name));
+    }
+    if draw.percent(85) {
+        labels.insert(ZONE.to_owned(), json!(draw.one(&ZONES)));
+    }
+    if draw.percent(50) {
+        labels.insert("disk".to_owned(), json!(draw.one(&["ssd", "hdd"])));
+    }
+    if draw.percent(40) {
+        labels.insert("size".to_owned(), json!(draw.one(&["1", "5", "12", "many"])));
+    }
+    let count = draw.below(3);
+    let taints: Vec<Value> = draw.list(if count == 2 { 2 } else { 0 }, taint);
+    let count = draw.below(4);
+    let images: Vec<Value> = draw.list(count, |draw| {
+        let (name, mebibytes) = *draw.one(&IMAGES);
+        json!({"names": [name], "sizeBytes": mebibytes << 20})
+    });
+    let mut allocatable = json!({
+        "cpu": draw.one(&["1", "2", "4", "8", "500m", "3900m"]),
+        "memory": draw.one(&["1Gi", "2Gi", "8Gi", "16000M", "500Mi"]),
+        "pods": draw.one(&["2", "5", "20", "110"]),
+    });
+    if draw.percent(40) {
+        allocatable["ephemeral-storage"] = json!(draw.one(&["1Gi", "20Gi"]));
+    }
+    if draw.percent(40) {
+        allocatable["example.com/gpu"] = json!(draw.one(&["1", "2", "8"]));
+    }
+    if draw.percent(20) {
+        allocatable["hugepages-2Mi"] = json!("64Mi");
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints, "unschedulable": draw.percent(8)},
+        "status": {"allocatable": allocatable, "capacity": allocatable, "images": unique(images)},
+    })
+}
+
+/// A node names each image once.
+fn unique(images: Vec<Value>) -> Vec<Value> {
+    let mut unique: Vec<Value> = Vec::new();
+    for image in images {
+        if !unique.contains(&image) {
+            unique.push(image);
+        }
+    }
+    unique
+}
+
+fn taint(draw: &mut Draw) -> Value {
+    json!({
+        "key": draw.one(&["dedicated", "infra"]),
+        "value": draw.one(&["", "gpu"]),
+        "effect": draw.one(&["NoSchedule", "PreferNoSchedule", "PreferNoSchedule", "NoExecute"]),
+    })
+}
+
+fn namespace_of(index: usize) -> &'static str {
+    NAMESPACES[[0, 0, 0, 1, 2][index % 5]]
+}
+
+fn bound_pod(draw: &mut Draw, index: usize, node: usize) -> Value {
+    let mut pod = pod(draw, &format!("bound-{index}"));
+    pod["metadata"]["namespace"] = json!(namespace_of(index));
+    pod["spec"]["nodeName"] = json!(format!("node-{node}"));
+    pod["spec"]["priority"] = json!(draw.below(3));
+    let minute = index % 60;
+    pod["status"] = json!({"phase": "Running", "startTime": format!("2025-12-01T00:{minute:02}:00Z")});
+    if draw.percent(8) {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+    }
+    pod
+}
+
+fn pod(draw: &mut Draw, name: &str) -> Value {
+    let mut labels = json!({"app": draw.one(&APPS)});
+    if draw.percent(40) {
+        labels["tier"] = json!(draw.one(&["front", "back"]));
+    }
+    let count = if draw.percent(75) { 1 } else { draw.between(2, 3) };
+    let mut number = 0;
+    let containers: Vec<Value> = draw.list(count, |draw| container(draw, &mut number));
+    let count = if draw.percent(80) { 0 } else { draw.between(1, 3) };
+    let before: Vec<Value> = draw.list(count, |draw| {
+        let mut container = container(draw, &mut number);
+        if draw.percent(40) {
+            container["restartPolicy"] = json!("Always");
+        }
+        container
+    });
+    let mut spec = json!({"containers": containers, "initContainers": before});
+    if draw.percent(15) {
+        let count = draw.between(1, 2);
+        spec["tolerations"] = json!(draw.list(count, toleration));
+    }
+    if draw.percent(12) {
+        spec["nodeSelector"] = json!({"disk": draw.one(&["ssd", "hdd"])});
+    }
+    if draw.percent(8) {
+        spec["overhead"] = json!({"cpu": "150m", "memory": "64Mi"});
+    }
+    if draw.percent(8) {
+        let cpu = draw.one(&["200m", "900m"]);
+        spec["resources"] = json!({"requests": {"cpu": cpu, "memory": "256Mi"}});
+    }
+    let mut affinity = Map::new();
+    if draw.percent(20) {
+        affinity.insert("nodeAffinity".to_owned(), node_affinity(draw));
+    }
+    if draw.percent(18) {
+        affinity.insert("podAffinity".to_owned(), pod_affinity(draw));
+    }
+    if draw.percent(22) {
+        affinity.insert("podAntiAffinity".to_owned(), pod_affinity(draw));
+    }
+    if !affinity.is_empty() {
+        spec["affinity"] = Value::Object(affinity);
+    }
+    if draw.percent(30) {
+        let count = draw.between(1, 3);
+        spec["topologySpreadConstraints"] = json!(draw.list(count, constraint));
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels},
+        "spec": spec,
+    })
+}
+
+fn container(draw: &mut Draw, number: &mut usize) -> Value {
+    *number += 1;
+    let mut requests = Map::new();
+    if draw.percent(70) {
+        let cpu = draw.one(&["100m", "250m", "1", "1500m", "0", "10m", "1234m"]);
+        requests.insert("cpu".to_owned(), json!(cpu));
+    }
+    if draw.percent(70) {
+        let memory = draw.one(&["64Mi", "200M", "1Gi", "1500Mi", "1000"]);
+        requests.insert("memory".to_owned(), json!(memory));
+    }
+    if draw.percent(12) {
+        requests.insert("ephemeral-storage".to_owned(), json!(draw.one(&["100Mi", "5Gi"])));
+    }
+    if draw.percent(12) {
+        requests.insert("example.com/gpu".to_owned(), json!(draw.one(&["1", "2"])));
+    }
+    let (image, _) = draw.one(&IMAGES);
+    let mut container = json!({
+        "name": format!("c{number}"),
+        "image": image.strip_suffix(":latest").unwrap_or(image),
+        "resources": {"requests": requests},
+    });
+    if draw.percent(10) {
+        container["ports"] = json!([{
+            "containerPort": 80,
+            "hostPort": draw.one(&[80, 81]),
+            "hostIP": draw.one(&["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]),
+            "protocol": draw.one(&["TCP", "UDP"]),
+        }]);
+    }
+    container
+}
+
+fn toleration(draw: &mut Draw) -> Value {
+    let effect = draw.one(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    match draw.below(4) {
+        0 => json!({"operator": "Exists", "effect": effect}),
+        1 => json!({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}),
+        _ => json!({
+            "key": draw.one(&["dedicated", "infra"]),
+            "operator": "Equal",
+            "value": draw.one(&["", "gpu"]),
+            "effect": effect,
+        }),
+    }
+}
+
+fn node_term(draw: &mut Draw) -> Value {
+    let count = draw.below(3);
+    let expressions = draw.list(count, |draw| match draw.below(4) {
+        0 => json!({"key": "size", "operator": draw.one(&["Gt", "Lt"]), "values": ["4"]}),
+        1 => json!({"key": "disk", "operator": draw.one(&["Exists", "DoesNotExist"])}),
+        _ => {
+            let count = draw.between(1, 2);
+            let values = draw.list(count, |draw| *draw.one(&ZONES));
+            json!({"key": ZONE, "operator": draw.one(&["In", "NotIn"]), "values": values})
+        }
+    });
+    json!({"matchExpressions": expressions})
+}
+
+fn node_affinity(draw: &mut Draw) -> Value {
+    let mut affinity = Map::new();
+    if draw.percent(60) {
+        let count = draw.between(1, 2);
+        let terms = draw.list(count, node_term);
+        affinity.insert(
+            "requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
+            json!({"nodeSelectorTerms": terms}),
+        );
+    }
+    if draw.percent(60) {
+        let count = draw.between(1, 3);
+        let preferred = draw.list(count, |draw| {
+            json!({"weight": draw.between(1, 100), "preference": node_term(draw)})
+        });
+        affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
+    }
+    Value::Object(affinity)
+}
+
+fn selector(draw: &mut Draw) -> Option<Value> {
+    match draw.below(12) {
+        0 => None,
+        1 => Some(json!({})),
+        2 => Some(json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]})),
+        3 => Some(json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]})),
+        4 => Some(json!({"matchLabels": {"app": draw.one(&APPS), "tier": "front"}})),
+        _ => Some(json!({"matchLabels": {"app": draw.one(&APPS)}})),
+    }
+}
+
+fn topology_key(draw: &mut Draw) -> &'static str {
+    [HOSTNAME, ZONE, ZONE, "disk"][draw.below(4)]
+}
+
+fn pod_term(draw: &mut Draw) -> Value {
+    let mut term = json!({"topologyKey": topology_key(draw)});
+    if let Some(selector) = selector(draw) {
+        term["labelSelector"] = selector;
+    }
+    if draw.percent(20) {
+        term["namespaces"] = json!([draw.one(&NAMESPACES)]);
+    }
+    match draw.below(10) {
+        0 => term["namespaceSelector"] = json!({}),
+        1 => term["namespaceSelector"] = json!({"matchLabels": {"team": "a"}}),
+        2 => {
+            // Not `DoesNotExist` or `NotIn`: of the pod that is asked about, kube-scheduler takes
+            // such a selector to mean every namespace.
+            let some = json!({"key": "team", "operator": "Exists"});
+            term["namespaceSelector"] = json!({"matchExpressions": [some]});
+        }
+        _ => {}
+    }
+    term
+}
+
+fn pod_affinity(draw: &mut Draw) -> Value {
+    let mut affinity = Map::new();
+    if draw.percent(50) {
+        let count = draw.between(1, 2);
+        let required = draw.list(count, pod_term);
+        affinity.insert("requiredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(required));
+    }
+    if draw.percent(70) {
+        let count = draw.between(1, 2);
+        let preferred = draw.list(count, |draw| {
+            json!({"weight": draw.between(1, 100), "podAffinityTerm": pod_term(draw)})
+        });
+        affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
+    }
+    Value::Object(affinity)
+}
+
+fn constraint(draw: &mut Draw) -> Value {
+    let hard = draw.percent(50);
+    let mut constraint = json!({
+        "maxSkew": draw.between(1, 3),
+        "topologyKey": topology_key(draw),
+        "whenUnsatisfiable": if hard { "DoNotSchedule" } else { "ScheduleAnyway" },
+    });
+    if let Some(selector) = selector(draw) {
+        constraint["labelSelector"] = selector;
+    }
+    if hard && draw.percent(30) {
+        constraint["minDomains"] = json!(draw.between(1, 4));
+    }
+    if draw.percent(25) {
+        constraint["nodeAffinityPolicy"] = json!(draw.one(&["Honor", "Ignore"]));
+    }
+    if draw.percent(25) {
+        constraint["nodeTaintsPolicy"] = json!(draw.one(&["Honor", "Ignore"]));
+    }
+    if draw.percent(15) && constraint["labelSelector"].is_object() {
+        constraint["matchLabelKeys"] = json!(["tier"]);
+    }
+    constraint
+}
