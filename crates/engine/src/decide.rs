@@ -30,9 +30,13 @@ pub struct NodeScores {
 }
 
 impl Decider {
-    /// Decides by this profile; the seed spreads pods over nodes that are equally good.
+    /// Decides by this profile on this ledger; the seed spreads pods over nodes that are equally
+    /// good.
     #[must_use]
-    pub fn new(profile: Profile, seed: u64) -> Self {
+    pub fn new(profile: Profile, ledger: &mut Ledger, seed: u64) -> Self {
+        for key in profile.scores.iter().flat_map(|(score, _)| score.topology_keys()) {
+            ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
+        }
         let (cache, feasible) = (Cache::default(), NodeSet::new());
         Self { profile, cache, feasible, totals: Vec::new(), whole: Vec::new(), seed }
     }

@@ -11,9 +11,10 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use object::selector::label::Selector;
 use object::taint::Taint;
 
-use crate::needs::{Amounts, Needs};
+use crate::needs::{Amounts, Needs, Owner};
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -33,6 +34,15 @@ pub enum Fact {
     },
     /// A namespace is gone.
     NamespaceGone(Box<str>),
+    /// A service or a controller is there, or selects these pods now; none when it is gone.
+    Owner {
+        /// Its namespace.
+        namespace: Box<str>,
+        /// Its kind and name.
+        owner: Owner,
+        /// The pods it selects.
+        selector: Option<Selector>,
+    },
     /// A pod is gone, or has ended and takes nothing of its node any longer.
     PodGone(Uid),
 }

@@ -14,8 +14,8 @@ use crate::decide::Decider;
 use crate::fact::{Fact, NodeFact, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{
-    Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator,
-    PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
+    Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
+    OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
 };
 use crate::profile::Profile;
 
@@ -184,6 +184,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 images: Images::new(images.iter().map(String::as_str)),
                 pod_affinity,
                 spread,
+                owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
             }
         },
     )
@@ -219,6 +220,21 @@ fn namespace() -> impl Strategy<Value = Fact> {
     ]
 }
 
+fn owner() -> impl Strategy<Value = Fact> {
+    let selector = prop_oneof![
+        Just(None),
+        Just(Some(Selector::from_pairs([("disk", "a")]))),
+        Just(Some(Selector::nothing())),
+    ];
+    let kind = prop_oneof![Just(OwnerKind::Service), Just(OwnerKind::ReplicaSet)];
+    let namespace = prop_oneof!["default", "other"].prop_map(Into::into);
+    (namespace, kind, selector).prop_map(|(namespace, kind, selector)| Fact::Owner {
+        namespace,
+        owner: Owner { kind, name: "web".into() },
+        selector,
+    })
+}
+
 fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
         4 => node().prop_map(Fact::Node),
@@ -226,6 +242,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         8 => pod().prop_map(|pod| Fact::Pod(Box::new(pod))),
         2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
         1 => namespace(),
+        1 => owner(),
     ]
 }
 
@@ -237,8 +254,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn decider() -> Decider {
-    Decider::new(Profile::kubernetes(), 7)
+fn decider(ledger: &mut Ledger) -> Decider {
+    Decider::new(Profile::kubernetes(), ledger, 7)
 }
 
 /// What can be seen of a ledger through an ask, by names.
@@ -281,12 +298,14 @@ proptest! {
         steps in vec(step(), 1..60),
         asks in vec(needs(), 1..4),
     ) {
-        let (mut ledger, mut kept) = (Ledger::default(), decider());
+        let mut ledger = Ledger::default();
+        let mut kept = decider(&mut ledger);
         let asks: Vec<Ask> = asks.iter().map(|needs| ledger.hold("default", &BTreeMap::new(), needs)).collect();
         for (number, step) in (0..).zip(&steps) {
             play(&mut ledger, &mut kept, step, number);
+            let mut fresh = decider(&mut ledger);
             for ask in &asks {
-                prop_assert_eq!(seen(&ledger, &mut kept, *ask), seen(&ledger, &mut decider(), *ask));
+                prop_assert_eq!(seen(&ledger, &mut kept, *ask), seen(&ledger, &mut fresh, *ask));
             }
         }
     }
@@ -297,7 +316,8 @@ proptest! {
         needs in needs(),
         turn in any::<u64>(),
     ) {
-        let (mut ledger, mut decider) = (Ledger::default(), decider());
+        let mut ledger = Ledger::default();
+        let mut decider = decider(&mut ledger);
         for (number, step) in (0..).zip(&steps) {
             play(&mut ledger, &mut decider, step, number);
         }
@@ -338,16 +358,19 @@ proptest! {
             }
         }
         let held = told.hold("default", &BTreeMap::new(), &ask);
-        let expected = seen(&told, &mut decider(), held);
+        let mut fresh = decider(&mut told);
+        let expected = seen(&told, &mut fresh, held);
         for mut other in orders {
             let held = other.hold("default", &BTreeMap::new(), &ask);
-            prop_assert_eq!(&seen(&other, &mut decider(), held), &expected);
+            let mut fresh = decider(&mut other);
+            prop_assert_eq!(&seen(&other, &mut fresh, held), &expected);
         }
     }
 
     #[test]
     fn what_is_gone_leaves_nothing_behind(steps in vec(step(), 1..60)) {
-        let (mut ledger, mut decider) = (Ledger::default(), decider());
+        let mut ledger = Ledger::default();
+        let mut decider = decider(&mut ledger);
         for (number, step) in (0..).zip(&steps) {
             play(&mut ledger, &mut decider, step, number);
         }
@@ -359,7 +382,12 @@ proptest! {
         }
         for name in ["default", "other"] {
             ledger.apply(Fact::NamespaceGone(name.into()));
+            for kind in [OwnerKind::Service, OwnerKind::ReplicaSet] {
+                let owner = Owner { kind, name: "web".into() };
+                ledger.apply(Fact::Owner { namespace: name.into(), owner, selector: None });
+            }
         }
+        prop_assert!(ledger.owners.is_empty());
         prop_assert_eq!(ledger.pod_count(), 0);
         prop_assert!(ledger.terms.is_empty());
         prop_assert!(ledger.symbols.is_empty());

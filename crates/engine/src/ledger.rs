@@ -7,6 +7,7 @@
 mod changes;
 mod crowds;
 mod nodes;
+mod owners;
 mod resources;
 mod symbols;
 mod tally;
@@ -20,6 +21,7 @@ use rustc_hash::FxHashMap;
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes};
+pub use owners::Owners;
 pub use resources::{Column, ResourceIndex, Resources};
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
@@ -28,7 +30,8 @@ pub use topology::{Topologies, Topology, TopologyKey};
 
 use crate::fact::{Fact, PodFact, Uid};
 use crate::needs::{
-    Images, Needs, NodeAffinity, PodAffinity, Ports, Requests, Spread, Tolerations,
+    Clause, Images, Needs, NodeAffinity, PodAffinity, PodSelector, Ports, Requests, Spread,
+    Tolerations,
 };
 use crate::pool::{Id, Pool};
 
@@ -55,6 +58,8 @@ pub struct Ask {
     pub spread: Id<Spread>,
     /// Its namespace and labels, as terms of other pods see them.
     pub identity: Id<Identity>,
+    /// The pods that are like it, where it does not say itself how it is spread.
+    pub like: Option<CrowdId>,
 }
 
 /// The parts of asks, each kept once.
@@ -130,6 +135,8 @@ pub struct Ledger {
     pub asks: Asks,
     /// What pods want of each other.
     pub terms: Terms,
+    /// Services and controllers.
+    pub owners: Owners,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     pods: FxHashMap<Uid, PodRow>,
@@ -165,6 +172,9 @@ impl Ledger {
             Fact::NamespaceGone(name) => {
                 self.terms.crowds.put_namespace(&name, None, &mut self.symbols);
             }
+            Fact::Owner { namespace, owner, selector } => {
+                self.owners.put(&namespace, owner, selector);
+            }
             Fact::Pod(pod) => self.put_pod(*pod),
             Fact::PodGone(uid) => self.remove_pod(&uid),
         }
@@ -178,6 +188,10 @@ impl Ledger {
         needs: &Needs,
     ) -> Ask {
         let Needs { requests, taken, ports, tolerations, node_affinity, images, .. } = needs;
+        let own = needs.owner.as_ref();
+        let spreads_itself = !needs.spread.0.is_empty();
+        let like = if spreads_itself { None } else { self.owners.like(namespace, labels, own) };
+        let like = like.map(|like| PodSelector::one(Clause::within(namespace, like)));
         let (asks, symbols) = (&mut self.asks, &mut self.symbols);
         Ask {
             requests: asks.requests.hold_as(requests, || requests.clone()),
@@ -189,6 +203,7 @@ impl Ledger {
             pod_affinity: self.terms.hold_affinity(&needs.pod_affinity, &self.nodes, symbols),
             spread: self.terms.hold_spread(&needs.spread, &self.nodes, symbols),
             identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
+            like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
         }
     }
 
@@ -204,6 +219,9 @@ impl Ledger {
         self.terms.release_affinity(ask.pod_affinity, symbols);
         self.terms.release_spread(ask.spread, symbols);
         self.terms.crowds.release_identity(ask.identity, symbols);
+        if let Some(like) = ask.like {
+            self.terms.crowds.release(like, symbols);
+        }
     }
 
     /// A pod.

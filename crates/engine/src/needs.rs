@@ -35,6 +35,30 @@ pub struct Needs {
     pub pod_affinity: PodAffinity,
     /// How it and its like are spread.
     pub spread: Spread,
+    /// The controller that made it.
+    pub owner: Option<Owner>,
+}
+
+/// What makes pods, or leads to them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: OwnerKind,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// Kinds of which the pods are alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OwnerKind {
+    /// A service: it leads to pods and makes none.
+    Service,
+    /// The elder sibling of the next.
+    ReplicationController,
+    /// What deployments make.
+    ReplicaSet,
+    /// Pods with an identity.
+    StatefulSet,
 }
 
 /// Taints a pod puts up with.

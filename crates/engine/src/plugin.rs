@@ -77,6 +77,11 @@ pub trait Score: Send + Sync {
     /// cluster, `nodes` are all nodes that can take the pod.
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]);
 
+    /// Labels whose values the plugin takes for domains, besides those that pods name.
+    fn topology_keys(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// What the plugin adds for every node where it has no key.
     fn without_key(&self) -> i64 {
         match self.normalise() {

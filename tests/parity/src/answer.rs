@@ -33,15 +33,20 @@ impl Answer {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
         let numbers = |value: &Value| -> BTreeMap<String, i64> {
-            map(value).iter().map(|(name, one)| (name.clone(), one.as_i64().unwrap_or(i64::MIN))).collect()
+            map(value)
+                .iter()
+                .map(|(name, one)| (name.clone(), one.as_i64().unwrap_or(i64::MIN)))
+                .collect()
         };
         let refused = |status: &Value| Refused {
             plugin: text(&status["plugin"]),
             code: text(&status["code"]),
             reasons: status["reasons"].as_array().into_iter().flatten().map(text).collect(),
         };
-        let mut scores: BTreeMap<_, _> =
-            map(&probe["scores"]).iter().map(|(plugin, one)| (plugin.clone(), numbers(one))).collect();
+        let mut scores: BTreeMap<_, _> = map(&probe["scores"])
+            .iter()
+            .map(|(plugin, one)| (plugin.clone(), numbers(one)))
+            .collect();
         scores.retain(|_, nodes| nodes.values().any(|score| *score != 0));
         Self {
             refused: map(&probe["nodes"])

@@ -29,18 +29,32 @@ pub struct Script {
 const NAMESPACES: [&str; 3] = ["default", "red", "blue"];
 const ZONES: [&str; 3] = ["z1", "z2", "z3"];
 const APPS: [&str; 3] = ["web", "db", "cache"];
+/// Kinds by which pods are known to be alike.
+const KINDS: [(&str, &str); 4] = [
+    ("Service", "v1"),
+    ("ReplicationController", "v1"),
+    ("ReplicaSet", "apps/v1"),
+    ("StatefulSet", "apps/v1"),
+];
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// Images and their sizes in MiB: one size for a name, wherever it is.
-const IMAGES: [(&str, u64); 4] = [("web:1", 300), ("db:2", 900), ("cache:latest", 40), ("x/y:3", 2500)];
+const IMAGES: [(&str, u64); 4] =
+    [("web:1", 300), ("db:2", 900), ("cache:latest", 40), ("x/y:3", 2500)];
 
 impl Script {
     /// The script of a seed.
     pub fn from_seed(seed: u64) -> Self {
         let mut draw = Draw::new(seed);
         let nodes = draw.between(1, 14);
-        let mut objects: Vec<Value> = NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
+        let mut objects: Vec<Value> =
+            NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
         objects.extend((0..nodes).map(|index| node(&mut draw, index)));
+        for namespace in NAMESPACES {
+            for kind in KINDS {
+                objects.extend(draw.maybe(40, |draw| owner(draw, namespace, kind)));
+            }
+        }
         let bound = draw.between(0, 40);
         for index in 0..bound {
             let node = draw.below(nodes);
@@ -121,7 +135,16 @@ fn change(draw: &mut Draw, nodes: usize, bound: usize) -> Step {
         }
         4 => {
             let name = *draw.one(&NAMESPACES);
-            Step::Put(namespace(draw, name))
+            let kind = KINDS[draw.below(4)];
+            match draw.below(3) {
+                0 => Step::Put(namespace(draw, name)),
+                1 => Step::Put(owner(draw, name, kind)),
+                _ => Step::Delete {
+                    kind: kind.0.to_owned(),
+                    namespace: name.to_owned(),
+                    name: "own".to_owned(),
+                },
+            }
         }
         _ => {
             let (index, node) = (bound + draw.below(20), draw.below(nodes));
@@ -134,6 +157,24 @@ fn namespace(draw: &mut Draw, name: &str) -> Value {
     let team = draw.maybe(60, |draw| *draw.one(&["a", "b"]));
     let labels = team.map_or(json!({}), |team| json!({"team": team}));
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+}
+
+fn owner(draw: &mut Draw, namespace: &str, (kind, version): (&str, &str)) -> Value {
+    let labels = json!({"app": draw.one(&APPS)});
+    let selector = match kind {
+        "Service" | "ReplicationController" => labels.clone(),
+        _ => json!({"matchLabels": labels}),
+    };
+    let mut spec = json!({"selector": selector});
+    if kind == "Service" {
+        spec["ports"] = json!([{"port": 80}]);
+    } else {
+        let containers = json!([{"name": "c", "image": "c"}]);
+        spec["template"] =
+            json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    }
+    let metadata = json!({"name": "own", "namespace": namespace});
+    json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
 fn node(draw: &mut Draw, index: usize) -> Value {
@@ -210,7 +251,8 @@ fn bound_pod(draw: &mut Draw, index: usize, node: usize) -> Value {
     pod["spec"]["nodeName"] = json!(format!("node-{node}"));
     pod["spec"]["priority"] = json!(draw.below(3));
     let minute = index % 60;
-    pod["status"] = json!({"phase": "Running", "startTime": format!("2025-12-01T00:{minute:02}:00Z")});
+    pod["status"] =
+        json!({"phase": "Running", "startTime": format!("2025-12-01T00:{minute:02}:00Z")});
     if draw.percent(8) {
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
@@ -262,16 +304,24 @@ fn pod(draw: &mut Draw, name: &str) -> Value {
     if !affinity.is_empty() {
         spec["affinity"] = Value::Object(affinity);
     }
+    let owners = draw.maybe(50, |draw| {
+        let (kind, version) = KINDS[draw.between(1, 3)];
+        json!([{"apiVersion": version, "kind": kind, "name": "own", "uid": "own", "controller": true}])
+    });
     if draw.percent(30) {
         let count = draw.between(1, 3);
         spec["topologySpreadConstraints"] = json!(draw.list(count, constraint));
     }
-    json!({
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels},
         "spec": spec,
-    })
+    });
+    if let Some(owners) = owners {
+        pod["metadata"]["ownerReferences"] = owners;
+    }
+    pod
 }
 
 fn container(draw: &mut Draw, number: &mut usize) -> Value {
@@ -348,10 +398,12 @@ fn node_affinity(draw: &mut Draw) -> Value {
     }
     if draw.percent(60) {
         let count = draw.between(1, 3);
-        let preferred = draw.list(count, |draw| {
-            json!({"weight": draw.between(1, 100), "preference": node_term(draw)})
-        });
-        affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
+        let preferred = draw.list(
+            count,
+            |draw| json!({"weight": draw.between(1, 100), "preference": node_term(draw)}),
+        );
+        affinity
+            .insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
     }
     Value::Object(affinity)
 }
@@ -361,7 +413,9 @@ fn selector(draw: &mut Draw) -> Option<Value> {
         0 => None,
         1 => Some(json!({})),
         2 => Some(json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]})),
-        3 => Some(json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]})),
+        3 => Some(
+            json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]}),
+        ),
         4 => Some(json!({"matchLabels": {"app": draw.one(&APPS), "tier": "front"}})),
         _ => Some(json!({"matchLabels": {"app": draw.one(&APPS)}})),
     }
@@ -398,14 +452,17 @@ fn pod_affinity(draw: &mut Draw) -> Value {
     if draw.percent(50) {
         let count = draw.between(1, 2);
         let required = draw.list(count, pod_term);
-        affinity.insert("requiredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(required));
+        affinity
+            .insert("requiredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(required));
     }
     if draw.percent(70) {
         let count = draw.between(1, 2);
-        let preferred = draw.list(count, |draw| {
-            json!({"weight": draw.between(1, 100), "podAffinityTerm": pod_term(draw)})
-        });
-        affinity.insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
+        let preferred = draw.list(
+            count,
+            |draw| json!({"weight": draw.between(1, 100), "podAffinityTerm": pod_term(draw)}),
+        );
+        affinity
+            .insert("preferredDuringSchedulingIgnoredDuringExecution".to_owned(), json!(preferred));
     }
     Value::Object(affinity)
 }

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
-use api::{Namespace, Node, Pod};
+use api::{Namespace, Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet};
 use engine::decide::Decider;
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
 use engine::ledger::Ledger;
+use engine::needs::Owner;
 use engine::profile::Profile;
 use engine::reason::Code;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::answer::{Answer, Difference, Refused, differences};
@@ -21,13 +23,18 @@ pub struct Ours {
     /// Uids of pods by namespace and name.
     pods: BTreeMap<(String, String), String>,
     nodes: BTreeSet<String>,
+    /// Services and controllers by kind, namespace and name.
+    owners: BTreeMap<(String, String, String), (Box<str>, Owner)>,
 }
 
 impl Default for Ours {
     fn default() -> Self {
+        let mut ledger = Ledger::default();
+        let decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
         Self {
-            ledger: Ledger::default(),
-            decider: Decider::new(Profile::kubernetes(), 0),
+            ledger,
+            decider,
+            owners: BTreeMap::new(),
             pods: BTreeMap::new(),
             nodes: BTreeSet::new(),
         }
@@ -62,6 +69,9 @@ impl Ours {
         for uid in std::mem::take(&mut self.pods).into_values() {
             self.ledger.apply(Fact::PodGone(Uid::new(&uid)));
         }
+        for (namespace, owner) in std::mem::take(&mut self.owners).into_values() {
+            self.ledger.apply(Fact::Owner { namespace, owner, selector: None });
+        }
         for name in std::mem::take(&mut self.nodes) {
             self.ledger.apply(Fact::NodeGone(name.into()));
         }
@@ -88,8 +98,27 @@ impl Ours {
                 let name = namespace.metadata.name.into();
                 self.ledger.apply(Fact::Namespace { name, labels });
             }
+            Some("Service") => self.put_owner::<Service>(object)?,
+            Some("ReplicationController") => self.put_owner::<ReplicationController>(object)?,
+            Some("ReplicaSet") => self.put_owner::<ReplicaSet>(object)?,
+            Some("StatefulSet") => self.put_owner::<StatefulSet>(object)?,
             kind => bail!("the engine has no facts of {kind:?}"),
         }
+        Ok(())
+    }
+
+    fn put_owner<T>(&mut self, object: &Value) -> Result<()>
+    where
+        T: DeserializeOwned,
+        for<'a> Fact: From<&'a T>,
+    {
+        let fact = Fact::from(&serde_json::from_value::<T>(object.clone())?);
+        if let Fact::Owner { namespace, owner, .. } = &fact {
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            let key = (kind, namespace.to_string(), owner.name.to_string());
+            self.owners.insert(key, (namespace.clone(), owner.clone()));
+        }
+        self.ledger.apply(fact);
         Ok(())
     }
 
@@ -104,7 +133,11 @@ impl Ours {
                     self.ledger.apply(Fact::PodGone(Uid::new(&uid)));
                 }
             }
-            _ => bail!("the engine has no facts of {kind}"),
+            _ => {
+                let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+                let (namespace, owner) = self.owners.remove(&key).context("it was there")?;
+                self.ledger.apply(Fact::Owner { namespace, owner, selector: None });
+            }
         }
         Ok(())
     }

@@ -63,9 +63,12 @@ fn paths(object: &Value) -> Vec<Vec<String>> {
     fn walk(value: &Value, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
         let children: Vec<(String, &Value)> = match value {
             Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
-            Value::Array(list) => {
-                list.iter().enumerate().map(|(index, value)| (index.to_string(), value)).rev().collect()
-            }
+            Value::Array(list) => list
+                .iter()
+                .enumerate()
+                .map(|(index, value)| (index.to_string(), value))
+                .rev()
+                .collect(),
             _ => return,
         };
         for (key, child) in children {

@@ -1,15 +1,19 @@
 //! Facts from objects as the API server sends them.
 
+use std::collections::BTreeMap;
+
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use api::pod::{Pod, PodPhase, RestartPolicy};
+use api::{ObjectMeta, ReplicaSet, ReplicationController, Service, StatefulSet};
+use object::selector::label::Selector;
 
 use super::amounts::{amounts, asked, named, taken};
 use super::pod_terms::{pod_affinity, spread};
 use super::{Fact, NodeFact, PodFact, Uid};
 use crate::needs::{
-    Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Ports, Preference,
-    Requirement, Tolerations,
+    Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
+    Preference, Requirement, Tolerations,
 };
 
 impl From<&Node> for NodeFact {
@@ -84,7 +88,63 @@ impl From<&Pod> for Needs {
             images: Images::new(containers.map(|container| container.image.as_str())),
             pod_affinity: pod_affinity(pod),
             spread: spread(pod),
+            owner: owner(pod),
         }
+    }
+}
+
+/// The controller of a pod, where its kind says which pods are alike.
+fn owner(pod: &Pod) -> Option<Owner> {
+    let owners = pod.metadata.owner_references.iter();
+    let controller = owners.filter(|owner| owner.controller == Some(true)).next()?;
+    let kind = match (controller.api_version.as_str(), controller.kind.as_str()) {
+        ("v1", "ReplicationController") => OwnerKind::ReplicationController,
+        ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
+        ("apps/v1", "StatefulSet") => OwnerKind::StatefulSet,
+        _ => return None,
+    };
+    Some(Owner { kind, name: controller.name.as_str().into() })
+}
+
+fn owner_fact(kind: OwnerKind, metadata: &ObjectMeta, selector: Selector) -> Fact {
+    Fact::Owner {
+        namespace: metadata.namespace.as_str().into(),
+        owner: Owner { kind, name: metadata.name.as_str().into() },
+        selector: Some(selector),
+    }
+}
+
+fn pairs(labels: &BTreeMap<String, String>) -> Selector {
+    Selector::from_pairs(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+}
+
+impl From<&Service> for Fact {
+    /// A service without a selector leads to nothing, not to everything.
+    fn from(service: &Service) -> Self {
+        let labels = &service.spec.selector;
+        let selector = if labels.is_empty() { Selector::nothing() } else { pairs(labels) };
+        owner_fact(OwnerKind::Service, &service.metadata, selector)
+    }
+}
+
+impl From<&ReplicationController> for Fact {
+    fn from(controller: &ReplicationController) -> Self {
+        let selector = pairs(&controller.spec.selector);
+        owner_fact(OwnerKind::ReplicationController, &controller.metadata, selector)
+    }
+}
+
+impl From<&ReplicaSet> for Fact {
+    fn from(set: &ReplicaSet) -> Self {
+        let selector = set.spec.selector.to_selector().unwrap_or_else(|_| Selector::nothing());
+        owner_fact(OwnerKind::ReplicaSet, &set.metadata, selector)
+    }
+}
+
+impl From<&StatefulSet> for Fact {
+    fn from(set: &StatefulSet) -> Self {
+        let selector = set.spec.selector.to_selector().unwrap_or_else(|_| Selector::nothing());
+        owner_fact(OwnerKind::StatefulSet, &set.metadata, selector)
     }
 }
 

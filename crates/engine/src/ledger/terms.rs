@@ -34,16 +34,26 @@ impl Affinity {
 }
 
 /// One rule of how pods are spread.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpreadRule {
     /// The pods that are counted.
     pub crowd: CrowdId,
+    /// Whether they are counted at all, or only the pod that is placed.
+    pub counts: bool,
     /// The domains.
     pub topology: TopologyKey,
-    /// Whether pods are counted at all: a selector that means every pod counts none.
-    pub counts: bool,
-    /// The rule itself.
-    pub rule: Constraint,
+    /// The label whose values they are.
+    pub topology_key: Box<str>,
+    /// Whether the rule binds.
+    pub binds: bool,
+    /// How many pods one domain may have more than the least filled one.
+    pub max_skew: i32,
+    /// With fewer domains than this, the least filled one counts as empty.
+    pub min_domains: i32,
+    /// Whether nodes count only where the pod's node affinity admits them.
+    pub honours_affinity: bool,
+    /// Whether nodes count only where the pod puts up with their taints.
+    pub honours_taints: bool,
 }
 
 /// The terms of all pods, each kept once.
@@ -119,11 +129,20 @@ impl Terms {
             return id;
         }
         let (id, _) = self.spreads.hold(spread.clone());
-        let rule = |rule: &Constraint| SpreadRule {
-            crowd: self.crowds.hold(&PodSelector::one(rule.pods.clone()), symbols),
-            topology: self.topologies.hold(&rule.topology_key, nodes, symbols),
-            counts: !rule.pods.labels.is_everything(),
-            rule: rule.clone(),
+        let rule = |rule: &Constraint| {
+            let crowd = self.crowds.hold(&PodSelector::one(rule.pods.clone()), symbols);
+            SpreadRule {
+                crowd,
+                // Upstream counts no pod where every pod is meant, but the one that is placed.
+                counts: !rule.pods.labels.is_everything(),
+                topology: self.topologies.hold(&rule.topology_key, nodes, symbols),
+                topology_key: rule.topology_key.clone(),
+                binds: rule.binds,
+                max_skew: rule.max_skew,
+                min_domains: rule.min_domains,
+                honours_affinity: rule.honours_affinity,
+                honours_taints: rule.honours_taints,
+            }
         };
         let rules = spread.0.iter().map(rule).collect();
         if self.resolved_spreads.len() <= id.get() {
@@ -170,12 +189,9 @@ impl Terms {
         }
     }
 
-    /// Whether nobody holds anything.
+    /// Whether no pod holds anything. Profiles may still hold topologies.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.affinities.is_empty()
-            && self.spreads.is_empty()
-            && self.crowds.is_empty()
-            && self.topologies.is_empty()
+        self.affinities.is_empty() && self.spreads.is_empty() && self.crowds.is_empty()
     }
 }

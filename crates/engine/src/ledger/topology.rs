@@ -96,6 +96,12 @@ impl Topologies {
         self.columns[key.get()].put(node, value);
     }
 
+    /// The number of a label that somebody holds.
+    #[must_use]
+    pub fn find(&self, key: &str) -> Option<TopologyKey> {
+        self.keys.find(key)
+    }
+
     /// The label itself.
     #[must_use]
     pub fn key(&self, key: TopologyKey) -> &str {
@@ -112,11 +118,5 @@ impl Topologies {
     pub fn keep_labelled(&self, key: TopologyKey, nodes: &mut NodeSet) {
         let topology = self.get(key);
         nodes.keep_where(|node| topology.domain(node).is_some());
-    }
-
-    /// Whether nobody holds a label.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
     }
 }
