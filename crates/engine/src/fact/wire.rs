@@ -95,8 +95,8 @@ impl From<&Pod> for Needs {
 
 /// The controller of a pod, where its kind says which pods are alike.
 fn owner(pod: &Pod) -> Option<Owner> {
-    let owners = pod.metadata.owner_references.iter();
-    let controller = owners.filter(|owner| owner.controller == Some(true)).next()?;
+    let mut owners = pod.metadata.owner_references.iter();
+    let controller = owners.find(|owner| owner.controller == Some(true))?;
     let kind = match (controller.api_version.as_str(), controller.kind.as_str()) {
         ("v1", "ReplicationController") => OwnerKind::ReplicationController,
         ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
