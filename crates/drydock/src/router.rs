@@ -17,6 +17,7 @@ use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::deadline::Deadline;
 use crate::env::Env;
+use crate::inflight::{self, Lane, Permit};
 use crate::kinds::Found;
 use crate::metrics::Measured;
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
@@ -63,11 +64,60 @@ impl Drydock {
                 .clone(),
         };
         authenticate::refuse_impersonation(&parts.headers)?;
-        let body = read(body, self.server.config().body_bytes_max).await?;
-        match Route::parse(parts.uri.path()) {
-            Route::Resource(target) => self.resource(&parts, target, body, &identity).await,
+        let route = Route::parse(parts.uri.path());
+        let query = Query::parse(parts.uri.query());
+        let Ok(permit) = self.make_room(&parts.method, &route, &query) else {
+            return Ok(inflight::come_again());
+        };
+        let answer = match read(body, self.server.config().body_bytes_max).await {
+            Ok(body) => self.routed(&parts, route, query, body, &identity).await,
+            Err(failure) => Err(failure),
+        };
+        Ok(answer.unwrap_or_else(Answer::from).map(|body| body.holding(permit)))
+    }
+
+    /// Room for a request, where it needs some.
+    fn make_room(
+        &self,
+        method: &Method,
+        route: &Route,
+        query: &Query,
+    ) -> Result<Option<Permit>, NoRoom> {
+        let (limits, metrics) = (self.server.config().in_flight, self.server.metrics());
+        let permit = match Lane::of(method, route, query) {
+            Lane::Uncounted => return Ok(None),
+            Lane::Reading => Permit::take(metrics.reading(), limits.reading_max),
+            Lane::Writing => Permit::take(metrics.writing(), limits.writing_max),
+        };
+        if permit.is_some() {
+            return Ok(permit);
+        }
+        match route {
+            Route::Resource(target) => {
+                let found = self.server.find(target);
+                let found =
+                    found.and_then(|found| Ok((verb(method, &found, target, query)?, found)));
+                if let Ok((verb, found)) = found {
+                    metrics.sent_away(&found, target, verb, query);
+                }
+            }
+            _ => metrics.document_sent_away(),
+        }
+        Err(NoRoom)
+    }
+
+    async fn routed(
+        &self,
+        parts: &Parts,
+        route: Route,
+        query: Query,
+        body: Bytes,
+        identity: &Identity,
+    ) -> Result<Answer, Failure> {
+        match route {
+            Route::Resource(target) => self.resource(parts, target, query, body, identity).await,
             route if self.leads_nowhere(&route, parts.uri.path()) => Ok(no_such_page()),
-            route if parts.method == Method::GET => self.document(&parts, &route),
+            route if parts.method == Method::GET => self.document(parts, &route),
             _ => Err(Failure::method_not_allowed()),
         }
     }
@@ -119,6 +169,7 @@ impl Drydock {
         &self,
         parts: &Parts,
         target: Target,
+        query: Query,
         body: Bytes,
         identity: &Identity,
     ) -> Result<Answer, Failure> {
@@ -127,12 +178,8 @@ impl Drydock {
             Err(_) if !self.server.registry().is_native(&target.group) => return Ok(no_such_page()),
             found => found?,
         };
-        let query = Query::parse(parts.uri.query());
         let verb = verb(&parts.method, &found, &target, &query)?;
-        let mut measured = Measured::begin(&self.server, &found, &target, verb);
-        if query.text("dryRun") == Some("All") {
-            measured.rehearse();
-        }
+        let mut measured = Measured::begin(&self.server, &found, &target, verb, &query);
         let answer = self.verb(parts, (found, target, verb), query, body, identity).await;
         let answer = answer.unwrap_or_else(Answer::from);
         measured.answered(answer.status());
@@ -168,6 +215,9 @@ impl Drydock {
         Ok(answer)
     }
 }
+
+/// There are as many requests under way as there may be.
+struct NoRoom;
 
 /// Does what is asked.
 async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {

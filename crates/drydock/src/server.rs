@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 
 use crate::answer::Failure;
 use crate::env::Env;
+use crate::inflight::InFlight;
 use crate::kinds::{Found, Kind, Registry};
 use crate::metrics::Metrics;
 use crate::request::Target;
@@ -22,6 +23,8 @@ pub struct Config {
     pub memory: Memory,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: usize,
+    /// How many requests are answered at once.
+    pub in_flight: InFlight,
 }
 
 impl Default for Config {
@@ -31,6 +34,7 @@ impl Default for Config {
             memory: Memory::default(),
             // kube-apiserver's own limit.
             body_bytes_max: 3 * 1024 * 1024,
+            in_flight: InFlight::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::negotiate::Encoding;
+use crate::inflight::Permit;
 use crate::metrics::Measured;
 
 /// What the server answers with.
@@ -22,7 +23,8 @@ pub type Answer = Response<Body>;
 pub struct Body {
     kind: Kind,
     /// What lives as long as the answer is on its way.
-    companion: Option<Measured>,
+    measured: Option<Measured>,
+    permit: Option<Permit>,
 }
 
 enum Kind {
@@ -31,6 +33,10 @@ enum Kind {
 }
 
 impl Body {
+    fn of(kind: Kind) -> Self {
+        Self { kind, measured: None, permit: None }
+    }
+
     /// Nothing.
     #[must_use]
     pub fn empty() -> Self {
@@ -40,17 +46,23 @@ impl Body {
     /// One piece after another.
     #[must_use]
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
-        Self { kind: Kind::Pieces(pieces.into_iter()), companion: None }
+        Self::of(Kind::Pieces(pieces.into_iter()))
     }
 
     /// Pieces as they come to be.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self { kind: Kind::Stream(Box::pin(stream)), companion: None }
+        Self::of(Kind::Stream(Box::pin(stream)))
     }
 
     /// The same body, which keeps the measurement of its request until it is sent.
     pub(crate) fn keeping(mut self, measured: Measured) -> Self {
-        self.companion = Some(measured);
+        self.measured = Some(measured);
+        self
+    }
+
+    /// The same body, which holds the room of its request until it is sent.
+    pub(crate) fn holding(mut self, permit: Option<Permit>) -> Self {
+        self.permit = permit;
         self
     }
 }
