@@ -47,18 +47,20 @@ impl Play<'_> {
         self.cluster.kubectl(&words).await
     }
 
-    /// Waits until the template shows `wanted`. Words are compared in any order.
+    /// Waits until the template shows `wanted`. Words are compared in any order. A question that
+    /// fails shows nothing, and is asked again: what is asked for may not be there yet.
     async fn until(&self, what: &str, template: &str, wanted: &str) -> Result<()> {
+        let wanted = sorted(wanted);
         let started = tokio::time::Instant::now();
         loop {
-            let shown = sorted(&self.show(what, template).await.unwrap_or_default());
-            if shown == sorted(wanted) {
+            let shown = self.show(what, template).await.map(|shown| sorted(&shown));
+            if shown.as_ref().is_ok_and(|shown| *shown == wanted) {
                 return Ok(());
             }
-            anyhow::ensure!(
-                started.elapsed() < PATIENCE,
-                "{what} {template} stays {shown:?} and does not become {wanted:?}"
-            );
+            if started.elapsed() >= PATIENCE {
+                let shown = shown.context(format!("{what} {template} is not shown"))?;
+                anyhow::bail!("{what} {template} stays {shown:?} and does not become {wanted:?}");
+            }
             tokio::time::sleep(ASK_AGAIN).await;
         }
     }
