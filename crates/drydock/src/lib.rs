@@ -41,6 +41,7 @@ mod conditions;
 mod deadline;
 pub mod env;
 pub mod faults;
+mod health;
 mod kinds;
 mod metrics;
 pub mod request;
@@ -57,6 +58,7 @@ mod write;
 const UNPOISONED: &str = "no holder of this lock panics";
 
 pub use answer::{Answer, Body};
+pub use health::HealthCheck;
 pub use router::Drydock;
 pub use server::Config;
 pub use store::Memory;

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 
 use crate::answer::Failure;
 use crate::env::Env;
+use crate::health::HealthCheck;
 use crate::kinds::{Found, Kind, Registry};
 use crate::metrics::Metrics;
 use crate::request::Target;
@@ -22,6 +23,8 @@ pub struct Config {
     pub memory: Memory,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: usize,
+    /// What `/readyz` asks for beside the server itself.
+    pub checks: Vec<HealthCheck>,
 }
 
 impl Default for Config {
@@ -31,6 +34,7 @@ impl Default for Config {
             memory: Memory::default(),
             // kube-apiserver's own limit.
             body_bytes_max: 3 * 1024 * 1024,
+            checks: Vec::new(),
         }
     }
 }
