@@ -19,3 +19,19 @@ fn every_command_has_a_description_and_an_example() {
         }
     }
 }
+
+#[test]
+fn the_page_of_up_names_every_flag_and_controller() {
+    let page = include_str!("../../../docs/UP.md");
+    let command = Gantry::command();
+    let up = command.find_subcommand("up").expect("there is such a command");
+    for argument in up.get_arguments().chain(command.get_arguments()) {
+        let Some(flag) = argument.get_long() else { continue };
+        assert!(page.contains(&format!("| `--{flag} ")), "docs/UP.md says nothing of --{flag}");
+    }
+    let row = page.lines().find(|line| line.starts_with("| `--controllers"));
+    let row = row.expect("there is a row of controllers");
+    for name in workloads::known_names().split(", ") {
+        assert!(row.contains(&format!("`{name}`")), "docs/UP.md says nothing of {name}");
+    }
+}
