@@ -24,11 +24,12 @@ const SEED_DEFAULT: u64 = 1;
 ///
 /// The nodes register, send heartbeats, run the pods that are bound to them through their life
 /// and report load. They go on until Ctrl-C; their Node objects stay, and another run takes
-/// them up again.
+/// them up again. Nodes that another process runs are left to it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry hollow-nodes --kubeconfig ~/.kube/config --nodes 100
-  gantry hollow-nodes --nodes 100x32cpu,256Gi --nodes 8x96cpu,1Ti,8nvidia.com/gpu")]
+  gantry hollow-nodes --nodes 100x32cpu,256Gi --nodes 8x96cpu,1Ti,8nvidia.com/gpu
+  gantry hollow-nodes --kubeconfig ~/.kube/gantry.yaml --nodes 10xname=extra")]
 pub(crate) struct Arguments {
     /// The kubeconfig of the API server; otherwise KUBECONFIG, ~/.kube/config, or the pod's own
     #[arg(long, value_name = "PATH")]
@@ -50,6 +51,11 @@ pub(crate) struct Arguments {
 pub(crate) struct NodeArguments {
     /// Nodes: a count, a type, which makes one node, or COUNTxTYPE such as 100x32cpu,256Gi;
     /// repeatable
+    ///
+    /// The pieces of a type are separated by commas; what is left out has the default: 8cpu, 32Gi
+    /// (memory), 110pods, disk=100Gi, 2example.com/resource, name=node (start of the names),
+    /// zone=a+b, region=local, type=m5.large, arch=amd64, label:KEY=VALUE,
+    /// taint:KEY=VALUE:EFFECT
     #[arg(
         long,
         value_name = "NODES",

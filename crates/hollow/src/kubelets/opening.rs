@@ -133,7 +133,7 @@ impl Kubelets {
             }),
             _ => read_page(&body).map(|(nodes, next)| {
                 for node in &nodes {
-                    self.note_addresses(node);
+                    self.note_node(node);
                 }
                 next
             }),
@@ -219,9 +219,12 @@ impl Kubelets {
         self.counts.suspected = self.suspects();
     }
 
-    fn note_addresses(&mut self, seen: &SeenNode) {
-        let Some(block) = seen.addresses().find_map(block_of) else { return };
+    fn note_node(&mut self, seen: &SeenNode) {
         let own = self.by_name.get(&seen.metadata.name);
+        if let Some(node) = own {
+            self.nodes[*node as usize].known = true;
+        }
+        let Some(block) = seen.addresses().find_map(block_of) else { return };
         if self.opening.blocks.take(block)
             && let Some(node) = own
         {
