@@ -46,7 +46,7 @@ impl Lane {
     /// The lane of a request.
     pub(crate) fn of(method: &Method, route: &Route, query: &Query) -> Self {
         let verb = match route {
-            Route::Health(_) => return Self::Uncounted,
+            Route::Health(..) => return Self::Uncounted,
             Route::Resource(target) => {
                 let watch = query.flag("watch").unwrap_or(false);
                 Verb::of(method, target.name.is_some(), watch)

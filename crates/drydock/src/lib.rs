@@ -41,6 +41,7 @@ mod conditions;
 mod deadline;
 pub mod env;
 pub mod faults;
+mod health;
 mod inflight;
 mod kinds;
 mod metrics;
@@ -58,6 +59,7 @@ mod write;
 const UNPOISONED: &str = "no holder of this lock panics";
 
 pub use answer::{Answer, Body};
+pub use health::HealthCheck;
 pub use inflight::InFlight;
 pub use router::Drydock;
 pub use server::Config;

@@ -22,8 +22,9 @@ use crate::kinds::Found;
 use crate::metrics::Measured;
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
-use crate::subresources;
+
 use crate::verbs::{self, Ask};
+use crate::{health, subresources};
 
 /// An embedded API server. Clones share one state.
 #[derive(Clone)]
@@ -139,6 +140,9 @@ impl Drydock {
                 _ => true,
             },
             Route::Group(group) => !registry.has_group(group),
+            Route::Health(endpoint, Some(check)) => {
+                !health::knows(&self.server.config().checks, endpoint, check)
+            }
             Route::GroupVersion(group, version) => {
                 !registry.is_native(group) && !is_served(group, version)
             }
@@ -148,6 +152,7 @@ impl Drydock {
 
     fn document(&self, parts: &Parts, route: &Route) -> Result<Answer, Failure> {
         let registry = self.server.registry();
+        let checks = &self.server.config().checks;
         match route {
             Route::CoreVersions => Ok(discovery::core_versions(&registry, &parts.headers)),
             Route::Groups => Ok(discovery::groups(&registry, &parts.headers)),
@@ -158,7 +163,10 @@ impl Drydock {
             Route::OpenApiV3 => Ok(openapi::index(&registry)),
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
-            Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
+            Route::Health(endpoint, None) => {
+                Ok(health::all(checks, endpoint, parts.uri.query().unwrap_or_default()))
+            }
+            Route::Health(_, Some(check)) => Ok(health::one(checks, check)),
             Route::Metrics => Ok(body::metrics(self.server.metrics().render(&registry))),
             Route::Root => Ok(discovery::paths(&registry)),
             Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),

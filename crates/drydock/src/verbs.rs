@@ -215,6 +215,9 @@ pub fn require_offered(found: &Found, target: &Target, verb: Verb) -> Result<(),
                 let name = target.name.as_deref().unwrap_or_default();
                 return Err(Failure::not_found(&kind.resource(), name));
             }
+            None if version.unserved.iter().any(|known| known == name) => {
+                return Err(crate::subresources::unserved(kind.resource().resource, name));
+            }
             None => return Err(Failure::no_such_path()),
         },
     };

@@ -144,6 +144,11 @@ pub enum Obstacle {
         /// Who.
         holder: String,
     },
+    /// Somebody else registered one of them while we were about to.
+    Met {
+        /// Which.
+        node: String,
+    },
 }
 
 /// How many nodes and pods there are.
@@ -176,6 +181,8 @@ struct NodeRun {
     stage: nodes::Registration,
     /// The number that its addresses follow from.
     block: u32,
+    /// Whether its object may be there already.
+    known: bool,
     /// Whether its object was deleted while we ran.
     gone: bool,
     lease_made: bool,
@@ -281,6 +288,7 @@ impl Kubelets {
                 ready_since: now.stamp(),
                 stage: nodes::Registration::Create,
                 block: 0,
+                known: false,
                 gone: false,
                 lease_made: false,
                 metric_made: false,

@@ -86,6 +86,15 @@ pub enum RunError {
         /// Who runs it.
         holder: String,
     },
+    /// Somebody else registered one of the nodes at the same time.
+    #[error(
+        "somebody else has just registered node {node}: start one after the other, or give these \
+         nodes names of their own, as in --nodes 5xname=extra"
+    )]
+    Met {
+        /// Which node.
+        node: String,
+    },
     /// The watches on pods and nodes have ended, although nobody asked for it.
     #[error("the watches on pods and nodes have ended; this is a defect, please report it")]
     WatchEnded,
@@ -96,6 +105,7 @@ impl From<Obstacle> for RunError {
         match obstacle {
             Obstacle::Refused(why) => Self::Refused(why),
             Obstacle::Held { node, holder } => Self::Held { node, holder },
+            Obstacle::Met { node } => Self::Met { node },
         }
     }
 }

@@ -245,6 +245,13 @@ impl Kubelets {
 
     fn registration_done(&mut self, now: Now, node: u32, answer: &Answer) {
         let run = &mut self.nodes[node as usize];
+        let tried = run.chores[Chore::Register as usize].failures > 0;
+        // The answer to an earlier try of ours may have been lost.
+        let known = std::mem::replace(&mut run.known, true) || tried;
+        if run.stage == Registration::Create && *answer == Answer::Exists && !known {
+            let node = run.place.name.clone();
+            return self.reports.push(Effect::GiveUp(Obstacle::Met { node }));
+        }
         let next = match (run.stage, answer) {
             (Registration::Create, Answer::Done(body)) => match serde_json::from_slice(body) {
                 Ok(SeenNode { metadata, .. }) => {

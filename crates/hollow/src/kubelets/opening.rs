@@ -13,8 +13,8 @@ use object::time::MicroTime;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::nodes::{LEASES, NODES, request};
-use super::{Due, Effect, Kubelets, Obstacle, Queue};
+use super::nodes::{LEASES, NODES, Registration, request};
+use super::{Due, Effect, Kubelets, NodeRun, Obstacle, Queue};
 use crate::address::{Blocks, block_of};
 use crate::node::{SeenLease, SeenNode, release};
 use crate::request::{Answer, Chore, JSON, MERGE, Request, Subject, Ticket};
@@ -81,7 +81,9 @@ impl Kubelets {
     /// What tells, at the end, that nobody runs the nodes any more.
     #[must_use]
     pub fn releases(&self) -> Vec<Request> {
-        let held = self.nodes.iter().filter(|node| node.lease_made && !node.gone);
+        // The first lease of a node may be under way.
+        let is_held = |node: &&NodeRun| node.stage == Registration::Done && !node.gone;
+        let held = self.nodes.iter().filter(is_held);
         held.map(|node| {
             let path = format!("{LEASES}/{}", node.place.name);
             request(Ticket::Opening, Subject::Lease, Method::PATCH, path, MERGE, release())
@@ -131,7 +133,7 @@ impl Kubelets {
             }),
             _ => read_page(&body).map(|(nodes, next)| {
                 for node in &nodes {
-                    self.note_addresses(node);
+                    self.note_node(node);
                 }
                 next
             }),
@@ -217,9 +219,12 @@ impl Kubelets {
         self.counts.suspected = self.suspects();
     }
 
-    fn note_addresses(&mut self, seen: &SeenNode) {
-        let Some(block) = seen.addresses().find_map(block_of) else { return };
+    fn note_node(&mut self, seen: &SeenNode) {
         let own = self.by_name.get(&seen.metadata.name);
+        if let Some(node) = own {
+            self.nodes[*node as usize].known = true;
+        }
+        let Some(block) = seen.addresses().find_map(block_of) else { return };
         if self.opening.blocks.take(block)
             && let Some(node) = own
         {

@@ -500,6 +500,20 @@ fn nodes_that_somebody_else_runs_are_left_to_them() {
 }
 
 #[test]
+fn of_two_who_begin_at_the_same_time_one_gives_up() {
+    let mut world = World::new(&["2"], 1);
+    let node = json!({ "metadata": { "name": "node-0001", "uid": "other" } });
+    world.nodes.insert("node-0001".to_owned(), node);
+    world.run(1000);
+    assert_eq!(world.gave_up, Some(Obstacle::Met { node: "node-0001".to_owned() }));
+    // One's own request of which the answer was lost is no such thing.
+    let mut world = World::new(&["2"], 3);
+    world.failing = 3;
+    world.run(60_000);
+    assert_eq!((&world.gave_up, world.kubelets.counts().registered), (&None, 2));
+}
+
+#[test]
 fn nodes_that_nobody_runs_any_more_are_taken_over() {
     let check = |holder: &str, change: fn(&mut World), wait_ms: u64| {
         let mut world = second(holder, change);

@@ -83,9 +83,20 @@ async fn where_no_node_is_ready_no_pod_is_driven_off_on_every_server() {
     .await;
 }
 
+/// Writes over what a node or a pod says of itself. The answer must show it: otherwise what comes
+/// after would prove nothing.
+async fn contradict(play: &Play<'_>, what: &str, status: &str, shown: (&str, &str)) -> Result<()> {
+    let (template, wanted) = shown;
+    let patch = format!(r#"patch {what} --subresource=status --patch {{"status":{status}}}"#);
+    let told = play.kubectl(&format!("{patch} --output=jsonpath={template}")).await?;
+    anyhow::ensure!(told == wanted, "{what} {template} is {told:?} after it was made {wanted:?}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hollow_nodes_stand_by_what_they_report() {
     let ready = "{range .status.conditions[?(@.type=='Ready')]}{.status}={.reason}{end}";
+    let reason = "{.status.conditions[?(@.type=='Ready')].reason}";
     for backend in [Backend::KubeApiServer, Backend::Drydock] {
         let stage = (backend, Controllers::Ours, backend.name());
         let story = async |play: &Play<'_>| {
@@ -99,17 +110,44 @@ spec: {nodeName: node-0000, containers: [{name: main, image: registry.example/we
             play.until("pod web", ready, "True=").await?;
             let since = "{.status.conditions[?(@.type=='Ready')].lastTransitionTime}";
             let before = play.show("pod web", since).await?;
-            let unready = r#"{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Test","lastTransitionTime":null}]}}"#;
-            play.kubectl(&format!("patch pod web --subresource=status --patch {unready}")).await?;
+            // Times are whole seconds: one that is drawn anew must not be the same by chance.
+            tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+            let unready = r#"{"conditions":[{"type":"Ready","status":"False","reason":"Test","lastTransitionTime":"2020-01-01T00:00:00Z"}]}"#;
+            contradict(play, "pod web", unready, (reason, "Test")).await?;
             play.until("pod web", ready, "True=").await?;
-            report(play, "node-0000", "Ready", "Unknown").await?;
+            let after = play.show("pod web", since).await?;
+
+            let unknown = r#"{"conditions":[{"type":"Ready","status":"Unknown","reason":"Test"}]}"#;
+            contradict(play, "node node-0000", unknown, (reason, "Test")).await?;
             play.until("node node-0000", ready, "True=KubeletReady").await?;
             play.until("node node-0000", TAINTS, "").await?;
-            Ok(format!("{before} {}", play.show("pod web", since).await?))
+            Ok(format!("{before} {after}"))
         };
         let ended = played("drift", stage, 1, &story).await;
         let ended = ended.unwrap_or_else(|error| panic!("drift, {}: {error:#}", stage.2));
         let (before, after) = ended.split_once(' ').expect("two times");
         assert_eq!(before, after, "the pod was ready all the time");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hollow_nodes_stand_by_their_capacity() {
+    for backend in [Backend::KubeApiServer, Backend::Drydock] {
+        let stage = (backend, Controllers::Ours, backend.name());
+        let story = async |play: &Play<'_>| {
+            let cpu = "{.status.capacity.cpu}/{.status.allocatable.cpu}";
+            let less = r#"{"capacity":{"cpu":"4"},"allocatable":{"cpu":"3"}}"#;
+            contradict(play, "node node-0000", less, (cpu, "4/3")).await?;
+            play.until("node node-0000", cpu, "8/8").await?;
+            // What others add to the capacity is theirs, and can be had.
+            let dongles = r"{.status.capacity.example\.com/dongle}";
+            let more = r#"{"capacity":{"example.com/dongle":"4"}}"#;
+            contradict(play, "node node-0000", more, (dongles, "4")).await?;
+            let offered = r"{.status.allocatable.example\.com/dongle}";
+            play.until("node node-0000", offered, "4").await?;
+            Ok(String::new())
+        };
+        let ended = played("capacity", stage, 1, &story).await;
+        ended.unwrap_or_else(|error| panic!("capacity, {}: {error:#}", stage.2));
     }
 }
