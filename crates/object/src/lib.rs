@@ -17,3 +17,5 @@ pub mod selector;
 pub mod table;
 pub mod taint;
 pub mod time;
+#[cfg(test)]
+mod work;
