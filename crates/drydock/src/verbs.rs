@@ -15,12 +15,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use crate::answer::negotiate::Encoding;
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, represent};
 use crate::kinds::{Found, crd};
 use crate::request::options::DeleteOptions;
 use crate::request::{FieldValidation, Identity, Query, Target, Verb};
 use crate::server::Server;
+use crate::store::Stored;
 use crate::write::{self, Attempt, Decoded, Part, Removed, Writer, Written};
 
 /// A request for a resource, all parts read.
@@ -150,6 +152,13 @@ impl Ask<'_> {
     /// The same for work on all objects there are.
     pub fn apart_with_all<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.found.kind.table.len() > LIGHT_TABLE_OBJECTS { apart(work) } else { work() }
+    }
+
+    /// The answer that shows many objects.
+    #[must_use]
+    pub fn listed(&self, objects: Vec<Arc<Stored>>, page: &represent::Page) -> Answer {
+        let shape = (&self.form, Encoding::of(&self.headers));
+        represent::list(self.server, &self.found, shape, objects, page)
     }
 
     /// The answer to a write.
