@@ -20,7 +20,11 @@
 //! ```
 
 pub mod crds;
+pub mod csi_driver;
+pub mod csi_node;
+pub mod csi_storage_capacity;
 pub mod deployment;
+pub mod event;
 pub mod int_or_string;
 pub mod job;
 pub mod lease;
@@ -28,22 +32,37 @@ pub mod malformed;
 pub mod namespace;
 pub mod node;
 pub mod node_metric;
+pub mod node_selector;
 pub mod object_meta;
+pub mod object_reference;
+pub mod persistent_volume;
+pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod pod_template;
 pub mod priority;
+pub mod priority_class;
 pub mod qos;
 pub mod replica_set;
+pub mod replication_controller;
 pub mod resource;
 pub mod resource_names;
+pub mod service;
 pub mod service_account;
+pub mod stateful_set;
+pub mod storage_class;
+pub mod volume;
+pub mod volume_attachment;
 mod wire;
 
 #[cfg(test)]
 mod round_trips;
 
+pub use csi_driver::CsiDriver;
+pub use csi_node::CsiNode;
+pub use csi_storage_capacity::CsiStorageCapacity;
 pub use deployment::Deployment;
+pub use event::Event;
 pub use int_or_string::{IntOrString, Rounding};
 pub use job::Job;
 pub use lease::Lease;
@@ -53,9 +72,18 @@ pub use node::Node;
 pub use node_metric::NodeMetric;
 pub use object::condition::{self, Condition};
 pub use object_meta::{ObjectMeta, OwnerReference};
+pub use object_reference::ObjectReference;
+pub use persistent_volume::PersistentVolume;
+pub use persistent_volume_claim::PersistentVolumeClaim;
 pub use pod::{Pod, ResourceList};
 pub use pod_disruption_budget::PodDisruptionBudget;
 pub use pod_template::PodTemplate;
+pub use priority_class::PriorityClass;
 pub use replica_set::ReplicaSet;
+pub use replication_controller::ReplicationController;
 pub use resource::Resource;
+pub use service::Service;
 pub use service_account::ServiceAccount;
+pub use stateful_set::StatefulSet;
+pub use storage_class::StorageClass;
+pub use volume_attachment::VolumeAttachment;

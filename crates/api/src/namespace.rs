@@ -12,10 +12,13 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase")]
 pub struct Namespace {
     /// Who it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub metadata: ObjectMeta,
     /// Who must agree before it goes.
+    #[serde(deserialize_with = "wire::or_default")]
     pub spec: NamespaceSpec,
     /// Where it is in its life.
+    #[serde(deserialize_with = "wire::or_default")]
     pub status: NamespaceStatus,
 }
 
@@ -35,7 +38,7 @@ pub struct NamespaceSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceStatus {
     /// `Active` or `Terminating`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub phase: String,
     /// What holds up the deletion.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]

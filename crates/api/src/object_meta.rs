@@ -13,22 +13,22 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectMeta {
     /// Name within the namespace.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Start of the name that the server completes when `name` is empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
     /// Namespace; empty for cluster-scoped kinds.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Identity over time: another object of the same name has another one.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Revision, opaque; for optimistic concurrency and watches.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// Counts changes of the spec; 0 when the kind has no generation.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// Labels, for selectors.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
@@ -77,12 +77,16 @@ fn is_zero(generation: &i64) -> bool {
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
     /// API version of the owner.
+    #[serde(deserialize_with = "wire::or_default")]
     pub api_version: String,
     /// Kind of the owner.
+    #[serde(deserialize_with = "wire::or_default")]
     pub kind: String,
     /// Name of the owner.
+    #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
     /// UID of the owner.
+    #[serde(deserialize_with = "wire::or_default")]
     pub uid: String,
     /// Whether the owner manages this object; at most one does.
     #[serde(skip_serializing_if = "Option::is_none")]

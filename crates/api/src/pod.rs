@@ -8,14 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::object_meta::ObjectMeta;
 use crate::resource::resource;
-use crate::wire;
+use crate::wire::{self, wire_enum};
 
+mod affinity;
 mod status;
+mod topology_spread;
+mod volume;
 
+pub use affinity::{
+    Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
+    WeightedPodAffinityTerm,
+};
 pub use status::{
     ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, ContainerWaiting,
     HostIp, PodIp, PodPhase, PodStatus,
 };
+pub use topology_spread::{NodeInclusionPolicy, TopologySpreadConstraint, WhenUnsatisfiable};
+pub use volume::{ClaimSource, CsiSource, Volume, VolumeSource};
 
 /// Amounts by resource name.
 pub type ResourceList = BTreeMap<String, Quantity>;
@@ -25,10 +34,13 @@ pub type ResourceList = BTreeMap<String, Quantity>;
 #[serde(default, rename_all = "camelCase")]
 pub struct Pod {
     /// Who it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub metadata: ObjectMeta,
     /// What it should be.
+    #[serde(deserialize_with = "wire::or_default")]
     pub spec: PodSpec,
     /// What it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub status: PodStatus,
 }
 
@@ -39,7 +51,7 @@ resource!(Pod, "", "v1", "Pod", "pods", true);
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     /// Node the pod is bound to; empty while it waits.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub node_name: String,
     /// What runs side by side.
     #[serde(deserialize_with = "wire::or_default")]
@@ -60,12 +72,31 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Name of the priority class.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub priority_class_name: String,
     /// Scheduler in charge.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub scheduler_name: String,
+    /// Whether the pod may push out others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption_policy: Option<PreemptionPolicy>,
+    /// Labels that its node must have, with these values.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Where it has to be or would rather be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Box<Affinity>>,
+    /// How it and its like are spread.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// Those of its volumes that its place depends on.
+    #[serde(deserialize_with = "volume::read", skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Volume>,
+    /// Devices it waits for.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<PodResourceClaim>,
     /// What happens when a container ends.
+    #[serde(deserialize_with = "wire::or_default")]
     pub restart_policy: RestartPolicy,
     /// Seconds a container gets to end; the server's default is 30.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +108,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<SchedulingGate>,
     /// Whether the pod uses the addresses and ports of its node.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
 }
 
@@ -86,11 +117,13 @@ pub struct PodSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
     /// Name within the pod.
+    #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
     /// Image to run.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// What it asks for and may use.
+    #[serde(deserialize_with = "wire::or_default")]
     pub resources: ResourceRequirements,
     /// Ports it listens on.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
@@ -101,7 +134,7 @@ pub struct Container {
 }
 
 /// What a container or a pod asks for and may use.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceRequirements {
     /// What it is sure to get.
@@ -117,17 +150,23 @@ pub struct ResourceRequirements {
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
     /// Name within the pod.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Port in the pod.
+    #[serde(deserialize_with = "wire::or_default")]
     pub container_port: i32,
     /// Port on the node; 0 means none.
+    #[serde(deserialize_with = "wire::or_default")]
     pub host_port: i32,
     /// Address on the node; empty means all.
-    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "wire::or_default",
+        rename = "hostIP",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub host_ip: String,
     /// TCP, UDP or SCTP; empty means TCP.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub protocol: String,
 }
 
@@ -136,7 +175,27 @@ pub struct ContainerPort {
 #[serde(default, rename_all = "camelCase")]
 pub struct SchedulingGate {
     /// Who has to remove it.
+    #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
+}
+
+/// A claim on devices that a pod has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaim {
+    /// Name within the pod.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub name: Box<str>,
+}
+
+wire_enum! {
+    /// Whether a pod that finds no room may push out pods of lower priority.
+    PreemptionPolicy {
+        /// It may; what an absent policy means, too.
+        PreemptLowerPriority,
+        /// It waits.
+        Never,
+    }
 }
 
 /// What happens when a container ends.

@@ -17,10 +17,13 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudget {
     /// Who it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub metadata: ObjectMeta,
     /// What is allowed.
+    #[serde(deserialize_with = "wire::or_default")]
     pub spec: PodDisruptionBudgetSpec,
     /// What is allowed at present.
+    #[serde(deserialize_with = "wire::or_default")]
     pub status: PodDisruptionBudgetStatus,
 }
 
@@ -49,14 +52,19 @@ pub struct PodDisruptionBudgetSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudgetStatus {
     /// Generation that the status speaks of.
+    #[serde(deserialize_with = "wire::or_default")]
     pub observed_generation: i64,
     /// Pods that may be evicted now.
+    #[serde(deserialize_with = "wire::or_default")]
     pub disruptions_allowed: i32,
     /// Pods that are healthy.
+    #[serde(deserialize_with = "wire::or_default")]
     pub current_healthy: i32,
     /// Pods that must be healthy.
+    #[serde(deserialize_with = "wire::or_default")]
     pub desired_healthy: i32,
     /// Pods that there should be.
+    #[serde(deserialize_with = "wire::or_default")]
     pub expected_pods: i32,
     /// Pods whose eviction was allowed and is not seen yet, with the time it was.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]

@@ -14,10 +14,13 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSet {
     /// Who it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub metadata: ObjectMeta,
     /// What it should be.
+    #[serde(deserialize_with = "wire::or_default")]
     pub spec: ReplicaSetSpec,
     /// What it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub status: ReplicaSetStatus,
 }
 
@@ -31,8 +34,10 @@ pub struct ReplicaSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Seconds that a pod must be ready to count as available.
+    #[serde(deserialize_with = "wire::or_default")]
     pub min_ready_seconds: i32,
     /// Pods that belong to it.
+    #[serde(deserialize_with = "wire::or_default")]
     pub selector: LabelSelector,
     /// What its pods are.
     pub template: PodTemplate,
@@ -51,17 +56,22 @@ impl ReplicaSetSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSetStatus {
     /// Pods that are not going.
+    #[serde(deserialize_with = "wire::or_default")]
     pub replicas: i32,
     /// Those of them with all labels of the template.
+    #[serde(deserialize_with = "wire::or_default")]
     pub fully_labeled_replicas: i32,
     /// Those of them that are ready.
+    #[serde(deserialize_with = "wire::or_default")]
     pub ready_replicas: i32,
     /// Those of them that have been ready for long enough.
+    #[serde(deserialize_with = "wire::or_default")]
     pub available_replicas: i32,
     /// Pods that are going and have not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
     /// Generation that the status speaks of.
+    #[serde(deserialize_with = "wire::or_default")]
     pub observed_generation: i64,
     /// The condition `ReplicaFailure`.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]

@@ -11,9 +11,13 @@ use crate::crds;
 use crate::crds::facts::{parse, samples};
 use crate::crds::judged::{judge, schema_of};
 use crate::{
-    Deployment, Job, Lease, Namespace, Node, NodeMetric, Pod, PodDisruptionBudget, ReplicaSet,
-    Resource, ServiceAccount,
+    Deployment, Event, Job, Lease, Namespace, Node, NodeMetric, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, Resource, ServiceAccount,
+    VolumeAttachment,
 };
+
+mod nulls;
+mod scheduling;
 
 /// Reads `wire`, which names every field of the struct, and expects it back whole;
 /// then reads it again among fields that the struct does not name.
@@ -85,6 +89,8 @@ fn container_status() -> Value {
     json!({
         "name": "main", "image": "registry.example/web:1", "imageID": "sha256:1",
         "containerID": "hollow://1", "ready": true, "restartCount": 2, "started": true,
+        "allocatedResources": { "cpu": "500m" },
+        "resources": { "requests": { "cpu": "250m" }, "limits": { "memory": "1Gi" } },
         "state": { "running": { "startedAt": TIME },
                    "waiting": { "reason": "ContainerCreating", "message": "soon" } },
         "lastState": { "terminated": { "exitCode": 137, "reason": "Error", "message": "killed",
@@ -93,9 +99,62 @@ fn container_status() -> Value {
     })
 }
 
+fn affinity() -> Value {
+    let term = json!({
+        "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] },
+                             { "key": "cores", "operator": "Gt", "values": ["8"] },
+                             { "key": "old", "operator": "DoesNotExist" }],
+        "matchFields": [{ "key": "metadata.name", "operator": "NotIn", "values": ["node-9"] }],
+    });
+    let near = json!({
+        "topologyKey": "zone", "labelSelector": selector(), "namespaces": ["shop"],
+        "namespaceSelector": {}, "matchLabelKeys": ["pod-template-hash"],
+        "mismatchLabelKeys": ["tenant"],
+    });
+    let pods = json!({
+        "requiredDuringSchedulingIgnoredDuringExecution": [near, { "topologyKey": "host" }],
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            { "weight": 100, "podAffinityTerm": near }],
+    });
+    json!({
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [term, {}] },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                { "weight": 1, "preference": term }],
+        },
+        "podAffinity": pods, "podAntiAffinity": pods,
+    })
+}
+
+fn spread() -> Value {
+    json!([
+        { "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+          "labelSelector": selector(), "minDomains": 3, "nodeAffinityPolicy": "Ignore",
+          "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["pod-template-hash"] },
+        { "maxSkew": 2, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway",
+          "labelSelector": {} },
+    ])
+}
+
+fn volumes() -> Value {
+    json!([
+        { "name": "a", "persistentVolumeClaim": { "claimName": "data", "readOnly": true } },
+        { "name": "b", "ephemeral": {} },
+        { "name": "c", "csi": { "driver": "csi.example.com" } },
+        { "name": "d", "gcePersistentDisk": { "pdName": "disk", "readOnly": true } },
+        { "name": "e", "awsElasticBlockStore": { "volumeID": "vol-1" } },
+        { "name": "f", "azureDisk": { "diskName": "disk", "diskURI": "/disks/disk" } },
+        { "name": "g", "cinder": { "volumeID": "vol-1" } },
+        { "name": "h", "portworxVolume": { "volumeID": "vol-1" } },
+        { "name": "i", "iscsi": { "iqn": "iqn.2026-01.com.example:disk", "readOnly": true } },
+        { "name": "j", "rbd": { "monitors": ["10.0.0.9"], "pool": "rbd", "image": "disk",
+                                "readOnly": true } },
+    ])
+}
+
 #[test]
 fn a_pod_comes_back_whole() {
-    check::<Pod>(json!({
+    let wire = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata(),
         "spec": {
             "nodeName": "node-1", "containers": [container()], "initContainers": [container()],
@@ -106,6 +165,9 @@ fn a_pod_comes_back_whole() {
             "schedulerName": "koord-scheduler", "restartPolicy": "OnFailure",
             "terminationGracePeriodSeconds": 30, "activeDeadlineSeconds": 600,
             "schedulingGates": [{ "name": "example.com/wait" }], "hostNetwork": true,
+            "preemptionPolicy": "Never", "nodeSelector": { "disk": "ssd" },
+            "affinity": affinity(), "topologySpreadConstraints": spread(),
+            "volumes": volumes(), "resourceClaims": [{ "name": "gpu" }],
         },
         "status": {
             "phase": "Running", "observedGeneration": 3, "reason": "Evicted", "message": "gone",
@@ -115,7 +177,9 @@ fn a_pod_comes_back_whole() {
             "containerStatuses": [container_status()],
             "initContainerStatuses": [container_status()], "qosClass": "Burstable",
         },
-    }));
+    });
+    nulls::check::<Pod>(&wire);
+    check::<Pod>(wire);
 }
 
 #[test]
@@ -132,7 +196,7 @@ fn a_phase_of_tomorrow_is_unknown() {
 
 #[test]
 fn a_node_comes_back_whole() {
-    check::<Node>(json!({
+    let wire = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": metadata(),
         "spec": {
             "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": TIME }],
@@ -148,17 +212,23 @@ fn a_node_comes_back_whole() {
                 "kubeletVersion": "v1.35.4", "kubeProxyVersion": "", "operatingSystem": "linux",
                 "architecture": "amd64",
             },
+            "images": [{ "names": ["registry.example/web:1"], "sizeBytes": 1_048_576 }],
+            "volumesAttached": [{ "name": "kubernetes.io/csi/csi.example.com^vol-1" }],
         },
-    }));
+    });
+    nulls::check::<Node>(&wire);
+    check::<Node>(wire);
 }
 
 #[test]
 fn small_kinds_come_back_whole() {
-    check::<Namespace>(json!({
+    let wire = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": metadata(),
         "spec": { "finalizers": ["kubernetes"] },
         "status": { "phase": "Terminating", "conditions": [condition("lastTransitionTime")] },
-    }));
+    });
+    nulls::check::<Namespace>(&wire);
+    check::<Namespace>(wire);
     check::<Lease>(json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata(),
         "spec": {
@@ -201,14 +271,16 @@ fn workloads_come_back_whole() {
             "conditions": [condition("lastUpdateTime")],
         },
     }));
-    check::<ReplicaSet>(json!({
+    let wire = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata(),
         "spec": { "replicas": 3, "minReadySeconds": 5, "selector": selector(),
                   "template": template() },
         "status": { "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 2,
                     "availableReplicas": 1, "observedGeneration": 3, "terminatingReplicas": 1,
                     "conditions": [condition("lastTransitionTime")] },
-    }));
+    });
+    nulls::check::<ReplicaSet>(&wire);
+    check::<ReplicaSet>(wire);
     check::<Job>(json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(),
         "spec": {
@@ -232,14 +304,16 @@ fn workloads_come_back_whole() {
             "uncountedTerminatedPods": { "succeeded": ["u-1"], "failed": ["u-2"] },
         },
     }));
-    check::<PodDisruptionBudget>(json!({
+    let wire = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata(),
         "spec": { "minAvailable": 1, "maxUnavailable": "50%", "selector": selector(),
                   "unhealthyPodEvictionPolicy": "AlwaysAllow" },
         "status": { "observedGeneration": 3, "disruptionsAllowed": 1, "currentHealthy": 3,
                     "desiredHealthy": 2, "expectedPods": 3, "disruptedPods": { "web-1": TIME },
                     "conditions": [condition("observedGeneration")] },
-    }));
+    });
+    nulls::check::<PodDisruptionBudget>(&wire);
+    check::<PodDisruptionBudget>(wire);
 }
 
 /// The struct of a custom resource reads the maximal sample; what it writes is part of
@@ -307,7 +381,8 @@ fn a_node_metric_reads_its_sample_and_writes_what_the_schema_has() {
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
-    let names = "metadata|spec|status|labels|containers|conditions|phase|selector|template|name";
+    let names = "metadata|spec|status|labels|containers|conditions|phase|selector|template|name|\
+                 affinity|nodeAffinity|volumes|csi|ephemeral|source|capacity|accessModes";
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -339,5 +414,9 @@ proptest! {
         read::<PodDisruptionBudget>(&value);
         read::<NodeMetric>(&value);
         read::<Lease>(&value);
+        read::<PersistentVolume>(&value);
+        read::<PersistentVolumeClaim>(&value);
+        read::<VolumeAttachment>(&value);
+        read::<Event>(&value);
     }
 }

@@ -1,8 +1,11 @@
 //! What the kubelet, or a hollow node in its place, reports of a pod.
 
+use std::collections::BTreeMap;
+
 use object::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::{ResourceList, ResourceRequirements};
 use crate::condition::Condition;
 use crate::wire;
 
@@ -11,6 +14,7 @@ use crate::wire;
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
     /// Where it is in its life.
+    #[serde(deserialize_with = "wire::or_default")]
     pub phase: PodPhase,
     /// The conditions `PodScheduled`, `Initialized`, `ContainersReady`, `Ready` and others.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
@@ -19,16 +23,20 @@ pub struct PodStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Why it is in this phase, as one word, such as `Evicted`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Why it is in this phase, in words.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Node on which preemption makes room for it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub nominated_node_name: String,
     /// Address of its node.
-    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "wire::or_default",
+        rename = "hostIP",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub host_ip: String,
     /// Addresses of its node.
     #[serde(
@@ -38,7 +46,11 @@ pub struct PodStatus {
     )]
     pub host_ips: Vec<HostIp>,
     /// Its address.
-    #[serde(rename = "podIP", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "wire::or_default",
+        rename = "podIP",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub pod_ip: String,
     /// Its addresses; the first equals `pod_ip`.
     #[serde(
@@ -57,7 +69,7 @@ pub struct PodStatus {
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub init_container_statuses: Vec<ContainerStatus>,
     /// QoS class as Kubernetes derived it at creation; see [`crate::qos::NativeQos`].
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub qos_class: String,
 }
 
@@ -91,6 +103,7 @@ impl PodPhase {
 #[serde(default)]
 pub struct HostIp {
     /// The address.
+    #[serde(deserialize_with = "wire::or_default")]
     pub ip: String,
 }
 
@@ -99,6 +112,7 @@ pub struct HostIp {
 #[serde(default)]
 pub struct PodIp {
     /// The address.
+    #[serde(deserialize_with = "wire::or_default")]
     pub ip: String,
 }
 
@@ -107,26 +121,42 @@ pub struct PodIp {
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
     /// Name of the container.
+    #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
     /// What it does now.
+    #[serde(deserialize_with = "wire::or_default")]
     pub state: ContainerState,
     /// How it ended the last time.
+    #[serde(deserialize_with = "wire::or_default")]
     pub last_state: ContainerState,
     /// Whether it passes its readiness probe.
+    #[serde(deserialize_with = "wire::or_default")]
     pub ready: bool,
     /// How often it was restarted.
+    #[serde(deserialize_with = "wire::or_default")]
     pub restart_count: i32,
     /// Image it runs.
+    #[serde(deserialize_with = "wire::or_default")]
     pub image: String,
     /// Digest of the image.
-    #[serde(rename = "imageID")]
+    #[serde(deserialize_with = "wire::or_default", rename = "imageID")]
     pub image_id: String,
     /// Id in the container runtime.
-    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "wire::or_default",
+        rename = "containerID",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub container_id: String,
     /// Whether it passed its startup probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
+    /// Requests that the node has set aside for it.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocated_resources: ResourceList,
+    /// What it runs with, which lags behind while it is resized; absent means not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// One of three states; none of them means waiting.
@@ -149,10 +179,10 @@ pub struct ContainerState {
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerWaiting {
     /// As one word, such as `ContainerCreating`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// In words.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
@@ -170,12 +200,13 @@ pub struct ContainerRunning {
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerTerminated {
     /// Exit status; 0 is success.
+    #[serde(deserialize_with = "wire::or_default")]
     pub exit_code: i32,
     /// As one word, such as `Completed` or `Error`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// In words.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,6 +215,10 @@ pub struct ContainerTerminated {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
     /// Id in the container runtime.
-    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "wire::or_default",
+        rename = "containerID",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub container_id: String,
 }
