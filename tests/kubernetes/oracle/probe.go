@@ -33,6 +33,12 @@ func (s *session) probe(question *probeQuestion) (*probeAnswer, error) {
 	if !ok {
 		return nil, fmt.Errorf("probe: a %s is not a pod", kind)
 	}
+	if pod.Namespace == "" {
+		pod.Namespace = core.NamespaceDefault
+	}
+	if _, err := s.cluster.pod(keyOf(pod)); err == nil {
+		return nil, fmt.Errorf("probe: there is a pod %s; ask for it by name", keyOf(pod))
+	}
 	if err := s.cluster.store(kind, pod); err != nil {
 		return nil, err
 	}

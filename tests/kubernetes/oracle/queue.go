@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -208,14 +211,34 @@ var actions = map[string]fwk.ActionType{
 	"UpdatePodSchedulingGatesEliminated": fwk.UpdatePodSchedulingGatesEliminated,
 }
 
-// move tells the queue of an event that comes with no object.
+// move tells the queue of an event without changing the cluster. The hints of plugins read the
+// objects of an event, so only the event that stands for all may come without any.
 func (s *session) move(event *moveStep) error {
 	action, known := actions[event.Action]
 	if !known {
 		return fmt.Errorf("move: the oracle knows no action %q", event.Action)
 	}
+	if len(event.Old)+len(event.New) == 0 && event.Resource != string(fwk.WildCard) {
+		return fmt.Errorf("move: an event of %s needs an old or a new object", event.Resource)
+	}
+	var objects [2]any
+	for i, raw := range []json.RawMessage{event.Old, event.New} {
+		if len(raw) == 0 {
+			continue
+		}
+		kind, object, err := s.cluster.decode(raw)
+		if err != nil {
+			return fmt.Errorf("move: %w", err)
+		}
+		// Some resources carry their group: storage.k8s.io/StorageClass.
+		if kind != path.Base(event.Resource) {
+			return fmt.Errorf("move: an event of %s cannot have a %s", event.Resource, kind)
+		}
+		legacyscheme.Scheme.Default(object)
+		objects[i] = object
+	}
 	happened := fwk.ClusterEvent{Resource: fwk.EventResource(event.Resource), ActionType: action}
-	s.queue().MoveAllToActiveOrBackoffQueue(klog.FromContext(s.ctx), happened, nil, nil, nil)
+	s.queue().MoveAllToActiveOrBackoffQueue(klog.FromContext(s.ctx), happened, objects[0], objects[1], nil)
 	return nil
 }
 

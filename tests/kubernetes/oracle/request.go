@@ -68,8 +68,10 @@ type bindStep struct {
 }
 
 type moveStep struct {
-	Resource string `json:"resource"`
-	Action   string `json:"action"`
+	Resource string          `json:"resource"`
+	Action   string          `json:"action"`
+	Old      json.RawMessage `json:"old,omitempty"`
+	New      json.RawMessage `json:"new,omitempty"`
 }
 
 type response struct {
