@@ -1,8 +1,9 @@
 //! Where the programs of the real control plane are, and how they are built.
 //!
 //! They come from the Go module `tests/kubernetes` and are kept outside the tree, in a folder
-//! named by the hash of `go.sum`, so that a second run costs nothing and a new version never
-//! meets an old program.
+//! named by the hash of what they are made from, so that a second run costs nothing and a new
+//! version never meets an old program: `go.sum` for the programs of Kubernetes, and the sources
+//! as well for the program that is ours.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,6 +31,46 @@ const GO_CANDIDATES: [&str; 2] = ["go", "/usr/local/go/bin/go"];
 
 /// How the name of a folder with an unfinished build starts.
 const STAGING_PREFIX: &str = "building-";
+
+/// The program of ours that links the real scheduler.
+const ORACLE: &str = "scheduler-oracle";
+
+/// What is built together into one folder.
+struct Recipe {
+    /// How reports call it.
+    what: &'static str,
+    /// How long it takes with nothing prepared, on 2 cores.
+    patience: &'static str,
+    /// What the folder holds when it is complete.
+    programs: &'static [&'static str],
+    /// What `go build` is asked for: the file, or "" for the folder, and the packages.
+    builds: &'static [(&'static str, &'static [&'static str])],
+}
+
+const CONTROL_PLANE: Recipe = Recipe {
+    what: "the real control plane",
+    patience: "5 minutes",
+    programs: &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"],
+    builds: &[
+        ("etcd", &["go.etcd.io/etcd/server/v3"]),
+        (
+            "",
+            &[
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+                "k8s.io/kubernetes/cmd/kube-scheduler",
+                "k8s.io/kubernetes/cmd/kubectl",
+            ],
+        ),
+    ],
+};
+
+const SCHEDULER_ORACLE: Recipe = Recipe {
+    what: "the oracle on the real scheduler",
+    patience: "2 minutes",
+    programs: &[ORACLE],
+    builds: &[(ORACLE, &["./oracle"])],
+};
 
 /// A program of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,11 +138,23 @@ impl<'a> Binaries<'a> {
             return Ok(path);
         }
         let cache = self.cache.clone().map_err(anyhow::Error::msg)?;
-        let folder = cache.join("kubernetes").join(module_hash()?);
-        if !is_complete(&folder) {
-            build(&folder, self.report)?;
+        let folder = cache.join("kubernetes").join(digest(&sums()?));
+        if !is_complete(&folder, &CONTROL_PLANE) {
+            build(&folder, &CONTROL_PLANE, self.report)?;
         }
         Ok(folder.join(program.name()))
+    }
+
+    /// The path of the program that says what the real scheduler would do. Builds it where it is
+    /// missing or its sources have changed.
+    pub(crate) fn oracle(&self) -> Result<PathBuf> {
+        let cache = self.cache.clone().map_err(anyhow::Error::msg)?;
+        let sources = sources(&Path::new(MODULE).join("oracle"))?;
+        let folder = cache.join("oracle").join(digest(&[sums()?, sources].concat()));
+        if !is_complete(&folder, &SCHEDULER_ORACLE) {
+            build(&folder, &SCHEDULER_ORACLE, self.report)?;
+        }
+        Ok(folder.join(ORACLE))
     }
 
     /// The program in `KUBEBUILDER_ASSETS`. By convention that folder has three programs; the
@@ -162,10 +215,32 @@ pub(crate) fn cache_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Resul
     }
 }
 
-fn module_hash() -> Result<String> {
+/// The hashes of all modules that the programs are made from.
+fn sums() -> Result<Vec<u8>> {
     let path = Path::new(MODULE).join("go.sum");
-    let sums = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(digest(&sums))
+    fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The name and the content of everything that `go build` reads in `folder`, in one order.
+fn sources(folder: &Path) -> Result<Vec<u8>> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
+        if path.extension().is_some_and(|extension| extension == "go" || extension == "s") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
+        all.push(0);
+        all.extend(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+        all.push(0);
+    }
+    Ok(all)
 }
 
 /// A name for a folder that nothing else than `content` has.
@@ -173,48 +248,45 @@ pub(crate) fn digest(content: &[u8]) -> String {
     Sha256::digest(content).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn is_complete(folder: &Path) -> bool {
-    Program::ALL.iter().all(|program| folder.join(program.name()).is_file())
+fn is_complete(folder: &Path, recipe: &Recipe) -> bool {
+    recipe.programs.iter().all(|program| folder.join(program).is_file())
 }
 
 /// Builds all programs beside `folder` and renames, so that a folder of that name is complete.
-/// A lock keeps a second process waiting instead of building the same.
-fn build(folder: &Path, report: &dyn Fn(&str)) -> Result<()> {
+/// A lock on all folders beside it keeps a second process waiting instead of building the same,
+/// or removing what is not finished.
+fn build(folder: &Path, recipe: &Recipe, report: &dyn Fn(&str)) -> Result<()> {
+    let what = recipe.what;
     let parent = folder.parent().context("the cache folder has a parent")?;
     fs::create_dir_all(parent)
         .with_context(|| format!("cannot create the cache folder {}", parent.display()))?;
-    let lock_path = folder.with_extension("lock");
+    let lock_path = parent.join("lock");
     let lock = File::create(&lock_path)
         .with_context(|| format!("cannot write {}", lock_path.display()))?;
     if lock.try_lock().is_err() {
-        report("another process builds the real control plane: waiting for it");
+        report(&format!("another process builds {what}: waiting for it"));
         lock.lock().with_context(|| format!("cannot lock {}", lock_path.display()))?;
     }
-    if is_complete(folder) {
+    if is_complete(folder, recipe) {
         return Ok(());
     }
     remove_unfinished(parent);
     let go = find_go(&GO_CANDIDATES)?;
     let started = Instant::now();
     report(&format!(
-        "building the real control plane, Kubernetes {KUBERNETES_VERSION}, once into {}: about 5 \
-         minutes on 2 cores",
-        folder.display()
+        "building {what}, Kubernetes {KUBERNETES_VERSION}, once into {}: about {} on 2 cores",
+        folder.display(),
+        recipe.patience
     ));
     let staging = tempfile::Builder::new()
         .prefix(STAGING_PREFIX)
         .tempdir_in(parent)
         .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
-    let etcd = staging.path().join("etcd");
-    go_build(&go, &etcd, &["go.etcd.io/etcd/server/v3"], report)?;
-    let packages = [
-        "k8s.io/kubernetes/cmd/kube-apiserver",
-        "k8s.io/kubernetes/cmd/kube-controller-manager",
-        "k8s.io/kubernetes/cmd/kube-scheduler",
-        "k8s.io/kubernetes/cmd/kubectl",
-    ];
-    // The trailing slash tells `go build` that this is a folder for many programs.
-    go_build(&go, &staging.path().join(""), &packages, report)?;
+    for (output, packages) in recipe.builds {
+        // Joining nothing ends the path in a slash, which tells `go build` that this is a folder
+        // for many programs.
+        go_build(&go, &staging.path().join(output), packages, report)?;
+    }
     if folder.exists() {
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot remove the incomplete {}", folder.display()))?;
@@ -222,7 +294,7 @@ fn build(folder: &Path, report: &dyn Fn(&str)) -> Result<()> {
     let staged = staging.keep();
     fs::rename(&staged, folder)
         .with_context(|| format!("cannot move {} to {}", staged.display(), folder.display()))?;
-    report(&format!("built the real control plane in {} s", started.elapsed().as_secs()));
+    report(&format!("built {what} in {} s", started.elapsed().as_secs()));
     Ok(())
 }
 
@@ -384,10 +456,30 @@ mod tests {
     fn a_folder_is_complete_only_with_all_programs() {
         let folder = tempfile::tempdir().unwrap();
         for program in Program::ALL {
-            assert!(!is_complete(folder.path()), "before {}", program.name());
+            assert!(!is_complete(folder.path(), &CONTROL_PLANE), "before {}", program.name());
             fs::write(folder.path().join(program.name()), "").unwrap();
         }
-        assert!(is_complete(folder.path()));
+        assert!(is_complete(folder.path(), &CONTROL_PLANE));
+    }
+
+    #[test]
+    fn an_edited_source_is_another_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let mut seen = Vec::new();
+        let mut check = |is_new: bool| {
+            let digest = digest(&sources(folder.path()).unwrap());
+            assert_eq!(!seen.contains(&digest), is_new, "{digest} of {seen:?}");
+            seen.push(digest);
+        };
+        write("a.go", "package main");
+        check(true);
+        write("README.md", "words");
+        check(false);
+        write("a.go", "package main\n");
+        check(true);
+        write("b.s", "");
+        check(true);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The real control plane that tests compare with: etcd, kube-apiserver,
-//! kube-controller-manager, kube-scheduler and kubectl, found or built, started and ended, and
-//! the Python client of Kubernetes.
+//! kube-controller-manager, kube-scheduler and kubectl, found or built, started and ended, the
+//! scheduler's own code behind a pipe, and the Python client of Kubernetes.
 //!
 //! It is apart because both the chores (`cargo xtask`) and the scenario tests need it, the
 //! former without an async runtime. It refuses to know what is tested: it hands out kubeconfig
@@ -19,6 +19,7 @@
 
 mod binaries;
 mod kubeconfig;
+mod oracle;
 mod plain;
 mod plane;
 mod process;
@@ -28,6 +29,7 @@ mod secret;
 
 pub use binaries::{Binaries, KUBERNETES_VERSION, Program, go_run};
 pub use kubeconfig::{Access, Kubeconfig};
+pub use oracle::Oracle;
 pub use plane::{ApiServer, Companion, ControlPlane, Etcd};
 pub use process::Process;
 pub use proxy::Proxy;
