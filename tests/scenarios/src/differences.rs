@@ -628,7 +628,7 @@ mod tests {
     #[test]
     fn a_difference_of_controllers_names_its_tests_or_says_that_there_is_none() {
         let sources = [
-            include_str!("../tests/system/controllers/budgets.rs"),
+            include_str!("../tests/system/budgets.rs"),
             include_str!("../../../crates/workloads/src/facts/template.rs"),
             include_str!("../../../crates/workloads/src/job/tests.rs"),
             include_str!("../../../crates/workloads/src/job/tests/policies.rs"),
