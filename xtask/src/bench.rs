@@ -27,6 +27,12 @@ enum What {
     /// `gantry up` with 5,000 nodes and 50,000 pods when nothing changes
     #[command(after_help = "Example:\n  cargo xtask bench idle --nodes 5000 --pods 50000")]
     Idle(Passed),
+    /// `gantry up` as a newcomer starts it: time until ready and memory
+    #[command(after_help = "Example:\n  cargo xtask bench up --starts 5")]
+    Up(Passed),
+    /// `gantry hollow-nodes` with 5,000 nodes kept to one core
+    #[command(after_help = "Example:\n  cargo xtask bench hollow --nodes 5000 --pods 50000")]
+    Hollow(Passed),
 }
 
 #[derive(clap::Args)]
@@ -41,6 +47,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let (name, passed) = match &arguments.what {
         What::Drydock(passed) => ("drydock", passed),
         What::Idle(passed) => ("idle", passed),
+        What::Up(passed) => ("up", passed),
+        What::Hollow(passed) => ("hollow", passed),
     };
     let progress = Progress::new();
     progress.say("building the release programs");

@@ -56,7 +56,7 @@ pub enum ConfigError {
     },
 }
 
-pub use strict::Fault;
+pub use strict::{Fault, nearest};
 
 /// Reads a configuration file.
 ///

@@ -1,7 +1,8 @@
 //! The metrics of a process, and those that every component has.
 //!
-//! Work queues and reflectors count under the names that Kubernetes' own programs use, so
-//! that dashboards made for those show ours.
+//! Every name begins with `gantry_` and a word for who counts, but for work queues: those count
+//! under the names that Kubernetes' own programs use, since they mean the same, so that
+//! dashboards made for those show ours.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -114,7 +115,7 @@ impl QueueMetrics {
         let help = "How long one look at a key took, in seconds";
         registry.register("workqueue_work_duration_seconds", help, own.durations.clone());
         let help = "Looks at keys by how they ended";
-        registry.register("reconcile", help, own.results.clone());
+        registry.register("gantry_controller_reconciles", help, own.results.clone());
         own
     }
 
@@ -193,10 +194,14 @@ impl ReflectorMetrics {
             relists: Family::default(),
             watches: Family::default(),
         };
-        registry.register("reflector_lists", "Lists that were begun", own.lists.clone());
+        registry.register("gantry_reflector_lists", "Lists that were begun", own.lists.clone());
         let help = "Lists that were begun though one had been taken before";
-        registry.register("reflector_relists", help, own.relists.clone());
-        registry.register("reflector_watches", "Watches that were opened", own.watches.clone());
+        registry.register("gantry_reflector_relists", help, own.relists.clone());
+        registry.register(
+            "gantry_reflector_watches",
+            "Watches that were opened",
+            own.watches.clone(),
+        );
         own
     }
 
@@ -247,7 +252,11 @@ pub(crate) struct EventMeters {
 impl EventMeters {
     fn register(registry: &mut Registry) -> Self {
         let fates: Family<FateLabel, Counter> = Family::default();
-        registry.register("events", "Events for users by what became of them", fates.clone());
+        registry.register(
+            "gantry_events",
+            "Events for users by what became of them",
+            fates.clone(),
+        );
         let of = |result| fates.get_or_create_owned(&FateLabel { result });
         Self { written: of("written"), spared: of("spared"), dropped: of("dropped") }
     }
@@ -268,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_and_reflectors_count_under_kubernetes_names() {
+    fn queues_count_under_kubernetes_names_and_the_rest_under_ours() {
         let metrics = Metrics::new();
         let queue = metrics.queue("job");
         queue.added();
@@ -287,13 +296,18 @@ mod tests {
             "workqueue_depth{name=\"job\"} 3",
             "workqueue_retries_total{name=\"job\"} 1",
             "workqueue_work_duration_seconds_count{name=\"job\"} 2",
-            "reconcile_total{name=\"job\",result=\"conflict\"} 1",
-            "reconcile_total{name=\"job\",result=\"failure\"} 0",
-            "reflector_lists_total{resource=\"pods.v1\"} 2",
-            "reflector_relists_total{resource=\"pods.v1\"} 1",
-            "reflector_watches_total{resource=\"pods.v1\"} 1",
+            "gantry_controller_reconciles_total{name=\"job\",result=\"conflict\"} 1",
+            "gantry_controller_reconciles_total{name=\"job\",result=\"failure\"} 0",
+            "gantry_reflector_lists_total{resource=\"pods.v1\"} 2",
+            "gantry_reflector_relists_total{resource=\"pods.v1\"} 1",
+            "gantry_reflector_watches_total{resource=\"pods.v1\"} 1",
         ] {
             assert_eq!(text.lines().filter(|own| *own == line).count(), 1, "{line}\n{text}");
         }
+        metrics.events().dropped();
+        let text = metrics.render();
+        let mut names = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let is_named = |name: &str| name.starts_with("gantry_") || name.starts_with("workqueue_");
+        assert!(names.all(is_named), "{text}");
     }
 }

@@ -113,6 +113,16 @@ impl Health {
         self.report("readyz", None).is_some_and(|report| report.ok)
     }
 
+    /// Runs one check.
+    ///
+    /// # Errors
+    /// When it fails, or nobody has added it.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = checks.iter().find(|check| check.name == name);
+        found.map_or_else(|| Err("not started".to_owned()), |check| (check.run)())
+    }
+
     /// Runs the checks of an endpoint, or the one of them that is named; `None` where there
     /// is no such check.
     fn report(&self, endpoint: &str, only: Option<&str>) -> Option<Report> {
@@ -295,6 +305,9 @@ mod tests {
         check("/readyz", 500, failed).await;
         check("/readyz/engine", 200, "ok").await;
         check("/readyz/nothing", 404, "readyz has no check of that name\n").await;
+        assert_eq!(health.check("engine"), Ok(()));
+        assert_eq!(health.check("reflectors"), Err("pods".to_owned()));
+        assert_eq!(health.check("nothing"), Err("not started".to_owned()));
         synced.store(true, Ordering::Relaxed);
         check("/readyz", 200, "ok").await;
         let all = "[+]ping ok\n[+]engine ok\nhealthz check passed\n";

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod discovery;
 pub mod failure;
+mod listing;
 pub mod negotiate;
 pub mod openapi;
 pub mod represent;

@@ -17,6 +17,7 @@ use crate::UNPOISONED;
 use crate::answer::{Answer, Body, Failure, body};
 use crate::deadline::Deadline;
 use crate::env::SplitMix;
+use crate::inflight;
 
 /// Out of a thousand requests, how many meet each fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -137,6 +138,7 @@ where
         Box::pin(async move {
             match fate {
                 Fate::LostBefore => return Err(Lost),
+                Fate::Answered(StatusCode::TOO_MANY_REQUESTS) => return Ok(inflight::come_again()),
                 Fate::Answered(code) => return Ok(refusal(code).into()),
                 Fate::Stale => return Ok(stale()),
                 Fate::Delayed(delay) => Deadline::after(delay).reached().await,
@@ -156,9 +158,6 @@ fn refusal(code: StatusCode) -> Failure {
     let what = crate::answer::failure::GroupResource { group: "", resource: "objects" };
     match code {
         StatusCode::CONFLICT => Failure::modified(&what, "injected"),
-        StatusCode::TOO_MANY_REQUESTS => {
-            Failure::too_many_requests("too many requests, please try again later", 1)
-        }
         _ => Failure::internal("injected"),
     }
 }

@@ -139,6 +139,8 @@ pub struct Version {
     pub verbs: Vec<String>,
     /// Its subresources, as discovery lists them.
     pub subresources: Vec<Subresource>,
+    /// Names of subresources that kube-apiserver has and this server does not.
+    pub unserved: Vec<String>,
     /// The columns of its table where they are data; a strategy may bring its own.
     pub columns: Vec<Column>,
     /// Where the scale subresource finds its numbers.

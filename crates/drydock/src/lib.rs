@@ -41,6 +41,8 @@ mod conditions;
 mod deadline;
 pub mod env;
 pub mod faults;
+mod health;
+mod inflight;
 mod kinds;
 mod metrics;
 pub mod request;
@@ -57,6 +59,8 @@ mod write;
 const UNPOISONED: &str = "no holder of this lock panics";
 
 pub use answer::{Answer, Body};
+pub use health::HealthCheck;
+pub use inflight::InFlight;
 pub use router::Drydock;
 pub use server::Config;
 pub use store::Memory;

@@ -17,7 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::kinds::{self, Found};
-use crate::request::{Target, Verb};
+use crate::request::{Query, Target, Verb};
 use crate::server::Server;
 
 /// The bounds of the durations that are counted together, in seconds.
@@ -47,6 +47,50 @@ struct DurationLabels {
     #[prometheus(flatten)]
     request: RequestLabels,
     dry_run: &'static str,
+}
+
+impl RequestLabels {
+    fn of(found: &Found, target: &Target, verb: Verb) -> Self {
+        let (kind, version) = (&found.kind, found.version());
+        let part = target.subresource.as_deref().and_then(|name| version.subresource(name));
+        Self {
+            verb: verb.in_metrics(),
+            group: kind.group.clone(),
+            version: version.name.clone(),
+            resource: kind.names.plural.clone(),
+            subresource: part.map(|part| part.name.clone()).unwrap_or_default(),
+            scope: scope(target, verb),
+            component: COMPONENT,
+        }
+    }
+
+    /// The labels of a request that means no resource.
+    fn of_document() -> Self {
+        Self {
+            verb: Verb::Get.in_metrics(),
+            group: String::new(),
+            version: String::new(),
+            resource: String::new(),
+            subresource: String::new(),
+            scope: "",
+            component: COMPONENT,
+        }
+    }
+}
+
+impl DurationLabels {
+    fn of(found: &Found, target: &Target, verb: Verb, query: &Query) -> Self {
+        let dry_run = if query.text("dryRun") == Some("All") { "All" } else { "" };
+        Self { request: RequestLabels::of(found, target, verb), dry_run }
+    }
+}
+
+/// What kind of request was sent away, and with which code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TerminationLabels {
+    #[prometheus(flatten)]
+    request: RequestLabels,
+    code: u16,
 }
 
 /// What kind of request it was, and how it ended.
@@ -99,6 +143,7 @@ pub(crate) struct Metrics {
     reading: Gauge,
     writing: Gauge,
     watch_events: Family<ResourceLabels, Counter>,
+    terminations: Family<TerminationLabels, Counter>,
 }
 
 impl Metrics {
@@ -121,9 +166,53 @@ impl Metrics {
         registry.register("apiserver_current_inflight_requests", help, inflight.clone());
         let help = "Events that were sent to watchers";
         registry.register("apiserver_watch_events", help, watch_events.clone());
+        let terminations = Family::<TerminationLabels, Counter>::default();
+        let help = "Requests that were sent away because too many are under way";
+        registry.register("apiserver_request_terminations", help, terminations.clone());
         let of_kind = |request_kind| inflight.get_or_create_owned(&InflightLabels { request_kind });
         let (reading, writing) = (of_kind("readOnly"), of_kind("mutating"));
-        Self { registry, requests, durations, long_running, reading, writing, watch_events }
+        Self {
+            registry,
+            requests,
+            durations,
+            long_running,
+            reading,
+            writing,
+            watch_events,
+            terminations,
+        }
+    }
+
+    /// What counts the requests under way that only read.
+    pub(crate) fn reading(&self) -> &Gauge {
+        &self.reading
+    }
+
+    /// What counts the other requests under way.
+    pub(crate) fn writing(&self) -> &Gauge {
+        &self.writing
+    }
+
+    /// Counts a request for a resource that was sent away.
+    pub(crate) fn sent_away(&self, found: &Found, target: &Target, verb: Verb, query: &Query) {
+        let labels = DurationLabels::of(found, target, verb, query);
+        self.terminated(labels.request.clone());
+        self.ended(labels, StatusCode::TOO_MANY_REQUESTS);
+    }
+
+    /// Counts a request for anything else that was sent away.
+    pub(crate) fn document_sent_away(&self) {
+        self.terminated(RequestLabels::of_document());
+    }
+
+    fn terminated(&self, request: RequestLabels) {
+        let code = StatusCode::TOO_MANY_REQUESTS.as_u16();
+        self.terminations.get_or_create(&TerminationLabels { request, code }).inc();
+    }
+
+    fn ended(&self, labels: DurationLabels, code: StatusCode) {
+        let DurationLabels { request, dry_run } = labels;
+        self.requests.get_or_create(&OutcomeLabels { request, dry_run, code: code.as_u16() }).inc();
     }
 
     /// What counts the events of a resource that are sent to watchers.
@@ -165,7 +254,8 @@ impl Metrics {
 pub(crate) struct Measured {
     server: Arc<Server>,
     labels: DurationLabels,
-    running: Gauge,
+    /// What counts the watches that are open, for a watch.
+    open: Option<Gauge>,
     began: Timestamp,
     /// None while there is no answer: a client that went away before is not counted.
     code: Option<StatusCode>,
@@ -173,35 +263,21 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// Begins to measure.
-    pub(crate) fn begin(server: &Arc<Server>, found: &Found, target: &Target, verb: Verb) -> Self {
-        let (kind, version) = (&found.kind, found.version());
-        let part = target.subresource.as_deref().and_then(|name| version.subresource(name));
-        let request = RequestLabels {
-            verb: verb.in_metrics(),
-            group: kind.group.clone(),
-            version: version.name.clone(),
-            resource: kind.names.plural.clone(),
-            subresource: part.map(|part| part.name.clone()).unwrap_or_default(),
-            scope: scope(target, verb),
-            component: COMPONENT,
-        };
-        let metrics = server.metrics();
-        let running = match verb {
-            Verb::Watch => metrics.long_running.get_or_create_owned(&request),
-            Verb::Get | Verb::List => metrics.reading.clone(),
-            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
-                metrics.writing.clone()
-            }
-        };
-        running.inc();
+    pub(crate) fn begin(
+        server: &Arc<Server>,
+        found: &Found,
+        target: &Target,
+        verb: Verb,
+        query: &Query,
+    ) -> Self {
+        let labels = DurationLabels::of(found, target, verb, query);
+        let open = (verb == Verb::Watch)
+            .then(|| server.metrics().long_running.get_or_create_owned(&labels.request));
+        if let Some(open) = &open {
+            open.inc();
+        }
         let began = server.env().now();
-        let labels = DurationLabels { request, dry_run: "" };
-        Self { server: Arc::clone(server), labels, running, began, code: None }
-    }
-
-    /// Says that nothing is stored.
-    pub(crate) fn rehearse(&mut self) {
-        self.labels.dry_run = "All";
+        Self { server: Arc::clone(server), labels, open, began, code: None }
     }
 
     /// Says how the request is answered.
@@ -212,17 +288,14 @@ impl Measured {
 
 impl Drop for Measured {
     fn drop(&mut self) {
-        self.running.dec();
+        if let Some(open) = &self.open {
+            open.dec();
+        }
         let Some(code) = self.code else { return };
         let metrics = self.server.metrics();
         let took = self.server.env().now().duration_since(self.began);
         metrics.durations.get_or_create(&self.labels).observe(took.as_secs_f64().max(0.0));
-        let outcome = OutcomeLabels {
-            request: self.labels.request.clone(),
-            dry_run: self.labels.dry_run,
-            code: code.as_u16(),
-        };
-        metrics.requests.get_or_create(&outcome).inc();
+        metrics.ended(self.labels.clone(), code);
     }
 }
 
@@ -335,14 +408,15 @@ mod tests {
         let server = server();
         let inflight = ["apiserver_current_inflight_requests"];
         let answer = ask(&server, Method::GET, "/api/v1/nodes", "").await;
+        // Who reads the metrics is being answered, too.
         insta::assert_snapshot!(lines(&server, &inflight).await, @r#"
         apiserver_current_inflight_requests{request_kind="mutating"} 0
-        apiserver_current_inflight_requests{request_kind="readOnly"} 1
+        apiserver_current_inflight_requests{request_kind="readOnly"} 2
         "#);
         drop(answer);
         insta::assert_snapshot!(lines(&server, &inflight).await, @r#"
         apiserver_current_inflight_requests{request_kind="mutating"} 0
-        apiserver_current_inflight_requests{request_kind="readOnly"} 0
+        apiserver_current_inflight_requests{request_kind="readOnly"} 1
         "#);
     }
 

@@ -17,12 +17,14 @@ use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, body, discovery, openapi};
 use crate::deadline::Deadline;
 use crate::env::Env;
+use crate::inflight::{self, Lane, Permit};
 use crate::kinds::Found;
 use crate::metrics::Measured;
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
-use crate::subresources;
+
 use crate::verbs::{self, Ask};
+use crate::{health, subresources};
 
 /// An embedded API server. Clones share one state.
 #[derive(Clone)]
@@ -63,11 +65,60 @@ impl Drydock {
                 .clone(),
         };
         authenticate::refuse_impersonation(&parts.headers)?;
-        let body = read(body, self.server.config().body_bytes_max).await?;
-        match Route::parse(parts.uri.path()) {
-            Route::Resource(target) => self.resource(&parts, target, body, &identity).await,
+        let route = Route::parse(parts.uri.path());
+        let query = Query::parse(parts.uri.query());
+        let Ok(permit) = self.make_room(&parts.method, &route, &query) else {
+            return Ok(inflight::come_again());
+        };
+        let answer = match read(body, self.server.config().body_bytes_max).await {
+            Ok(body) => self.routed(&parts, route, query, body, &identity).await,
+            Err(failure) => Err(failure),
+        };
+        Ok(answer.unwrap_or_else(Answer::from).map(|body| body.holding(permit)))
+    }
+
+    /// Room for a request, where it needs some.
+    fn make_room(
+        &self,
+        method: &Method,
+        route: &Route,
+        query: &Query,
+    ) -> Result<Option<Permit>, NoRoom> {
+        let (limits, metrics) = (self.server.config().in_flight, self.server.metrics());
+        let permit = match Lane::of(method, route, query) {
+            Lane::Uncounted => return Ok(None),
+            Lane::Reading => Permit::take(metrics.reading(), limits.reading_max),
+            Lane::Writing => Permit::take(metrics.writing(), limits.writing_max),
+        };
+        if permit.is_some() {
+            return Ok(permit);
+        }
+        match route {
+            Route::Resource(target) => {
+                let found = self.server.find(target);
+                let found =
+                    found.and_then(|found| Ok((verb(method, &found, target, query)?, found)));
+                if let Ok((verb, found)) = found {
+                    metrics.sent_away(&found, target, verb, query);
+                }
+            }
+            _ => metrics.document_sent_away(),
+        }
+        Err(NoRoom)
+    }
+
+    async fn routed(
+        &self,
+        parts: &Parts,
+        route: Route,
+        query: Query,
+        body: Bytes,
+        identity: &Identity,
+    ) -> Result<Answer, Failure> {
+        match route {
+            Route::Resource(target) => self.resource(parts, target, query, body, identity).await,
             route if self.leads_nowhere(&route, parts.uri.path()) => Ok(no_such_page()),
-            route if parts.method == Method::GET => self.document(&parts, &route),
+            route if parts.method == Method::GET => self.document(parts, &route),
             _ => Err(Failure::method_not_allowed()),
         }
     }
@@ -89,6 +140,9 @@ impl Drydock {
                 _ => true,
             },
             Route::Group(group) => !registry.has_group(group),
+            Route::Health(endpoint, Some(check)) => {
+                !health::knows(&self.server.config().checks, endpoint, check)
+            }
             Route::GroupVersion(group, version) => {
                 !registry.is_native(group) && !is_served(group, version)
             }
@@ -98,6 +152,7 @@ impl Drydock {
 
     fn document(&self, parts: &Parts, route: &Route) -> Result<Answer, Failure> {
         let registry = self.server.registry();
+        let checks = &self.server.config().checks;
         match route {
             Route::CoreVersions => Ok(discovery::core_versions(&registry, &parts.headers)),
             Route::Groups => Ok(discovery::groups(&registry, &parts.headers)),
@@ -108,7 +163,10 @@ impl Drydock {
             Route::OpenApiV3 => Ok(openapi::index(&registry)),
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),
-            Route::Health(_) => Ok(body::text(StatusCode::OK, "ok")),
+            Route::Health(endpoint, None) => {
+                Ok(health::all(checks, endpoint, parts.uri.query().unwrap_or_default()))
+            }
+            Route::Health(_, Some(check)) => Ok(health::one(checks, check)),
             Route::Metrics => Ok(body::metrics(self.server.metrics().render(&registry))),
             Route::Root => Ok(discovery::paths(&registry)),
             Route::Unknown | Route::Resource(_) => Err(Failure::no_such_path()),
@@ -119,6 +177,7 @@ impl Drydock {
         &self,
         parts: &Parts,
         target: Target,
+        query: Query,
         body: Bytes,
         identity: &Identity,
     ) -> Result<Answer, Failure> {
@@ -127,12 +186,8 @@ impl Drydock {
             Err(_) if !self.server.registry().is_native(&target.group) => return Ok(no_such_page()),
             found => found?,
         };
-        let query = Query::parse(parts.uri.query());
         let verb = verb(&parts.method, &found, &target, &query)?;
-        let mut measured = Measured::begin(&self.server, &found, &target, verb);
-        if query.text("dryRun") == Some("All") {
-            measured.rehearse();
-        }
+        let mut measured = Measured::begin(&self.server, &found, &target, verb, &query);
         let answer = self.verb(parts, (found, target, verb), query, body, identity).await;
         let answer = answer.unwrap_or_else(Answer::from);
         measured.answered(answer.status());
@@ -168,6 +223,9 @@ impl Drydock {
         Ok(answer)
     }
 }
+
+/// There are as many requests under way as there may be.
+struct NoRoom;
 
 /// Does what is asked.
 async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {

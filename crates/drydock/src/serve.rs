@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use authority::{Authority, AuthorityError, secret, seed};
-pub use kubeconfig::{Kubeconfig, KubeconfigError, WrittenKubeconfig};
+pub use kubeconfig::{Entry, Kubeconfig, KubeconfigError, WrittenKubeconfig};
 
 use crate::Drydock;
 

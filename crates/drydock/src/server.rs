@@ -6,6 +6,8 @@ use arc_swap::ArcSwap;
 
 use crate::answer::Failure;
 use crate::env::Env;
+use crate::health::HealthCheck;
+use crate::inflight::InFlight;
 use crate::kinds::{Found, Kind, Registry};
 use crate::metrics::Metrics;
 use crate::request::Target;
@@ -22,6 +24,10 @@ pub struct Config {
     pub memory: Memory,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: usize,
+    /// How many requests are answered at once.
+    pub in_flight: InFlight,
+    /// What `/readyz` asks for beside the server itself.
+    pub checks: Vec<HealthCheck>,
 }
 
 impl Default for Config {
@@ -31,6 +37,8 @@ impl Default for Config {
             memory: Memory::default(),
             // kube-apiserver's own limit.
             body_bytes_max: 3 * 1024 * 1024,
+            checks: Vec::new(),
+            in_flight: InFlight::default(),
         }
     }
 }

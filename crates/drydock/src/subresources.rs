@@ -16,6 +16,25 @@ use crate::verbs::{self, Ask};
 /// before it tries.
 pub const SERVED: [&str; 6] = ["status", "scale", "binding", "eviction", "resize", "finalize"];
 
+/// Parts that a real server asks the kubelet of the node for, and why there is nothing behind
+/// them here.
+const OF_KUBELETS: [(&str, &str); 5] = [
+    ("log", "pods on hollow nodes have no logs: nothing runs in their containers"),
+    ("exec", "no command can be run in a pod on a hollow node: nothing runs in its containers"),
+    ("attach", "nobody can attach to a pod on a hollow node: nothing runs in its containers"),
+    ("portforward", "no port leads into a pod on a hollow node: nothing listens in its containers"),
+    ("proxy", "no proxy leads to hollow nodes or their pods: nothing listens there"),
+];
+
+/// Why a part that kube-apiserver has is not to be had here.
+pub fn unserved(resource: &str, part: &str) -> Failure {
+    let why = OF_KUBELETS.iter().find(|(name, _)| *name == part).map(|(_, why)| *why);
+    match why {
+        Some(why) => Failure::not_implemented(format!("{resource}/{part} is not served: {why}")),
+        None => Failure::no_such_path(),
+    }
+}
+
 /// Answers a request for a part other than the status.
 ///
 /// # Errors

@@ -15,12 +15,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use crate::answer::negotiate::Encoding;
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, represent};
 use crate::kinds::{Found, crd};
 use crate::request::options::DeleteOptions;
 use crate::request::{FieldValidation, Identity, Query, Target, Verb};
 use crate::server::Server;
+use crate::store::Stored;
 use crate::write::{self, Attempt, Decoded, Part, Removed, Writer, Written};
 
 /// A request for a resource, all parts read.
@@ -152,6 +154,13 @@ impl Ask<'_> {
         if self.found.kind.table.len() > LIGHT_TABLE_OBJECTS { apart(work) } else { work() }
     }
 
+    /// The answer that shows many objects.
+    #[must_use]
+    pub fn listed(&self, objects: Vec<Arc<Stored>>, page: &represent::Page) -> Answer {
+        let shape = (&self.form, Encoding::of(&self.headers));
+        represent::list(self.server, &self.found, shape, objects, page)
+    }
+
     /// The answer to a write.
     #[must_use]
     pub fn written(&self, code: StatusCode, written: &Written, warnings: &[String]) -> Answer {
@@ -214,6 +223,9 @@ pub fn require_offered(found: &Found, target: &Target, verb: Verb) -> Result<(),
             None if kind.is_custom() => {
                 let name = target.name.as_deref().unwrap_or_default();
                 return Err(Failure::not_found(&kind.resource(), name));
+            }
+            None if version.unserved.iter().any(|known| known == name) => {
+                return Err(crate::subresources::unserved(kind.resource().resource, name));
             }
             None => return Err(Failure::no_such_path()),
         },

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use chassis::client::{Client, Options, Source};
+use chassis::client::{Call, Client, Error, Options, Reason, Source};
 use chassis::clock::Clock;
 use chassis::serve::{Health, Metrics};
 use chassis::shutdown::Shutdown;
 use hollow::{GroupError, Hollow, NodeGroup, Progress, RunError, Setup};
 use tokio::sync::{oneshot, watch};
 
+use crate::machine;
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
 
@@ -23,11 +24,12 @@ const SEED_DEFAULT: u64 = 1;
 ///
 /// The nodes register, send heartbeats, run the pods that are bound to them through their life
 /// and report load. They go on until Ctrl-C; their Node objects stay, and another run takes
-/// them up again.
+/// them up again. Nodes that another process runs are left to it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry hollow-nodes --kubeconfig ~/.kube/config --nodes 100
-  gantry hollow-nodes --nodes 100x32cpu,256Gi --nodes 8x96cpu,1Ti,8nvidia.com/gpu")]
+  gantry hollow-nodes --nodes 100x32cpu,256Gi --nodes 8x96cpu,1Ti,8nvidia.com/gpu
+  gantry hollow-nodes --kubeconfig ~/.kube/gantry.yaml --nodes 10xname=extra")]
 pub(crate) struct Arguments {
     /// The kubeconfig of the API server; otherwise KUBECONFIG, ~/.kube/config, or the pod's own
     #[arg(long, value_name = "PATH")]
@@ -47,7 +49,13 @@ pub(crate) struct Arguments {
 /// Which nodes to simulate.
 #[derive(clap::Args)]
 pub(crate) struct NodeArguments {
-    /// Nodes: a count, or COUNTxTYPE such as 100x32cpu,256Gi; repeatable
+    /// Nodes: a count, a type, which makes one node, or COUNTxTYPE such as 100x32cpu,256Gi;
+    /// repeatable
+    ///
+    /// The pieces of a type are separated by commas; what is left out has the default: 8cpu, 32Gi
+    /// (memory), 110pods, disk=100Gi, 2example.com/resource, name=node (start of the names),
+    /// zone=a+b, region=local, type=m5.large, arch=amd64, label:KEY=VALUE,
+    /// taint:KEY=VALUE:EFFECT
     #[arg(
         long,
         value_name = "NODES",
@@ -74,10 +82,13 @@ fn parse_nodes(text: &str) -> Result<Option<NodeGroup>, String> {
         return Err("write a number such as 5, or a type such as 3x8cpu,32Gi".to_owned());
     }
     if text == "0" {
-        Ok(None)
-    } else {
-        text.parse().map(Some).map_err(|e: GroupError| e.to_string())
+        return Ok(None);
     }
+    // The value as a whole is named before the message.
+    text.parse().map(Some).map_err(|GroupError { value, piece, problem }| match value == piece {
+        true => problem,
+        false => format!("{piece:?}: {problem}"),
+    })
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {
@@ -94,19 +105,18 @@ impl NodeArguments {
     pub(crate) fn start(
         &self,
         client: &Client,
-        seed: u64,
-        shown: (&Metrics, &Health),
+        run: &Run<'_>,
         shutdown: &Shutdown,
     ) -> Result<Registration> {
-        let (metrics, health) = shown;
+        let Run { seed, metrics, health, .. } = *run;
         let groups = self.nodes.iter().flatten().cloned().collect();
-        let setup = Setup { groups, seed, ..Setup::default() };
+        let setup = Setup { groups, seed, holder: run.holder(), ..Setup::default() };
         let options =
             hollow::Options { setup, metrics: metrics.clone(), ..hollow::Options::default() };
         let hollow = Hollow::new(client.clone(), options)?;
         let progress = hollow.progress();
         let seen = progress.clone();
-        health.add_ready("nodes", move || {
+        health.add_ready(CHECK, move || {
             let progress = *seen.borrow();
             match progress.is_ready() {
                 true => Ok(()),
@@ -123,6 +133,29 @@ impl NodeArguments {
             }
         });
         Ok(Registration { progress, failure })
+    }
+}
+
+/// The name of the check whether the nodes run.
+pub(crate) const CHECK: &str = "nodes";
+
+/// Who runs the nodes, and where that is told.
+pub(crate) struct Run<'a> {
+    /// The command.
+    pub(crate) name: &'static str,
+    /// What every choice is drawn from.
+    pub(crate) seed: u64,
+    /// Where the nodes count.
+    pub(crate) metrics: &'a Metrics,
+    /// Where they tell whether they run.
+    pub(crate) health: &'a Health,
+}
+
+impl Run<'_> {
+    /// How another process is told who runs the nodes.
+    fn holder(&self) -> String {
+        let host = machine::host_name().unwrap_or_else(|| "a machine without a name".to_owned());
+        format!("{} on {host}, process {}", self.name, std::process::id())
     }
 }
 
@@ -143,7 +176,13 @@ impl Registration {
             if progress.is_ready() || shutdown.has_begun() {
                 return Ok(());
             }
-            line.say(&format!("registering nodes: {} of {}", progress.registered, progress.total));
+            match progress.suspected {
+                0 => line.say(
+                    "registering nodes:",
+                    &format!("{} of {}", progress.registered, progress.total),
+                ),
+                n => line.say("waiting to see who else runs these nodes:", &format!("{n} left")),
+            }
             let changed = tokio::select! {
                 changed = self.progress.changed() => changed,
                 () = shutdown.begun() => return Ok(()),
@@ -176,15 +215,34 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     }
     let source = Source::from_flags(arguments.kubeconfig.clone(), arguments.context.clone());
     let client = Client::connect(&source, &Options::new("hollow-nodes")).await?;
-    let (metrics, health) = arguments.metrics.start(&shutdown).await?;
+    tokio::select! {
+        reached = reach(&client) => reached?,
+        () = shutdown.begun() => return Ok(()),
+    }
+    let health = Health::new();
+    let metrics = arguments.metrics.start(&health, &shutdown).await?;
     let seed = arguments.nodes.seed.unwrap_or(SEED_DEFAULT);
-    let mut nodes = arguments.nodes.start(&client, seed, (&metrics, &health), &shutdown)?;
+    let run = Run { name: "gantry hollow-nodes", seed, metrics: &metrics, health: &health };
+    let mut nodes = arguments.nodes.start(&client, &run, &shutdown)?;
     let result = keep_running(arguments, &mut nodes, &shutdown).await;
     shutdown.begin();
     let joined = shutdown.join(&clock, GRACE).await;
     result?;
     joined?;
     nodes.failure().map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Makes sure that there is a server which lets us in, before anything waits for one.
+async fn reach(client: &Client) -> Result<()> {
+    let call = Call::new(http::Method::GET, "/version");
+    match client.call_bytes(call).await {
+        // Not everybody may ask for it; what the nodes may do, their own requests tell.
+        Err(error) if error.reason() == Some(&Reason::Forbidden) => Ok(()),
+        Err(error @ (Error::Unreachable { .. } | Error::TimedOut { .. })) => {
+            bail!("{error}; start that server, or name another one with --kubeconfig or --context")
+        }
+        answer => answer.map(|_| ()).map_err(Into::into),
+    }
 }
 
 /// Tells how far the nodes are and waits until they are to end.
@@ -197,8 +255,10 @@ async fn keep_running(
     nodes.finish(&line, shutdown).await?;
     if !shutdown.has_begun() {
         let count = arguments.nodes.count();
-        let noun = if count == 1 { "node is" } else { "nodes are" };
-        line.end(&format!("{count} {noun} registered. Ctrl-C ends them."))?;
+        line.end(&match count {
+            1 => "1 node is registered. Ctrl-C ends it.".to_owned(),
+            _ => format!("{count} nodes are registered. Ctrl-C ends them."),
+        })?;
     }
     shutdown.begun().await;
     Ok(())

@@ -9,6 +9,7 @@
 mod address;
 mod crds;
 mod hollow_nodes;
+mod machine;
 mod metrics;
 mod output;
 mod progress;

@@ -11,7 +11,7 @@ use crate::{address, output};
 /// Where metrics and health are served.
 #[derive(clap::Args)]
 pub(crate) struct MetricsArguments {
-    /// Serve /metrics, /livez and /readyz of this process here, over plain HTTP to anyone who can
+    /// Serve /metrics, /healthz, /livez and /readyz of this process here, over plain HTTP to anyone who can
     /// reach it; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
@@ -22,14 +22,14 @@ impl MetricsArguments {
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub(crate) async fn start(&self, shutdown: &Shutdown) -> Result<(Metrics, Health)> {
-        let (metrics, health) = (Metrics::new(), Health::new());
+    pub(crate) async fn start(&self, health: &Health, shutdown: &Shutdown) -> Result<Metrics> {
+        let metrics = Metrics::new();
         if let Some(address) = self.metrics {
             let server = Server::bind(address).await?;
             output::note(&format!("metrics are on http://{}/metrics", server.address()));
             let running = server.run(metrics.clone(), health.clone(), shutdown.token());
             shutdown.spawn("metrics", running);
         }
-        Ok((metrics, health))
+        Ok(metrics)
     }
 }

@@ -15,7 +15,7 @@ const PLAIN_EVERY: Duration = Duration::from_secs(2);
 /// results.
 pub(crate) struct Line {
     is_terminal: bool,
-    last: Cell<Option<Instant>>,
+    last: Cell<Option<(Instant, &'static str)>>,
 }
 
 impl Line {
@@ -24,17 +24,18 @@ impl Line {
         Self { is_terminal: std::io::stderr().is_terminal(), last: Cell::new(None) }
     }
 
-    /// Tells how far it is.
-    pub(crate) fn say(&self, text: &str) {
+    /// Tells how far a step is. One step is told of every now and then, another one at once.
+    pub(crate) fn say(&self, step: &'static str, far: &str) {
+        let text = format!("{step} {far}");
         let mut stderr = std::io::stderr().lock();
         let now = Instant::now();
         if self.is_terminal {
             // A closed terminal is no reason to stop working.
             let _ = write!(stderr, "\r\x1b[K{text}");
             let _ = stderr.flush();
-        } else if self.last.get().is_none_or(|last| now - last >= PLAIN_EVERY) {
+        } else if self.last.get().is_none_or(|(last, of)| of != step || now - last >= PLAIN_EVERY) {
             let _ = writeln!(stderr, "{text}");
-            self.last.set(Some(now));
+            self.last.set(Some((now, step)));
         }
     }
 

@@ -19,3 +19,38 @@ fn every_command_has_a_description_and_an_example() {
         }
     }
 }
+
+#[test]
+fn the_page_of_up_names_every_flag_and_controller() {
+    let page = include_str!("../../../docs/UP.md");
+    let command = Gantry::command();
+    let up = command.find_subcommand("up").expect("there is such a command");
+    for argument in up.get_arguments().chain(command.get_arguments()) {
+        let Some(flag) = argument.get_long() else { continue };
+        assert!(page.contains(&format!("| `--{flag} ")), "docs/UP.md says nothing of --{flag}");
+    }
+    let row = page.lines().find(|line| line.starts_with("| `--controllers"));
+    let row = row.expect("there is a row of controllers");
+    for name in workloads::known_names().split(", ") {
+        assert!(row.contains(&format!("`{name}`")), "docs/UP.md says nothing of {name}");
+    }
+}
+
+#[test]
+fn the_help_of_nodes_names_every_piece_of_a_type() {
+    let command = Gantry::command();
+    let up = command.find_subcommand("up").expect("there is such a command");
+    let nodes = up.get_arguments().find(|argument| argument.get_long() == Some("nodes"));
+    let help = nodes.and_then(clap::Arg::get_long_help).expect("it has a help").to_string();
+    let pieces = help.split_once("default: ").expect("it lists the pieces").1;
+    for piece in pieces.split(", ").filter(|piece| !piece.contains(['K', '('])) {
+        assert!(piece.parse::<hollow::NodeGroup>().is_ok(), "{piece} is not read");
+    }
+    let table = include_str!("../../hollow/src/group.md");
+    for row in table.lines().skip(2) {
+        let piece = row.split('`').nth(1).expect("a piece stands first");
+        let key = piece.find(['=', ':']).map_or(piece, |end| &piece[..=end]);
+        let amount = ["cpu", "Gi", "pods", "/"].into_iter().find(|unit| piece.contains(unit));
+        assert!(help.contains(amount.filter(|_| key == piece).unwrap_or(key)), "{piece}: {help}");
+    }
+}

@@ -6,22 +6,24 @@ mod kubeconfig;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chassis::client::{Client, Options};
 use chassis::clock::Clock;
+use chassis::serve::Health;
 use chassis::shutdown::Shutdown;
 use drydock::env::SystemEnv;
 use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
 use drydock::serve::{Authority, listen, secret, seed, serve};
-use drydock::{Config, Drydock};
+use drydock::{Config, Drydock, HealthCheck};
 
-use crate::hollow_nodes::NodeArguments;
+use crate::hollow_nodes::{self, NodeArguments, Run};
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
-use crate::{address, output};
+use crate::{address, machine, output};
 use controllers::{ControllerArguments, Given};
 use kubeconfig::Place;
 
@@ -50,7 +52,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
 
-    /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in
+    /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in, with
+    /// the token of the kubeconfig; 0.0.0.0 means every address of this machine
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse)]
     listen: SocketAddr,
 }
@@ -62,10 +65,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
     let place = Place::find(arguments.kubeconfig.as_deref())?;
-    place.check_free()?;
+    place.make_free()?;
     let seed = arguments.nodes.seed.map_or_else(seed, Ok)?;
-    let server = start_server(arguments, seed, &place, &shutdown).await?;
-    let result = keep_up(arguments, seed, (&server, &place), &shutdown).await;
+    let health = Health::new();
+    let server = start_server(arguments, seed, (&place, &health), &shutdown).await?;
+    let result = keep_up(arguments, seed, (&server, &place, &health), &shutdown).await;
     shutdown.begin();
     let joined = shutdown.join(&clock, GRACE).await;
     // Nobody can get in with it any more.
@@ -80,19 +84,24 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
 async fn keep_up(
     arguments: &Arguments,
     seed: u64,
-    (server, place): (&Server, &Place),
+    (server, place, health): (&Server, &Place, &Health),
     shutdown: &Shutdown,
 ) -> Result<()> {
     let line = Line::new();
     let client = in_process(&server.drydock);
     install_crds(&client).await?;
-    let (metrics, health) = arguments.metrics.start(shutdown).await?;
-    let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics };
-    arguments.controllers.start(&client, given, shutdown);
+    let metrics = arguments.metrics.start(health, shutdown).await?;
+    let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics, health };
+    let working = arguments.controllers.start(&client, given, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
-        let started = arguments.nodes.start(&client, seed, (&metrics, &health), shutdown)?;
+        let run = Run { name: "gantry up", seed, metrics: &metrics, health };
+        let started = arguments.nodes.start(&client, &run, shutdown)?;
         nodes.insert(started).finish(&line, shutdown).await?;
+    }
+    tokio::select! {
+        () = working.cancelled() => {}
+        () = shutdown.begun() => {}
     }
     if !shutdown.has_begun() {
         line.end(&welcome(&server.url, place, arguments.nodes.count()))?;
@@ -104,6 +113,23 @@ async fn keep_up(
     match nodes.and_then(|mut nodes| nodes.failure()) {
         Some(error) => Err(error.into()),
         None => Ok(()),
+    }
+}
+
+impl Arguments {
+    /// What must run before the server counts as ready: whatever was asked for.
+    fn checks(&self, health: &Health) -> Vec<HealthCheck> {
+        let wanted = [
+            (controllers::CHECK, self.controllers.is_any()),
+            (hollow_nodes::CHECK, self.nodes.count() > 0),
+        ];
+        let wanted = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
+        wanted
+            .map(|(name, _)| {
+                let health = health.clone();
+                HealthCheck { name, run: Arc::new(move || health.check(name)) }
+            })
+            .collect()
     }
 }
 
@@ -124,26 +150,22 @@ struct Server {
 async fn start_server(
     arguments: &Arguments,
     seed: u64,
-    place: &Place,
+    (place, health): (&Place, &Health),
     shutdown: &Shutdown,
 ) -> Result<Server> {
     let listener = listen(arguments.listen).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
-    let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "::1".to_owned()];
-    let host = address.ip().to_string();
-    if !names.contains(&host) {
-        names.push(host.clone());
-    }
+    // A wildcard address is where to listen, not where to go.
+    let own = if address.ip().is_unspecified() { machine::addresses()? } else { Vec::new() };
+    let names = machine::names(address.ip(), &own, machine::host_name());
     let authority = Authority::new(&names)?;
     let token = secret()?;
-    // A wildcard address is where to listen, not where to go.
-    let url = match address.ip().is_unspecified() {
-        true => format!("https://127.0.0.1:{}", address.port()),
-        false => format!("https://{address}"),
-    };
+    let reached = SocketAddr::new(machine::reached_at(address.ip(), &own), address.port());
+    let url = format!("https://{reached}");
     let identity = Identity { user: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
     let config = Config {
         credentials: vec![Credential { token: token.clone(), identity }],
+        checks: arguments.checks(health),
         ..Config::default()
     };
     let drydock = Drydock::new(config, SystemEnv::new(seed));

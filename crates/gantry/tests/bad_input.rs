@@ -35,8 +35,13 @@ fn an_unknown_flag_or_command_is_named_with_the_nearest_known_one() {
 
 #[test]
 fn a_type_of_nodes_that_makes_no_sense_is_named() {
-    check(&["up", "--nodes", "3x"], &["3x"]);
-    check(&["up", "--nodes", "2xmany"], &["many"]);
+    check(&["up", "--nodes", "3x"], &["'3x'", "a type must follow the x, as in 3x8cpu,32Gi"]);
+    check(&["up", "--nodes", "2xmany"], &["'2xmany'", "\"many\": is none of 8cpu, 32Gi"]);
+    let forms = "write a number such as 5, or a type such as 3x8cpu,32Gi";
+    check(&["up", "--nodes", "five"], &["'five'", "is neither a number nor a type", forms]);
+    check(&["up", "--nodes", "5x8CPU"], &["'5x8CPU'", "\"8CPU\": is no amount; write 8cpu"]);
+    let range = "\"0\": the number of nodes must be 1 to 32768, as in 3x8cpu,32Gi";
+    check(&["up", "--nodes", "0x8cpu"], &["'0x8cpu'", range]);
     check(&["up", "--nodes", "-1"], &["-1", "--nodes", "write a number such as 5"]);
     check(&["hollow-nodes", "--nodes", "0"], &["without nodes", "--nodes"]);
 }
@@ -97,12 +102,18 @@ users:
 - {name: production, user: {token: secret}}
 current-context: gantry
 ";
-    for text in ["", "current-context: production\n", "current-context: gantry\n", merged] {
+    let foreign = "not written by gantry";
+    for (text, why) in [
+        ("", foreign),
+        ("current-context: production\n", foreign),
+        ("current-context: gantry\n", foreign),
+        (merged, "has got other clusters, contexts or users since"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         std::fs::write(&path, text).unwrap();
         let shown = path.to_str().unwrap();
-        check(&["up", "--kubeconfig", shown], &[shown, "not written by gantry", "--kubeconfig"]);
+        check(&["up", "--kubeconfig", shown], &[shown, why, "--kubeconfig"]);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }
@@ -130,6 +141,30 @@ fn a_kubeconfig_that_is_missing_is_named_with_the_cause_once() {
     let said = refused(&["hollow-nodes", "--kubeconfig", "/nowhere/kubeconfig"]);
     assert!(said.contains("/nowhere/kubeconfig"), "{said}");
     assert_eq!(said.matches("No such file").count(), 1, "{said}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1
+kind: Config
+clusters: [{{name: a, cluster: {{server: 'https://{free}'}}}}]
+contexts: [{{name: a, context: {{cluster: a, user: a}}}}]
+users: [{{name: a, user: {{token: secret}}}}]
+current-context: a
+"
+    );
+    std::fs::write(&path, text).unwrap();
+    let said = refused(&["hollow-nodes", "--kubeconfig", path.to_str().unwrap()]);
+    let server = format!("no answer from https://{free}: Connection refused");
+    for part in [server.as_str(), "; start that server, or name another one with --kubeconfig"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(said.matches("refused").count(), 1, "{said}");
 }
 
 #[test]

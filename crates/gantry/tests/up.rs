@@ -93,10 +93,24 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     assert!(welcome.contains(&format!("export KUBECONFIG={}", kubeconfig.display())), "{welcome}");
     assert_eq!(kubeconfig.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert!(get(&metrics, "/readyz").ends_with("\r\n\r\nok"));
+    let checks = "\r\n\r\n[+]ping ok\n[+]controllers ok\n[+]nodes ok\nreadyz check passed\n";
+    let verbose = get(&metrics, "/readyz?verbose");
+    assert!(verbose.ends_with(checks), "{verbose}");
     let text = get(&metrics, "/metrics");
-    for line in ["\nhollow_nodes_registered 2\n", "\nworkqueue_depth{name=\"deployment\"} 0\n"] {
+    for line in
+        ["\ngantry_hollow_nodes_registered 2\n", "\nworkqueue_depth{name=\"deployment\"} 0\n"]
+    {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
+    let mut names = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let page = include_str!("../../../docs/UP.md");
+    let is_named = |line: &str| {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let total = if kind == "counter" { "_total" } else { "" };
+        let is_ours = name.starts_with("gantry_") || name.starts_with("workqueue_");
+        is_ours && page.contains(&format!("`{name}{total}`"))
+    };
+    assert!(names.all(is_named), "{text}");
 
     assert!(up.interrupt().success());
     let mut rest = String::new();
@@ -192,6 +206,17 @@ fn the_path_that_is_shown_is_absolute_and_quoted() {
     assert!(up.interrupt().success());
 }
 
+/// What the server answers that a kubeconfig leads to.
+fn asked(kubeconfig: &Path, path: &str) -> Result<String, String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let answer = runtime.block_on(async {
+        let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+        client.call_bytes(Call::new(http::Method::GET, path)).await
+    });
+    answer.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).map_err(|e| format!("{e:?}"))
+}
+
 /// The uid of the namespace `default` in a new `up`.
 fn uid(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -199,16 +224,161 @@ fn uid(arguments: &[&str]) -> String {
     let mut up =
         Up::start(&[&["--nodes", "0", "--controllers", "none"], arguments].concat(), &kubeconfig);
     up.welcome();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let answer = runtime.block_on(async {
-        let source = Source::from_flags(Some(kubeconfig.clone()), None);
-        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
-        let call = Call::new(http::Method::GET, "/api/v1/namespaces/default");
-        client.call_bytes(call).await.unwrap()
-    });
+    let answer = asked(&kubeconfig, "/api/v1/namespaces/default").unwrap();
     assert!(up.interrupt().success());
-    let answer = String::from_utf8(answer.to_vec()).unwrap();
     answer.split_once("\"uid\":\"").unwrap().1.split_once('"').unwrap().0.to_owned()
+}
+
+#[test]
+fn the_server_is_ready_when_what_was_asked_for_runs() {
+    let own = "[+]ping ok\n[+]log ok\n[+]etcd ok\n";
+    let check = |arguments: &[&str], more: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        let mut up = Up::start(arguments, &kubeconfig);
+        up.welcome();
+        let told = asked(&kubeconfig, "/readyz?verbose").unwrap();
+        assert_eq!(told, format!("{own}{more}readyz check passed\n"), "{arguments:?}");
+        let nodes = asked(&kubeconfig, "/readyz/nodes");
+        assert_eq!(nodes.is_ok(), more.contains("nodes"), "{arguments:?}: {nodes:?}");
+        assert!(up.interrupt().success());
+    };
+    check(&["--nodes", "2"], "[+]controllers ok\n[+]nodes ok\n");
+    check(&["--nodes", "0"], "[+]controllers ok\n");
+    check(&["--nodes", "1", "--controllers", "none"], "[+]nodes ok\n");
+}
+
+#[test]
+fn a_kubeconfig_that_somebody_changed_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let kubeconfig = at("kubeconfig");
+    let mut first = Up::start(&["--nodes", "0"], &kubeconfig);
+    first.welcome();
+    let written = std::fs::read_to_string(&kubeconfig).unwrap();
+    // As `kubectl config set-context` does, but for the order of the lines.
+    let (_, body) = written.split_once('\n').unwrap();
+    let changed = body.replace("    user: gantry", "    user: gantry\n    namespace: web");
+    std::fs::write(&kubeconfig, &changed).unwrap();
+    assert!(first.interrupt().success());
+    let mut told = String::new();
+    first.told.read_to_string(&mut told).unwrap();
+    let shown = kubeconfig.to_str().unwrap();
+    assert!(
+        told.contains(&format!("{shown} was changed since it was written, so it stays")),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_to_string(&kubeconfig).unwrap(), changed);
+
+    // The next one puts it aside, beside what is there already.
+    std::fs::write(at("kubeconfig.old"), "mine").unwrap();
+    let mut second = Up::start(&["--nodes", "0"], &kubeconfig);
+    second.welcome();
+    assert_eq!(std::fs::read_to_string(at("kubeconfig.old-2")).unwrap(), changed);
+    assert_eq!(std::fs::read_to_string(at("kubeconfig.old")).unwrap(), "mine");
+    assert!(asked(&kubeconfig, "/version").is_ok());
+    // Somebody adds a cluster: it stays, and the next one leaves it alone.
+    let more = std::fs::read_to_string(&kubeconfig).unwrap().replace(
+        "contexts:\n",
+        "- {name: production, cluster: {server: 'https://production'}}\ncontexts:\n",
+    );
+    std::fs::write(&kubeconfig, &more).unwrap();
+    assert!(second.interrupt().success());
+    let mut told = String::new();
+    second.told.read_to_string(&mut told).unwrap();
+    assert!(
+        told.contains(&format!("{shown} was changed since a former gantry up wrote it")),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("{shown} was changed since it was written, so it stays")),
+        "{told}"
+    );
+    let third = command(&[]).arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
+    let told = String::from_utf8(third.stderr).unwrap();
+    assert!(told.contains("has got other clusters, contexts or users since"), "{told}");
+    assert_eq!(std::fs::read_to_string(&kubeconfig).unwrap(), more);
+}
+
+/// Runs `gantry hollow-nodes` on a server of `up`.
+fn hollow_nodes(kubeconfig: &Path, nodes: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gantry"));
+    command.args(["hollow-nodes", "--nodes", nodes, "--kubeconfig"]).arg(kubeconfig);
+    command
+}
+
+#[test]
+fn nodes_that_somebody_runs_are_not_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut up = Up::start(&["--nodes", "5"], &kubeconfig);
+    up.welcome();
+    let refused = hollow_nodes(&kubeconfig, "9").output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    let holder = format!("process {}, which has just renewed its lease", up.child.id());
+    for part in ["gantry: node node-000", "is run by gantry up on ", &holder, "name=extra"] {
+        assert!(told.contains(part), "{told}");
+    }
+    // Nothing was written.
+    let nodes = asked(&kubeconfig, "/api/v1/nodes").unwrap();
+    assert_eq!(nodes.matches("\"kubernetes.io/hostname\"").count(), 5, "{nodes}");
+
+    let mut others = Up::spawn(&mut hollow_nodes(&kubeconfig, "1xname=extra"));
+    let mut line = String::new();
+    others.said.read_line(&mut line).unwrap();
+    assert_eq!(line, "1 node is registered. Ctrl-C ends it.\n");
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/extra-0000";
+    let held_by = || {
+        let lease = asked(&kubeconfig, lease).unwrap_or_default();
+        let (_, rest) = lease.split_once("\"hollow.gantry.dev/held-by\":\"")?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    let begun = std::time::Instant::now();
+    while held_by().is_none() {
+        assert!(begun.elapsed().as_secs() < 10, "there is no lease");
+    }
+    let holder = held_by().unwrap();
+    assert!(holder.starts_with("gantry hollow-nodes on "), "{holder}");
+    assert!(others.interrupt().success());
+    // It released what it had, so that another need not wait.
+    assert_eq!(held_by().as_deref(), Some(""));
+    assert!(up.interrupt().success());
+}
+
+#[test]
+fn a_server_on_every_address_is_known_by_each_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let arguments = ["--nodes", "0", "--controllers", "none", "--listen", "0.0.0.0:0"];
+    let mut up = Up::start(&arguments, &kubeconfig);
+    up.welcome();
+    let written = std::fs::read_to_string(&kubeconfig).unwrap();
+    let line = written.lines().find(|line| line.starts_with("    server: ")).unwrap();
+    let port = line.rsplit_once(':').unwrap().1;
+    assert!(asked(&kubeconfig, "/version").is_ok(), "{line}");
+    let copy = folder.path().join("copy");
+    let own = if_addrs::get_if_addrs().unwrap();
+    let own: Vec<String> =
+        own.iter().map(|own| own.ip()).filter(|ip| ip.is_ipv4()).map(|ip| ip.to_string()).collect();
+    assert!(own.contains(&"127.0.0.1".to_owned()), "{own:?}");
+    for address in own {
+        let server = format!("    server: https://{address}:{port}");
+        std::fs::write(&copy, written.replace(line, &server)).unwrap();
+        let answer = asked(&copy, "/version");
+        assert!(answer.is_ok(), "{address}: {answer:?}");
+    }
+    let system = rustix::system::uname();
+    let name = system.nodename().to_str().unwrap();
+    let check = |name: &str, is_known: bool| {
+        let server = format!("{line}\n    tls-server-name: {name}");
+        std::fs::write(&copy, written.replace(line, &server)).unwrap();
+        let answer = asked(&copy, "/version");
+        assert_eq!(answer.is_ok(), is_known, "{name}: {answer:?}");
+    };
+    check(name, true);
+    check("stranger.example", false);
+    assert!(up.interrupt().success());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which nodes there are: the values of `--nodes`, and the names that follow from them.
 //!
-//! A value is a number of nodes, a type, or both with an `x` between them:
+//! A value is a number of nodes, a type, which makes one node, or both with an `x` between them:
 //!
 //! ```text
 //! 5                                       five nodes of the default type
@@ -13,20 +13,7 @@
 //! The pieces of a type are separated by commas, each at most once except labels, taints
 //! and extended resources; what is left out has the default:
 //!
-//! | piece | meaning | default |
-//! |---|---|---|
-//! | `32cpu`, `500mcpu` | CPUs | 8 |
-//! | `256Gi` (any quantity with a suffix of `Ki` and up, or `K` and up) | memory | 32Gi |
-//! | `250pods` | how many pods fit | 110 |
-//! | `disk=500Gi` | ephemeral storage | 100Gi |
-//! | `8nvidia.com/gpu` | an extended resource | none |
-//! | `name=gpu` | start of the names, `gpu-0000` and on | `node` |
-//! | `zone=a`, `zone=a+b+c` | zone; several are dealt out in turn | `zone-a` |
-//! | `region=west` | region | `local` |
-//! | `type=m5.large` | instance type | from the amounts |
-//! | `arch=arm64` | architecture | `amd64` |
-//! | `label:key=value` | a further label | none |
-//! | `taint:key=value:NoSchedule`, `taint:key:NoExecute` | a taint | none |
+#![doc = include_str!("group.md")]
 //!
 //! Groups with the same start of the name are numbered on, so that names are unique and
 //! the same in every run.
@@ -45,6 +32,38 @@ use object::taint::{Effect, Taint};
 pub const NODES_MAX: usize = 32_768;
 /// How many pods fit on one node at most, for the same reason.
 const PODS_MAX: i64 = 250;
+
+/// What a value may look like.
+const EXAMPLES: &str = "write a number such as 5, or a type such as 3x8cpu,32Gi";
+/// Units that people write for those that there are, in lower case.
+const UNITS: [(&str, &str); 24] = [
+    ("cpu", "cpu"),
+    ("cpus", "cpu"),
+    ("core", "cpu"),
+    ("cores", "cpu"),
+    ("vcpu", "cpu"),
+    ("vcpus", "cpu"),
+    ("mcpu", "mcpu"),
+    ("pod", "pods"),
+    ("pods", "pods"),
+    ("gpu", "nvidia.com/gpu"),
+    ("gpus", "nvidia.com/gpu"),
+    ("k", "Ki"),
+    ("kb", "Ki"),
+    ("ki", "Ki"),
+    ("kib", "Ki"),
+    ("m", "Mi"),
+    ("mb", "Mi"),
+    ("mi", "Mi"),
+    ("mib", "Mi"),
+    ("g", "Gi"),
+    ("gb", "Gi"),
+    ("gi", "Gi"),
+    ("gib", "Gi"),
+    ("tb", "Ti"),
+];
+/// Units of memory that are right as they are.
+const SUFFIXES: [&str; 12] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "k", "M", "G", "T", "P", "E"];
 
 /// Nodes of one type.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,11 +149,17 @@ impl FromStr for NodeGroup {
         };
         let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, rest) = value.split_at(digits);
+        if let Some(pieces) = rest.strip_prefix(['X', '*', '×']) {
+            return Err(fail(value, format!("write a small x, as in {number}x{pieces}")));
+        }
+        let is_word = |c: char| c.is_alphabetic() || matches!(c, ' ' | '-' | '_');
+        if number.is_empty() && !rest.is_empty() && rest.chars().all(is_word) {
+            return Err(fail(value, format!("is neither a number nor a type; {EXAMPLES}")));
+        }
         let (count, pieces) = match (number, rest.strip_prefix('x')) {
             ("", _) | (_, None) if !rest.is_empty() => (1, value),
             (_, None) if number.is_empty() => {
-                let problem = "is empty; write a number such as 5, or a type such as 3x8cpu,32Gi";
-                return Err(fail(value, problem.to_owned()));
+                return Err(fail(value, format!("is empty; {EXAMPLES}")));
             }
             (_, pieces) => (count_of(number).map_err(|p| fail(number, p))?, pieces.unwrap_or("")),
         };
@@ -153,7 +178,7 @@ impl FromStr for NodeGroup {
 fn count_of(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(count) if count >= 1 && count as usize <= NODES_MAX => Ok(count),
-        _ => Err(format!("the number of nodes must be 1 to {NODES_MAX}")),
+        _ => Err(format!("the number of nodes must be 1 to {NODES_MAX}, as in 3x8cpu,32Gi")),
     }
 }
 
@@ -240,6 +265,9 @@ impl Reader {
     }
 
     fn take_amount(&mut self, piece: &str) -> Result<(), String> {
+        if let Some(meant) = meant_by(piece) {
+            return Err(format!("is no amount; write {meant}"));
+        }
         if let Some(text) = piece.strip_suffix("pods") {
             let amount = amount_of(text)?;
             if amount.checked_scaled_value(0).is_none_or(|pods| pods > PODS_MAX) {
@@ -265,7 +293,7 @@ impl Reader {
         if !number.is_empty() && name.is_empty() {
             return Err(format!("of what? write {number}cpu, {number}Gi or {number}pods"));
         }
-        let is_memory = piece.ends_with('i') || piece.ends_with(['k', 'K', 'M', 'G', 'T', 'P']);
+        let is_memory = SUFFIXES.iter().any(|suffix| piece.ends_with(suffix));
         if number.is_empty() || !is_memory {
             return Err("is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
                         region=, type=, arch=, disk=, label: and taint:"
@@ -282,6 +310,20 @@ impl Reader {
         }
         self.group
     }
+}
+
+/// What somebody meant who wrote the unit of an amount in another way, or its case.
+fn meant_by(piece: &str) -> Option<String> {
+    let (number, unit) = piece.split_at(piece.find(|c: char| c.is_alphabetic())?);
+    let number = number.trim_end();
+    let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if !is_number || SUFFIXES.contains(&unit) {
+        return None;
+    }
+    let lower = unit.to_lowercase();
+    let (_, meant) = UNITS.iter().find(|(written, _)| *written == lower)?;
+    let meant = format!("{number}{meant}");
+    (meant != piece).then_some(meant)
 }
 
 fn amount_of(text: &str) -> Result<Quantity, String> {
@@ -412,11 +454,10 @@ mod tests {
     fn an_error_names_the_piece_and_the_fix() {
         check("", "nodes \"\": is empty; write a number such as 5, or a type such as 3x8cpu,32Gi");
         check("5x", "nodes \"5x\": a type must follow the x, as in 3x8cpu,32Gi");
-        check("0", "nodes \"0\": the number of nodes must be 1 to 32768");
-        check(
-            "99999999999x1cpu",
-            "nodes \"99999999999x1cpu\": \"99999999999\": the number of nodes must be 1 to 32768",
-        );
+        let range = "the number of nodes must be 1 to 32768, as in 3x8cpu,32Gi";
+        check("0", &format!("nodes \"0\": {range}"));
+        check("0x8cpu", &format!("nodes \"0x8cpu\": \"0\": {range}"));
+        check("99999999999x1cpu", &format!("nodes \"99999999999x1cpu\": \"99999999999\": {range}"));
         check(
             "3x8cpu,256",
             "nodes \"3x8cpu,256\": \"256\": of what? write 256cpu, 256Gi or 256pods",
@@ -433,9 +474,27 @@ mod tests {
             "nodes \"1xcolour=red\": \"colour=red\": colour is no setting; there are name=, \
              zone=, region=, type=, arch=, disk=, label:KEY=VALUE and taint:KEY=VALUE:EFFECT",
         );
+        for (value, piece, meant) in [
+            ("5x8CPU", "8CPU", "8cpu"),
+            ("5x8cores", "8cores", "8cpu"),
+            ("5x32GB", "32GB", "32Gi"),
+            ("5x8cpu,32gi", "32gi", "32Gi"),
+            ("5x500MCPU", "500MCPU", "500mcpu"),
+            ("5x2K", "2K", "2Ki"),
+            ("5x1gpu", "1gpu", "1nvidia.com/gpu"),
+            ("5x8 cpu", "8 cpu", "8cpu"),
+        ] {
+            check(value, &format!("nodes {value:?}: {piece:?}: is no amount; write {meant}"));
+        }
+        check("5X8cpu", "nodes \"5X8cpu\": write a small x, as in 5x8cpu");
         check(
-            "many",
-            "nodes \"many\": is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
+            "five",
+            "nodes \"five\": is neither a number nor a type; write a number such as 5, or a type \
+             such as 3x8cpu,32Gi",
+        );
+        check(
+            "2xmany",
+            "nodes \"2xmany\": \"many\": is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
              region=, type=, arch=, disk=, label: and taint:",
         );
     }
@@ -458,6 +517,29 @@ mod tests {
             "node-0000/0 node-0001/0 gpu-0000/0 node-0002/0 node-0003/1 node-0004/0"
         );
         assert_eq!(names(&[]), "nodes \"0\": the number of nodes must be 1 to 32768 in all");
+    }
+
+    #[test]
+    fn the_page_for_users_shows_what_is_read_here() {
+        let page = include_str!("../../../docs/UP.md");
+        let table = include_str!("group.md");
+        assert!(page.contains(table), "docs/UP.md: {table}");
+        let pieces = table.lines().skip(2).flat_map(|line| {
+            let cell = line.split('|').nth(1).unwrap_or_default();
+            cell.split('`').skip(1).step_by(2)
+        });
+        let pieces: Vec<&str> = pieces.collect();
+        assert!(pieces.len() > 12, "{pieces:?}");
+        for piece in pieces {
+            assert!(piece.parse::<NodeGroup>().is_ok(), "{piece} is not read");
+        }
+        let examples = page.lines().filter_map(|line| line.strip_prefix("--nodes "));
+        let examples: Vec<&str> =
+            examples.filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(examples.len() > 4, "{examples:?}");
+        for example in examples {
+            assert!(example.parse::<NodeGroup>().is_ok(), "{example} is not read");
+        }
     }
 
     proptest::proptest! {

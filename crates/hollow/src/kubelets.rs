@@ -8,6 +8,7 @@
 //!
 //! What holds, whatever the order of facts and answers:
 //!
+//! - nothing is written before it is known that nobody else runs nodes of these names;
 //! - at most one write about a pod, and one of each task of a node, is under way;
 //! - a pod that has ended stays ended, the same way;
 //! - an event that was seen before, or comes late, changes nothing;
@@ -15,6 +16,7 @@
 //! - the same seed and the same steps give the same writes.
 
 mod nodes;
+mod opening;
 mod pods;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +28,7 @@ use chassis::backoff::doubled;
 use chassis::key::Key;
 
 use crate::group::{GroupError, NodeGroup, places};
-use crate::node::{SeenNode, Told};
+use crate::node::{SeenNode, Strays, Told};
 use crate::pod::PodRun;
 use crate::request::{Answer, Chore, Request, Ticket};
 use crate::seed::{Seed, mix};
@@ -63,6 +65,8 @@ pub struct Setup {
     pub metric_interval: Duration,
     /// How long the containers of a Job's pod run, where its annotations do not say.
     pub job_run: Duration,
+    /// Who runs the nodes, as another who would do so is told: no two processes may say the same.
+    pub holder: String,
 }
 
 impl Default for Setup {
@@ -75,6 +79,7 @@ impl Default for Setup {
             status_interval: Duration::from_mins(5),
             metric_interval: Duration::from_mins(1),
             job_run: Duration::from_secs(5),
+            holder: "hollow nodes".to_owned(),
         }
     }
 }
@@ -108,8 +113,42 @@ pub enum Effect {
     Send(Request),
     /// Say this in the log.
     Warn(String),
+    /// Tell users of a pod, by an Event.
+    Note(Note),
     /// End: no node can be registered, and this is why.
-    GiveUp(String),
+    GiveUp(Obstacle),
+}
+
+/// What is wrong with a pod, for its users.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Which pod.
+    pub key: Key,
+    /// Its uid.
+    pub uid: Box<str>,
+    /// Why, as one word.
+    pub reason: &'static str,
+    /// What, in words.
+    pub message: String,
+}
+
+/// What keeps nodes from being registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The API server will not have them, in its words.
+    Refused(String),
+    /// Somebody else runs one of them.
+    Held {
+        /// Which.
+        node: String,
+        /// Who.
+        holder: String,
+    },
+    /// Somebody else registered one of them while we were about to.
+    Met {
+        /// Which.
+        node: String,
+    },
 }
 
 /// How many nodes and pods there are.
@@ -119,6 +158,8 @@ pub struct Counts {
     pub nodes: usize,
     /// Nodes that the API server knows.
     pub registered: usize,
+    /// Nodes that somebody else may still run; until that is known none is registered.
+    pub suspected: usize,
     /// Pods by phase: pending, running, succeeded and failed.
     pub pods: [usize; 4],
 }
@@ -138,13 +179,19 @@ struct NodeRun {
     uid: Box<str>,
     ready_since: Stamp,
     stage: nodes::Registration,
+    /// The number that its addresses follow from.
+    block: u32,
+    /// Whether its object may be there already.
+    known: bool,
     /// Whether its object was deleted while we ran.
     gone: bool,
     lease_made: bool,
     metric_made: bool,
     chores: [Task; 4],
-    /// Whether the watch last showed conditions that are not ours.
+    /// Whether the watch last showed conditions or amounts that are not ours.
     contradicted: bool,
+    /// What it showed of the amounts of others.
+    strays: Strays,
     /// Whether a timer is set to look at that again.
     mend_waits: bool,
     /// Places of its pods.
@@ -186,6 +233,8 @@ enum Due {
     MendNode(u32),
     /// The time to ask for NodeMetrics.
     Probe,
+    /// The time to look whether somebody else runs a node.
+    Look(u32),
 }
 
 /// A place for a pod, and how many pods have had it.
@@ -200,6 +249,7 @@ struct Slot {
 pub struct Kubelets {
     setup: Setup,
     seed: Seed,
+    opening: opening::Opening,
     offers: Vec<Offer>,
     nodes: Vec<NodeRun>,
     by_name: BTreeMap<Box<str>, u32>,
@@ -221,7 +271,7 @@ pub struct Kubelets {
 }
 
 impl Kubelets {
-    /// Nodes that nobody knows yet. Their registration is the first thing to drain.
+    /// Nodes that nobody knows yet. The question who else there is is the first thing to drain.
     ///
     /// # Errors
     /// When the groups have no node, too many, or two of one name.
@@ -237,11 +287,14 @@ impl Kubelets {
                 uid: Box::default(),
                 ready_since: now.stamp(),
                 stage: nodes::Registration::Create,
+                block: 0,
+                known: false,
                 gone: false,
                 lease_made: false,
                 metric_made: false,
                 chores: [idle; 4],
                 contradicted: false,
+                strays: Strays::new(),
                 mend_waits: false,
                 pods: Vec::new(),
                 last_address: 0,
@@ -251,6 +304,7 @@ impl Kubelets {
             nodes.iter().zip(0..).map(|(node, index)| (node.place.name.as_str().into(), index));
         let mut kubelets = Self {
             seed: Seed(setup.seed),
+            opening: opening::Opening::default(),
             offers,
             by_name: names.collect(),
             counts: Counts { nodes: nodes.len(), ..Counts::default() },
@@ -285,6 +339,8 @@ impl Kubelets {
                 self.node_answered(now, chore, node, answer);
             }
             Event::Answered(Ticket::Probe, answer) => self.probe_answered(now, &answer),
+            Event::Answered(Ticket::Opening, answer) => self.opening_answered(now, answer),
+            Event::Answered(Ticket::Look(node), answer) => self.look_answered(now, node, answer),
         }
         while let Some((due_ms, due)) = self.timers.take(now.ms()) {
             self.come_due(now, due_ms, due);
@@ -307,6 +363,8 @@ impl Kubelets {
                 Ticket::Node(chore, node) => Some(self.render_chore(now, chore, node)),
                 Ticket::Pod(slot, life) => self.render_pod(slot, life),
                 Ticket::Probe => Some(nodes::probe()),
+                Ticket::Opening => Some(self.render_opening()),
+                Ticket::Look(node) => Some(self.render_look(node)),
             };
             if let Some(request) = request {
                 effects.push(Effect::Send(request));
@@ -344,15 +402,19 @@ impl Kubelets {
             Due::Probe | Due::Retry(Ticket::Probe) => {
                 self.queue(Queue::Report).push_back(Ticket::Probe)
             }
+            Due::Look(node) => self.queue(Queue::Register).push_back(Ticket::Look(node)),
+            Due::Retry(ticket @ (Ticket::Opening | Ticket::Look(_))) => {
+                self.queue(Queue::Register).push_back(ticket)
+            }
         }
     }
 
     fn retry_at(&mut self, now: Now, ticket: Ticket, failures: u8, after: Option<Duration>) {
         let full = millis(doubled(RETRY_MIN, RETRY_MAX, failures.into()));
         let number = match ticket {
-            Ticket::Node(_, node) => u64::from(node),
+            Ticket::Node(_, node) | Ticket::Look(node) => u64::from(node),
             Ticket::Pod(slot, life) => u64::from(slot) << 32 | u64::from(life),
-            Ticket::Probe => 0,
+            Ticket::Probe | Ticket::Opening => 0,
         };
         let spread = mix(self.seed.0 ^ mix(number) ^ u64::from(failures)) % (full / 2);
         let asked = millis(after.unwrap_or_default().min(RETRY_MAX));
@@ -363,11 +425,13 @@ impl Kubelets {
     fn told(&self, node: u32) -> Told<'_> {
         let run = &self.nodes[node as usize];
         Told {
-            index: node,
+            block: run.block,
             place: &run.place,
             group: &self.offers[run.place.group].group,
             uid: &run.uid,
             ready_since: run.ready_since,
+            strays: &run.strays,
+            holder: &self.setup.holder,
         }
     }
 

@@ -10,6 +10,7 @@
 //! real API server or an embedded one is behind it, and decides nothing about where pods
 //! go.
 
+mod address;
 pub mod behaviour;
 pub mod group;
 pub mod kubelets;

@@ -47,7 +47,7 @@ impl HollowMetrics {
             told: None,
         };
         metrics.register(|registry| {
-            let registry = registry.sub_registry_with_prefix("hollow");
+            let registry = registry.sub_registry_with_prefix("gantry_hollow");
             registry.register("nodes", "Hollow nodes that this process runs", own.nodes.clone());
             let help = "Hollow nodes that the API server knows";
             registry.register("nodes_registered", help, own.registered.clone());

@@ -1,16 +1,17 @@
 //! What a hollow node says of itself: its object, its lease and its load, as bodies of
 //! requests.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
 
-use api::{NodeMetric, Resource as _};
+use api::{NodeMetric, Resource as _, ResourceList};
 use chassis::client::{Identity, Object};
 use object::quantity::{Format, Quantity};
 use object::time::{MicroTime, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::address::host_address;
 use crate::group::{NodeGroup, Place};
 use crate::pod::PodRun;
 use crate::seed::{Seed, digest};
@@ -19,10 +20,9 @@ use crate::usage::Usage;
 
 /// The version that the nodes say their kubelet has.
 pub const KUBELET_VERSION: &str = "v1.35.4";
-/// First of the addresses of nodes; there is room for a million.
-const HOSTS: u32 = 0xac10_0000;
-/// First of the addresses of pods: 256 for each node.
-const PODS: u32 = 0x0a80_0000;
+/// The annotation of a lease that tells which process renews it; empty when it has ended. The
+/// holder of a node's lease is the node itself, whoever runs it.
+pub(crate) const HELD_BY: &str = "hollow.gantry.dev/held-by";
 
 /// The conditions that a hollow node reports, and the status of each.
 const REPORTED: [(&str, &str); 4] = [
@@ -53,7 +53,20 @@ pub(crate) struct SeenMeta {
 #[serde(default)]
 pub(crate) struct SeenStatus {
     conditions: Option<Vec<api::Condition>>,
+    capacity: Option<ResourceList>,
+    allocatable: Option<ResourceList>,
+    addresses: Option<Vec<SeenAddress>>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SeenAddress {
+    address: String,
+}
+
+/// What `allocatable` should say of resources that are not the node's own and does not: an
+/// amount, or nothing.
+pub(crate) type Strays = BTreeMap<String, Option<Quantity>>;
 
 impl SeenStatus {
     pub(crate) fn conditions(&self) -> &[api::Condition] {
@@ -68,13 +81,77 @@ impl SeenNode {
         ready.is_some_and(api::Condition::is_true)
     }
 
-    /// Whether its conditions are those that a hollow node reports.
-    pub(crate) fn says_what_nodes_report(&self) -> bool {
-        REPORTED.iter().all(|(kind, status)| {
+    /// Whether its conditions and amounts are those that a node with these amounts reports.
+    pub(crate) fn says_what_nodes_report(&self, own: &ResourceList) -> bool {
+        let amounts = [&self.status.capacity, &self.status.allocatable];
+        let kept = amounts.iter().all(|told| {
+            let told = |name: &String| told.as_ref().and_then(|told| told.get(name));
+            own.iter().all(|(name, amount)| told(name) == Some(amount))
+        });
+        kept && REPORTED.iter().all(|(kind, status)| {
             let told = api::condition::find(self.status.conditions(), kind);
             told.is_some_and(|told| told.status == *status)
         })
     }
+
+    /// Where `allocatable` differs from `capacity` in what others added. A kubelet leaves
+    /// capacity that others added alone, and derives `allocatable` from it.
+    pub(crate) fn strays(&self, own: &ResourceList) -> Strays {
+        let none = ResourceList::new();
+        let capacity = self.status.capacity.as_ref().unwrap_or(&none);
+        let allocatable = self.status.allocatable.as_ref().unwrap_or(&none);
+        let names = capacity.keys().chain(allocatable.keys());
+        let off = names.filter(|name| {
+            !own.contains_key(*name) && capacity.get(*name) != allocatable.get(*name)
+        });
+        off.map(|name| (name.clone(), capacity.get(name).cloned())).collect()
+    }
+
+    /// Its addresses.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
+        let addresses = self.status.addresses.iter().flatten();
+        addresses.map(|own| own.address.as_str())
+    }
+}
+
+/// A lease as far as those look who would run its node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SeenLease {
+    pub(crate) metadata: SeenLeaseMeta,
+    pub(crate) spec: SeenLeaseSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SeenLeaseMeta {
+    pub(crate) name: Box<str>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct SeenLeaseSpec {
+    holder_identity: Option<String>,
+    pub(crate) lease_duration_seconds: Option<u32>,
+    pub(crate) renew_time: Option<MicroTime>,
+}
+
+impl SeenLease {
+    /// Who renews it; nobody where that one has ended.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        let run = self.metadata.annotations.as_ref().and_then(|own| own.get(HELD_BY));
+        match (run, &self.spec.holder_identity) {
+            (Some(run), _) => Some(run.as_str()).filter(|run| !run.is_empty()),
+            (None, Some(holder)) => Some(holder.as_str()),
+            (None, None) => Some("somebody who gives no name"),
+        }
+    }
+}
+
+/// The end of a hold on a lease, so that whoever comes next need not wait.
+pub(crate) fn release() -> Vec<u8> {
+    bytes(&json!({ "metadata": { "annotations": { (HELD_BY): "" } } }))
 }
 
 impl Object for SeenNode {
@@ -84,31 +161,19 @@ impl Object for SeenNode {
     }
 }
 
-/// The address of a node.
-pub(crate) fn host_address(node: u32) -> Ipv4Addr {
-    // The first address of each /24 is left out: it looks like a network.
-    Ipv4Addr::from(HOSTS + (node / 254) * 256 + node % 254 + 1)
-}
-
-/// An address of a pod.
-pub(crate) fn pod_address(node: u32, number: u8) -> Ipv4Addr {
-    Ipv4Addr::from(PODS + node * 256 + u32::from(number))
-}
-
-/// The number of an address among those of a node.
-pub(crate) fn number_of(node: u32, address: &str) -> Option<u8> {
-    let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
-    u8::try_from(address.checked_sub(PODS + node * 256)?).ok()
-}
-
 /// A node as the bodies need it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told<'a> {
-    pub(crate) index: u32,
+    /// The number that its addresses follow from.
+    pub(crate) block: u32,
     pub(crate) place: &'a Place,
     pub(crate) group: &'a NodeGroup,
     pub(crate) uid: &'a str,
     pub(crate) ready_since: Stamp,
+    /// What others made of its allocatable amounts.
+    pub(crate) strays: &'a Strays,
+    /// Who runs it.
+    pub(crate) holder: &'a str,
 }
 
 impl Told<'_> {
@@ -147,14 +212,9 @@ impl Told<'_> {
         bytes(&json!({ "metadata": { "labels": self.labels() } }))
     }
 
-    /// The whole status of a node that exists.
+    /// The whole status of a node that exists, as a kubelet reports it.
     pub(crate) fn status_patch(&self, seed: Seed, now: Now) -> Vec<u8> {
         bytes(&json!({ "status": self.status(seed, now) }))
-    }
-
-    /// The conditions alone: what a node reports when nothing else changed.
-    pub(crate) fn heartbeat_patch(&self, now: Now) -> Vec<u8> {
-        bytes(&json!({ "status": { "conditions": self.conditions(now) } }))
     }
 
     fn status(&self, seed: Seed, now: Now) -> Value {
@@ -165,12 +225,16 @@ impl Told<'_> {
             let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]];
             parts.join("-")
         };
+        let mut allocatable = json!(self.group.capacity);
+        for (name, amount) in self.strays {
+            allocatable[name] = json!(amount);
+        }
         json!({
             "capacity": self.group.capacity,
-            "allocatable": self.group.capacity,
+            "allocatable": allocatable,
             "conditions": self.conditions(now),
             "addresses": [
-                { "type": "InternalIP", "address": host_address(self.index) },
+                { "type": "InternalIP", "address": host_address(self.block) },
                 { "type": "Hostname", "address": name },
             ],
             "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
@@ -235,6 +299,7 @@ impl Told<'_> {
                 "name": self.place.name,
                 "namespace": "kube-node-lease",
                 "ownerReferences": self.owner(),
+                "annotations": { (HELD_BY): self.holder },
             },
             "spec": self.lease_spec(seconds, now),
         }))
@@ -243,7 +308,10 @@ impl Told<'_> {
     /// Everything of a lease that exists, which may be an old one.
     pub(crate) fn lease_patch(&self, seconds: u64, now: Now) -> Vec<u8> {
         bytes(&json!({
-            "metadata": { "ownerReferences": self.owner() },
+            "metadata": {
+                "ownerReferences": self.owner(),
+                "annotations": { (HELD_BY): self.holder },
+            },
             "spec": self.lease_spec(seconds, now),
         }))
     }
@@ -313,22 +381,4 @@ fn resources(usage: Usage) -> String {
     // Whole kibibytes: nobody reads more, and it is shorter.
     let memory = Quantity::from_units(number(usage.memory_bytes) & !1023, Format::BinarySi);
     format!(r#"{{"resources":{{"cpu":"{cpu}","memory":"{memory}"}}}}"#)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_unique_and_found_again() {
-        assert_eq!(host_address(0).to_string(), "172.16.0.1");
-        assert_eq!(host_address(253).to_string(), "172.16.0.254");
-        assert_eq!(host_address(254).to_string(), "172.16.1.1");
-        assert_eq!(pod_address(0, 1).to_string(), "10.128.0.1");
-        assert_eq!(pod_address(32_767, 250).to_string(), "10.255.255.250");
-        assert_eq!(number_of(300, &pod_address(300, 7).to_string()), Some(7));
-        for other in ["10.128.0.7", "10.255.0.1", "::1", "", "10.129.45.0.1"] {
-            assert_eq!(number_of(300, other), None, "{other}");
-        }
-    }
 }

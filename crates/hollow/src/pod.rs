@@ -210,7 +210,7 @@ impl PodRun {
     pub(crate) fn new(pod: &Pod, shape: Arc<Shape>, node: u32, create_ms: u64) -> Self {
         let meta = &pod.metadata;
         let containers = shape.containers.iter().map(|_| ContainerRun::default()).collect();
-        let stuck = shape.fault.is_some();
+        let stuck = shape.fault().is_some();
         Self {
             key: Key::new(&meta.namespace, &meta.name),
             uid: Uid::new(&meta.uid),

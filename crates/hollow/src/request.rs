@@ -18,6 +18,10 @@ pub enum Ticket {
     Pod(u32, u32),
     /// The question whether NodeMetrics are served.
     Probe,
+    /// The question who else there is, before anything is registered.
+    Opening,
+    /// The question whether somebody else still runs a node.
+    Look(u32),
 }
 
 /// A task of a node.
@@ -50,6 +54,8 @@ pub enum Subject {
     PodDeletion,
     /// The question whether NodeMetrics are served.
     Probe,
+    /// The question who else there is.
+    Opening,
 }
 
 impl Subject {
@@ -64,6 +70,7 @@ impl Subject {
             Self::PodStatus => "pod_status",
             Self::PodDeletion => "pod_deletion",
             Self::Probe => "probe",
+            Self::Opening => "opening",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use api::{Node, Pod, Resource as _};
 use chassis::client::{Call, Client, Error, Identity, Object, Reason, ResourceType};
 use chassis::clock::Clock;
+use chassis::events::{Recorder, Subject as About};
 use chassis::reflector::{Delta, Feeds, Reflector};
 use chassis::shutdown::Shutdown;
 use futures::StreamExt as _;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::group::GroupError;
-use crate::kubelets::{Effect, Event, Kubelets, Setup};
+use crate::kubelets::{Effect, Event, Kubelets, Note, Obstacle, Setup};
 use crate::metrics::HollowMetrics;
 use crate::node::SeenNode;
 use crate::request::{Answer, Request, Subject, Ticket};
@@ -25,6 +26,10 @@ const EVENTS_MAX: usize = 512;
 const EVENTS_PER_TURN_MAX: usize = 128;
 /// Heartbeats that are due within so short a time are sent together.
 const TICK_MIN: Duration = Duration::from_millis(20);
+/// How long the end of a run may take to tell others that it is over.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+/// Who tells users of pods, as their Events name it.
+const COMPONENT: &str = "hollow-kubelet";
 /// How many warnings a second are worth a line.
 const WARNINGS_PER_SECOND_MAX: u32 = 5;
 
@@ -52,6 +57,8 @@ pub struct Progress {
     pub registered: usize,
     /// All of them.
     pub total: usize,
+    /// Those that somebody else may still run; until that is known none is registered.
+    pub suspected: usize,
 }
 
 impl Progress {
@@ -68,9 +75,39 @@ pub enum RunError {
     /// The API server does not accept the nodes.
     #[error("the API server refuses hollow nodes: {0}")]
     Refused(String),
+    /// Somebody else runs one of the nodes.
+    #[error(
+        "node {node} is run by {holder}, which has just renewed its lease: stop that one, or give \
+         these nodes names of their own, as in --nodes 5xname=extra"
+    )]
+    Held {
+        /// Which node.
+        node: String,
+        /// Who runs it.
+        holder: String,
+    },
+    /// Somebody else registered one of the nodes at the same time.
+    #[error(
+        "somebody else has just registered node {node}: start one after the other, or give these \
+         nodes names of their own, as in --nodes 5xname=extra"
+    )]
+    Met {
+        /// Which node.
+        node: String,
+    },
     /// The watches on pods and nodes have ended, although nobody asked for it.
     #[error("the watches on pods and nodes have ended; this is a defect, please report it")]
     WatchEnded,
+}
+
+impl From<Obstacle> for RunError {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Refused(why) => Self::Refused(why),
+            Obstacle::Held { node, holder } => Self::Held { node, holder },
+            Obstacle::Met { node } => Self::Met { node },
+        }
+    }
 }
 
 /// Hollow nodes that are ready to run.
@@ -98,7 +135,7 @@ impl Hollow {
             in_flight_max: options.in_flight_max.max(1),
             metrics: HollowMetrics::register(&options.metrics),
             counted: options.metrics,
-            progress: watch::Sender::new(Progress { registered: 0, total }),
+            progress: watch::Sender::new(Progress { total, ..Progress::default() }),
             client,
             seed,
         })
@@ -114,8 +151,27 @@ impl Hollow {
     /// run takes them up again.
     ///
     /// # Errors
-    /// When the API server refuses the first node for good, as it does for want of access.
+    /// When somebody else runs one of the nodes, or the API server refuses the first one for
+    /// good, as it does for want of access.
     pub async fn run(mut self, shutdown: &Shutdown) -> Result<(), RunError> {
+        let result = self.run_until(shutdown).await;
+        self.release().await;
+        result
+    }
+
+    /// Tells that nobody runs the nodes any more, so that whoever does next need not wait.
+    async fn release(&self) {
+        let sending = futures::stream::iter(self.kubelets.releases())
+            .map(|request| send(self.client.clone(), request))
+            .buffer_unordered(self.in_flight_max)
+            .for_each(async |_| {});
+        let ended = self.client.clock().timeout(RELEASE_MAX, sending).await;
+        if ended.is_none() {
+            tracing::debug!("some leases are not released; the next run waits until they are old");
+        }
+    }
+
+    async fn run_until(&mut self, shutdown: &Shutdown) -> Result<(), RunError> {
         let pods = ResourceType::namespaced(Pod::GROUP, Pod::VERSION, Pod::PLURAL);
         // Pods that wait for a node are none of our business.
         let reflector =
@@ -125,6 +181,8 @@ impl Hollow {
         let nodes = ResourceType::cluster(Node::GROUP, Node::VERSION, Node::PLURAL);
         let feeds = feeds.watch_with(reflector, event_of).watch_resource(nodes, node_event_of);
         let mut events = feeds.into_stream();
+        let (recorder, writer) = Recorder::new(COMPONENT, &self.client, self.seed, &self.counted);
+        shutdown.spawn("events of hollow nodes", writer.run(shutdown.token()));
         let clock = self.client.clock().clone();
         let mut writes = FuturesUnordered::new();
         let mut warnings = Warnings::default();
@@ -138,7 +196,8 @@ impl Hollow {
                         writes.push(send(self.client.clone(), request));
                     }
                     Effect::Warn(what) => warnings.tell(now, &what),
-                    Effect::GiveUp(why) => return Err(RunError::Refused(why)),
+                    Effect::Note(note) => tell_users(&recorder, note),
+                    Effect::GiveUp(obstacle) => return Err(obstacle.into()),
                 }
             }
             self.tell();
@@ -150,7 +209,7 @@ impl Hollow {
                     self.metrics.answered(subject, &answer);
                     self.kubelets.step(now_of(&clock), Event::Answered(ticket, answer));
                 }
-                event = events.recv() => {
+                event = events.recv(), if self.kubelets.is_open() => {
                     let Some(event) = event else {
                         // At shutdown the watch may end before we look.
                         if shutdown.has_begun() { return Ok(()) }
@@ -176,9 +235,24 @@ impl Hollow {
     fn tell(&mut self) {
         let counts = self.kubelets.counts();
         self.metrics.count(counts);
-        let progress = Progress { registered: counts.registered, total: counts.nodes };
+        let progress = Progress {
+            registered: counts.registered,
+            total: counts.nodes,
+            suspected: counts.suspected,
+        };
         self.progress.send_if_modified(|told| std::mem::replace(told, progress) != progress);
     }
+}
+
+fn tell_users(recorder: &Recorder, note: Note) {
+    let subject = About {
+        api_version: Pod::api_version(),
+        kind: Pod::KIND,
+        key: note.key,
+        uid: note.uid,
+        resource_version: Box::default(),
+    };
+    recorder.warning(&subject, note.reason, note.message);
 }
 
 fn now_of(clock: &Clock) -> Now {

@@ -11,7 +11,7 @@ use api::pod::{Container, PodSpec, ResourceRequirements, RestartPolicy};
 use api::{Pod, ResourceList};
 use object::quantity::Quantity;
 
-use crate::behaviour::Behaviour;
+use crate::behaviour::{Behaviour, CPU_SCALE, Fault, FaultKind, MEMORY_SCALE};
 
 /// Amounts as integers: CPU in thousandths, all else in units.
 pub(crate) type Amounts = BTreeMap<Box<str>, i64>;
@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     pub(crate) cpu_millis: Option<u64>,
     pub(crate) memory_bytes: Option<u64>,
     /// What is wrong with the annotations.
-    pub(crate) fault: Option<Box<str>>,
+    pub(crate) faults: Box<[Fault]>,
 }
 
 /// Whether containers start again, as `restartPolicy` says.
@@ -94,17 +94,25 @@ pub(crate) struct ContainerShape {
 impl Shape {
     /// The shape of a pod; a pod of a Job runs `job_run_ms` unless it says otherwise.
     pub(crate) fn of(pod: &Pod, job_run_ms: u64) -> Self {
-        match Self::read(pod, job_run_ms) {
-            Ok(shape) => shape,
-            Err(fault) => {
-                let mut plain = Pod { spec: pod.spec.clone(), ..Pod::default() };
-                plain.metadata.owner_references.clone_from(&pod.metadata.owner_references);
-                let shape = Self::read(&plain, job_run_ms);
-                let mut shape = shape.expect("without annotations nothing can be malformed");
-                shape.fault = Some(fault.into());
-                shape
-            }
-        }
+        let containers = pod.spec.init_containers.iter().chain(&pod.spec.containers);
+        let names: Vec<&str> = containers.map(|container| container.name.as_str()).collect();
+        let faults = Behaviour::of(&pod.metadata.annotations).faults(&names);
+        let shape = if faults.iter().any(|fault| fault.kind == FaultKind::Unreadable) {
+            let mut plain = Pod { spec: pod.spec.clone(), ..Pod::default() };
+            plain.metadata.owner_references.clone_from(&pod.metadata.owner_references);
+            Self::read(&plain, job_run_ms)
+        } else {
+            Self::read(pod, job_run_ms)
+        };
+        let mut shape = shape.expect("what is read here was found readable");
+        shape.faults = faults.into();
+        shape
+    }
+
+    /// Why the containers cannot be created.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        let first = self.faults.iter().find(|fault| fault.kind == FaultKind::Unreadable);
+        first.map(|fault| &*fault.message)
     }
 
     fn read(pod: &Pod, job_run_ms: u64) -> Result<Self, String> {
@@ -130,9 +138,9 @@ impl Shape {
             requests: requests_of(spec),
             start_ms: behaviour.millis("start-seconds", "")?,
             stop_ms: behaviour.millis("stop-seconds", "")?.unwrap_or(0),
-            cpu_millis: behaviour.amount("cpu-usage", -3)?,
-            memory_bytes: behaviour.amount("memory-usage", 0)?,
-            fault: None,
+            cpu_millis: behaviour.amount("cpu-usage", CPU_SCALE)?,
+            memory_bytes: behaviour.amount("memory-usage", MEMORY_SCALE)?,
+            faults: Box::default(),
         })
     }
 
@@ -322,9 +330,7 @@ mod tests {
     fn a_malformed_annotation_is_told_and_the_rest_is_as_without_it() {
         let spec = json!({ "containers": [{ "name": "a" }] });
         let shape = Shape::of(&pod(spec, json!({ "hollow.gantry.dev/run-seconds": "soon" })), 0);
-        assert!(
-            shape.fault.as_deref().is_some_and(|fault| fault.contains("run-seconds: \"soon\""))
-        );
+        assert!(shape.fault().is_some_and(|fault| fault.contains("run-seconds: \"soon\"")));
         assert_eq!(shape.containers.len(), 1);
     }
 }

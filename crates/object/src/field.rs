@@ -4,12 +4,16 @@
 //! The text of an error and of each kind follows kube-apiserver, because users and
 //! programs read them.
 
-use std::borrow::Cow;
+mod bounds;
+
 use std::fmt;
 
 use serde_json::Value;
 
 use crate::json::text_bytes;
+
+pub use bounds::{ERRORS_BYTES_MAX, ERRORS_MAX, bounded};
+pub(crate) use bounds::{Gathered, Texts};
 
 /// A path to a field, such as `spec.containers[0].name`.
 ///
@@ -275,61 +279,6 @@ impl std::error::Error for Error {}
 
 /// All that is wrong with an object, in the order it was found.
 pub type Errors = Vec<Error>;
-
-/// How many errors are told at most. kube-apiserver tells all, and answers a small request with
-/// many megabytes.
-pub const ERRORS_MAX: usize = 1_000;
-
-/// How many bytes of text the errors that are told may have together, the first apart.
-pub const ERRORS_BYTES_MAX: usize = 1024 * 1024;
-
-/// The errors as they are told: the first of them, and where there are more than the bounds
-/// allow, a last one that says so.
-///
-/// ```
-/// use object::field::{ERRORS_MAX, Error, Path, bounded};
-/// let errors = vec![Error::required(&Path::new("a"), ""); 60_000];
-/// let told = bounded(&errors);
-/// assert_eq!(told.len(), ERRORS_MAX + 1);
-/// assert!(told[ERRORS_MAX].detail.contains("only the first 1000 faults are told"));
-/// assert_eq!(bounded(&errors[..2]).len(), 2);
-/// ```
-#[must_use]
-pub fn bounded(errors: &[Error]) -> Cow<'_, [Error]> {
-    let mut bytes = 0;
-    let fits = |error: &&Error| {
-        bytes += error.bytes();
-        bytes <= ERRORS_BYTES_MAX
-    };
-    let count = errors.iter().take(ERRORS_MAX).take_while(fits).count().max(1);
-    if count >= errors.len() {
-        return Cow::Borrowed(errors);
-    }
-    let mut told = errors[..count].to_vec();
-    let detail = format!("only the first {count} faults are told: correct them to see the others");
-    told.push(Error::with(&Path::root(), Fault::Invalid, None, detail));
-    Cow::Owned(told)
-}
-
-/// Errors on their way to be told: there is no need to find more than are.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    pub(crate) list: Errors,
-    bytes: usize,
-}
-
-impl Gathered {
-    /// Whether more would not be told. What makes errors asks this first, because the path of
-    /// one can be as long as the object.
-    pub(crate) fn is_full(&self) -> bool {
-        self.list.len() > ERRORS_MAX || self.bytes > ERRORS_BYTES_MAX
-    }
-
-    pub(crate) fn push(&mut self, error: Error) {
-        self.bytes += error.bytes();
-        self.list.push(error);
-    }
-}
 
 #[cfg(test)]
 mod tests {

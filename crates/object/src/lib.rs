@@ -5,6 +5,9 @@
 //! randomness. Every part of Gantry that touches an object stands on this crate;
 //! it knows no resource by name.
 
+/// The release of Kubernetes whose behaviour this crate has, and whatever stands on it.
+pub const KUBERNETES_VERSION: &str = "v1.35.4";
+
 pub mod condition;
 pub mod field;
 pub mod json;
@@ -17,3 +20,5 @@ pub mod selector;
 pub mod table;
 pub mod taint;
 pub mod time;
+#[cfg(test)]
+mod work;

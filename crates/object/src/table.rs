@@ -186,7 +186,9 @@ impl Row {
         Self { cells, conditions: Vec::new(), object: object.clone() }
     }
 
-    fn to_value(&self, include: Include) -> Value {
+    /// The row as it goes to a client.
+    #[must_use]
+    pub fn to_value(&self, include: Include) -> Value {
         let mut row = Map::new();
         row.insert("cells".to_owned(), Value::Array(self.cells.clone()));
         if !self.conditions.is_empty() {

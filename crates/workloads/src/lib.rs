@@ -80,6 +80,8 @@ pub struct Options {
     pub seed: u64,
     /// Where to tell what happens.
     pub metrics: Metrics,
+    /// Cancelled once every controller has read what there is and works.
+    pub synced: CancellationToken,
 }
 
 impl Default for Options {
@@ -92,6 +94,7 @@ impl Default for Options {
             node_startup_grace: Duration::from_mins(1),
             seed: 0,
             metrics: Metrics::new(),
+            synced: CancellationToken::new(),
         }
     }
 }
@@ -111,10 +114,12 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
     let (seed, metrics) = (options.seed, &options.metrics);
     let (recorder, writer) = Recorder::new(COMPONENT, &client, seed, metrics);
     tasks.spawn(writer.run(stop.clone()));
+    let mut waits = Vec::new();
     for name in options.controllers.names() {
         let (informers, tasks) = (&mut informers, &mut tasks);
         let (client, stop, events) = (&client, &stop, &recorder);
-        let mut start = Start { client, informers, tasks, stop, seed, metrics, events };
+        let waits = &mut waits;
+        let mut start = Start { client, informers, tasks, stop, seed, metrics, events, waits };
         match name {
             Name::Deployment => deployment::start(&mut start),
             Name::ReplicaSet => replica_set::start(&mut start),
@@ -132,6 +137,18 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
             }
         }
     }
+    let (synced, end) = (options.synced, stop.clone());
+    tasks.spawn(async move {
+        let all = async {
+            for synced in waits {
+                synced.cancelled().await;
+            }
+        };
+        tokio::select! {
+            () = all => synced.cancel(),
+            () = end.cancelled() => {}
+        }
+    });
     informers.start(&mut tasks, &How { seed, metrics, stop: &stop });
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {

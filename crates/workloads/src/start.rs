@@ -27,6 +27,8 @@ pub struct Start<'a> {
     pub metrics: &'a Metrics,
     /// Where users are told.
     pub events: &'a Recorder,
+    /// What all controllers together wait for before they work.
+    pub waits: &'a mut Vec<CancellationToken>,
 }
 
 impl Start<'_> {
@@ -44,6 +46,7 @@ impl Start<'_> {
         workers: usize,
         reconciler: Arc<R>,
     ) {
+        self.waits.extend(synced.iter().cloned());
         let worker = Worker { mailbox, synced, workers };
         self.tasks.spawn(worker.run(self.stop.clone(), reconciler));
     }

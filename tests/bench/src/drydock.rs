@@ -36,6 +36,7 @@ struct Figures {
     binds: Vec<f64>,
     lists: Vec<f64>,
     events: Vec<f64>,
+    replayed: Vec<f64>,
     memory_bytes: Vec<f64>,
 }
 
@@ -71,7 +72,9 @@ async fn round(
     for _ in 0..LISTS {
         figures.lists.push(load::list(client, arguments.pods).await?);
     }
-    figures.events.push(load::fan_out(client, arguments.watchers, arguments.writes).await?);
+    let events = load::fan_out(client, arguments.watchers, arguments.writes).await?;
+    figures.events.push(events.live);
+    figures.replayed.push(events.replayed);
     figures.memory_bytes.push(cost_of(programs)?.memory_bytes as f64);
     load::clean(client).await
 }
@@ -89,9 +92,15 @@ fn report(arguments: &Arguments, ours: &Figures, theirs: &Figures) -> bool {
         ),
         row(&format!("lists of {pods} pods per second"), &ours.lists, &theirs.lists, 2.0),
         row(
-            &format!("events per second to {watchers} watchers"),
+            &format!("events per second to {watchers} watchers, as they are written"),
             &ours.events,
             &theirs.events,
+            2.0,
+        ),
+        row(
+            &format!("events per second to {watchers} watchers, read again"),
+            &ours.replayed,
+            &theirs.replayed,
             2.0,
         ),
         memory_row(&ours.memory_bytes, &theirs.memory_bytes),
@@ -116,7 +125,8 @@ fn memory_row(ours: &[f64], theirs: &[f64]) -> bool {
     ratio >= 5.0
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The middle value.
+pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -3,12 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use chassis::client::{Client, ListOptions, ResourceType};
-use serde_json::Value;
+use anyhow::Result;
 
 use crate::load;
-use crate::processes::cost_of;
 use crate::subjects::{Gantry, client};
 
 /// Sizes of the cluster.
@@ -25,8 +22,6 @@ pub struct Arguments {
     seconds: u64,
 }
 
-/// How long the pods may take to run.
-const RUNNING_WITHIN: Duration = Duration::from_secs(600);
 /// How long the cluster rests before it is measured.
 const REST: Duration = Duration::from_secs(20);
 /// The bars: a GiB, and thirty percent of a core.
@@ -40,20 +35,13 @@ const CPU_PERCENT_MAX: f64 = 30.0;
 pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     let nodes = arguments.nodes.to_string();
     let up = Gantry::start(gantry, &["--nodes", &nodes])?;
-    eprintln!("up with {nodes} nodes after {:.1} s", up.ready_after.as_secs_f64());
+    eprintln!("up with {nodes} nodes after {:.1} s", up.ready_after().as_secs_f64());
     let client = client(&up.kubeconfig).await?;
-    load::prepare(&client, 0).await?;
-    let names = node_names(&client).await?;
-    let node = |index: usize| names[index % names.len()].clone();
-    let rate = load::create_and_bind(&client, "pod", arguments.pods, node).await?;
-    eprintln!("{} pods created and bound, {rate:.0} a second", arguments.pods);
-    tokio::time::timeout(RUNNING_WITHIN, all_running(&client))
-        .await
-        .context("the pods do not run")??;
+    load::fill(&client, arguments.pods).await?;
     tokio::time::sleep(REST).await;
-    let before = cost_of(&["gantry"])?;
+    let before = up.cost()?;
     tokio::time::sleep(Duration::from_secs(arguments.seconds)).await;
-    let after = cost_of(&["gantry"])?;
+    let after = up.cost()?;
     let cpu = (after.cpu - before.cpu).as_secs_f64() / arguments.seconds as f64 * 100.0;
     let memory = after.memory_bytes as f64;
     println!("| {nodes} nodes, {} running pods, at rest | measured | bar |", arguments.pods);
@@ -61,29 +49,4 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     println!("| resident MiB | {:.0} | under 1024 |", memory / 1024.0 / 1024.0);
     println!("| percent of one core | {cpu:.1} | under {CPU_PERCENT_MAX:.0} |");
     Ok(memory < MEMORY_BYTES_MAX && cpu < CPU_PERCENT_MAX)
-}
-
-async fn node_names(client: &Client) -> Result<Vec<String>> {
-    let nodes = client.access::<Value>(ResourceType::cluster("", "v1", "nodes"), "");
-    let nodes = nodes.list_all(&ListOptions { limit: 500, ..ListOptions::default() }).await?;
-    let name = |node: &Value| node["metadata"]["name"].as_str().map(str::to_owned);
-    Ok(nodes.iter().filter_map(name).collect())
-}
-
-async fn all_running(client: &Client) -> Result<()> {
-    let pods = client.access::<Value>(ResourceType::namespaced("", "v1", "pods"), load::NAMESPACE);
-    loop {
-        let options = ListOptions {
-            field_selector: "status.phase=Running".to_owned(),
-            limit: 1,
-            ..ListOptions::default()
-        };
-        let rest =
-            ListOptions { field_selector: "status.phase!=Running".to_owned(), ..options.clone() };
-        let some_run = !pods.list(&options).await?.items.is_empty();
-        if some_run && pods.list(&rest).await?.items.is_empty() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
 }

@@ -1,7 +1,5 @@
 //! What is asked of each server.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -11,11 +9,14 @@ use chassis::client::{
 use futures::stream::{self, StreamExt, TryStreamExt};
 use http::Method;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::subjects::IN_FLIGHT;
 
 /// The namespace of the load.
 pub const NAMESPACE: &str = "bench";
+/// How long bound pods may take to run.
+const RUNNING_WITHIN: Duration = Duration::from_secs(600);
 /// How long every watcher may take to see everything.
 const WATCHERS_PATIENCE: Duration = Duration::from_secs(300);
 
@@ -106,6 +107,43 @@ fn pod(name: &str) -> Value {
     })
 }
 
+/// Binds pods evenly to the nodes there are and waits until all of them run.
+///
+/// # Errors
+/// When a request fails or the pods do not run in time.
+pub async fn fill(client: &Client, count: usize) -> Result<()> {
+    prepare(client, 0).await?;
+    let nodes = client.access::<Value>(ResourceType::cluster("", "v1", "nodes"), "");
+    let nodes = nodes.list_all(&ListOptions { limit: 500, ..ListOptions::default() }).await?;
+    let name = |node: &Value| node["metadata"]["name"].as_str().map(str::to_owned);
+    let names: Vec<String> = nodes.iter().filter_map(name).collect();
+    ensure!(!names.is_empty(), "there are no nodes");
+    let node = |index: usize| names[index % names.len()].clone();
+    let rate = create_and_bind(client, "pod", count, node).await?;
+    eprintln!("{count} pods created and bound, {rate:.0} a second");
+    tokio::time::timeout(RUNNING_WITHIN, all_running(client))
+        .await
+        .context("the pods do not run")?
+}
+
+async fn all_running(client: &Client) -> Result<()> {
+    let pods = client.access::<Value>(pods(), NAMESPACE);
+    loop {
+        let options = ListOptions {
+            field_selector: "status.phase=Running".to_owned(),
+            limit: 1,
+            ..ListOptions::default()
+        };
+        let rest =
+            ListOptions { field_selector: "status.phase!=Running".to_owned(), ..options.clone() };
+        let some_run = !pods.list(&options).await?.items.is_empty();
+        if some_run && pods.list(&rest).await?.items.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Lists all pods and says how many lists a second that would be.
 ///
 /// # Errors
@@ -122,48 +160,71 @@ pub async fn list(client: &Client, expected: usize) -> Result<f64> {
     Ok(1.0 / seconds)
 }
 
-/// Writes while watchers watch, and says how many events a second reached them, all together.
+/// Events a second that reached all watchers together.
+pub struct FanOut {
+    /// While the writes were made: the time of the writes is in it.
+    pub live: f64,
+    /// Of the same writes, to watchers that begin before them: delivery alone.
+    pub replayed: f64,
+}
+
+/// Writes while watchers watch; then lets as many watchers read the same events again.
 ///
 /// # Errors
 /// When a watcher misses an event.
-pub async fn fan_out(client: &Client, watchers: usize, writes: usize) -> Result<f64> {
+pub async fn fan_out(client: &Client, watchers: usize, writes: usize) -> Result<FanOut> {
     let access = client.access::<Value>(config_maps(), NAMESPACE);
     let start = access.list(&ListOptions::default()).await?.resource_version;
-    let seen = Arc::new(AtomicUsize::new(0));
-    let mut tasks = Vec::new();
-    for _ in 0..watchers {
-        let options = WatchOptions { resource_version: start.clone(), ..WatchOptions::default() };
-        let events = access.watch(&options).await?;
-        tasks.push(tokio::spawn(follow(
-            access.clone(),
-            events,
-            options,
-            writes,
-            Arc::clone(&seen),
-        )));
-    }
+    let events = (watchers * writes) as f64;
+    let following = watch_from(&access, &start, watchers, writes).await?;
     let began = Instant::now();
+    write_config_maps(&access, writes).await?;
+    all_seen(following).await?;
+    let live = events / began.elapsed().as_secs_f64();
+    let began = Instant::now();
+    all_seen(watch_from(&access, &start, watchers, writes).await?).await?;
+    Ok(FanOut { live, replayed: events / began.elapsed().as_secs_f64() })
+}
+
+async fn write_config_maps(access: &Access<Value>, writes: usize) -> Result<()> {
     stream::iter(0..writes)
-        .map(|index| {
-            let access = access.clone();
-            let payload = "x".repeat(1024);
-            async move {
-                let map = json!({
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "metadata": {"generateName": "event-"},
-                    "data": {"index": index.to_string(), "payload": payload},
-                });
-                access.create(&map).await.map(|_| ())
-            }
+        .map(|index| async move {
+            let map = json!({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"generateName": "event-"},
+                "data": {"index": index.to_string(), "payload": "x".repeat(1024)},
+            });
+            access.create(&map).await.map(|_| ())
         })
         .buffer_unordered(IN_FLIGHT)
         .try_collect::<Vec<()>>()
         .await?;
-    for task in tasks {
+    Ok(())
+}
+
+/// Watchers that each read `writes` events after a revision.
+async fn watch_from(
+    access: &Access<Value>,
+    revision: &str,
+    watchers: usize,
+    writes: usize,
+) -> Result<Vec<JoinHandle<Result<()>>>> {
+    let mut tasks = Vec::new();
+    for _ in 0..watchers {
+        let options =
+            WatchOptions { resource_version: revision.to_owned(), ..WatchOptions::default() };
+        let events = access.watch(&options).await?;
+        tasks.push(tokio::spawn(follow(access.clone(), events, options, writes)));
+    }
+    Ok(tasks)
+}
+
+async fn all_seen(watchers: Vec<JoinHandle<Result<()>>>) -> Result<()> {
+    for task in watchers {
         tokio::time::timeout(WATCHERS_PATIENCE, task).await.context("a watcher is stuck")???;
     }
-    Ok(seen.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
+    Ok(())
 }
 
 /// Reads `writes` events, going on from the last one where the server ends the watch, as
@@ -173,7 +234,6 @@ async fn follow(
     mut events: EventStream<Value>,
     mut options: WatchOptions,
     writes: usize,
-    seen: Arc<AtomicUsize>,
 ) -> Result<()> {
     let mut left = writes;
     while left > 0 {
@@ -183,7 +243,6 @@ async fn follow(
                 revision
                     .context("an object has no revision")?
                     .clone_into(&mut options.resource_version);
-                seen.fetch_add(1, Ordering::Relaxed);
                 left -= 1;
             }
             Some(Event::Refused(refusal)) => anyhow::bail!("a watch was refused: {refusal}"),

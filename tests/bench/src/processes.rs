@@ -18,6 +18,15 @@ pub struct Cost {
     pub cpu: Duration,
 }
 
+/// The cost of one process, without its children.
+///
+/// # Errors
+/// When it has ended.
+pub fn cost_of_process(pid: u32) -> Result<Cost> {
+    let stat = Stat::read(pid).with_context(|| format!("process {pid} has ended"))?;
+    Ok(Cost { memory_bytes: resident_bytes(pid)?, cpu: stat.cpu })
+}
+
 /// The cost of every descendant of this process whose program has one of these names.
 ///
 /// # Errors

@@ -10,16 +10,54 @@ use chassis::client::{Client, Options, Source};
 use tempfile::TempDir;
 use truth::{Binaries, ControlPlane};
 
+use crate::processes::{Cost, cost_of_process};
+
 /// Requests under way at once: more do not make kube-apiserver faster on two cores.
 pub const IN_FLIGHT: usize = 64;
 
+/// A `gantry` of this run that goes on until it is dropped.
+struct Running {
+    child: Child,
+    ready_after: Duration,
+}
+
+impl Running {
+    /// Starts a command and waits until it prints a line that begins with these words.
+    fn start(mut command: Command, ready: &str) -> Result<Self> {
+        let began = Instant::now();
+        let program = command.get_program().to_owned();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let stdout = child.stdout.take().context("standard output was piped")?;
+        let mut lines = BufReader::new(stdout);
+        let mut line = String::new();
+        while !line.starts_with(ready) {
+            line.clear();
+            let read = lines.read_line(&mut line)?;
+            ensure!(read > 0, "{} ended before it said \"{ready}\"", program.display());
+        }
+        let ready_after = began.elapsed();
+        // What it says afterwards must not fill the pipe.
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        Ok(Self { child, ready_after })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is gone afterwards.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A `gantry up` of this run.
 pub struct Gantry {
-    child: Child,
+    running: Running,
     /// Its kubeconfig.
     pub kubeconfig: PathBuf,
-    /// From the start of the process until it said it was up.
-    pub ready_after: Duration,
     _folder: TempDir,
 }
 
@@ -31,34 +69,53 @@ impl Gantry {
     pub fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let kubeconfig = folder.path().join("kubeconfig");
-        let began = Instant::now();
-        let mut child = Command::new(program)
-            .arg("up")
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let stdout = child.stdout.take().context("standard output was piped")?;
-        let mut lines = BufReader::new(stdout);
-        let mut line = String::new();
-        while !line.starts_with("Gantry is up") {
-            line.clear();
-            ensure!(lines.read_line(&mut line)? > 0, "gantry up ended before it was up");
-        }
-        let ready_after = began.elapsed();
-        // What it says afterwards must not fill the pipe.
-        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        Ok(Self { child, kubeconfig, ready_after, _folder: folder })
+        let mut command = Command::new(program);
+        command.arg("up").arg("--kubeconfig").arg(&kubeconfig).args(arguments);
+        Ok(Self { running: Running::start(command, "Gantry is up")?, kubeconfig, _folder: folder })
+    }
+
+    /// From the start of the process until it said it was up.
+    pub fn ready_after(&self) -> Duration {
+        self.running.ready_after
+    }
+
+    /// What it has cost so far.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cost(&self) -> Result<Cost> {
+        cost_of_process(self.running.child.id())
     }
 }
 
-impl Drop for Gantry {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone afterwards.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// A `gantry hollow-nodes` of this run, on one core.
+pub struct HollowNodes {
+    running: Running,
+}
+
+impl HollowNodes {
+    /// Starts `gantry hollow-nodes`, kept to the first core, and waits until its nodes run.
+    ///
+    /// # Errors
+    /// When it ends first, or `taskset` is missing.
+    pub fn start(program: &Path, kubeconfig: &Path, nodes: usize) -> Result<Self> {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", "0"]).arg(program).arg("hollow-nodes");
+        command.arg("--kubeconfig").arg(kubeconfig).args(["--nodes", &nodes.to_string()]);
+        Ok(Self { running: Running::start(command, &format!("{nodes} nodes are registered"))? })
+    }
+
+    /// From the start of the process until it said that its nodes run.
+    pub fn ready_after(&self) -> Duration {
+        self.running.ready_after
+    }
+
+    /// What it has cost so far. `taskset` becomes the program it starts.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cost(&self) -> Result<Cost> {
+        cost_of_process(self.running.child.id())
     }
 }
 

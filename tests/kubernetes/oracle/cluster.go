@@ -156,14 +156,30 @@ func (c *cluster) store(kind string, object runtime.Object) error {
 		named.SetNamespace(core.NamespaceDefault)
 	}
 	key := keyOf(named)
-	if named.GetUID() == "" {
+	old, exists, err := c.informers[kind].indexer.GetByKey(key)
+	if err != nil {
+		return err
+	}
+	if named.GetUID() == "" && exists {
+		named.SetUID(old.(meta.Object).GetUID())
+	} else if named.GetUID() == "" {
 		named.SetUID(types.UID(kind + ":" + key))
+	} else if exists && old.(meta.Object).GetUID() != named.GetUID() {
+		// Another object of the same name: the first one has gone in between.
+		if _, err := c.informers[kind].remove(key); err != nil {
+			return err
+		}
+		exists = false
 	}
 	c.revision++
 	named.SetResourceVersion(strconv.FormatInt(c.revision, 10))
 	if pod, ok := object.(*core.Pod); ok {
 		if err := c.resolvePriority(pod); err != nil {
 			return err
+		}
+		// No API server lets a pod move, and the scheduler ends the process when it sees one.
+		if exists && old.(*core.Pod).Spec.NodeName != "" && old.(*core.Pod).Spec.NodeName != pod.Spec.NodeName {
+			return fmt.Errorf("pod %s is bound to %s and cannot move", key, old.(*core.Pod).Spec.NodeName)
 		}
 		// The scheduler's own informer selects by phase: a pod that ended is gone for it.
 		if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {

@@ -35,7 +35,8 @@
 //	         error; nominate sets ("" clears) the nominated node
 //	done     "namespace/name": the popped pod is not waited for any more
 //	activate ["namespace/name"]: a plugin asks to try these pods at once
-//	move     {resource, action}: an event without objects, such as Node and Add
+//	move     {resource, action, old, new}: an event that changes nothing, such as Node and Add with
+//	         the new node; resource * and action All need no object
 //	advance  a duration such as "1500ms": moves the clock; what is due meanwhile happens
 //
 // The cluster plays the API server as far as the scheduler relies on it: the defaults of the API

@@ -16,7 +16,7 @@ import (
 )
 
 // probe asks what the scheduler would do with a pod now, and changes nothing.
-func (s *session) probe(question *probeQuestion) (*probeAnswer, error) {
+func (s *script) probe(question *probeQuestion) (*probeAnswer, error) {
 	var key string
 	if err := json.Unmarshal(question.Pod, &key); err == nil {
 		pod, err := s.cluster.pod(key)
@@ -33,6 +33,12 @@ func (s *session) probe(question *probeQuestion) (*probeAnswer, error) {
 	if !ok {
 		return nil, fmt.Errorf("probe: a %s is not a pod", kind)
 	}
+	if pod.Namespace == "" {
+		pod.Namespace = core.NamespaceDefault
+	}
+	if _, err := s.cluster.pod(keyOf(pod)); err == nil {
+		return nil, fmt.Errorf("probe: there is a pod %s; ask for it by name", keyOf(pod))
+	}
 	if err := s.cluster.store(kind, pod); err != nil {
 		return nil, err
 	}
@@ -40,7 +46,7 @@ func (s *session) probe(question *probeQuestion) (*probeAnswer, error) {
 	return answer, errors.Join(err, s.cluster.remove(kind, pod.Namespace, pod.Name))
 }
 
-func (s *session) judge(pod *core.Pod, question *probeQuestion) (*probeAnswer, error) {
+func (s *script) judge(pod *core.Pod, question *probeQuestion) (*probeAnswer, error) {
 	answer := &probeAnswer{Pod: keyOf(pod)}
 	if pod.Spec.NodeName != "" {
 		return nil, fmt.Errorf("pod %s is bound to %s", answer.Pod, pod.Spec.NodeName)
@@ -79,7 +85,7 @@ func (s *session) judge(pod *core.Pod, question *probeQuestion) (*probeAnswer, e
 }
 
 // filter tries every node and returns those that take the pod.
-func (s *session) filter(profile framework.Framework, state fwk.CycleState, pod *core.Pod, answer *probeAnswer) ([]fwk.NodeInfo, error) {
+func (s *script) filter(profile framework.Framework, state fwk.CycleState, pod *core.Pod, answer *probeAnswer) ([]fwk.NodeInfo, error) {
 	nodes, err := s.snapshot.NodeInfos().List()
 	if err != nil {
 		return nil, err
@@ -138,7 +144,7 @@ func (s *session) filter(profile framework.Framework, state fwk.CycleState, pod 
 
 // score is what every score plugin thinks of every feasible node, though upstream asks none where
 // one node is left.
-func (s *session) score(profile framework.Framework, state fwk.CycleState, pod *core.Pod, feasible []fwk.NodeInfo, answer *probeAnswer) error {
+func (s *script) score(profile framework.Framework, state fwk.CycleState, pod *core.Pod, feasible []fwk.NodeInfo, answer *probeAnswer) error {
 	if status := profile.RunPreScorePlugins(s.ctx, state, pod, feasible); !status.IsSuccess() {
 		answer.Error = status.AsError().Error()
 		return nil
@@ -177,7 +183,7 @@ func (s *session) score(profile framework.Framework, state fwk.CycleState, pod *
 }
 
 // explain runs the real scheduling cycle of a pod that fits nowhere, up to and with preemption.
-func (s *session) explain(profile framework.Framework, pod *core.Pod, question *probeQuestion, answer *probeAnswer) error {
+func (s *script) explain(profile framework.Framework, pod *core.Pod, question *probeQuestion, answer *probeAnswer) error {
 	state := framework.NewCycleState()
 	_, err := s.scheduler.SchedulePod(s.ctx, profile, state, pod)
 	var misfit *framework.FitError

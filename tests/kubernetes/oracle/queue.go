@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -22,14 +25,14 @@ const (
 	unschedulableInterval = 30 * time.Second
 )
 
-func (s *session) queue() *queue.PriorityQueue {
+func (s *script) queue() *queue.PriorityQueue {
 	return s.scheduler.SchedulingQueue.(*queue.PriorityQueue)
 }
 
 // advance moves the clock, and does what the real queue does at each moment that is passed: at
 // whole seconds it flushes what has backed off, and every 30 seconds from the start of the script
 // what was left unschedulable for too long.
-func (s *session) advance(by time.Duration) error {
+func (s *script) advance(by time.Duration) error {
 	if by < 0 || by > maxAdvance {
 		return fmt.Errorf("advance: %s is not between 0 and %s", by, maxAdvance)
 	}
@@ -59,7 +62,7 @@ func (s *session) advance(by time.Duration) error {
 }
 
 // pop takes the next pod for an attempt, or returns "" where the real queue would wait.
-func (s *session) pop() (string, error) {
+func (s *script) pop() (string, error) {
 	waiting := true
 	if len(s.queue().PodsInActiveQ()) > 0 {
 		waiting = false
@@ -84,7 +87,7 @@ func (s *session) pop() (string, error) {
 
 // attempt pops a pod and judges it. A pod that fits is bound to the node that the step names; one
 // that does not goes back with the plugins that refused it.
-func (s *session) attempt(order *attemptStep) (stepAnswer, error) {
+func (s *script) attempt(order *attemptStep) (stepAnswer, error) {
 	popped, err := s.pop()
 	answer := stepAnswer{Popped: &popped}
 	if err != nil || popped == "" {
@@ -115,7 +118,7 @@ func failedByError(info *framework.QueuedPodInfo) bool {
 }
 
 // take is the pod that was popped and has not been answered for.
-func (s *session) take(key string) (*framework.QueuedPodInfo, error) {
+func (s *script) take(key string) (*framework.QueuedPodInfo, error) {
 	if !strings.Contains(key, "/") {
 		key = core.NamespaceDefault + "/" + key
 	}
@@ -128,7 +131,7 @@ func (s *session) take(key string) (*framework.QueuedPodInfo, error) {
 }
 
 // reject ends an attempt without a node, through the handler that the real scheduler calls.
-func (s *session) reject(verdict *rejectStep) error {
+func (s *script) reject(verdict *rejectStep) error {
 	info, err := s.take(verdict.Pod)
 	if err != nil {
 		return err
@@ -159,7 +162,7 @@ func (s *session) reject(verdict *rejectStep) error {
 }
 
 // bind plays a successful attempt: the pod is assumed, leaves the queue and comes back bound.
-func (s *session) bind(order *bindStep) error {
+func (s *script) bind(order *bindStep) error {
 	pod, err := s.cluster.pod(order.Pod)
 	if err != nil {
 		return err
@@ -185,7 +188,7 @@ func (s *session) bind(order *bindStep) error {
 }
 
 // activate moves pods at once, as a plugin may ask for.
-func (s *session) activate(keys []string) error {
+func (s *script) activate(keys []string) error {
 	pods := map[string]*core.Pod{}
 	for _, key := range keys {
 		pod, err := s.cluster.pod(key)
@@ -208,19 +211,39 @@ var actions = map[string]fwk.ActionType{
 	"UpdatePodSchedulingGatesEliminated": fwk.UpdatePodSchedulingGatesEliminated,
 }
 
-// move tells the queue of an event that comes with no object.
-func (s *session) move(event *moveStep) error {
+// move tells the queue of an event without changing the cluster. The hints of plugins read the
+// objects of an event, so only the event that stands for all may come without any.
+func (s *script) move(event *moveStep) error {
 	action, known := actions[event.Action]
 	if !known {
 		return fmt.Errorf("move: the oracle knows no action %q", event.Action)
 	}
+	if len(event.Old)+len(event.New) == 0 && event.Resource != string(fwk.WildCard) {
+		return fmt.Errorf("move: an event of %s needs an old or a new object", event.Resource)
+	}
+	var objects [2]any
+	for i, raw := range []json.RawMessage{event.Old, event.New} {
+		if len(raw) == 0 {
+			continue
+		}
+		kind, object, err := s.cluster.decode(raw)
+		if err != nil {
+			return fmt.Errorf("move: %w", err)
+		}
+		// Some resources carry their group: storage.k8s.io/StorageClass.
+		if kind != path.Base(event.Resource) {
+			return fmt.Errorf("move: an event of %s cannot have a %s", event.Resource, kind)
+		}
+		legacyscheme.Scheme.Default(object)
+		objects[i] = object
+	}
 	happened := fwk.ClusterEvent{Resource: fwk.EventResource(event.Resource), ActionType: action}
-	s.queue().MoveAllToActiveOrBackoffQueue(klog.FromContext(s.ctx), happened, nil, nil, nil)
+	s.queue().MoveAllToActiveOrBackoffQueue(klog.FromContext(s.ctx), happened, objects[0], objects[1], nil)
 	return nil
 }
 
 // look is where every pod stands.
-func (s *session) look() *queueAnswer {
+func (s *script) look() *queueAnswer {
 	q := s.queue()
 	answer := &queueAnswer{
 		Now:    s.clock.Now().UTC().Format(time.RFC3339Nano),
@@ -271,7 +294,7 @@ func (s *session) look() *queueAnswer {
 }
 
 // infos are what the queue knows of the pods, by name.
-func (s *session) infos(pods []*core.Pod) []*framework.QueuedPodInfo {
+func (s *script) infos(pods []*core.Pod) []*framework.QueuedPodInfo {
 	infos := make([]*framework.QueuedPodInfo, 0, len(pods))
 	for _, pod := range pods {
 		if info, ok := s.queue().GetPod(pod.Name, pod.Namespace); ok {

@@ -68,8 +68,10 @@ type bindStep struct {
 }
 
 type moveStep struct {
-	Resource string `json:"resource"`
-	Action   string `json:"action"`
+	Resource string          `json:"resource"`
+	Action   string          `json:"action"`
+	Old      json.RawMessage `json:"old,omitempty"`
+	New      json.RawMessage `json:"new,omitempty"`
 }
 
 type response struct {
@@ -174,7 +176,7 @@ type waitingPod struct {
 }
 
 // play does one step of a script.
-func (s *session) play(step *step) (stepAnswer, error) {
+func (s *script) play(step *step) (stepAnswer, error) {
 	var answer stepAnswer
 	var err error
 	switch {
@@ -226,29 +228,29 @@ func answer(request *request) (answer response) {
 	if request.Time != nil {
 		start = *request.Time
 	}
-	session, err := newSession(request.Config, start)
+	script, err := newScript(request.Config, start)
 	if err != nil {
 		answer.Error = err.Error()
 		return answer
 	}
-	defer session.close()
+	defer script.close()
 	for i, object := range request.Objects {
-		if err := session.cluster.upsert(object); err != nil {
+		if err := script.cluster.upsert(object); err != nil {
 			answer.Error = fmt.Sprintf("object %d: %v", i, err)
 			return answer
 		}
 	}
 	if request.Queue {
-		answer.Start = session.look()
+		answer.Start = script.look()
 	}
 	for i := range request.Steps {
-		done, err := session.play(&request.Steps[i])
+		done, err := script.play(&request.Steps[i])
 		if err != nil {
 			answer.Error = fmt.Sprintf("step %d: %v", i, err)
 			return answer
 		}
 		if request.Queue {
-			done.Queue = session.look()
+			done.Queue = script.look()
 		}
 		answer.Steps = append(answer.Steps, done)
 	}

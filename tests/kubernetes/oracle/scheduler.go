@@ -25,8 +25,8 @@ import (
 	fakeclock "k8s.io/utils/clock/testing"
 )
 
-// session is one request under way: a cluster, the scheduler that watches it, and its clock.
-type session struct {
+// script is one request under way: a cluster, the scheduler that watches it, and its clock.
+type script struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	cluster   *cluster
@@ -58,14 +58,14 @@ type silence struct{}
 
 func (silence) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-func newSession(raw json.RawMessage, start time.Time) (*session, error) {
+func newScript(raw json.RawMessage, start time.Time) (*script, error) {
 	configuration, err := readConfiguration(raw)
 	if err != nil {
 		return nil, err
 	}
 	fixed := int32(100)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
-	s := &session{
+	s := &script{
 		ctx: ctx, cancel: cancel, cluster: newCluster(), started: start,
 		clock: fakeclock.NewFakeClock(start), inFlight: map[string]*framework.QueuedPodInfo{},
 		witnesses: map[string]*witness{},
@@ -137,13 +137,13 @@ func readConfiguration(raw json.RawMessage) (*config.KubeSchedulerConfiguration,
 }
 
 // close ends what the scheduler started.
-func (s *session) close() {
+func (s *script) close() {
 	s.cancel()
 	s.scheduler.SchedulingQueue.Close()
 }
 
 // profile is the profile that the pod asks for.
-func (s *session) profile(pod *core.Pod) (framework.Framework, error) {
+func (s *script) profile(pod *core.Pod) (framework.Framework, error) {
 	profile, ok := s.scheduler.Profiles[pod.Spec.SchedulerName]
 	if !ok {
 		return nil, fmt.Errorf("pod %s: no profile is named %q", keyOf(pod), pod.Spec.SchedulerName)

@@ -4,13 +4,14 @@
 //! `cargo test` starts them here when the first scenario asks. Either way they end with the
 //! process that started them.
 
-use std::fs::File;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use truth::{ApiServer, Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Kubeconfig};
+use truth::{ApiServer, Binaries, ETCD_VARIABLE, KUBECONFIGS_VARIABLE, Kubeconfig};
 
 use crate::client::Client;
 use crate::embedded::Embedded;
@@ -95,13 +96,14 @@ impl Lease {
     /// # Errors
     /// Where no server can be had.
     pub async fn take(backend: Backend, scope: Scope, scenario: &str) -> Result<Self> {
-        match (backend, scope) {
+        let lease = match (backend, scope) {
             // A drydock costs nothing, so every scenario has its own.
             (Backend::Drydock, _) => Self::embedded().await,
             (Backend::KubeApiServer, Scope::Namespaced) => Self::namespaced().await,
-            (Backend::KubeApiServer, Scope::Exclusive) => Self::exclusive(scenario).await,
+            (Backend::KubeApiServer, Scope::Exclusive) => Self::exclusive().await,
             (Backend::KubeApiServer, Scope::Fresh) => Self::fresh().await,
-        }
+        };
+        lease.with_context(|| format!("no {} for {scenario}", backend.name()))
     }
 
     /// A server shared with other scenarios; the scenario keeps to its own namespace, which is
@@ -110,7 +112,7 @@ impl Lease {
     /// # Errors
     /// Where no server can be had.
     pub async fn namespaced() -> Result<Self> {
-        let (kubeconfig, config) = blocking(|| shared(Role::Shared, "")).await?;
+        let (kubeconfig, config) = blocking(shared).await?;
         Ok(Self {
             server: Server::real(&config),
             kubeconfig,
@@ -121,23 +123,14 @@ impl Lease {
         })
     }
 
-    /// A server nobody else uses meanwhile. [`Lease::give_back`] deletes what `scenario` left
+    /// A server nobody else uses meanwhile. [`Lease::give_back`] deletes what the scenario left
     /// outside namespaces.
     ///
     /// # Errors
     /// Where no server can be had.
-    pub async fn exclusive(scenario: &str) -> Result<Self> {
-        let scenario = scenario.to_owned();
-        let (kubeconfig, config, lock) = blocking(move || {
-            let (kubeconfig, config) = shared(Role::Exclusive, &scenario)?;
-            let path = kubeconfig.with_extension("lock");
-            let lock =
-                File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-            lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-            Ok((kubeconfig, config, lock))
-        })
-        .await?;
-        let server = Server::real(&config);
+    pub async fn exclusive() -> Result<Self> {
+        let (kubeconfig, lock) = blocking(Unshared::take).await?;
+        let server = Server::real(&Kubeconfig::read(&kubeconfig)?);
         let baseline = Some(Baseline::take(&Client::new(&server)?).await?);
         Ok(Self { server, kubeconfig, baseline, _lock: Some(lock), _own: None, _embedded: None })
     }
@@ -283,52 +276,104 @@ fn deletable_collections(root: &str, discovery: &Value) -> Vec<String> {
     paths
 }
 
-/// Which of the servers that run already a scenario may use. Controllers and schedulers act on
-/// a whole server, so scenarios without them have one apart.
-#[derive(Clone, Copy)]
-enum Role {
-    Shared,
-    Exclusive,
+/// The servers that run already and are named in the environment. Controllers and schedulers
+/// act on a whole server, so scenarios that share have the first, and the others have the rest.
+fn named() -> Vec<PathBuf> {
+    let paths = std::env::var_os(KUBECONFIGS_VARIABLE);
+    paths.map_or_else(Vec::new, |paths| std::env::split_paths(&paths).collect())
 }
 
-/// The kubeconfig of a running server: of the first named in the environment where scenarios
-/// share, of one of the others where they do not.
-fn shared(role: Role, scenario: &str) -> Result<(PathBuf, Kubeconfig)> {
-    static STARTED: Mutex<[Option<Arc<ControlPlane>>; 2]> = Mutex::new([None, None]);
-    let named: Vec<PathBuf> = match std::env::var_os(KUBECONFIGS_VARIABLE) {
-        Some(paths) => std::env::split_paths(&paths).collect(),
-        None => Vec::new(),
-    };
-    let chosen = match role {
-        Role::Shared => named.first(),
-        Role::Exclusive => {
-            let others = named.get(1..).unwrap_or_default();
-            let turn = scenario.bytes().map(usize::from).sum::<usize>();
-            others.get(turn % others.len().max(1))
-        }
-    };
-    if let Some(path) = chosen {
-        return Ok((path.clone(), Kubeconfig::read(path)?));
+/// The kubeconfig of the server that scenarios share.
+fn shared() -> Result<(PathBuf, Kubeconfig)> {
+    static STARTED: Mutex<Option<ApiServer>> = Mutex::new(None);
+    if let Some(path) = named().into_iter().next() {
+        let config = Kubeconfig::read(&path)?;
+        return Ok((path, config));
     }
-    let slot = match role {
-        Role::Shared => 0,
-        Role::Exclusive => 1,
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = match started.take() {
+        Some(server) => server,
+        None => ApiServer::start(&Binaries::locate(&say), &etcd_address()?)?,
     };
-    // A start that failed for one scenario fails for all: the lock is poisoned by no panic here.
-    let mut started = STARTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let plane = match &started[slot] {
-        Some(plane) => Arc::clone(plane),
-        None => {
-            let plane = Arc::new(ControlPlane::start(&Binaries::locate(&say), 1)?);
-            started[slot] = Some(Arc::clone(&plane));
-            plane
-        }
-    };
-    let server = &plane.servers()[0];
+    let server = started.insert(server);
     Ok((server.kubeconfig().to_owned(), server.config().clone()))
 }
 
-/// The etcd for servers of a scenario's own.
+/// How many servers there are to be lent to one scenario each.
+const UNSHARED_MAX: usize = 4;
+
+/// How long all servers must be lent before one more is started, which takes seconds itself.
+const START_AFTER: Duration = Duration::from_secs(1);
+
+/// How often a server is asked for while all are lent: other processes take them too, so nobody
+/// can tell.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Servers that were started here to be lent to one scenario at a time.
+struct Unshared {
+    started: Vec<ApiServer>,
+    starting: usize,
+}
+
+static UNSHARED: Mutex<Unshared> = Mutex::new(Unshared { started: Vec::new(), starting: 0 });
+
+impl Unshared {
+    fn pool() -> MutexGuard<'static, Self> {
+        UNSHARED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kubeconfig of a server that nobody else uses as long as the lock is held.
+    fn take() -> Result<(PathBuf, File)> {
+        let asked = Instant::now();
+        loop {
+            let may_start = {
+                let mut pool = Self::pool();
+                let started = pool.started.iter().map(|server| server.kubeconfig().to_owned());
+                let servers: Vec<PathBuf> = named().into_iter().skip(1).chain(started).collect();
+                let count = servers.len() + pool.starting;
+                for kubeconfig in servers {
+                    if let Some(lock) = locked(&kubeconfig)? {
+                        return Ok((kubeconfig, lock));
+                    }
+                }
+                let has_waited = count == 0 || asked.elapsed() > START_AFTER;
+                let may_start = has_waited && count < UNSHARED_MAX;
+                pool.starting += usize::from(may_start);
+                may_start
+            };
+            if may_start {
+                Self::start()?;
+            } else {
+                std::thread::sleep(ASK_AGAIN);
+            }
+        }
+    }
+
+    /// Starts the server for which there is a place already.
+    fn start() -> Result<()> {
+        let address = etcd_address();
+        let server = address.and_then(|etcd| ApiServer::start(&Binaries::locate(&say), &etcd));
+        let mut pool = Self::pool();
+        pool.starting -= 1;
+        pool.started.push(server?);
+        Ok(())
+    }
+}
+
+/// The lock of a server, unless somebody has it.
+fn locked(kubeconfig: &Path) -> Result<Option<File>> {
+    let path = kubeconfig.with_extension("lock");
+    let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
+}
+
+/// The etcd of servers that are started here.
 fn etcd_address() -> Result<String> {
     static STARTED: OnceLock<Result<truth::Etcd, String>> = OnceLock::new();
     if let Ok(address) = std::env::var(ETCD_VARIABLE) {

@@ -64,16 +64,50 @@ impl Side {
 /// do nothing, and drydock lets everybody in who has credentials do everything.
 pub const AUTHORIZATION: &str = "authorization";
 
-/// Differences that no comparison of answers can show, and for each the test that fails when it
+/// Differences that no comparison of answers can show, and for each the tests that fail when it
 /// is gone.
-pub const TESTED_APART: [(&str, &str); 7] = [
-    (AUTHORIZATION, "nobody_is_refused_for_lack_of_rights"),
-    ("conversion-webhooks", "conversion_by_webhook_is_refused_with_a_message"),
-    ("openapi-v2", "the_older_openapi_is_not_served"),
-    ("health-details", "health_is_told_without_details"),
-    ("stored-not-obeyed", "a_quota_is_stored_and_not_obeyed"),
-    ("first-objects", "a_new_server_has_no_roles_and_no_flow_schemas"),
-    ("explanations", "the_fields_of_built_in_kinds_have_no_descriptions"),
+pub const TESTED_APART: &[(&str, &[&str])] = &[
+    (AUTHORIZATION, &["nobody_is_refused_for_lack_of_rights"]),
+    ("bounds", &["of_many_faults_the_first_are_told"]),
+    ("conversion-webhooks", &["conversion_by_webhook_is_refused_with_a_message"]),
+    ("event-lifetime", &["an_event_goes_an_hour_after_it_was_last_written"]),
+    ("explanations", &["the_fields_of_built_in_kinds_have_no_descriptions"]),
+    (
+        "first-objects",
+        &[
+            "a_new_server_has_no_roles_and_no_flow_schemas",
+            "a_first_object_that_is_deleted_stays_away",
+        ],
+    ),
+    ("health-details", &["health_is_told_without_details"]),
+    ("impersonation", &["who_wants_to_be_somebody_else_is_refused"]),
+    ("json-depth", &["what_is_stored_can_be_read_however_deep_it_nests"]),
+    ("object-size", &["an_object_that_grew_too_large_is_refused"]),
+    ("openapi-v2", &["the_older_openapi_is_not_served"]),
+    ("requests-in-flight", &["room_is_held_by_answers_of_the_same_lane_that_are_on_their_way"]),
+    (
+        "rule-budget",
+        &[
+            "every_rule_under_an_object_draws_on_one_budget",
+            "a_definition_is_not_refused_for_what_its_rules_may_cost",
+        ],
+    ),
+    (
+        "stored-not-obeyed",
+        &[
+            "a_default_ingress_class_is_stored_and_not_obeyed",
+            "a_flow_schema_is_stored_and_not_obeyed",
+            "a_pod_security_standard_is_stored_and_not_obeyed",
+            "a_quota_is_stored_and_not_obeyed",
+            "a_request_for_a_certificate_is_stored_and_not_judged",
+            "a_runtime_class_is_stored_and_not_obeyed",
+            "addresses_of_services_are_no_objects",
+            "an_admission_policy_is_stored_and_not_obeyed",
+            "an_api_service_of_another_server_is_stored_and_not_called",
+            "nobody_is_refused_for_lack_of_rights",
+            "webhooks_are_stored_and_not_called",
+        ],
+    ),
 ];
 
 /// A difference that is meant.
@@ -518,11 +552,23 @@ mod tests {
         check(Side::Object, None, false);
     }
 
-    /// The entries of the page's section on drydock, each with its text.
+    const PAGE: &str = include_str!("../../../docs/COMPATIBILITY.md");
+    /// Where the page's section on drydock begins.
+    const SECTION: &str = "## Differences of drydock";
+
+    /// The entries of a part of the page, each with its text.
+    fn entries_of(part: &'static str) -> Vec<(&'static str, &'static str)> {
+        part.split("\n### ").skip(1).map(|entry| entry.split_once('\n').unwrap()).collect()
+    }
+
+    /// The entries of the page's section on drydock.
     fn entries() -> Vec<(&'static str, &'static str)> {
-        let page = include_str!("../../../docs/COMPATIBILITY.md");
-        let (_, section) = page.split_once("## Differences of drydock").unwrap();
-        section.split("\n### ").skip(1).map(|entry| entry.split_once('\n').unwrap()).collect()
+        entries_of(PAGE.split_once(SECTION).unwrap().1)
+    }
+
+    /// Whether one of these sources has a test of this name.
+    fn is_test(name: &str, sources: &[&str]) -> bool {
+        sources.iter().any(|source| source.contains(&format!("fn {name}(")))
     }
 
     #[test]
@@ -538,18 +584,73 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_tested_apart_names_its_test() {
-        let tests = [
+    fn an_entry_that_is_tested_apart_names_its_tests() {
+        let sources = [
             include_str!("../tests/server/apart.rs"),
-            include_str!("../tests/server/verbs.rs"),
+            include_str!("../tests/server/bad_input.rs"),
             include_str!("../tests/server/definitions.rs"),
             include_str!("../tests/server/discovery.rs"),
+            include_str!("../tests/server/verbs.rs"),
+            include_str!("../../../crates/drydock/src/inflight.rs"),
+            include_str!("../../../crates/drydock/src/write/expiry.rs"),
+            include_str!("../../../crates/object/src/schema/tests/limits.rs"),
+            include_str!("../../../crates/object/src/schema/tests/rules.rs"),
         ];
-        for (id, test) in TESTED_APART {
-            let entry = entries().into_iter().find(|(known, _)| *known == id);
-            assert!(entry.is_some_and(|(_, text)| text.contains(test)), "{id} names no {test}");
-            let is_test = |text: &&str| text.contains(&format!("async fn {test}()"));
-            assert!(tests.iter().any(is_test), "there is no test {test}");
+        for (id, tests) in TESTED_APART {
+            let entry = entries().into_iter().find(|(known, _)| known == id);
+            let (_, text) = entry.unwrap_or_else(|| panic!("there is no entry {id}"));
+            for test in *tests {
+                assert!(text.contains(&format!("`{test}`")), "{id} does not name {test}");
+                assert!(is_test(test, &sources), "there is no test {test}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_release_of_kubernetes_is_meant_everywhere() {
+        let module = include_str!("../../kubernetes/go.mod");
+        let release = object::KUBERNETES_VERSION;
+        assert!(module.contains(&format!("k8s.io/kubernetes {release}\n")), "{module}");
+        assert_eq!(truth::KUBERNETES_VERSION, release);
+        assert_eq!(hollow::KUBELET_VERSION, release);
+    }
+
+    #[test]
+    fn every_kind_that_is_not_obeyed_names_a_test_of_its_own() {
+        let (_, text) = entries().into_iter().find(|(id, _)| *id == "stored-not-obeyed").unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+        let (_, tests) = TESTED_APART.iter().find(|(id, _)| *id == "stored-not-obeyed").unwrap();
+        let named = |row: &&str| tests.iter().any(|test| row.ends_with(&format!("| `{test}` |")));
+        assert_eq!(rows.len(), tests.len(), "{rows:?}");
+        assert!(rows.iter().all(named), "{rows:?}");
+    }
+
+    #[test]
+    fn a_difference_of_controllers_names_its_tests_or_says_that_there_is_none() {
+        let sources = [
+            include_str!("../tests/system/budgets.rs"),
+            include_str!("../../../crates/workloads/src/facts/template.rs"),
+            include_str!("../../../crates/workloads/src/job/tests.rs"),
+            include_str!("../../../crates/workloads/src/job/tests/policies.rs"),
+            include_str!("../../../crates/workloads/src/node_lifecycle/eviction.rs"),
+            include_str!("../../../crates/workloads/src/node_lifecycle/health.rs"),
+            include_str!("../../../crates/workloads/src/node_lifecycle/zones.rs"),
+            include_str!("../../../crates/workloads/src/root_ca.rs"),
+        ];
+        let (kept, _) = PAGE.split_once(SECTION).unwrap();
+        let controllers =
+            entries_of(kept).into_iter().filter(|(id, _)| id.starts_with("controllers-"));
+        for (id, text) in controllers {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let Some((_, named)) = text.split_once("Test: ") else {
+                assert!(text.contains("No test watches over this."), "{id} names no test");
+                continue;
+            };
+            let mut tests = named.split('`').skip(1).step_by(2).peekable();
+            assert!(tests.peek().is_some(), "{id} names no test");
+            for test in tests {
+                assert!(is_test(test, &sources), "{id}: there is no test {test}");
+            }
         }
     }
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Setup};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use truth::{Binaries, Program};
 
@@ -20,8 +20,6 @@ use crate::backend::{Backend, Lease, Scope};
 
 /// How long anything may take to come about.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How long tasks may take to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Who moves workloads on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +42,7 @@ pub enum Scheduler {
 }
 
 /// The controllers of kube-controller-manager that ours stand in for.
-const THEIR_CONTROLLERS: [&str; 11] = [
+const THEIR_CONTROLLERS: [&str; 12] = [
     "deployment-controller",
     "replicaset-controller",
     "job-controller",
@@ -53,10 +51,32 @@ const THEIR_CONTROLLERS: [&str; 11] = [
     "namespace-controller",
     "disruption-controller",
     "node-lifecycle-controller",
+    "taint-eviction-controller",
     "pod-garbage-collector-controller",
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
 ];
+
+/// What a cluster is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// The server.
+    pub backend: Backend,
+    /// Who moves workloads on.
+    pub controllers: Controllers,
+    /// Who gives pods their nodes.
+    pub scheduler: Scheduler,
+    /// How many hollow nodes it has.
+    pub nodes: u32,
+}
+
+impl Setting {
+    /// Whoever acts on all there is of a kind needs a server of its own.
+    fn scope(&self) -> Scope {
+        let acts = self.controllers != Controllers::Nobody || self.scheduler != Scheduler::Nobody;
+        if acts || self.nodes > 0 { Scope::Exclusive } else { Scope::Namespaced }
+    }
+}
 
 /// A server with what runs on it.
 pub struct Cluster {
@@ -67,25 +87,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster of `nodes` hollow nodes and waits until they are registered.
+    /// Starts a cluster for the scenario `name` and waits until its nodes are registered.
     ///
     /// # Errors
     /// When something does not start.
-    pub async fn start(
-        name: &str,
-        backend: Backend,
-        controllers: Controllers,
-        scheduler: Scheduler,
-        nodes: u32,
-    ) -> Result<Self> {
-        let lease = Lease::take(backend, Scope::Exclusive, name).await?;
+    pub async fn start(name: &str, setting: Setting) -> Result<Self> {
+        let lease = Lease::take(setting.backend, setting.scope(), name).await?;
         let shutdown = Shutdown::new();
         let source = Source::from_flags(Some(lease.kubeconfig.clone()), None);
         let client = Client::connect(&source, &Options::new("scenarios")).await?;
         let say = |line: &str| eprintln!("{line}");
         let binaries = Binaries::locate(&say);
         let mut programs = Vec::new();
-        match controllers {
+        match setting.controllers {
             Controllers::Ours => {
                 let ca_pem = Some(lease.server.authority_pem.clone());
                 let options = workloads::Options { ca_pem, ..workloads::Options::default() };
@@ -99,14 +113,14 @@ impl Cluster {
             )?),
             Controllers::Nobody => {}
         }
-        if scheduler == Scheduler::Theirs {
+        if setting.scheduler == Scheduler::Theirs {
             let extra = serde_json::Value::Null;
             programs.push(truth::Companion::kube_scheduler(&binaries, &lease.kubeconfig, &extra)?);
         }
         let kubectl = binaries.path(Program::Kubectl)?;
         let cluster = Self { lease, shutdown, programs, kubectl };
-        if nodes > 0 {
-            cluster.register(client, nodes).await?;
+        if setting.nodes > 0 {
+            cluster.register(client, setting.nodes).await?;
         }
         Ok(cluster)
     }
@@ -159,10 +173,11 @@ impl Cluster {
     /// When it cannot be run.
     pub fn kubectl_following(&self, arguments: &[&str]) -> Result<Following> {
         let mut command = self.command(&self.kubectl);
-        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
-        let mut child = command.spawn().context("cannot run kubectl")?;
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        let what = shown(&command);
+        let mut child = command.spawn().with_context(|| format!("cannot run {what}"))?;
         let stdout = child.stdout.take().context("standard output was piped")?;
-        Ok(Following { lines: BufReader::new(stdout).lines(), _child: child })
+        Ok(Following { what, lines: BufReader::new(stdout).lines(), child })
     }
 
     /// Runs a script of `tests/python` with the Python client, which must succeed, and returns
@@ -227,7 +242,7 @@ impl Cluster {
             program.check()?;
         }
         self.shutdown.begin();
-        self.shutdown.join(&Clock::system(), GRACE).await?;
+        self.shutdown.join(&Clock::system(), PATIENCE).await?;
         drop(self.programs);
         self.lease.give_back().await
     }
@@ -235,18 +250,32 @@ impl Cluster {
 
 /// A program whose lines are read as they come. Dropping it ends the program.
 pub struct Following {
+    what: String,
     lines: Lines<BufReader<ChildStdout>>,
-    _child: Child,
+    child: Child,
 }
 
 impl Following {
     /// The next line.
     ///
     /// # Errors
-    /// When none comes within [`PATIENCE`], or the program has ended.
+    /// When none comes within [`PATIENCE`], or the program has ended, with what it said.
     pub async fn next(&mut self) -> Result<String> {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
-        line.context("nothing more is printed")??.context("the program has ended")
+        let line = line.with_context(|| format!("{} prints nothing more", self.what))??;
+        match line {
+            Some(line) => Ok(line),
+            None => Err(self.ended().await),
+        }
+    }
+
+    async fn ended(&mut self) -> anyhow::Error {
+        let mut said = String::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            // What cannot be read is not told; that the program has ended is.
+            let _ = tokio::time::timeout(PATIENCE, stderr.read_to_string(&mut said)).await;
+        }
+        anyhow!("{} has ended: {said}", self.what)
     }
 }
 

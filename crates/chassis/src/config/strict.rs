@@ -58,14 +58,19 @@ impl serde::de::Error for Fault {
     }
 }
 
-fn unknown(path: &Path, what: &str, name: &str, known: &[&str]) -> Fault {
-    let nearest = known
+/// The known name that somebody who wrote `name` most likely meant, where one is near enough.
+#[must_use]
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = known
         .iter()
-        .map(|known| (strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()), known))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
-    let hint = match nearest {
-        Some((_, nearest)) => format!("did you mean {nearest}?"),
+        .map(|known| (strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()), *known))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    near.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN).map(|(_, known)| known)
+}
+
+fn unknown(path: &Path, what: &str, name: &str, known: &[&str]) -> Fault {
+    let hint = match nearest(name, known) {
+        Some(nearest) => format!("did you mean {nearest}?"),
         None => format!("known are {}", known.join(", ")),
     };
     Fault::new(path, format!("unknown {what}; {hint}"))

@@ -158,7 +158,7 @@ async fn keys_are_reconciled_again_after_failure_when_asked_and_on_change() {
     for line in [
         "workqueue_adds_total{name=\"test\"} 3",
         "workqueue_retries_total{name=\"test\"} 2",
-        "reconcile_total{name=\"test\",result=\"done\"} 4",
+        "gantry_controller_reconciles_total{name=\"test\",result=\"done\"} 4",
         "workqueue_depth{name=\"test\"} 0",
     ] {
         assert!(text.lines().any(|own| own == line), "{line}\n{text}");

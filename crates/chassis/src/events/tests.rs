@@ -97,5 +97,5 @@ async fn a_full_line_never_makes_anyone_wait() {
         recorder.normal(&node(), "Made", n.to_string());
     }
     let text = metrics.render();
-    assert!(text.contains("events_total{result=\"dropped\"} 7\n"), "{text}");
+    assert!(text.contains("gantry_events_total{result=\"dropped\"} 7\n"), "{text}");
 }

@@ -12,25 +12,34 @@ use http_body::Frame;
 use serde_json::Value;
 
 use super::Failure;
+use super::listing::Listing;
 use super::negotiate::Encoding;
+use crate::inflight::Permit;
 use crate::metrics::Measured;
 
 /// What the server answers with.
 pub type Answer = Response<Body>;
 
-/// The body of an answer: pieces known at once, or a stream of them.
+/// The body of an answer: pieces known at once, a list that is written while it is sent, or a
+/// stream.
 pub struct Body {
     kind: Kind,
     /// What lives as long as the answer is on its way.
-    companion: Option<Measured>,
+    measured: Option<Measured>,
+    permit: Option<Permit>,
 }
 
 enum Kind {
     Pieces(std::vec::IntoIter<Bytes>),
+    List(Box<Listing>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
 impl Body {
+    fn of(kind: Kind) -> Self {
+        Self { kind, measured: None, permit: None }
+    }
+
     /// Nothing.
     #[must_use]
     pub fn empty() -> Self {
@@ -40,17 +49,23 @@ impl Body {
     /// One piece after another.
     #[must_use]
     pub fn pieces(pieces: Vec<Bytes>) -> Self {
-        Self { kind: Kind::Pieces(pieces.into_iter()), companion: None }
+        Self::of(Kind::Pieces(pieces.into_iter()))
     }
 
     /// Pieces as they come to be.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self { kind: Kind::Stream(Box::pin(stream)), companion: None }
+        Self::of(Kind::Stream(Box::pin(stream)))
     }
 
     /// The same body, which keeps the measurement of its request until it is sent.
     pub(crate) fn keeping(mut self, measured: Measured) -> Self {
-        self.companion = Some(measured);
+        self.measured = Some(measured);
+        self
+    }
+
+    /// The same body, which holds the room of its request until it is sent.
+    pub(crate) fn holding(mut self, permit: Option<Permit>) -> Self {
+        self.permit = permit;
         self
     }
 }
@@ -71,13 +86,18 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut self.kind {
             Kind::Pieces(pieces) => pieces.next(),
+            Kind::List(listing) => listing.next(),
             Kind::Stream(stream) => std::task::ready!(stream.as_mut().poll_next(context)),
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.kind, Kind::Pieces(pieces) if pieces.len() == 0)
+        match &self.kind {
+            Kind::Pieces(pieces) => pieces.len() == 0,
+            Kind::List(listing) => listing.is_over(),
+            Kind::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
@@ -86,7 +106,7 @@ impl http_body::Body for Body {
                 let length: usize = pieces.as_slice().iter().map(Bytes::len).sum();
                 http_body::SizeHint::with_exact(length as u64)
             }
-            Kind::Stream(_) => http_body::SizeHint::default(),
+            Kind::List(_) | Kind::Stream(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -115,6 +135,18 @@ pub fn value(code: StatusCode, value: &Value) -> Answer {
     pieces(code, vec![object::json::encode(value).into()])
 }
 
+/// An answer that is a list. A short one is written at once, so that its length is told.
+#[must_use]
+pub(super) fn list(mut listing: Listing) -> Answer {
+    let content_type = listing.encoding().media_type();
+    let body = if listing.is_short() {
+        Body::pieces(std::iter::from_fn(|| listing.next()).collect())
+    } else {
+        Body::of(Kind::List(Box::new(listing)))
+    };
+    typed(StatusCode::OK, content_type, body)
+}
+
 /// The same answer in another encoding. What is no JSON document, such as a watch, stays as it is.
 #[must_use]
 pub fn encoded(answer: Answer, encoding: Encoding) -> Answer {
@@ -131,7 +163,8 @@ pub fn encoded(answer: Answer, encoding: Encoding) -> Answer {
     Response::from_parts(parts, Body { kind, ..body })
 }
 
-fn yaml(value: &Value) -> Option<String> {
+/// A value as YAML.
+pub(super) fn yaml(value: &Value) -> Option<String> {
     // Folded texts would read alike and be hard to read.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(value, options).ok()

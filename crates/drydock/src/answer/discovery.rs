@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{ACCEPT, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use object::KUBERNETES_VERSION;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -250,14 +251,16 @@ fn legacy_resource(kind: &Kind, version: &Version) -> Value {
 /// `/version`: the Kubernetes version whose behaviour is served.
 #[must_use]
 pub fn version() -> Value {
+    let (major, minor) = release();
+    let compatible = minor.parse::<u32>().map_or(0, |minor| minor.saturating_sub(1));
     json!({
-        "major": "1",
-        "minor": "35",
-        "emulationMajor": "1",
-        "emulationMinor": "35",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "34",
-        "gitVersion": "v1.35.4",
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": compatible.to_string(),
+        "gitVersion": KUBERNETES_VERSION,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -265,6 +268,12 @@ pub fn version() -> Value {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, architecture()),
     })
+}
+
+/// The first two numbers of the version.
+pub(super) fn release() -> (&'static str, &'static str) {
+    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }
 
 /// The architecture by the name Go has for it.

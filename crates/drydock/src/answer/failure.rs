@@ -329,6 +329,11 @@ impl Failure {
         .with_empty_details()
     }
 
+    /// What kube-apiserver does, and this server does not.
+    pub fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, Reason::Unclassified, message)
+    }
+
     /// The body is one for server-side apply.
     #[must_use]
     pub fn apply_is_not_served() -> Self {

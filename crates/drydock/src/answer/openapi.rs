@@ -70,9 +70,10 @@ fn build(registry: &Registry, native: &Map<String, Value>, group: &str, version:
         add_paths(kind, offered, &schema, &mut paths);
     }
     add_reachable(native, &mut schemas, wanted);
+    let (major, minor) = super::discovery::release();
     json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "1.35"},
+        "info": {"title": "Kubernetes", "version": format!("{major}.{minor}")},
         "paths": paths,
         "components": {"schemas": schemas},
     })

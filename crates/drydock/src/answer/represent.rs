@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use object::table::{Include, partial_object_metadata};
 use serde_json::{Map, Value, json};
 
+use super::listing::{Element, Fields, Listing};
+use super::negotiate::Encoding;
 use super::{Answer, Failure, body};
 use crate::kinds::{Found, Kind, Version};
 use crate::server::Server;
@@ -16,9 +18,6 @@ use crate::store::{Change, Revision, Stored};
 use crate::write::{Written, materialize};
 
 mod rows;
-
-/// How large the pieces of a long list are.
-const PIECE_BYTES: usize = 256 * 1024;
 
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,64 +120,56 @@ fn whole(kind: &Kind, version: &Version, stored: &Stored) -> Vec<Bytes> {
 pub fn list(
     server: &Server,
     found: &Found,
-    form: &Form,
-    objects: &[Arc<Stored>],
+    (form, encoding): (&Form, Encoding),
+    objects: Vec<Arc<Stored>>,
     page: &Page,
 ) -> Answer {
-    let (kind, version) = (&found.kind, found.version());
-    match form {
-        Form::Object => body::pieces(StatusCode::OK, whole_list(found, objects, page)),
+    let shown = found.clone();
+    let (fields, name, element): (Fields, _, Element) = match *form {
+        Form::Object => {
+            let element = move |out: &mut BytesMut, stored: &Stored| {
+                item(out, &shown.kind, shown.version(), stored);
+            };
+            (list_fields(found, page), "items", Box::new(element))
+        }
         Form::Table(include) => {
             let now = server.env().now();
-            let row =
-                |stored: &Arc<Stored>| rows::row(found, materialize(kind, version, stored), now);
-            let rows = objects.iter().map(row).collect();
-            body::value(StatusCode::OK, &rows::table(found, page.metadata(), rows, *include))
+            let element = move |out: &mut BytesMut, stored: &Stored| {
+                let object = materialize(&shown.kind, shown.version(), stored);
+                let row = rows::row(&shown, object, now).to_value(include);
+                out.put_slice(&object::json::encode(&row));
+            };
+            (rows::fields(found, page.metadata()), "rows", Box::new(element))
         }
         Form::Metadata => {
-            let items = objects
-                .iter()
-                .map(|stored| partial_object_metadata(&materialize(kind, version, stored)));
-            let list = json!({
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": page.metadata(),
-                "items": items.collect::<Vec<_>>(),
-            });
-            body::value(StatusCode::OK, &list)
+            let element = move |out: &mut BytesMut, stored: &Stored| {
+                let object = materialize(&shown.kind, shown.version(), stored);
+                out.put_slice(&object::json::encode(&partial_object_metadata(&object)));
+            };
+            let fields = vec![
+                ("kind", "PartialObjectMetadataList".into()),
+                ("apiVersion", "meta.k8s.io/v1".into()),
+                ("metadata", page.metadata().into()),
+            ];
+            (fields, "items", Box::new(element))
         }
-    }
+    };
+    body::list(Listing::new(fields, name, objects, encoding, element))
 }
 
-fn whole_list(found: &Found, objects: &[Arc<Stored>], page: &Page) -> Vec<Bytes> {
+/// What a list of whole objects says of itself.
+fn list_fields(found: &Found, page: &Page) -> Fields {
     let (kind, version) = (&found.kind, found.version());
-    let api_version = version.api_version(kind);
     let mut metadata = page.metadata();
     if kind.is_custom() {
         // kube-apiserver writes these lists from maps, which leave out no empty text.
         metadata.entry("continue").or_insert("".into());
     }
-    let mut pieces = Vec::new();
-    let mut piece = BytesMut::with_capacity(PIECE_BYTES.min(4096 + objects.len() * 512));
-    let head = format!(
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
-        kind.names.list_kind,
-        Value::Object(metadata)
-    );
-    piece.put_slice(head.as_bytes());
-    for (index, stored) in objects.iter().enumerate() {
-        if index > 0 {
-            piece.put_u8(b',');
-        }
-        item(&mut piece, kind, version, stored);
-        if piece.len() >= PIECE_BYTES {
-            pieces.push(piece.split().freeze());
-            piece.reserve(PIECE_BYTES);
-        }
-    }
-    piece.put_slice(b"]}\n");
-    pieces.push(piece.freeze());
-    pieces
+    vec![
+        ("kind", kind.names.list_kind.clone().into()),
+        ("apiVersion", version.api_version(kind).into()),
+        ("metadata", metadata.into()),
+    ]
 }
 
 /// An element of a list: those of native kinds do not repeat what the list says of them.

@@ -218,6 +218,12 @@ fn version(tables: &Tables, group: &str, offered: &GroupVersion, resource: &Reso
             .filter(|part| SERVED.contains(&part.subresource.as_str()))
             .map(|part| subresource(part, group, offered))
             .collect(),
+        unserved: resource
+            .subresources
+            .iter()
+            .map(|part| part.subresource.clone())
+            .filter(|part| !SERVED.contains(&part.as_str()))
+            .collect(),
         columns: Vec::new(),
         scale: None,
         deprecation: super::strategies::deprecation_of(group, &offered.version, &resource.resource),

@@ -21,8 +21,8 @@ pub enum Route {
     OpenApiV3Group(String, String),
     /// `/version`.
     Version,
-    /// `/healthz`, `/livez` or `/readyz`, without the slash.
-    Health(String),
+    /// `/healthz`, `/livez` or `/readyz`, without the slash, and one of its checks.
+    Health(String, Option<String>),
     /// `/metrics`.
     Metrics,
     /// `/`: the list of paths.
@@ -78,9 +78,9 @@ impl Route {
             }
             ["version"] => Self::Version,
             ["metrics"] => Self::Metrics,
-            [health @ ("healthz" | "livez" | "readyz")]
-            | [health @ ("healthz" | "livez" | "readyz"), "ping" | "log" | "etcd"] => {
-                Self::Health((*health).to_owned())
+            [health @ ("healthz" | "livez" | "readyz")] => Self::Health((*health).to_owned(), None),
+            [health @ ("healthz" | "livez" | "readyz"), check] => {
+                Self::Health((*health).to_owned(), Some((*check).to_owned()))
             }
             _ => Self::Unknown,
         }
@@ -169,8 +169,9 @@ mod tests {
         check("/api/v1/nodes/a/proxy/b/c", "Unknown");
         check("/apis/apps/v1", "GroupVersion(\"apps\", \"v1\")");
         check("/openapi/v3/apis/apps/v1", "OpenApiV3Group(\"apps\", \"v1\")");
-        check("/readyz/ping", "Health(\"readyz\")");
-        check("/readyz/nothing", "Unknown");
+        check("/readyz", "Health(\"readyz\", None)");
+        check("/readyz/ping", "Health(\"readyz\", Some(\"ping\"))");
+        check("/readyz/ping/pong", "Unknown");
         check("/nothing", "Unknown");
     }
 }

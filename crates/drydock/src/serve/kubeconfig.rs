@@ -9,8 +9,11 @@ use serde::Deserialize;
 
 use super::authority::secret;
 
-/// The first line of every file that is written here, by which it is known again.
+/// The first line of every file that is written here, for its readers.
 const MARKER: &str = "# Written by Gantry, which replaces and removes this file.\n";
+/// By which a file that was written here is known again: programs that edit kubeconfigs keep
+/// extensions, and drop comments.
+const EXTENSION: &str = "gantry.dev/up";
 
 /// A kubeconfig with one server and one user.
 pub struct Kubeconfig<'a> {
@@ -46,6 +49,9 @@ clusters:
   cluster:
     server: {url}
     certificate-authority-data: {certificate}
+    extensions:
+    - name: {EXTENSION}
+      extension: {{}}
 contexts:
 - name: {name}
   context:
@@ -96,38 +102,65 @@ users:
     }
 }
 
-/// What a kubeconfig says that has one cluster, one context and one user and nothing besides, as
-/// [`Kubeconfig::render`] makes them.
+/// What a kubeconfig that was written here says by now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenKubeconfig {
+pub enum WrittenKubeconfig {
+    /// What was written, and nothing else.
+    Unchanged(Entry),
+    /// The one cluster, context and user that were written, with something about them changed:
+    /// a namespace, say.
+    Changed(Entry),
+    /// More than was written: there are other clusters, contexts or users in it.
+    Extended,
+}
+
+/// Where a kubeconfig leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
     /// Where the server is.
     pub url: String,
     /// The secret.
     pub token: String,
-    /// Whether the file still begins as it was written; a program that edits it drops that line.
-    pub has_marker: bool,
 }
 
 impl WrittenKubeconfig {
-    /// Reads a file's text; nothing where the text is another than [`Kubeconfig::render`] makes
-    /// for `name`, or says more.
+    /// Reads a file's text; nothing where it is none that [`Kubeconfig::render`] made for `name`.
     #[must_use]
     pub fn parse(name: &str, text: &str) -> Option<Self> {
         let file: File = serde_saphyr::from_str(text).ok()?;
-        let [cluster] = <[_; 1]>::try_from(file.clusters).ok()?;
-        let [context] = <[_; 1]>::try_from(file.contexts).ok()?;
-        let [user] = <[_; 1]>::try_from(file.users).ok()?;
+        let marked = |cluster: &Cluster| {
+            cluster.cluster.extensions.iter().any(|extension| extension.name == EXTENSION)
+        };
+        if !text.starts_with(MARKER) && !file.clusters.iter().any(marked) {
+            return None;
+        }
+        let (Ok([cluster]), Ok([context]), Ok([user])) = (
+            <[_; 1]>::try_from(file.clusters),
+            <[_; 1]>::try_from(file.contexts),
+            <[_; 1]>::try_from(file.users),
+        ) else {
+            return Some(Self::Extended);
+        };
         let names = [&cluster.name, &context.name, &user.name, &file.current_context];
-        names.iter().all(|given| *given == name).then(|| Self {
-            url: cluster.cluster.server,
-            token: user.user.token,
-            has_marker: text.starts_with(MARKER),
-        })
+        if names.iter().any(|given| *given != name) {
+            return Some(Self::Extended);
+        }
+        let Server { server: url, certificate_authority_data, .. } = cluster.cluster;
+        let token = user.user.token;
+        let certificate = BASE64_STANDARD.decode(certificate_authority_data).ok();
+        let certificate_pem = certificate.and_then(|bytes| String::from_utf8(bytes).ok());
+        let certificate_pem = certificate_pem.unwrap_or_default();
+        let kubeconfig =
+            Kubeconfig { name, url: &url, certificate_pem: &certificate_pem, token: &token };
+        let is_unchanged = kubeconfig.render() == text;
+        let entry = Entry { url, token };
+        Some(if is_unchanged { Self::Unchanged(entry) } else { Self::Changed(entry) })
     }
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", default)]
+#[derive(Default)]
 struct File {
     clusters: Vec<Cluster>,
     contexts: Vec<Context>,
@@ -141,9 +174,17 @@ struct Cluster {
     cluster: Server,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
 struct Server {
     server: String,
+    certificate_authority_data: String,
+    extensions: Vec<Extension>,
+}
+
+#[derive(Deserialize)]
+struct Extension {
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -157,7 +198,8 @@ struct User {
     user: Token,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Token {
     token: String,
 }
@@ -174,37 +216,63 @@ mod tests {
         token: "0123",
     };
 
-    fn check(text: &str, expected: Option<bool>) {
-        let read = WrittenKubeconfig::parse("gantry", text);
-        let expected = expected.map(|has_marker| WrittenKubeconfig {
-            url: OURS.url.to_owned(),
-            token: OURS.token.to_owned(),
-            has_marker,
-        });
-        assert_eq!(read, expected, "{text}");
+    fn check(text: &str, expected: Option<WrittenKubeconfig>) {
+        assert_eq!(WrittenKubeconfig::parse("gantry", text), expected, "{text}");
     }
 
     #[test]
-    fn a_file_is_known_again_only_while_it_says_nothing_more() {
+    fn a_file_is_known_again_and_what_was_done_to_it() {
         let ours = OURS.render();
-        check(&ours, Some(true));
-        check(ours.trim_start_matches(MARKER), Some(false));
-        check(
-            &ours.replace("    user: gantry", "    user: gantry\n    namespace: web"),
-            Some(true),
-        );
+        let entry = Entry { url: OURS.url.to_owned(), token: OURS.token.to_owned() };
+        let changed = Some(WrittenKubeconfig::Changed(entry.clone()));
+        check(&ours, Some(WrittenKubeconfig::Unchanged(entry)));
+        check(ours.trim_start_matches(MARKER), changed.clone());
+        check(&ours.replace("    user: gantry", "    user: gantry\n    namespace: web"), changed);
         for (line, more) in [
             ("clusters:\n", "- {name: other, cluster: {server: 'https://other'}}\n"),
             ("contexts:\n", "- {name: other, context: {}}\n"),
             ("users:\n", "- {name: other, user: {token: other}}\n"),
         ] {
-            check(&ours.replace(line, &format!("{line}{more}")), None);
+            let more = ours.replace(line, &format!("{line}{more}"));
+            check(&more, Some(WrittenKubeconfig::Extended));
+            check(more.trim_start_matches(MARKER), Some(WrittenKubeconfig::Extended));
         }
-        check(&ours.replace("current-context: gantry", "current-context: other"), None);
-        check(&Kubeconfig { name: "other", ..OURS }.render(), None);
+        let other = ours.replace("current-context: gantry", "current-context: other");
+        check(&other, Some(WrittenKubeconfig::Extended));
+        let foreign = ours.replace(EXTENSION, "example.com/other");
+        check(foreign.trim_start_matches(MARKER), None);
         check("", None);
         check("current-context: gantry\n", None);
         check(&"[".repeat(100_000), None);
+    }
+
+    /// As `kubectl config set-context --current --namespace=web` leaves it.
+    #[test]
+    fn a_file_that_kubectl_has_rewritten_is_known_again() {
+        let rewritten = "apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: Y2VydGlmaWNhdGU=
+    extensions:
+    - extension: {}
+      name: gantry.dev/up
+    server: https://127.0.0.1:6443
+  name: gantry
+contexts:
+- context:
+    cluster: gantry
+    namespace: web
+    user: gantry
+  name: gantry
+current-context: gantry
+kind: Config
+users:
+- name: gantry
+  user:
+    token: \"0123\"
+";
+        let entry = Entry { url: OURS.url.to_owned(), token: OURS.token.to_owned() };
+        check(rewritten, Some(WrittenKubeconfig::Changed(entry)));
     }
 
     #[test]

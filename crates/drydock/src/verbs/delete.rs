@@ -101,7 +101,7 @@ pub fn delete_collection(ask: &Ask<'_>) -> Result<Answer, Failure> {
         }
     }
     let page = represent::Page { revision, next: None, remaining: None };
-    let mut answer = represent::list(ask.server, &ask.found, &ask.form, &deleted, &page);
+    let mut answer = ask.listed(deleted, &page);
     super::warn(&mut answer, &warnings(ask, &options));
     Ok(answer)
 }

@@ -49,7 +49,7 @@ pub fn list(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
     // kube-apiserver does not count what it has not filtered.
     let remaining = (more > 0 && selection.is_everything()).then_some(more);
     let page = represent::Page { revision, next, remaining };
-    Ok(represent::list(ask.server, &ask.found, &ask.form, &objects, &page))
+    Ok(ask.listed(objects, &page))
 }
 
 /// Which part of a list is asked for.
@@ -169,5 +169,101 @@ impl Token {
             return Err(malformed(&why));
         }
         Ok(Self { revision, after: start.trim_end_matches('\0').to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::header::{ACCEPT, CONTENT_LENGTH};
+    use http::{Method, Request};
+    use http_body::Body as _;
+    use http_body_util::{BodyExt, Full};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::env::ManualEnv;
+    use crate::request::Identity;
+    use crate::{Config, Drydock};
+
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+    async fn ask(server: &Drydock, method: Method, accept: &str, body: String) -> Answer {
+        let mut request = Request::new(Full::from(Bytes::from(body)));
+        (*request.method_mut(), *request.uri_mut()) = (method, MAPS.parse().unwrap());
+        request.headers_mut().insert(ACCEPT, accept.parse().unwrap());
+        let identity = Identity { user: "test".to_owned(), groups: Vec::new() };
+        request.extensions_mut().insert(identity);
+        server.answer(request).await
+    }
+
+    /// A server with so many config maps of some 4 KB.
+    async fn server(maps: usize) -> Drydock {
+        let env = ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, 1);
+        let server = Drydock::new(Config::default(), env);
+        for at in 0..maps {
+            let name = format!("m-{at:04}");
+            let map = json!({"metadata": {"name": name}, "data": {"text": "x".repeat(4000)}});
+            let made = ask(&server, Method::POST, "application/json", map.to_string()).await;
+            assert_eq!(made.status(), 201);
+        }
+        server
+    }
+
+    fn names(list: &Value, field: &str) -> Vec<String> {
+        let name = |item: &Value| {
+            let object = if field == "rows" { &item["object"] } else { item };
+            object["metadata"]["name"].as_str().unwrap().to_owned()
+        };
+        list[field].as_array().unwrap().iter().map(name).collect()
+    }
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+    #[tokio::test]
+    async fn a_long_list_is_written_as_it_is_read_and_shows_one_moment() {
+        const COUNT: usize = 100;
+        for (accept, field) in [
+            ("application/json", "items"),
+            ("application/yaml", "items"),
+            (TABLE, "rows"),
+            (METADATA, "items"),
+        ] {
+            let server = server(COUNT).await;
+            let mut body = ask(&server, Method::GET, accept, String::new()).await.into_body();
+            assert_eq!(body.size_hint().exact(), None, "{accept}: it is not written yet");
+            let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            // What happens from here on is none of this list's business.
+            let gone = ask(&server, Method::DELETE, accept, String::new()).await;
+            assert_eq!(gone.status(), 200);
+            let mut whole = first.to_vec();
+            let mut longest = first.len();
+            while let Some(frame) = body.frame().await {
+                let piece = frame.unwrap().into_data().unwrap();
+                longest = longest.max(piece.len());
+                whole.extend_from_slice(&piece);
+            }
+            assert!(longest < 256 * 1024, "{accept}: {longest}");
+            let list: Value = match accept {
+                "application/yaml" => serde_saphyr::from_slice(&whole).unwrap(),
+                _ => serde_json::from_slice(&whole).unwrap(),
+            };
+            let expected: Vec<String> = (0..COUNT).map(|at| format!("m-{at:04}")).collect();
+            assert_eq!(names(&list, field), expected, "{accept}");
+            assert!(list["metadata"]["resourceVersion"].is_string(), "{accept}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_length_of_a_short_list_is_told() {
+        let server = server(3).await;
+        for accept in ["application/json", "application/yaml", TABLE, METADATA] {
+            let answer = ask(&server, Method::GET, accept, String::new()).await;
+            assert_eq!(answer.headers().get(CONTENT_LENGTH), None, "that is told by who sends it");
+            let length = answer.body().size_hint().exact();
+            let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(length, Some(bytes.len() as u64), "{accept}");
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! Which controllers run beside the server.
 
 use chassis::client::Client;
-use chassis::serve::Metrics;
+use chassis::serve::{Health, Metrics};
 use chassis::shutdown::Shutdown;
+use tokio_util::sync::CancellationToken;
 use workloads::{Options, Selection};
+
+/// The name of the check whether they run.
+pub(super) const CHECK: &str = "controllers";
 
 /// Which controllers run.
 #[derive(clap::Args)]
@@ -28,19 +32,42 @@ pub(crate) struct Given<'a> {
     pub(crate) ca_pem: &'a str,
     /// Where they count.
     pub(crate) metrics: &'a Metrics,
+    /// Where they tell whether they run.
+    pub(crate) health: &'a Health,
 }
 
 impl ControllerArguments {
-    /// Starts them; they go on until shutdown begins.
-    pub(crate) fn start(&self, client: &Client, given: Given<'_>, shutdown: &Shutdown) {
+    /// Whether there are any.
+    pub(crate) fn is_any(&self) -> bool {
+        self.controllers.names().next().is_some()
+    }
+
+    /// Starts them; they go on until shutdown begins. What is returned is cancelled when all of
+    /// them work.
+    pub(crate) fn start(
+        &self,
+        client: &Client,
+        given: Given<'_>,
+        shutdown: &Shutdown,
+    ) -> CancellationToken {
+        let synced = CancellationToken::new();
         let options = Options {
             controllers: self.controllers.clone(),
             seed: given.seed,
             ca_pem: Some(given.ca_pem.to_owned()),
             metrics: given.metrics.clone(),
+            synced: synced.clone(),
             ..Options::default()
         };
+        let working = synced.clone();
+        if self.is_any() {
+            given.health.add_ready(CHECK, move || match synced.is_cancelled() {
+                true => Ok(()),
+                false => Err("they have not read what there is".to_owned()),
+            });
+        }
         let running = workloads::run(client.clone(), options, shutdown.token());
         shutdown.spawn("controllers", running);
+        working
     }
 }

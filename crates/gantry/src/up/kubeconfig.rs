@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use drydock::serve::{Kubeconfig, WrittenKubeconfig};
+use drydock::serve::{Entry, Kubeconfig, WrittenKubeconfig};
+
+use crate::output;
 
 /// The name of cluster, context and user.
 const NAME: &str = "gantry";
@@ -16,6 +18,8 @@ const NAME: &str = "gantry";
 const BYTES_MAX: u64 = 1024 * 1024;
 /// How long a server may take to let us know that it is there.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How many files that were put aside there may be.
+const ASIDE_MAX: u32 = 100;
 /// What a path may hold that no shell reads as anything but itself.
 const PLAIN: &str = "/._-+,:@%=";
 
@@ -41,12 +45,13 @@ impl Place {
         absolute.map(Self).with_context(|| format!("{path:?} is not a path"))
     }
 
-    /// Refuses a path where something is that may not be replaced: another program's kubeconfig
-    /// may be the only way into a cluster, and another `gantry up` is still in need of its own.
+    /// Makes sure that nothing is at the path that may not be replaced: another program's
+    /// kubeconfig may be the only way into a cluster, and another `gantry up` is still in need of
+    /// its own. A file of our own that somebody changed is put aside.
     ///
     /// # Errors
     /// When the path is not free.
-    pub(super) fn check_free(&self) -> Result<()> {
+    pub(super) fn make_free(&self) -> Result<()> {
         let path = self.0.display();
         let unreadable = || format!("cannot read {path}: choose another path with --kubeconfig");
         let kind = match self.0.symlink_metadata() {
@@ -60,21 +65,55 @@ impl Place {
         if !kind.is_file() {
             bail!("{path} is not a file: choose another path with --kubeconfig");
         }
-        let written = self.read().with_context(unreadable)?.filter(|written| written.has_marker);
-        let server = written.and_then(|written| address_of(&written.url));
-        let Some(server) = server else {
-            bail!(
+        let text = self.read().with_context(unreadable)?;
+        let (entry, is_changed) = match WrittenKubeconfig::parse(NAME, &text) {
+            Some(WrittenKubeconfig::Unchanged(entry)) => (entry, false),
+            Some(WrittenKubeconfig::Changed(entry)) => (entry, true),
+            Some(WrittenKubeconfig::Extended) => bail!(
+                "{path} was written by gantry up, and has got other clusters, contexts or users \
+                 since: choose another path with --kubeconfig, or move it away"
+            ),
+            None => bail!(
                 "{path} is there already and was not written by gantry up: \
                  choose another path with --kubeconfig"
-            );
+            ),
         };
-        if TcpStream::connect_timeout(&server, PATIENCE).is_ok() {
+        if let Some(server) = address_of(&entry.url)
+            && TcpStream::connect_timeout(&server, PATIENCE).is_ok()
+        {
             bail!(
                 "{path} leads to a server that runs, on {server}: end that gantry up, \
                  or choose another path with --kubeconfig"
             );
         }
-        Ok(())
+        if is_changed { self.put_aside() } else { Ok(()) }
+    }
+
+    /// Gives a file that is in the way another name.
+    fn put_aside(&self) -> Result<()> {
+        let path = self.0.display();
+        for number in 1..=ASIDE_MAX {
+            let mut aside = self.0.clone().into_os_string();
+            aside.push(if number == 1 { ".old".to_owned() } else { format!(".old-{number}") });
+            // A link is made only where nothing is; nobody's file is replaced.
+            match std::fs::hard_link(&self.0, &aside) {
+                Ok(()) => {
+                    std::fs::remove_file(&self.0)
+                        .with_context(|| format!("cannot remove {path}: move it away"))?;
+                    let aside = Path::new(&aside).display();
+                    output::note(&format!(
+                        "{path} was changed since a former gantry up wrote it: it is now {aside}"
+                    ));
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(error)
+                        .with_context(|| format!("cannot put {path} aside: move it away"));
+                }
+            }
+        }
+        bail!("{path} was changed since a former gantry up wrote it: move it away")
     }
 
     /// Writes the file.
@@ -85,17 +124,27 @@ impl Place {
         Ok(Kubeconfig { name: NAME, url, certificate_pem, token }.write(&self.0)?)
     }
 
-    /// Removes the file while it leads to the server of this token and nowhere else. By now it
-    /// may be gone, or another's.
+    /// Removes the file if it is what was written for the server of this token. By now it may be
+    /// gone, or another's; one that somebody changed stays, and that is told.
     ///
     /// # Errors
     /// When it cannot be removed.
     pub(super) fn remove(&self, token: &str) -> Result<()> {
         let is_file = self.0.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
         // What cannot be read is not what was written.
-        let written = if is_file { self.read().ok().flatten() } else { None };
-        if written.is_none_or(|written| written.token != token) {
-            return Ok(());
+        let text = if is_file { self.read().unwrap_or_default() } else { String::new() };
+        let is_own = |entry: &Entry| entry.token == token;
+        match WrittenKubeconfig::parse(NAME, &text) {
+            Some(WrittenKubeconfig::Unchanged(entry)) if is_own(&entry) => {}
+            _ if text.contains(token) => {
+                output::note(&format!(
+                    "{} was changed since it was written, so it stays; the server that its entry \
+                     {NAME:?} leads to is gone",
+                    self.0.display()
+                ));
+                return Ok(());
+            }
+            _ => return Ok(()),
         }
         match std::fs::remove_file(&self.0) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -103,12 +152,11 @@ impl Place {
         }
     }
 
-    /// What the file says, where it could be one that was written here.
-    fn read(&self) -> std::io::Result<Option<WrittenKubeconfig>> {
+    /// What the file says, as far as it is text.
+    fn read(&self) -> std::io::Result<String> {
         let mut bytes = Vec::new();
         File::open(&self.0)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
-        let text = str::from_utf8(&bytes).ok();
-        Ok(text.and_then(|text| WrittenKubeconfig::parse(NAME, text)))
+        Ok(String::from_utf8(bytes).unwrap_or_default())
     }
 
     /// The path as one word that a shell reads as it is.

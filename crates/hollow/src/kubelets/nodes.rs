@@ -3,15 +3,16 @@
 use http::Method;
 
 use super::{
-    Due, Effect, FIRST_REPORT_GAP_MS, Kubelets, MEND_MS, PROBE_MS, Queue, TaskState, millis,
+    Due, Effect, FIRST_REPORT_GAP_MS, Kubelets, MEND_MS, Obstacle, PROBE_MS, Queue, TaskState,
+    millis,
 };
 use crate::node::{SeenNode, renewal, report};
 use crate::request::{Answer, Chore, JSON, MERGE, Request, STRATEGIC, Subject, Ticket};
 use crate::time::{Now, Stamp};
 use crate::usage::{self, Usage};
 
-const NODES: &str = "/api/v1/nodes";
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+pub(super) const NODES: &str = "/api/v1/nodes";
+pub(super) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const METRICS: &str = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics";
 const METRICS_GROUP: &str = "/apis/slo.koordinator.sh/v1alpha1";
 
@@ -30,7 +31,7 @@ pub(super) fn probe() -> Request {
     request(Ticket::Probe, Subject::Probe, Method::GET, METRICS_GROUP.to_owned(), JSON, Vec::new())
 }
 
-fn request(
+pub(super) fn request(
     ticket: Ticket,
     subject: Subject,
     method: Method,
@@ -43,7 +44,7 @@ fn request(
 
 impl Kubelets {
     /// Gives every node its moment in each interval, evenly and in an order by seed, and
-    /// wants all of them registered.
+    /// asks who else there is.
     pub(super) fn spread_beats(&mut self, now: Now) {
         for (rank, node) in self.ranked() {
             for chore in [Chore::Lease, Chore::Status] {
@@ -52,9 +53,7 @@ impl Kubelets {
                 self.timers.set(now.ms() + offset, Due::Beat(chore, node));
             }
         }
-        for node in 0..self.nodes.len() {
-            self.want(now.ms(), Chore::Register, u32::try_from(node).unwrap_or(u32::MAX));
-        }
+        self.queue(Queue::Register).push_back(Ticket::Opening);
         self.timers.set(now.ms(), Due::Probe);
     }
 
@@ -118,7 +117,7 @@ impl Kubelets {
             Chore::Lease => self.render_lease(now, node),
             Chore::Status => {
                 let path = format!("{NODES}/{}/status", self.nodes[node as usize].place.name);
-                let body = self.told(node).heartbeat_patch(now);
+                let body = self.told(node).status_patch(self.seed, now);
                 let ticket = Ticket::Node(chore, node);
                 request(ticket, Subject::NodeStatus, Method::PATCH, path, STRATEGIC, body)
             }
@@ -206,7 +205,7 @@ impl Kubelets {
         let (after, why) = match answer {
             Answer::Later { after, why } => (after, why),
             Answer::Refused(why) if chore == Chore::Register && self.counts.registered == 0 => {
-                self.reports.push(Effect::GiveUp(why));
+                self.reports.push(Effect::GiveUp(Obstacle::Refused(why)));
                 return;
             }
             Answer::Refused(why) => {
@@ -246,6 +245,13 @@ impl Kubelets {
 
     fn registration_done(&mut self, now: Now, node: u32, answer: &Answer) {
         let run = &mut self.nodes[node as usize];
+        let tried = run.chores[Chore::Register as usize].failures > 0;
+        // The answer to an earlier try of ours may have been lost.
+        let known = std::mem::replace(&mut run.known, true) || tried;
+        if run.stage == Registration::Create && *answer == Answer::Exists && !known {
+            let node = run.place.name.clone();
+            return self.reports.push(Effect::GiveUp(Obstacle::Met { node }));
+        }
         let next = match (run.stage, answer) {
             (Registration::Create, Answer::Done(body)) => match serde_json::from_slice(body) {
                 Ok(SeenNode { metadata, .. }) => {
@@ -324,7 +330,9 @@ impl Kubelets {
         if run.stage != Registration::Done || run.uid != seen.metadata.uid {
             return;
         }
-        run.contradicted = !seen.says_what_nodes_report();
+        let own = &self.offers[run.place.group].group.capacity;
+        run.strays = seen.strays(own);
+        run.contradicted = !run.strays.is_empty() || !seen.says_what_nodes_report(own);
         if run.contradicted && !seen.is_ready() {
             run.ready_since = now.stamp();
         }

@@ -12,8 +12,8 @@ use api::qos::QosClass;
 use chassis::key::Key;
 use http::Method;
 
-use super::{Due, Effect, Kubelets, MEND_MS, Queue, millis};
-use crate::node::{host_address, number_of, pod_address};
+use super::{Due, Effect, Kubelets, MEND_MS, Note, Queue, millis};
+use crate::address::{host_address, number_of, pod_address};
 use crate::pod::{Final, Going, NoRoom, PodRun, Resize, Surroundings, Uid, Writing, generation_of};
 use crate::request::{Answer, JSON, Request, STRATEGIC, Subject, Ticket};
 use crate::seed::within;
@@ -109,12 +109,14 @@ impl Kubelets {
         let create_ms = now.ms().saturating_add(shape.start_ms.unwrap_or_else(drawn));
         let mut run = PodRun::new(pod, shape, node, create_ms);
         if run.adopt(pod, now) {
-            run.address = number_of(node, &pod.status.pod_ip).unwrap_or(0);
+            let block = self.nodes[node as usize].block;
+            run.address = number_of(block, &pod.status.pod_ip).unwrap_or(0);
             self.hold_to_what_is_left(now, &mut run);
         } else if let Err(short) = self.fits(node, &run.shape.requests, &Amounts::new(), 1) {
             run.reject(now, &format!("OutOf{}", short.resource), &short.message());
         } else {
             run.admit(now);
+            self.tell_faults(pod, &run.shape);
         }
         let slot = self.place(run);
         self.nodes[node as usize].pods.push(slot);
@@ -126,6 +128,18 @@ impl Kubelets {
         self.follow_deletion(now, slot, pod);
         self.pod(slot).compare(pod);
         self.settle(now, slot);
+    }
+
+    /// Tells the users of a pod what is wrong with its annotations.
+    fn tell_faults(&mut self, pod: &Pod, shape: &Shape) {
+        for fault in &shape.faults {
+            self.reports.push(Effect::Note(Note {
+                key: Key::new(&pod.metadata.namespace, &pod.metadata.name),
+                uid: pod.metadata.uid.as_str().into(),
+                reason: fault.kind.reason(),
+                message: fault.message.to_string(),
+            }));
+        }
     }
 
     /// A pod that a former process ran has its room. Where there is none for what it asks for
@@ -186,6 +200,10 @@ impl Kubelets {
             run.end_as(now, end);
         }
         if !run.is_finished() {
+            let told = run.resize.as_ref().map_or(&run.shape, |resize| &resize.wanted);
+            if told.faults != shape.faults {
+                self.tell_faults(pod, &shape);
+            }
             self.reshape(now, slot, &shape);
         }
         self.shapes.release(&shape);
@@ -458,16 +476,18 @@ impl Kubelets {
 
     pub(super) fn render_pod(&mut self, slot: u32, life: u32) -> Option<Request> {
         let seed = self.seed;
+        let node = self.alive(slot, life)?.node;
+        let block = self.nodes[node as usize].block;
         let run = self.alive(slot, life)?;
         let ticket = Ticket::Pod(slot, life);
         let path = format!("/api/v1/namespaces/{}/pods/{}", run.key.namespace(), run.key.name());
         if run.is_dirty() {
             run.writing = Writing::Telling(run.revision());
-            let host = host_address(run.node);
+            let host = host_address(block);
             let address: Option<Ipv4Addr> = match (run.shape.host_network, run.address) {
                 (true, _) => Some(host),
                 (false, 0) => None,
-                (false, number) => Some(pod_address(run.node, number)),
+                (false, number) => Some(pod_address(block, number)),
             };
             let body = run.patch(Surroundings { seed, host, address });
             run.told_resize();

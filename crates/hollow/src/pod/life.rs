@@ -124,7 +124,7 @@ impl PodRun {
                 run.due_ms = run.running_until(shape, now);
             }
         }
-        if self.stage == Stage::Stuck && self.shape.fault.is_none() {
+        if self.stage == Stage::Stuck && self.shape.fault().is_none() {
             self.stage = Stage::Creating;
             self.stage_ms = now.ms();
         }

@@ -287,8 +287,8 @@ impl PodRun {
     }
 
     fn waiting(&self) -> ContainerState<'_> {
-        if let Some(fault) = &self.shape.fault {
-            let message = Some((&**fault).into());
+        if let Some(fault) = self.shape.fault() {
+            let message = Some(fault.into());
             return ContainerState::Waiting { reason: "CreateContainerConfigError", message };
         }
         let has_inits = self.shape.containers.iter().any(|shape| shape.role != Role::Main);

@@ -4,6 +4,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::{DUPLICATES_MAX, DecodeError, Decoded, Limits, Problem};
+use crate::field::Texts;
 
 /// Reads one document.
 ///
@@ -16,7 +17,7 @@ use super::{DUPLICATES_MAX, DecodeError, Decoded, Limits, Problem};
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut open: Vec<Open> = Vec::new();
-    let mut duplicates = Duplicates::default();
+    let mut duplicates = Texts::at_most(DUPLICATES_MAX);
     let value = 'value: loop {
         let Some(mut done) = reader.begin(&mut open, limits, &mut duplicates)? else { continue };
         // The value may be the last of its container, which then is a value itself.
@@ -33,7 +34,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded, DecodeError> {
     reader.end()?;
     match reader.too_large {
         Some(error) => Err(error),
-        None => Ok(Decoded { value, duplicates: duplicates.paths }),
+        None => Ok(Decoded { value, duplicates: duplicates.into_list() }),
     }
 }
 
@@ -61,26 +62,14 @@ impl Open {
     }
 }
 
-/// How much text is made to name duplicate keys. A key as long as the document is part of the
-/// path of everything below it.
-const DUPLICATES_BYTES_MAX: usize = 256 * 1024;
-
-/// The keys that are there twice.
-#[derive(Default)]
-struct Duplicates {
-    paths: Vec<String>,
-    /// How much text was made to name them, repetitions included.
-    bytes: usize,
+/// Records that `key` is in `fields` already, with the path upstream prints.
+fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &mut Texts) {
+    if fields.contains_key(key) {
+        into.add(|| path_of(key, open));
+    }
 }
 
-/// Records that `key` is in `fields` already, with the path upstream prints.
-fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &mut Duplicates) {
-    if into.paths.len() >= DUPLICATES_MAX
-        || into.bytes > DUPLICATES_BYTES_MAX
-        || !fields.contains_key(key)
-    {
-        return;
-    }
+fn path_of(key: &str, open: &[Open]) -> String {
     let mut path = String::new();
     for container in open {
         match container {
@@ -97,10 +86,7 @@ fn note_duplicate(fields: &Map<String, Value>, key: &str, open: &[Open], into: &
         path.push('.');
     }
     path.push_str(key);
-    into.bytes += path.len();
-    if !into.paths.contains(&path) {
-        into.paths.push(path);
-    }
+    path
 }
 
 pub(super) struct Reader<'a> {
@@ -130,7 +116,7 @@ impl<'a> Reader<'a> {
         &mut self,
         open: &mut Vec<Open>,
         limits: Limits,
-        duplicates: &mut Duplicates,
+        duplicates: &mut Texts,
     ) -> Result<Option<Value>, DecodeError> {
         self.skip_space();
         let Some(first) = self.peek() else { return Err(self.ended()) };
@@ -186,7 +172,7 @@ impl<'a> Reader<'a> {
         &mut self,
         container: &mut Open,
         open: &[Open],
-        duplicates: &mut Duplicates,
+        duplicates: &mut Texts,
     ) -> Result<bool, DecodeError> {
         self.skip_space();
         let next = self.peek();
@@ -216,7 +202,7 @@ impl<'a> Reader<'a> {
         &mut self,
         fields: &Map<String, Value>,
         open: &[Open],
-        duplicates: &mut Duplicates,
+        duplicates: &mut Texts,
     ) -> Result<String, DecodeError> {
         let key = self.bare_key()?;
         note_duplicate(fields, &key, open, duplicates);

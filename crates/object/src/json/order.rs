@@ -11,6 +11,8 @@ pub(crate) struct ByValue<'v>(pub(crate) &'v Value);
 
 impl Ord for ByValue<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        crate::work::note();
         match (self.0, other.0) {
             (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
             (Value::Number(left), Value::Number(right)) => numbers(left, right),

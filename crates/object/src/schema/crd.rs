@@ -10,7 +10,7 @@ use super::node::{Arena, Checks, Data, Id, Kind, ListType, MapType, Pattern, Sch
 use super::pruning;
 use super::structural::{self, Raw};
 use super::{rules, standard, validation};
-use crate::field::{ERRORS_MAX, Error, Errors, Path};
+use crate::field::{Error, Errors, Gathered, Path};
 
 impl Schema {
     /// Reads the schema of a CRD version. `path` is where it stands in the CRD, such
@@ -22,10 +22,12 @@ impl Schema {
     /// paths and messages, and rules that call functions which are not supported
     /// here.
     pub fn from_crd(schema: &Value, path: &Path) -> Result<Self, Errors> {
-        let mut errors = Errors::new();
+        let mut errors = Gathered::default();
         shape(schema, path, 0, &mut errors);
         rules::check_amount(schema, path, &mut errors);
-        let Some(raw) = Raw::of(schema).filter(|_| errors.is_empty()) else { return Err(errors) };
+        let Some(raw) = Raw::of(schema).filter(|_| errors.is_empty()) else {
+            return Err(errors.into_list());
+        };
         if raw.flag("nullable") {
             let at = path.child("nullable");
             errors.push(Error::forbidden(&at, "nullable cannot be true at the root"));
@@ -38,22 +40,22 @@ impl Schema {
         let built = Self { arena: Arc::new(arena), root };
 
         let unsupported = unsupported(schema);
-        let mut faults = Errors::new();
+        let mut faults = Gathered::default();
         if unsupported.is_none() {
-            faults = structural::check(raw, path, &patterns);
+            faults.extend(structural::check(raw, path, &patterns));
             if faults.is_empty() {
                 check_defaults(&built, path, false, &mut faults);
             }
         }
         let sound = unsupported.is_none() && faults.is_empty();
-        errors.append(&mut faults);
+        errors.extend(faults.into_list());
         errors.extend(standard::check(raw, path, sound));
         if errors.is_empty()
             && let Some(why) = unsupported
         {
             errors.push(Error::invalid(path, "", why));
         }
-        if errors.is_empty() { Ok(built) } else { Err(errors) }
+        if errors.is_empty() { Ok(built) } else { Err(errors.into_list()) }
     }
 }
 
@@ -165,8 +167,8 @@ const PATH_BYTES_MAX: usize = 4 * 1024;
 
 /// Refuses a schema whose keywords hold JSON of the wrong type, or that nests beyond
 /// the bound: the checks after this one may take both for granted.
-fn shape(schema: &Value, path: &Path, depth: usize, errors: &mut Errors) {
-    if errors.len() > ERRORS_MAX {
+fn shape(schema: &Value, path: &Path, depth: usize, errors: &mut Gathered) {
+    if errors.is_full() {
         return;
     }
     if depth > super::DEPTH_MAX / 4 {
@@ -196,7 +198,7 @@ fn wrong(path: &Path, value: &Value, wanted: &str) -> Error {
     Error::type_invalid(path, value.clone(), format!("must be {wanted}"))
 }
 
-fn keyword_shape(wanted: Shape, value: &Value, path: &Path, depth: usize, errors: &mut Errors) {
+fn keyword_shape(wanted: Shape, value: &Value, path: &Path, depth: usize, errors: &mut Gathered) {
     let simple = |holds: bool, wanted: &str| (!holds).then(|| wrong(path, value, wanted));
     match (wanted, value) {
         (Shape::Text, _) => errors.extend(simple(value.is_string(), "a string")),
@@ -234,7 +236,7 @@ fn keyword_shape(wanted: Shape, value: &Value, path: &Path, depth: usize, errors
     }
 }
 
-fn rule_shape(rule: &Value, path: &Path, errors: &mut Errors) {
+fn rule_shape(rule: &Value, path: &Path, errors: &mut Gathered) {
     let Value::Object(map) = rule else {
         errors.push(wrong(path, rule, "an object"));
         return;
@@ -414,8 +416,8 @@ pub(super) fn checks(raw: Raw<'_>, arena: &mut Arena) -> Option<Box<Checks>> {
 }
 
 /// Every default must hold no unknown field and must be valid itself.
-fn check_defaults(schema: &Schema, path: &Path, in_metadata: bool, errors: &mut Errors) {
-    if errors.len() > ERRORS_MAX {
+fn check_defaults(schema: &Schema, path: &Path, in_metadata: bool, errors: &mut Gathered) {
+    if errors.is_full() {
         return;
     }
     let data = schema.data();
@@ -439,7 +441,7 @@ fn check_default(
     default: &Value,
     path: &Path,
     in_metadata: bool,
-    errors: &mut Errors,
+    errors: &mut Gathered,
 ) {
     if !in_metadata {
         let mut pruned = default.clone();
@@ -459,5 +461,5 @@ fn check_default(
     if faults.is_empty() {
         faults = rules::run(schema, default, None, path, false);
     }
-    errors.append(&mut faults);
+    errors.extend(faults);
 }

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use serde_json::{Number, Value};
 
 use super::node::{Arena, Data, Id, Kind, Schema, Values};
-use super::trail::{Paths, Trail};
+use super::trail::Trail;
+use crate::field::Texts;
 use crate::json::json_type;
 
 /// A value that cannot be decoded into the type of its field.
@@ -21,15 +22,16 @@ pub struct DecodeError {
 }
 
 /// Checks that `value` decodes into the native type `schema` describes, and returns
-/// the paths of its unknown fields, such as `spec.containers[0].bar`, up to a megabyte of text.
+/// the paths of its unknown fields, such as `spec.containers[0].bar`, up to a
+/// quarter of a megabyte of text.
 ///
 /// # Errors
 ///
 /// The first value of the wrong type, as Go's decoder says it.
 pub fn decode_check(schema: &Schema, value: &Value) -> Result<Vec<String>, DecodeError> {
-    let mut walk = Walk { arena: &schema.arena, unknown: Paths::default() };
+    let mut walk = Walk { arena: &schema.arena, unknown: Texts::at_most(usize::MAX) };
     walk.node(schema.root, value, &Owner { arena: &schema.arena, data: None }, &Trail::ROOT)?;
-    Ok(walk.unknown.list)
+    Ok(walk.unknown.into_list())
 }
 
 /// The struct whose field is being decoded.
@@ -40,7 +42,7 @@ struct Owner<'a> {
 
 struct Walk<'a> {
     arena: &'a Arena,
-    unknown: Paths,
+    unknown: Texts,
 }
 
 impl<'a> Walk<'a> {
@@ -112,7 +114,7 @@ impl<'a> Walk<'a> {
             } else if let Some(id) = data.value_id() {
                 self.node(id, value, owner, &trail.key(key))?;
             } else if data.values == Values::Unstated && !data.preserve {
-                self.unknown.push(&trail.field(key));
+                self.unknown.add(|| trail.field(key).strict_path());
             }
         }
         Ok(())

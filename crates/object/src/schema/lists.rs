@@ -15,7 +15,7 @@ use crate::json::ByValue;
 pub(super) fn errors(schema: &Schema, value: &Value, base: &Path) -> Errors {
     let mut walk = Walk { arena: &schema.arena, base, errors: Gathered::default() };
     walk.node(schema.root, value, &Trail::ROOT);
-    walk.errors.list
+    walk.errors.into_list()
 }
 
 struct Walk<'a> {

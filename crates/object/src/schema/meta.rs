@@ -81,7 +81,7 @@ pub(super) fn errors(schema: &Schema, value: &Value, base: &Path, root: bool) ->
     let mut walk = Walk { arena: &schema.arena, base, errors: Gathered::default() };
     let embedded = root && schema.data().embedded;
     walk.node(schema.root, value, embedded, &Trail::ROOT);
-    walk.errors.list
+    walk.errors.into_list()
 }
 
 /// The first resource, the value itself or one embedded in it, whose type is no text

@@ -54,44 +54,39 @@ impl Patterns {
         if let Some(known) = self.sizes.get(pattern) {
             return *known;
         }
-        let mut found = None;
-        for size in SIZES {
-            let Some(left) = self.left.checked_sub(size) else { break };
-            self.left = left;
-            match compile(pattern, size) {
-                Ok(_) => found = Some(size),
-                Err(Fault::TooLarge) => continue,
-                Err(Fault::Syntax(_)) => {}
-            }
-            break;
-        }
+        let found = self.fit(pattern).ok().map(|(_, size)| size);
         self.sizes.insert(pattern.into(), found);
         found
     }
 
     fn compile(&mut self, pattern: &str) -> Result<Regex, String> {
+        self.fit(pattern).map(|(regex, _)| regex).map_err(|fault| match fault {
+            Fault::Syntax(error) => {
+                format!("must be a valid regular expression, but isn't: {error}")
+            }
+            Fault::TooLarge => format!(
+                "a pattern may compile to {} MiB, and this one takes more: repeat fewer times, or \
+                 limit the length by maxLength",
+                SIZE_MAX >> 20
+            ),
+            Fault::NoRoom => format!(
+                "the patterns of a schema may compile to {} MiB together, and with this one they \
+                 could take more: use fewer or simpler patterns",
+                SIZES_SUM_MAX >> 20
+            ),
+        })
+    }
+
+    /// The expression that `pattern` stands for, in the smallest of the sizes that it fits in.
+    fn fit(&mut self, pattern: &str) -> Result<(Regex, usize), Fault> {
         for size in SIZES {
-            let Some(left) = self.left.checked_sub(size) else {
-                return Err(format!(
-                    "the patterns of a schema may compile to {} MiB together, and with this one \
-                     they could take more: use fewer or simpler patterns",
-                    SIZES_SUM_MAX >> 20
-                ));
-            };
-            self.left = left;
+            self.left = self.left.checked_sub(size).ok_or(Fault::NoRoom)?;
             match compile(pattern, size) {
-                Ok(regex) => return Ok(regex),
                 Err(Fault::TooLarge) => {}
-                Err(Fault::Syntax(error)) => {
-                    return Err(format!("must be a valid regular expression, but isn't: {error}"));
-                }
+                tried => return tried.map(|regex| (regex, size)),
             }
         }
-        Err(format!(
-            "a pattern may compile to {} MiB, and this one takes more: repeat fewer times, or \
-             limit the length by maxLength",
-            SIZE_MAX >> 20
-        ))
+        Err(Fault::TooLarge)
     }
 }
 
@@ -101,6 +96,8 @@ enum Fault {
     Syntax(String),
     /// It would be larger than allowed.
     TooLarge,
+    /// The patterns together could be larger than allowed.
+    NoRoom,
 }
 
 fn compile(pattern: &str, size_max: usize) -> Result<Regex, Fault> {

@@ -4,25 +4,26 @@ use serde_json::{Map, Value};
 
 use super::meta;
 use super::node::{Arena, Data, Id, Schema, Values};
-use super::trail::{Paths, Trail};
+use super::trail::Trail;
+use crate::field::Texts;
 
 /// Drops what `schema` does not know and says what that was: paths such as
 /// `spec.foo` and `spec.containers[0].bar`, sorted, as strict decoding names them. Beyond a
-/// megabyte of text no more are said, but all are dropped.
+/// quarter of a megabyte of text no more are said, but all are dropped.
 ///
 /// The metadata of a custom object, and of each resource embedded in it, keeps the
 /// fields that every object's metadata has.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
-    let mut walk = Walk { arena: &schema.arena, unknown: Paths::default() };
+    let mut walk = Walk { arena: &schema.arena, unknown: Texts::at_most(usize::MAX) };
     walk.known(Some(schema.root), value, &Trail::ROOT);
-    let mut unknown = walk.unknown.list;
+    let mut unknown = walk.unknown.into_list();
     unknown.sort();
     unknown
 }
 
 struct Walk<'a> {
     arena: &'a Arena,
-    unknown: Paths,
+    unknown: Texts,
 }
 
 impl Walk<'_> {
@@ -52,7 +53,7 @@ impl Walk<'_> {
     fn object(&mut self, data: Option<&Data>, map: &mut Map<String, Value>, trail: &Trail<'_>) {
         let Some(data) = data else {
             for key in std::mem::take(map).keys() {
-                self.unknown.push(&trail.field(key));
+                self.unknown.add(|| trail.field(key).strict_path());
             }
             return;
         };
@@ -70,7 +71,7 @@ impl Walk<'_> {
                 return true;
             }
             if data.values == Values::Unstated {
-                self.unknown.push(&trail.field(key));
+                self.unknown.add(|| trail.field(key).strict_path());
                 return false;
             }
             if matches!(value, Value::Object(_) | Value::Array(_)) {
@@ -115,7 +116,7 @@ impl Walk<'_> {
     fn metadata(&mut self, map: &mut Map<String, Value>, trail: &Trail<'_>) {
         let Some(metadata) = map.get_mut("metadata") else { return };
         let schema = meta::object_meta();
-        let unknown = std::mem::take(&mut self.unknown);
+        let unknown = std::mem::replace(&mut self.unknown, Texts::at_most(0));
         let mut walk = Walk { arena: &schema.arena, unknown };
         walk.known(Some(schema.root), metadata, &trail.field("metadata"));
         self.unknown = walk.unknown;

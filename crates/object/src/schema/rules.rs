@@ -19,7 +19,7 @@ use super::pattern::Patterns;
 use super::structural::Raw;
 use super::typing::{self, Type};
 use super::validation::unsupported;
-use crate::field::{Error, Errors, Fault, Path};
+use crate::field::{Error, Fault, Gathered, Path};
 
 pub(super) use evaluate::run;
 
@@ -185,7 +185,7 @@ fn bracket_depth(source: &str) -> usize {
 }
 
 /// Whether there is no more of rules in the whole schema than is worth compiling.
-pub(super) fn check_amount(schema: &Value, path: &Path, errors: &mut Errors) {
+pub(super) fn check_amount(schema: &Value, path: &Path, errors: &mut Gathered) {
     let amount = sources(schema);
     if amount > SOURCES_MAX {
         let why = format!(
@@ -212,7 +212,7 @@ fn sources(value: &Value) -> usize {
 }
 
 /// Whether each rule is written as it must be, apart from its expression.
-pub(super) fn check_form(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
+pub(super) fn check_form(schema: Raw<'_>, path: &Path, errors: &mut Gathered) {
     let rules = schema.list("x-kubernetes-validations").iter().filter_map(Raw::of);
     for (index, rule) in rules.enumerate() {
         let at = path.child("x-kubernetes-validations").index(index);
@@ -245,7 +245,7 @@ pub(super) fn check_form(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
     }
 }
 
-fn check_field_path(schema: Raw<'_>, path: &str, at: &Path, errors: &mut Errors) {
+fn check_field_path(schema: Raw<'_>, path: &str, at: &Path, errors: &mut Gathered) {
     if path.is_empty() {
         return;
     }
@@ -266,7 +266,7 @@ pub(super) fn check_source(
     path: &Path,
     root: bool,
     uncorrelated: Option<&Path>,
-    errors: &mut Errors,
+    errors: &mut Gathered,
 ) {
     let rules = schema.list("x-kubernetes-validations").iter().filter_map(Raw::of);
     for (index, rule) in rules.enumerate() {
@@ -290,7 +290,7 @@ pub(super) fn check_source(
     }
 }
 
-fn check_message(rule: Raw<'_>, this: Type<'_>, at: &Path, errors: &mut Errors) {
+fn check_message(rule: Raw<'_>, this: Type<'_>, at: &Path, errors: &mut Gathered) {
     let source = rule.text("messageExpression");
     if source.is_empty() {
         return;
@@ -312,7 +312,7 @@ fn check_old(
     uses_old: bool,
     at: &Path,
     uncorrelated: Option<&Path>,
-    errors: &mut Errors,
+    errors: &mut Gathered,
 ) {
     let source = rule.text("rule");
     let optional = rule.stated("optionalOldSelf");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::rules;
 use super::structural::Raw;
 use super::validation::unsupported;
-use crate::field::{Error, Errors, Path};
+use crate::field::{Error, Errors, Gathered, Path};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -25,22 +25,22 @@ struct Context {
 /// schema around them is sound.
 #[derive(Debug, Default)]
 struct Found {
-    schema: Errors,
-    rules: Errors,
+    schema: Gathered,
+    rules: Gathered,
 }
 
 impl Found {
-    fn add(&mut self, mut other: Self) {
-        self.schema.append(&mut other.schema);
-        self.rules.append(&mut other.rules);
+    fn add(&mut self, other: Self) {
+        self.schema.extend(other.schema.into_list());
+        self.rules.extend(other.rules.into_list());
     }
 }
 
 /// All faults of `schema`. Rules are compiled only where the schema is structural.
 pub(super) fn check(schema: Raw<'_>, path: &Path, structural: bool) -> Errors {
     let mut found = visit(schema, path, &Context::default(), true, structural);
-    found.schema.append(&mut found.rules);
-    found.schema
+    found.schema.extend(found.rules.into_list());
+    found.schema.into_list()
 }
 
 fn visit(schema: Raw<'_>, path: &Path, context: &Context, root: bool, rules: bool) -> Found {
@@ -63,7 +63,7 @@ fn visit(schema: Raw<'_>, path: &Path, context: &Context, root: bool, rules: boo
     found
 }
 
-fn keywords(schema: Raw<'_>, path: &Path, context: &Context, errors: &mut Errors) {
+fn keywords(schema: Raw<'_>, path: &Path, context: &Context, errors: &mut Gathered) {
     let kind = schema.kind();
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(Error::not_supported(&path.child("type"), kind, &TYPES));
@@ -173,7 +173,7 @@ fn wrong_type(schema: Raw<'_>, path: &Path, wanted: &str, key: &str) -> Option<E
     Some(if kind.is_empty() { Error::required(&at, why) } else { Error::invalid(&at, kind, why) })
 }
 
-fn map_type(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
+fn map_type(schema: Raw<'_>, path: &Path, errors: &mut Gathered) {
     let key = "x-kubernetes-map-type";
     errors.extend(wrong_type(schema, path, "object", key));
     if schema.stated(key).is_some() && !matches!(schema.text(key), "atomic" | "granular") {
@@ -182,7 +182,7 @@ fn map_type(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
     }
 }
 
-fn list_type(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
+fn list_type(schema: Raw<'_>, path: &Path, errors: &mut Gathered) {
     let key = "x-kubernetes-list-type";
     let list_type = schema.text(key);
     if let Some(error) = wrong_type(schema, path, "array", key) {
@@ -213,7 +213,7 @@ fn list_type(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
 /// How many keys may identify an element. An error about one shows all of them.
 const LIST_MAP_KEYS_MAX: usize = 100;
 
-fn list_map_keys(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
+fn list_map_keys(schema: Raw<'_>, path: &Path, errors: &mut Gathered) {
     let (keys_name, type_name) = ("x-kubernetes-list-map-keys", "x-kubernetes-list-type");
     let keys: Vec<&str> = schema.texts(keys_name).collect();
     let list_type = schema.text(type_name);
@@ -271,7 +271,7 @@ fn list_map_keys(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
 
 /// Elements of a set or map list have an identity, so they and their keys are never
 /// null, and a key is never missing.
-fn keyed_items(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
+fn keyed_items(schema: Raw<'_>, path: &Path, errors: &mut Gathered) {
     let list_type = schema.text("x-kubernetes-list-type");
     let Some(items) = schema.child("items") else { return };
     if !matches!(list_type, "set" | "map") {

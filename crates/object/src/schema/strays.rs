@@ -7,14 +7,11 @@ use serde_json::{Map, Value};
 
 use super::node::{Arena, Data, Id, Schema, Values};
 use super::trail::Trail;
+use crate::field::Texts;
 use crate::json::{Document, quoted};
 
 /// How many complaints are told at most, as upstream's strict decoder does.
 const STRAYS_MAX: usize = 100;
-
-/// How much text is made to tell them. A key as long as the document is part of the path of
-/// everything below it.
-const STRAYS_BYTES_MAX: usize = 256 * 1024;
 
 /// A document read into the native type that a schema describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,17 +25,15 @@ pub struct Strictly {
 /// Reads a document strictly. What is unknown stays in the value; nothing under it is told.
 #[must_use]
 pub fn read_strictly(schema: &Schema, document: &Document) -> Strictly {
-    let mut walk = Walk { arena: &schema.arena, strays: Vec::new(), told_bytes: 0 };
+    let mut walk = Walk { arena: &schema.arena, strays: Texts::at_most(STRAYS_MAX) };
     let mut value = Value::Null;
     walk.node(Some(schema.root), document, &mut value, &Trail::ROOT);
-    Strictly { value, strays: walk.strays }
+    Strictly { value, strays: walk.strays.into_list() }
 }
 
 struct Walk<'a> {
     arena: &'a Arena,
-    strays: Vec<String>,
-    /// How much text was made to tell them, repetitions included.
-    told_bytes: usize,
+    strays: Texts,
 }
 
 impl Walk<'_> {
@@ -100,14 +95,7 @@ impl Walk<'_> {
     }
 
     fn tell(&mut self, what: &str, at: &Trail<'_>) {
-        if self.strays.len() >= STRAYS_MAX || self.told_bytes > STRAYS_BYTES_MAX {
-            return;
-        }
-        let stray = format!("{what} field {}", quoted(&at.strict_path()));
-        self.told_bytes += stray.len();
-        if !self.strays.contains(&stray) {
-            self.strays.push(stray);
-        }
+        self.strays.add(|| format!("{what} field {}", quoted(&at.strict_path())));
     }
 }
 

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::pattern::Patterns;
-use crate::field::{ERRORS_MAX, Error, Errors, Path};
+use crate::field::{Error, Errors, Gathered, Path};
 
 /// The raw JSON of one schema, with the zero value for what is not there.
 #[derive(Debug, Clone, Copy)]
@@ -113,16 +113,17 @@ enum Level {
 /// What keeps `schema` from being structural, sorted by text as kube-apiserver does.
 /// `patterns` are those of the schema.
 pub(super) fn check(schema: Raw<'_>, path: &Path, patterns: &Patterns) -> Errors {
-    let mut errors = Errors::new();
+    let mut errors = Gathered::default();
     faulty_patterns(schema, path, patterns, &mut errors);
     invariants(schema, Level::Root, path, &mut errors);
     completeness(schema, Some(schema), path, path, &mut errors);
+    let mut errors = errors.into_list();
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Errors) {
-    if errors.len() > ERRORS_MAX {
+fn invariants(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Gathered) {
+    if errors.is_full() {
         return;
     }
     let items = schema.child("items");
@@ -154,7 +155,7 @@ fn invariants(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Errors) {
     resource_fields(schema, level, path, errors);
 }
 
-fn extensions(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
+fn extensions(schema: Raw<'_>, path: &Path, errors: &mut Gathered) {
     if !schema.int_or_string() {
         return;
     }
@@ -166,7 +167,7 @@ fn extensions(schema: Raw<'_>, path: &Path, errors: &mut Errors) {
     }
 }
 
-fn stated_type(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Errors) {
+fn stated_type(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Gathered) {
     let kind = schema.kind();
     let at = path.child("type");
     if schema.embeds() && kind != "object" {
@@ -189,7 +190,7 @@ fn stated_type(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Errors) 
     }
 }
 
-fn resource_fields(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Errors) {
+fn resource_fields(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Gathered) {
     let is_resource = level == Level::Root || schema.embeds();
     let properties = path.child("properties");
     for name in ["kind", "apiVersion"] {
@@ -247,7 +248,7 @@ fn is_integer_or_string(schema: Raw<'_>) -> bool {
         })
 }
 
-fn junctors(schema: Raw<'_>, skip: Skip, path: &Path, errors: &mut Errors) {
+fn junctors(schema: Raw<'_>, skip: Skip, path: &Path, errors: &mut Gathered) {
     if !skip.any_of {
         for (at, choice) in schema.schemas("anyOf").enumerate() {
             nested(choice, false, &path.child("anyOf").index(at), errors);
@@ -265,7 +266,7 @@ fn junctors(schema: Raw<'_>, skip: Skip, path: &Path, errors: &mut Errors) {
     }
 }
 
-fn faulty_patterns(schema: Raw<'_>, path: &Path, patterns: &Patterns, errors: &mut Errors) {
+fn faulty_patterns(schema: Raw<'_>, path: &Path, patterns: &Patterns, errors: &mut Gathered) {
     let source = schema.text("pattern");
     if let Some(why) = patterns.fault(source) {
         errors.push(Error::invalid(&path.child("pattern"), source, why));
@@ -285,7 +286,7 @@ fn faulty_patterns(schema: Raw<'_>, path: &Path, patterns: &Patterns, errors: &m
     }
 }
 
-fn nested(schema: Raw<'_>, skip_any_of: bool, path: &Path, errors: &mut Errors) {
+fn nested(schema: Raw<'_>, skip_any_of: bool, path: &Path, errors: &mut Gathered) {
     junctors(schema, Skip { any_of: skip_any_of, first_all_of: false }, path, errors);
     if let Some(items) = schema.child("items") {
         nested(items, false, &path.child("items"), errors);
@@ -339,7 +340,7 @@ fn completeness(
     shape: Option<Raw<'_>>,
     shape_path: &Path,
     path: &Path,
-    errors: &mut Errors,
+    errors: &mut Gathered,
 ) {
     if let Some(not) = said.child("not") {
         complete(not, shape, shape_path, &path.child("not"), errors);
@@ -356,9 +357,9 @@ fn complete(
     shape: Option<Raw<'_>>,
     shape_path: &Path,
     path: &Path,
-    errors: &mut Errors,
+    errors: &mut Gathered,
 ) {
-    if errors.len() > ERRORS_MAX {
+    if errors.is_full() {
         return;
     }
     let Some(shape) = shape else {

@@ -130,27 +130,6 @@ impl<'a> Trail<'a> {
     }
 }
 
-/// How much text the paths of unknown fields may have together. A key as long as the document is
-/// part of the path of everything below it.
-const PATHS_BYTES_MAX: usize = 1024 * 1024;
-
-/// The paths of unknown fields, as many as the bound on their text allows.
-#[derive(Debug, Default)]
-pub(super) struct Paths {
-    pub(super) list: Vec<String>,
-    bytes: usize,
-}
-
-impl Paths {
-    pub(super) fn push(&mut self, at: &Trail<'_>) {
-        if self.bytes <= PATHS_BYTES_MAX {
-            let path = at.strict_path();
-            self.bytes += path.len();
-            self.list.push(path);
-        }
-    }
-}
-
 fn push_index(text: &mut String, index: usize) {
     text.push('[');
     text.push_str(&index.to_string());

@@ -126,6 +126,8 @@ fn is_exposed(schema: Raw<'_>) -> bool {
 /// The name under which rules know a property: CEL's reserved words and characters
 /// that no identifier has are written out.
 pub(super) fn escape(name: &str) -> Option<String> {
+    #[cfg(test)]
+    crate::work::note();
     const RESERVED: [&str; 21] = [
         "true",
         "false",

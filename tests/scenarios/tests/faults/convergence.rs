@@ -2,6 +2,7 @@
 //! everything comes about once the faults end; also when they are killed half-way.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Deployment, Job, Pod, ReplicaSet};
@@ -18,6 +19,8 @@ use crate::world::{BAD, Badly, World};
 const SEEDS: u64 = 6;
 /// How long anything may take to come about while faults go on, and afterwards.
 const PATIENCE: Duration = Duration::from_secs(1800);
+/// How long a pod takes to start.
+const START: Duration = Duration::from_millis(300);
 const REPLICAS: i32 = 5;
 const SURGE: i32 = 2;
 const COMPLETIONS: i32 = 6;
@@ -27,7 +30,7 @@ const WINDOW: usize = 200;
 
 /// A cluster whose controllers reach the server badly; everything else reaches it well.
 struct Cluster {
-    world: World,
+    world: Arc<World>,
     client: Client,
     badly: Badly,
     controllers: JoinHandle<()>,
@@ -39,7 +42,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(seed: u64) -> Self {
-        let world = World::new(seed, WINDOW);
+        let world = Arc::new(World::new(seed, WINDOW));
         let client = world.client();
         let nodes = Shutdown::new();
         let setup = Setup {
@@ -90,15 +93,12 @@ impl Cluster {
     /// are never to have more than its strategy allows.
     async fn until(&mut self, what: &str, mut done: impl AsyncFnMut(&Self) -> bool) {
         let what = format!("seed {}: {what}", self.seed);
-        let begun = self.world.clock.monotonic();
-        while self.world.clock.monotonic() - begun < PATIENCE {
+        let world = Arc::clone(&self.world);
+        let checked = async || {
             self.check(&what).await;
-            if done(self).await {
-                return;
-            }
-            self.world.tick().await;
-        }
-        panic!("{what}: not within {PATIENCE:?}");
+            done(self).await
+        };
+        world.until(&what, PATIENCE, checked).await;
     }
 
     async fn check(&mut self, what: &str) {
@@ -117,7 +117,7 @@ impl Cluster {
             sum += size;
         }
         assert!(sum <= REPLICAS + SURGE, "{what}: sets of {sum} replicas");
-        let unknown = i32::try_from(self.badly.made.unknown()).unwrap();
+        let unknown = i32::try_from(self.badly.unknown()).unwrap();
         for (owner, count) in pods {
             let most = self.sizes.get(&owner).copied().unwrap_or(PARALLELISM);
             assert!(count <= most + unknown, "{what}: {count} pods of {most}, {unknown} unknown");
@@ -128,19 +128,39 @@ impl Cluster {
         self.client.within::<Deployment>("default").get("web").await.unwrap()
     }
 
-    /// Waits until the deployment is what it should be, with this image.
+    /// How many pods there are of this image.
+    async fn pods_of(&self, image: &str) -> usize {
+        let pods = self.active().await;
+        pods.iter().filter(|pod| pod.spec.containers[0].image == image).count()
+    }
+
+    /// Whether the deployment is what it should be, with this image.
+    async fn is_rolled_out(&self, image: &str) -> bool {
+        let Deployment { metadata, status, .. } = self.deployment().await;
+        let counts = [status.replicas, status.updated_replicas, status.available_replicas];
+        let wanted = usize::try_from(REPLICAS).unwrap();
+        status.observed_generation >= metadata.generation
+            && counts == [REPLICAS; 3]
+            && self.active().await.len() == wanted
+            && self.pods_of(image).await == wanted
+    }
+
     async fn until_rolled_out(&mut self, image: &str) {
-        self.until("rolled out", async |own| {
-            let Deployment { metadata, status, .. } = own.deployment().await;
-            let counts = [status.replicas, status.updated_replicas, status.available_replicas];
-            if status.observed_generation < metadata.generation || counts != [REPLICAS; 3] {
-                return false;
-            }
-            let pods = own.active().await;
-            let wanted = usize::try_from(REPLICAS).unwrap();
-            pods.len() == wanted && pods.iter().all(|pod| pod.spec.containers[0].image == image)
-        })
-        .await;
+        self.until("rolled out", async |own| own.is_rolled_out(image).await).await;
+    }
+
+    /// Waits until so many pods of this image are there and some time later, which is less than
+    /// the last of them needs to start: the rollout is under way.
+    async fn until_under_way(&mut self, image: &str, pods: usize, random: &mut Random) {
+        self.until("under way", async |own| own.pods_of(image).await >= pods).await;
+        self.pass_some(random, START / 2).await;
+        assert!(!self.is_rolled_out(image).await, "seed {}: {image} is rolled out", self.seed);
+    }
+
+    async fn is_job_complete(&self) -> bool {
+        let job = self.client.within::<Job>("default").get("pi").await.unwrap();
+        let end = api::condition::find(&job.status.conditions, "Complete");
+        end.is_some_and(|end| end.is_true())
     }
 
     async fn set_image(&self, image: &str) {
@@ -166,7 +186,7 @@ fn run(badly: &Badly, seed: u64) -> JoinHandle<()> {
 fn template(restart: &str, image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": "web" },
-                      "annotations": { "hollow.gantry.dev/start-seconds": "0.3" } },
+                      "annotations": { "hollow.gantry.dev/start-seconds": START.as_secs_f64().to_string() } },
         "spec": { "nodeName": "node-0000", "restartPolicy": restart,
                   "terminationGracePeriodSeconds": 0,
                   "containers": [{ "name": "main", "image": image }] },
@@ -200,14 +220,14 @@ async fn a_deployment_rolls_through_faults_without_a_pod_too_many() {
         access.create(&deployment()).await.unwrap();
         cluster.until_rolled_out("web:1").await;
         let wanted = usize::try_from(REPLICAS).unwrap();
-        let (made, unknown) = (cluster.badly.made.made(), cluster.badly.made.unknown());
+        let (made, unknown) = (cluster.badly.made(), cluster.badly.unknown());
         assert!(made >= wanted && made <= wanted + unknown, "seed {seed}: {made} {unknown}");
         // The second change comes while the first is under way.
         cluster.set_image("web:2").await;
-        cluster.pass_some(&mut random, Duration::from_secs(3)).await;
+        cluster.until_under_way("web:2", 1, &mut random).await;
         cluster.set_image("web:3").await;
         cluster.pass_some(&mut random, Duration::from_secs(3)).await;
-        cluster.badly.faulty.heal();
+        cluster.badly.heal();
         cluster.until_rolled_out("web:3").await;
         let sets = cluster.client.within::<ReplicaSet>("default");
         let sets = sets.list_all(&ListOptions::default()).await.unwrap();
@@ -230,16 +250,11 @@ async fn begin_job(cluster: &mut Cluster) {
 /// Waits until the job is done, and checks that it was done once.
 async fn finish_job(cluster: &mut Cluster) {
     let (seed, jobs) = (cluster.seed, cluster.client.within::<Job>("default"));
-    cluster.badly.faulty.heal();
-    cluster
-        .until("a whole job", async |_| {
-            let told = jobs.get("pi").await.unwrap().status.conditions;
-            api::condition::find(&told, "Complete").is_some_and(|end| end.is_true())
-        })
-        .await;
+    cluster.badly.heal();
+    cluster.until("a whole job", async |own| own.is_job_complete().await).await;
     let job = jobs.get("pi").await.unwrap();
     assert_eq!((job.status.succeeded, job.status.failed), (COMPLETIONS, 0), "seed {seed}");
-    let (made, unknown) = (cluster.badly.made.made(), cluster.badly.made.unknown());
+    let (made, unknown) = (cluster.badly.made(), cluster.badly.unknown());
     let wanted = usize::try_from(COMPLETIONS).unwrap();
     assert!(made >= wanted && made <= wanted + unknown, "seed {seed}: {made} {unknown}");
     let events = ResourceType::namespaced("", "v1", "events");
@@ -270,6 +285,7 @@ async fn controllers_that_are_killed_in_the_middle_of_a_job_go_on_where_it_stand
     for seed in 0..SEEDS {
         let mut cluster = Cluster::start(seed).await;
         begin_job(&mut cluster).await;
+        assert!(!cluster.is_job_complete().await, "seed {seed}: there is nothing left to do");
         cluster.kill().await;
         finish_job(&mut cluster).await;
     }
@@ -282,15 +298,15 @@ async fn controllers_that_are_killed_in_the_middle_of_a_rollout_go_on_where_it_s
         let mut random = Random::new(seed);
         let access = cluster.client.within::<Deployment>("default");
         access.create(&deployment()).await.unwrap();
-        cluster.pass_some(&mut random, Duration::from_secs(3)).await;
+        cluster.until_under_way("web:1", 1, &mut random).await;
         cluster.kill().await;
         cluster.until_rolled_out("web:1").await;
         cluster.set_image("web:2").await;
-        for _ in 0..3 {
-            cluster.pass_some(&mut random, Duration::from_secs(2)).await;
+        for pods in [1, 3, 5] {
+            cluster.until_under_way("web:2", pods, &mut random).await;
             cluster.kill().await;
         }
-        cluster.badly.faulty.heal();
+        cluster.badly.heal();
         cluster.until_rolled_out("web:2").await;
     }
 }

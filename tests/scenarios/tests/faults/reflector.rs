@@ -102,7 +102,7 @@ async fn run(seed: u64, window_events: usize, faults: Faults) -> Run {
         write(&maps, &mut random).await;
         world.pass(Duration::from_millis(random.draw() % 400)).await;
     }
-    badly.faulty.heal();
+    badly.heal();
     world
         .until("the reflector catches up", PATIENCE, async || {
             let list = maps.list_all(&ListOptions::default()).await.unwrap();

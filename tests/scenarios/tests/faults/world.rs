@@ -4,6 +4,7 @@
 //! server's clock and the components' clock together whenever nobody has anything to do. One
 //! seed decides a whole run.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -70,14 +71,14 @@ impl World {
         self.drydock.trusting(Identity { user: "test".to_owned(), groups })
     }
 
-    /// A client that meets faults, the switch that ends them, and what pods were made.
+    /// A client that meets faults, the switch that ends them, and what came of requests.
     pub fn faulty(&self, faults: Faults, seed: u64) -> Badly {
-        let made = Counts::default();
-        let inner = Counted { inner: self.trusting(), count: made.server.clone() };
+        let (server, told) = (Counts::default(), Counts::default());
+        let inner = Counted { inner: self.trusting(), counts: server.clone() };
         let faulty = Faulty::new(inner, faults, seed);
-        let outer = Counted { inner: faulty.clone(), count: made.client.clone() };
+        let outer = Counted { inner: faulty.clone(), counts: told.clone() };
         let client = Client::from_service(outer, &self.options("faulty"));
-        Badly { client, faulty, made }
+        Badly { client, faulty, server, told }
     }
 
     /// Lets so much time pass.
@@ -112,35 +113,45 @@ impl World {
 /// A way to the server that is bad.
 pub struct Badly {
     pub client: Client,
-    pub faulty: Faulty<Counted<Trusted>>,
-    pub made: Counts,
+    faulty: Faulty<Counted<Trusted>>,
+    server: Counts,
+    told: Counts,
 }
 
-/// How many pods the server made, and of how many the client was told.
-#[derive(Clone, Default)]
-pub struct Counts {
-    server: Arc<Mutex<usize>>,
-    client: Arc<Mutex<usize>>,
-}
-
-impl Counts {
+impl Badly {
     /// The pods that the server made.
     pub fn made(&self) -> usize {
-        *self.server.lock().unwrap()
+        self.server.made.load(Ordering::Relaxed)
     }
 
     /// Those whose answer did not come back: nobody can know that they are not to be made
     /// again until the watch shows them.
     pub fn unknown(&self) -> usize {
-        self.made() - *self.client.lock().unwrap()
+        self.made() - self.told.made.load(Ordering::Relaxed)
+    }
+
+    /// Ends all faults; there must have been some.
+    pub fn heal(&self) {
+        let count = |counts: &Counts| counts.asked.load(Ordering::Relaxed);
+        let (asked, reached) = (count(&self.told), count(&self.server));
+        assert!(reached < asked, "all of {asked} requests have reached the server");
+        self.faulty.heal();
     }
 }
 
-/// Counts the answers that say a pod was made.
+/// What was asked at one end of the way.
+#[derive(Clone, Default)]
+struct Counts {
+    asked: Arc<AtomicUsize>,
+    /// Answers that say a pod was made.
+    made: Arc<AtomicUsize>,
+}
+
+/// Counts requests and their answers.
 #[derive(Clone)]
-pub struct Counted<S> {
+struct Counted<S> {
     inner: S,
-    count: Arc<Mutex<usize>>,
+    counts: Counts,
 }
 
 impl<S, B, A> Service<Request<B>> for Counted<S>
@@ -158,11 +169,12 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let makes_pod = request.method() == Method::POST && request.uri().path().ends_with("/pods");
-        let (answer, count) = (self.inner.call(request), self.count.clone());
+        self.counts.asked.fetch_add(1, Ordering::Relaxed);
+        let (answer, made) = (self.inner.call(request), self.counts.made.clone());
         Box::pin(async move {
             let answer = answer.await?;
             if makes_pod && answer.status() == StatusCode::CREATED {
-                *count.lock().unwrap() += 1;
+                made.fetch_add(1, Ordering::Relaxed);
             }
             Ok(answer)
         })

@@ -1,31 +1,18 @@
-//! Jobs that say what a failure means, how often an index is tried and what is enough: with
-//! kube-controller-manager's controllers and with ours, on both servers, with the same outcomes.
+//! Jobs that complete, fail, wait and go, and that say what a failure means, how often an index
+//! is tried and what is enough.
 //!
-//! No node takes the pods. The story says how each ends, and when: long ago, so that no
-//! controller waits before it tries again.
+//! Where failures are judged, no node takes the pods: the story says how each ends, and when:
+//! long ago, so that no controller waits before it tries again.
 
 use anyhow::Result;
 
-use crate::transcript::{Transcript, alike_with_any_controllers};
-use crate::workloads::{apply, settle};
+use crate::manifests::{QUICK, job, with_annotations, with_pod};
+use crate::story::Story;
+use crate::transcript::Transcript;
 
-/// A job with indexes and these further fields of its spec.
-fn job(name: &str, spec: &str) -> String {
-    format!(
-        "
-apiVersion: batch/v1
-kind: Job
-metadata: {{name: {name}}}
-spec:
-  completionMode: Indexed
-  template:
-    spec:
-      restartPolicy: Never
-      nodeSelector: {{no: where}}
-      containers: [{{name: main, image: registry.example/job:1}}]
-  {spec}
-"
-    )
+/// A job with indexes, whose pods no node takes, with these further fields of its spec.
+fn untaken(name: &str, spec: &str) -> String {
+    with_pod(&job(name, &format!("completionMode: Indexed\n  {spec}")), "nodeSelector: {no: where}")
 }
 
 /// Name, phase, failures before it and ignored failures before it.
@@ -105,7 +92,7 @@ async fn judged(kubectl: &mut Transcript<'_>) -> Result<()> {
     - {action: Ignore, onExitCodes: {operator: In, values: [3]}}
     - {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}
     - {action: FailJob, onExitCodes: {containerName: main, operator: NotIn, values: [1, 3]}}";
-    apply(kubectl, &job("judged", rules)).await?;
+    kubectl.apply(&untaken("judged", rules)).await?;
     let first = waiting(kubectl, ("judged", 0), NEW).await?;
     end(kubectl, &first, 3, "").await?;
     let second = waiting(kubectl, ("judged", 0), NEW).await?;
@@ -126,7 +113,7 @@ async fn tried(kubectl: &mut Transcript<'_>) -> Result<()> {
     rules:
     - {action: Ignore, onExitCodes: {operator: In, values: [3]}}
     - {action: FailIndex, onExitCodes: {operator: In, values: [4]}}";
-    apply(kubectl, &job("tried", spec)).await?;
+    kubectl.apply(&untaken("tried", spec)).await?;
     let steps = [
         (0, ["0", "<none>"], 1),
         (1, ["0", "<none>"], 3),
@@ -151,7 +138,7 @@ async fn strict(kubectl: &mut Transcript<'_>) -> Result<()> {
   backoffLimitPerIndex: 0
   maxFailedIndexes: 0
   podReplacementPolicy: Failed";
-    apply(kubectl, &job("strict", spec)).await?;
+    kubectl.apply(&untaken("strict", spec)).await?;
     for index in [0, 2] {
         waiting(kubectl, ("strict", index), ["0", "<none>"]).await?;
     }
@@ -167,7 +154,7 @@ async fn modest(kubectl: &mut Transcript<'_>) -> Result<()> {
   parallelism: 3
   podReplacementPolicy: Failed
   successPolicy: {rules: [{succeededIndexes: \"0\"}, {succeededIndexes: 1-2, succeededCount: 1}]}";
-    apply(kubectl, &job("modest", spec)).await?;
+    kubectl.apply(&untaken("modest", spec)).await?;
     for index in [0, 1] {
         waiting(kubectl, ("modest", index), NEW).await?;
     }
@@ -179,7 +166,7 @@ async fn modest(kubectl: &mut Transcript<'_>) -> Result<()> {
 
 /// A job that is told to rest loses its pods, and none of them has failed.
 async fn rested(kubectl: &mut Transcript<'_>) -> Result<()> {
-    apply(kubectl, &job("rested", "completions: 1\n  backoffLimitPerIndex: 0")).await?;
+    kubectl.apply(&untaken("rested", "completions: 1\n  backoffLimitPerIndex: 0")).await?;
     waiting(kubectl, ("rested", 0), ["0", "<none>"]).await?;
     kubectl.run("patch job rested --patch {\"spec\":{\"suspend\":true}}").await?;
     kubectl
@@ -195,15 +182,97 @@ async fn rested(kubectl: &mut Transcript<'_>) -> Result<()> {
     outcome(kubectl, "rested", "Complete").await
 }
 
+/// What is told of jobs that judge failures.
+const JUDGED_TOLD: &str = "
+job-controller judged Normal SuccessfulCreate 3: Created pod: judged-0-{pod}
+job-controller judged Warning PodFailurePolicy 1: Container main for pod {ns}/judged-0-{pod} failed with exit code 5 matching FailJob rule at index 2
+job-controller modest Normal Completed 1: Job completed
+job-controller modest Normal SuccessfulCreate 1: Created pod: modest-0-{pod}
+job-controller modest Normal SuccessfulCreate 1: Created pod: modest-1-{pod}
+job-controller modest Normal SuccessfulCreate 1: Created pod: modest-2-{pod}
+job-controller modest Normal SuccessfulDelete 1: Deleted pod: modest-0-{pod}
+job-controller modest Normal SuccessfulDelete 1: Deleted pod: modest-1-{pod}
+job-controller rested Normal Completed 1: Job completed
+job-controller rested Normal Resumed 1: Job resumed
+job-controller rested Normal SuccessfulCreate 2: Created pod: rested-0-{pod}
+job-controller rested Normal SuccessfulDelete 1: Deleted pod: rested-0-{pod}
+job-controller rested Normal Suspended 1: Job suspended
+job-controller strict Normal SuccessfulCreate 1: Created pod: strict-0-{pod}
+job-controller strict Normal SuccessfulCreate 1: Created pod: strict-1-{pod}
+job-controller strict Normal SuccessfulCreate 1: Created pod: strict-2-{pod}
+job-controller strict Normal SuccessfulDelete 1: Deleted pod: strict-0-{pod}
+job-controller strict Normal SuccessfulDelete 1: Deleted pod: strict-2-{pod}
+job-controller strict Warning MaxFailedIndexesExceeded 1: Job has exceeded the specified maximal number of failed indexes
+job-controller tried Normal SuccessfulCreate 2: Created pod: tried-0-{pod}
+job-controller tried Normal SuccessfulCreate 3: Created pod: tried-1-{pod}
+job-controller tried Normal SuccessfulCreate 1: Created pod: tried-2-{pod}
+job-controller tried Normal SuccessfulCreate 1: Created pod: tried-3-{pod}
+job-controller tried Warning FailedIndexes 1: Job has failed indexes
+";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_judge_failures_try_indexes_and_know_what_is_enough() {
-    alike_with_any_controllers("policies", 1, async |kubectl| {
-        settle(kubectl).await?;
-        judged(kubectl).await?;
-        tried(kubectl).await?;
-        strict(kubectl).await?;
-        modest(kubectl).await?;
-        rested(kubectl).await
-    })
-    .await;
+    Story::new("policies", 1)
+        .alike(async |kubectl| {
+            judged(kubectl).await?;
+            tried(kubectl).await?;
+            strict(kubectl).await?;
+            modest(kubectl).await?;
+            rested(kubectl).await?;
+            kubectl.until_told("", JUDGED_TOLD).await
+        })
+        .await;
+}
+
+/// What is told of jobs that complete, fail, wait and go.
+const TOLD: &str = "
+job-controller fails Normal SuccessfulCreate 1: Created pod: fails-{pod}
+job-controller fails Warning BackoffLimitExceeded 1: Job has reached the specified backoff limit
+job-controller goes Normal Completed 1: Job completed
+job-controller goes Normal SuccessfulCreate 1: Created pod: goes-{pod}
+job-controller indexed Normal Completed 1: Job completed
+job-controller indexed Normal SuccessfulCreate 1: Created pod: indexed-0-{pod}
+job-controller indexed Normal SuccessfulCreate 1: Created pod: indexed-1-{pod}
+job-controller indexed Normal SuccessfulCreate 1: Created pod: indexed-2-{pod}
+job-controller late Normal SuccessfulCreate 1: Created pod: late-{pod}
+job-controller late Normal SuccessfulDelete 1: Deleted pod: late-{pod}
+job-controller late Warning DeadlineExceeded 1: Job was active longer than specified deadline
+job-controller waits Normal Completed 1: Job completed
+job-controller waits Normal Resumed 1: Job resumed
+job-controller waits Normal SuccessfulCreate 1: Created pod: waits-{pod}
+job-controller waits Normal Suspended 1: Job suspended
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_complete_fail_wait_and_go() {
+    Story::new("jobs", 1)
+        .alike(async |kubectl| {
+            let fails =
+                "{hollow.gantry.dev/run-seconds: \"0\", hollow.gantry.dev/exit-code: \"3\"}";
+            let lasts = "{hollow.gantry.dev/run-seconds: \"600\"}";
+            let indexed = "completionMode: Indexed\n  completions: 3\n  parallelism: 2";
+            let jobs = [
+                (QUICK, job("indexed", indexed)),
+                (fails, job("fails", "backoffLimit: 0")),
+                (lasts, job("late", "activeDeadlineSeconds: 1")),
+                (QUICK, job("waits", "suspend: true")),
+                (QUICK, job("goes", "ttlSecondsAfterFinished: 1")),
+            ];
+            for (annotations, manifest) in &jobs {
+                kubectl.apply(&with_annotations(manifest, annotations)).await?;
+            }
+            outcome(kubectl, "indexed", "Complete").await?;
+            outcome(kubectl, "fails", "Failed").await?;
+            outcome(kubectl, "late", "Failed").await?;
+            kubectl.run("wait job/waits --for=condition=Suspended --timeout=60s").await?;
+            kubectl
+                .run("get pods --selector=batch.kubernetes.io/job-name=waits --output=name")
+                .await?;
+            kubectl.run("patch job waits --patch {\"spec\":{\"suspend\":false}}").await?;
+            outcome(kubectl, "waits", "Complete").await?;
+            kubectl.quietly("wait job/goes --for=delete --timeout=60s").await?;
+            kubectl.run("get jobs --output=name").await?;
+            kubectl.until_told("", TOLD).await
+        })
+        .await;
 }

@@ -1,12 +1,18 @@
-//! Scenarios of whole clusters: controllers, hollow nodes and real programs.
+//! Stories of whole clusters: controllers, hollow nodes and real programs.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod controllers;
+mod budgets;
+mod deployments;
+mod events;
 mod jobs;
 mod kubectl;
+mod manifests;
+mod namespaces;
+mod nodes;
 mod programs;
 mod python;
+mod replica_sets;
 mod shows;
+mod story;
 mod transcript;
-mod workloads;

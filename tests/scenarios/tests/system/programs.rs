@@ -1,51 +1,34 @@
 //! Real programs of a cluster on drydock.
 
+use anyhow::ensure;
 use scenarios::backend::Backend;
-use scenarios::system::{Cluster, Controllers, Scheduler};
+use scenarios::system::Controllers;
 
-const DEPLOYMENT: [&str; 6] = [
-    "create",
-    "deployment",
-    "web",
-    "--image=registry.example/web:1",
-    "--replicas=4",
-    "--namespace=default",
-];
+use crate::story::{DRYDOCK, Stage, Story};
 
-async fn rolls(name: &str, controllers: Controllers) {
-    let cluster =
-        Cluster::start(name, Backend::Drydock, controllers, Scheduler::Theirs, 2).await.unwrap();
-    if controllers == Controllers::Theirs {
-        // The first service account is theirs to make; a pod waits for it.
-        let wait = [
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--timeout=30s",
-            "--namespace=default",
-        ];
-        cluster.kubectl(&wait).await.unwrap();
-    }
-    cluster.kubectl(&DEPLOYMENT).await.unwrap();
-    let wait = ["wait", "deployment/web", "--for=condition=Available", "--timeout=30s"];
-    cluster.kubectl(&wait).await.unwrap();
-    let nodes = cluster
-        .kubectl(&["get", "pods", "--output=jsonpath={.items[*].spec.nodeName}"])
-        .await
-        .unwrap();
-    assert_eq!(nodes.split_whitespace().count(), 4, "every pod has a node: {nodes}");
-    let image = ["set", "image", "deployment/web", "web=registry.example/web:2"];
-    cluster.kubectl(&image).await.unwrap();
-    cluster.kubectl(&["rollout", "status", "deployment/web", "--timeout=30s"]).await.unwrap();
-    cluster.end().await.unwrap();
+/// A deployment whose pods get nodes, and whose pods are replaced.
+async fn rolls(story: Story) {
+    story
+        .alike(async |kubectl| {
+            kubectl
+                .run("create deployment web --image=registry.example/web:1 --replicas=4")
+                .await?;
+            kubectl.run("wait deployment/web --for=condition=Available --timeout=30s").await?;
+            let nodes = kubectl.show("pods", "{.items[*].spec.nodeName}").await?;
+            ensure!(nodes.split_whitespace().count() == 4, "every pod has a node: {nodes}");
+            kubectl.run("set image deployment/web web=registry.example/web:2").await?;
+            kubectl.quietly("rollout status deployment/web --timeout=30s").await.map(drop)
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_scheduler_binds_pods_with_our_controllers() {
-    rolls("ours", Controllers::Ours).await;
+    rolls(Story::new("bound", 2).on(DRYDOCK)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_controller_manager_rolls_a_deployment() {
-    rolls("theirs", Controllers::Theirs).await;
+    const THEIRS: &[Stage] = &[Stage(Backend::Drydock, Controllers::Theirs)];
+    rolls(Story::new("rolled", 2).on(THEIRS)).await;
 }

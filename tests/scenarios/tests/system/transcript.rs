@@ -2,25 +2,12 @@
 
 use std::sync::LazyLock;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use regex::Regex;
-use scenarios::backend::{BACKENDS, Backend};
-use scenarios::system::{Cluster, Controllers, Scheduler};
+use scenarios::system::{Cluster, PATIENCE};
 
-/// A deployment whose pods end at once.
-pub const WEB: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers: [{name: main, image: registry.example/web:1}]
-";
+use crate::events::Events;
+use crate::story::differing;
 
 /// What no two runs share, and what stands in its place: times, ages in a column
 /// of their own, uids, revisions, generated endings, hashes, addresses of pods, the width of columns.
@@ -78,14 +65,99 @@ impl Transcript<'_> {
         Ok(())
     }
 
-    /// Runs `kubectl describe` and keeps what it prints but for what no two runs share, and but
-    /// for events: our controllers write none.
+    /// Runs `kubectl describe` and keeps what it prints but for what no two runs share. Events of
+    /// the same second come in no order, so they are put in one.
     pub async fn describe(&mut self, arguments: &str) -> Result<()> {
         let arguments = format!("describe {arguments}");
-        let printed = self.quietly(&arguments).await?;
-        let before_events = printed.split("\nEvents:").next().unwrap_or_default();
-        self.keep(&arguments, &scrubbed(before_events));
+        let printed = scrubbed(&self.quietly(&arguments).await?);
+        let (object, events) = printed.split_once("\nEvents:").unwrap_or((&printed, ""));
+        let mut events: Vec<&str> = events.lines().collect();
+        events.sort_unstable();
+        self.keep(&arguments, &format!("{object}\nEvents:{}\n", events.join("\n")));
         Ok(())
+    }
+
+    /// Waits until the namespace may have pods.
+    pub async fn settle(&self) -> Result<()> {
+        self.quietly("wait --for=create serviceaccount/default --timeout=30s").await.map(drop)
+    }
+
+    /// Applies a manifest and keeps nothing.
+    pub async fn apply(&self, manifest: &str) -> Result<()> {
+        self.quietly_with("apply --filename -", manifest).await.map(drop)
+    }
+
+    /// Fields of an object by a JSONPath template.
+    pub async fn show(&self, what: &str, template: &str) -> Result<String> {
+        let output = format!("--output=jsonpath={template}");
+        let mut words = self.words("get");
+        words.extend(what.split(' ').chain([output.as_str()]));
+        self.cluster.kubectl(&words).await
+    }
+
+    /// Waits until a JSONPath template shows these words of an object, in any order.
+    pub async fn until(&self, object: &str, template: &str, wanted: &str) -> Result<()> {
+        let sorted = |text: &str| {
+            let mut words: Vec<&str> = text.split_whitespace().collect();
+            words.sort_unstable();
+            words.join(" ")
+        };
+        let wanted = sorted(wanted);
+        let mut is_wanted = |shown: &str| match sorted(shown) == wanted {
+            true => Ok(()),
+            false => Err(format!("{shown:?} is not {wanted:?}")),
+        };
+        self.until_shown(object, template, &mut is_wanted).await
+    }
+
+    /// Waits until a template shows of an object, such as `node a`, what is wanted. `is_wanted`
+    /// tells what is missing.
+    pub async fn until_shown(
+        &self,
+        object: &str,
+        template: &str,
+        is_wanted: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<()> {
+        // As a list: kubectl may miss a change while it begins to watch one object.
+        let list = object.replace(' ', " --field-selector=metadata.name=");
+        self.follow(&list, template, is_wanted).await.with_context(|| object.to_owned())
+    }
+
+    /// Looks at each object of a list, as a template shows it, and at what becomes of it, until
+    /// one is wanted. Nothing may be a range in the template: kubectl shows only one.
+    async fn follow(
+        &self,
+        list: &str,
+        template: &str,
+        is_wanted: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<()> {
+        let output = format!("--output=jsonpath={template}{{\"\\n\"}}");
+        let mut words = self.words("get --watch");
+        words.extend(list.split(' ').chain([output.as_str()]));
+        let mut following = self.cluster.kubectl_following(&words)?;
+        let mut missing = "it is not shown".to_owned();
+        let found = async {
+            while let Err(why) = is_wanted(&following.next().await?) {
+                missing = why;
+            }
+            anyhow::Ok(())
+        };
+        let found = tokio::time::timeout(PATIENCE, found).await;
+        found.unwrap_or_else(|late| Err(late.into())).context(missing)
+    }
+
+    /// Waits until controllers have told `expected` of the objects that `which` selects, in the
+    /// form of [`Events::shown`].
+    pub async fn until_told(&self, which: &str, expected: &str) -> Result<()> {
+        let expected = expected.trim_start();
+        let mut events = Events::default();
+        let mut is_wanted = |line: &str| {
+            events.take(serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?);
+            let shown = events.shown().replace(&self.namespace, "{ns}");
+            let differing = differing(&shown, expected);
+            if differing.is_empty() { Ok(()) } else { Err(format!("\n{differing}")) }
+        };
+        self.follow(format!("events {which}").trim_end(), "{$}", &mut is_wanted).await
     }
 
     /// Runs kubectl, which must succeed, and keeps nothing.
@@ -115,89 +187,6 @@ impl Transcript<'_> {
     }
 }
 
-/// A server and who moves its workloads on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cast(Backend, Controllers);
-
-/// The real server with the real controllers: the truth.
-const REAL: Cast = Cast(Backend::KubeApiServer, Controllers::Theirs);
-
-/// Plays on every backend, each with the controllers that belong to it, and compares what was
-/// printed. A cluster without nodes has neither controllers nor a scheduler.
-pub async fn alike<F>(name: &str, nodes: u32, script: F)
-where
-    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
-{
-    let casts = match nodes {
-        0 => BACKENDS.iter().map(|backend| Cast(*backend, Controllers::Nobody)).collect(),
-        _ => vec![REAL, Cast(Backend::Drydock, Controllers::Ours)],
-    };
-    compared(name, &casts, nodes, script).await;
-}
-
-/// Plays with the real controllers on the real server, and with ours on both servers, and
-/// compares what was printed.
-pub async fn alike_with_any_controllers<F>(name: &str, nodes: u32, script: F)
-where
-    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
-{
-    let ours = BACKENDS.iter().map(|backend| Cast(*backend, Controllers::Ours));
-    let casts: Vec<Cast> = [REAL].into_iter().chain(ours).collect();
-    compared(name, &casts, nodes, script).await;
-}
-
-async fn compared<F>(name: &str, casts: &[Cast], nodes: u32, script: F)
-where
-    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
-{
-    let mut first: Option<String> = None;
-    for cast in casts {
-        let printed = played(name, *cast, nodes, &script).await;
-        let printed = printed.unwrap_or_else(|error| panic!("{name} with {cast:?}: {error:#}"));
-        match &first {
-            None => first = Some(printed),
-            Some(truth) => {
-                let differing = differing(&printed, truth);
-                assert!(
-                    differing.is_empty(),
-                    "{name} with {cast:?} prints other things:\n{differing}"
-                );
-            }
-        }
-    }
-}
-
-/// The lines of `ours` (`-`) and of `truth` (`+`) between their common first and last lines.
-fn differing(ours: &str, truth: &str) -> String {
-    let (ours, truth): (Vec<&str>, Vec<&str>) = (ours.lines().collect(), truth.lines().collect());
-    let alike = |pair: &(&&str, &&str)| pair.0 == pair.1;
-    let first = ours.iter().zip(&truth).take_while(alike).count();
-    let shorter = ours.len().min(truth.len()) - first;
-    let last = ours.iter().rev().zip(truth.iter().rev()).take(shorter).take_while(alike).count();
-    let between = |lines: &[&str], sign: &str| {
-        let lines = lines[first..lines.len() - last].iter();
-        lines.map(|line| format!("{sign} {line}\n")).collect::<String>()
-    };
-    between(&ours, "-") + &between(&truth, "+")
-}
-
-async fn played<F>(name: &str, cast: Cast, nodes: u32, script: &F) -> Result<String>
-where
-    F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
-{
-    let Cast(backend, controllers) = cast;
-    let scheduler = if nodes == 0 { Scheduler::Nobody } else { Scheduler::Theirs };
-    let cluster = Cluster::start(name, backend, controllers, scheduler, nodes).await?;
-    // A name of its own: two casts may share a server.
-    let namespace = format!("{name}-{}-{controllers:?}", std::process::id()).to_lowercase();
-    cluster.kubectl(&["create", "namespace", &namespace]).await?;
-    let mut transcript = Transcript { cluster: &cluster, namespace, lines: Vec::new() };
-    let result = script(&mut transcript).await;
-    let printed = transcript.lines.join("").replace(&transcript.namespace, "{ns}");
-    cluster.end().await?;
-    result.map(|()| printed)
-}
-
 #[test]
 fn what_no_two_runs_share_is_replaced() {
     let check = |text: &str, expected: &str| assert_eq!(scrubbed(text), expected, "{text}");
@@ -211,15 +200,4 @@ fn what_no_two_runs_share_is_replaced() {
     check("Resource Version:  39\nReplicas: 39", "Resource Version: {revision}\nReplicas: 39");
     check("from kube-api-access-znqwc (ro)", "from kube-api-access-{suffix} (ro)");
     check("---------  --", "-- --");
-}
-
-#[test]
-fn only_lines_that_differ_are_shown() {
-    let check = |ours: &str, truth: &str, expected: &str| {
-        assert_eq!(differing(ours, truth), expected, "{ours:?} {truth:?}");
-    };
-    check("a\nb\nc", "a\nb\nc", "");
-    check("a\nb\nc", "a\nx\ny\nc", "- b\n+ x\n+ y\n");
-    check("a\na", "a", "- a\n");
-    check("", "a", "+ a\n");
 }

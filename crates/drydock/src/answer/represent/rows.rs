@@ -5,12 +5,21 @@ use object::table::{Column, Include, Row, Table};
 use object::time::human_duration;
 use serde_json::{Map, Value};
 
+use crate::answer::listing::Fields;
 use crate::kinds::cells::{columns_of, row_of};
 use crate::kinds::{Found, Kind, Version};
 
 /// The columns of a kind's table: the definition's, or the strategy's.
 fn columns(kind: &Kind, version: &Version) -> Vec<Column> {
     if kind.is_custom() { version.columns.clone() } else { columns_of(kind.strategy.cells()) }
+}
+
+/// What a table says beside its rows.
+pub(super) fn fields(found: &Found, metadata: Map<String, Value>) -> Fields {
+    let mut empty = table(found, metadata, Vec::new(), Include::None);
+    ["kind", "apiVersion", "metadata", "columnDefinitions"]
+        .map(|name| (name, empty[name].take()))
+        .into()
 }
 
 /// A table of these rows.

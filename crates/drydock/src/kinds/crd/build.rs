@@ -149,6 +149,7 @@ fn version(group: &str, names: &Names, version: &Value, at: &Path) -> Result<Ver
         schema,
         verbs: strings(&VERBS),
         subresources,
+        unserved: Vec::new(),
         columns: columns(version, at)?,
         scale,
         conversion: None,

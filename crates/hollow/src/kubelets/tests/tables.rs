@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::world::World;
-use crate::kubelets::Setup;
+use crate::kubelets::{Obstacle, Setup};
 
 fn one() -> Value {
     json!({ "containers": [{ "name": "main", "image": "nginx:1" }] })
@@ -401,8 +401,8 @@ fn a_node_that_somebody_gave_up_reports_at_once_that_it_is_there() {
     world.run(5000);
     let (ready, since) = world.condition("node-0000", "Ready");
     let unknown = |kind: &str| {
-        json!([{ "type": kind, "status": "Unknown",
-                                        "lastTransitionTime": "2027-01-15T09:00:00Z" }])
+        json!({ "conditions": [{ "type": kind, "status": "Unknown",
+                                 "lastTransitionTime": "2027-01-15T09:00:00Z" }] })
     };
     let told = world.asked(&Method::PATCH, REPORT);
     world.contradict_node("node-0000", &unknown("Ready"));
@@ -424,4 +424,191 @@ fn a_node_that_somebody_gave_up_reports_at_once_that_it_is_there() {
     let settled = world.asked(&Method::PATCH, REPORT);
     world.run(60_000);
     assert_eq!(world.asked(&Method::PATCH, REPORT), settled);
+}
+
+#[test]
+fn a_node_stands_by_its_amounts_and_leaves_those_of_others() {
+    let check = |status: Value, want: &str| {
+        let mut world = World::new(&["1x4cpu,8Gi"], 1);
+        world.run(5000);
+        world.contradict_node("node-0000", &status);
+        world.run(1000);
+        let status_of = |field: &str| {
+            let amounts = world.nodes["node-0000"]["status"][field].as_object().unwrap().clone();
+            let told = amounts.iter().filter(|(name, _)| *name != "ephemeral-storage");
+            told.map(|(name, amount)| format!("{name}={}", amount.as_str().unwrap()))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let told = format!("{} | {}", status_of("capacity"), status_of("allocatable"));
+        assert_eq!(told, want, "{status}");
+    };
+    let own = "cpu=4 memory=8Gi pods=110";
+    let same = format!("{own} | {own}");
+    check(json!({ "capacity": { "cpu": "400" } }), &same);
+    check(json!({ "allocatable": { "cpu": "1", "memory": null } }), &same);
+    check(json!({ "capacity": { "pods": null }, "allocatable": { "pods": "1" } }), &same);
+    // What others add to the capacity can be had; what is not in it cannot.
+    let added = json!({ "capacity": { "example.com/dongle": "4" } });
+    let with = "cpu=4 example.com/dongle=4 memory=8Gi pods=110";
+    check(added, &format!("{with} | {with}"));
+    check(json!({ "allocatable": { "example.com/dongle": "4" } }), &same);
+    let both = json!({ "capacity": { "example.com/dongle": "4" },
+                       "allocatable": { "example.com/dongle": "4" } });
+    check(both, &format!("{with} | {with}"));
+}
+
+#[test]
+fn who_disagrees_about_amounts_is_answered_at_a_bounded_pace() {
+    let mut world = World::new(&["1"], 1);
+    world.run(5000);
+    let told = world.asked(&Method::PATCH, "/api/v1/nodes/node-0000/status");
+    for _ in 0..600 {
+        world.contradict_node("node-0000", &json!({ "allocatable": { "cpu": "1" } }));
+        world.run(100);
+    }
+    let reports = world.asked(&Method::PATCH, "/api/v1/nodes/node-0000/status") - told;
+    assert!((6..=8).contains(&reports), "{reports} in a minute");
+}
+
+/// Another process that runs the nodes of this one, and what it does after `kept` is what the
+/// lease of the first node becomes.
+fn second(holder: &str, change: impl FnOnce(&mut World)) -> World {
+    let mut world = World::new(&["2"], 1);
+    world.run(5000);
+    change(&mut world);
+    let groups = vec!["2".parse().unwrap()];
+    world.restart(Setup { groups, holder: holder.to_owned(), ..Setup::default() });
+    world
+}
+
+#[test]
+fn nodes_that_somebody_else_runs_are_left_to_them() {
+    let mut world = second("another", |_| {});
+    world.run(1000);
+    assert!(!world.kubelets.is_open());
+    assert_eq!(world.kubelets.counts().suspected, 2);
+    // The first process goes on: it renews its lease.
+    let renewed = object::time::MicroTime::from(super::world::at(world.now_ms).wall);
+    let lease = world.leases.get_mut("node-0001").unwrap();
+    lease["spec"]["renewTime"] = renewed.to_string().into();
+    let before = world.nodes.clone();
+    world.run(15_000);
+    let holder = "hollow nodes".to_owned();
+    assert_eq!(world.gave_up, Some(Obstacle::Held { node: "node-0001".to_owned(), holder }));
+    assert_eq!(world.nodes, before);
+}
+
+#[test]
+fn of_two_who_begin_at_the_same_time_one_gives_up() {
+    let mut world = World::new(&["2"], 1);
+    let node = json!({ "metadata": { "name": "node-0001", "uid": "other" } });
+    world.nodes.insert("node-0001".to_owned(), node);
+    world.run(1000);
+    assert_eq!(world.gave_up, Some(Obstacle::Met { node: "node-0001".to_owned() }));
+    // One's own request of which the answer was lost is no such thing.
+    let mut world = World::new(&["2"], 3);
+    world.failing = 3;
+    world.run(60_000);
+    assert_eq!((&world.gave_up, world.kubelets.counts().registered), (&None, 2));
+}
+
+#[test]
+fn nodes_that_nobody_runs_any_more_are_taken_over() {
+    let check = |holder: &str, change: fn(&mut World), wait_ms: u64| {
+        let mut world = second(holder, change);
+        let mut waited = 0;
+        while !world.kubelets.is_open() {
+            world.run(100);
+            waited += 100;
+            assert!(waited < 60_000);
+        }
+        assert_eq!(world.gave_up, None);
+        assert!(waited <= wait_ms && waited + 3000 > wait_ms, "{waited} of {wait_ms}");
+        world.run(1000);
+        let held = &world.leases["node-0000"]["metadata"]["annotations"];
+        assert_eq!(held["hollow.gantry.dev/held-by"], holder);
+    };
+    let nothing = |_: &mut World| {};
+    // It was killed: nobody renews.
+    check("another", nothing, 12_600);
+    // It ended as it should.
+    let ended = |world: &mut World| {
+        for request in world.kubelets.releases() {
+            world.take(&request);
+        }
+    };
+    check("another", ended, 200);
+    // It ended long ago.
+    check("another", |world| world.now_ms += 60_000, 200);
+    // It was this very one.
+    check("hollow nodes", nothing, 200);
+    // A kubelet that was there before, which says no more than its name.
+    let kubelet = |world: &mut World| {
+        for lease in world.leases.values_mut() {
+            lease["metadata"]["annotations"] = Value::Null;
+        }
+    };
+    check("another", kubelet, 12_600);
+}
+
+#[test]
+fn groups_of_different_names_share_no_addresses() {
+    let addresses = |world: &World| -> Vec<String> {
+        let status = world.nodes.values().map(|node| &node["status"]["addresses"][0]["address"]);
+        status.map(|address| address.as_str().unwrap().to_owned()).collect()
+    };
+    let mut world = World::new(&["3", "3xname=extra", "3xname=other"], 1);
+    world.run(1000);
+    let mut all = addresses(&world);
+    assert!(all.contains(&"172.16.0.1".to_owned()), "{all:?}");
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 9);
+    // Another process goes around what is there, and knows its own again.
+    let before = world.nodes.clone();
+    let groups = vec!["3".parse().unwrap(), "3xname=third".parse().unwrap()];
+    world.nodes.get_mut("extra-0000").unwrap()["status"]["addresses"][0]["address"] =
+        "172.16.0.4".into();
+    world.restart(Setup { groups, ..Setup::default() });
+    world.run(1000);
+    assert_eq!(
+        world.nodes["node-0002"]["status"]["addresses"],
+        before["node-0002"]["status"]["addresses"]
+    );
+    let mut all = addresses(&world);
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 12);
+}
+
+#[test]
+fn users_are_told_of_annotations_that_make_no_sense_once() {
+    let mut world = World::new(&["1"], 1);
+    let annotations = json!({ "hollow.gantry.dev/run-seconds": "soon",
+                              "hollow.gantry.dev/exitcode": "1" });
+    world.create("p", "node-0000", one(), annotations);
+    world.create("q", "node-0000", one(), json!({ "hollow.gantry.dev/run-seconds": "3" }));
+    world.run(20_000);
+    world.repeat();
+    world.run(1000);
+    let unreadable = "default/p InvalidAnnotation annotation hollow.gantry.dev/run-seconds: \
+                      \"soon\" is no number of seconds; write one such as 30 or 0.5, at most \
+                      316224000";
+    let unknown = "default/p UnknownAnnotation annotation hollow.gantry.dev/exitcode=\"1\" is \
+                   unknown and means nothing: did you mean hollow.gantry.dev/exit-code?";
+    assert_eq!(world.notes, [unreadable, unknown]);
+    assert_eq!(world.phase("p"), "Pending");
+    // Mended, it runs; broken in another way, that is told.
+    world.change("p", |pod| {
+        pod["metadata"]["annotations"] = json!({ "hollow.gantry.dev/cpu-usage": "1" });
+    });
+    world.run(2000);
+    assert_eq!((world.phase("p").as_str(), world.notes.len()), ("Running", 2));
+    world.change("p", |pod| {
+        pod["metadata"]["annotations"] = json!({ "hollow.gantry.dev/cpu-usage": "much" });
+    });
+    world.run(2000);
+    assert_eq!(world.notes.len(), 3);
+    assert!(world.notes[2].contains("cpu-usage: \"much\" is no amount"), "{}", world.notes[2]);
 }

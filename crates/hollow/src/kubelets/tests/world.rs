@@ -14,7 +14,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kubelets::{Effect, Event, Kubelets, Setup};
+use crate::kubelets::{Effect, Event, Kubelets, Obstacle, Setup};
 use crate::request::{Answer, Chore, Request, Ticket};
 use crate::seed::mix;
 use crate::time::Now;
@@ -28,7 +28,12 @@ pub(super) struct World {
     pub(super) kubelets: Kubelets,
     pub(super) now_ms: u64,
     pub(super) pods: BTreeMap<String, Value>,
-    nodes: BTreeMap<String, Value>,
+    pub(super) nodes: BTreeMap<String, Value>,
+    pub(super) leases: BTreeMap<String, Value>,
+    /// What users of pods were told: pod, reason and message.
+    pub(super) notes: Vec<String>,
+    /// Why the nodes gave up.
+    pub(super) gave_up: Option<Obstacle>,
     /// The load that each node last reported.
     pub(super) metrics: BTreeMap<String, NodeMetric>,
     /// Requests under way, and when they are answered.
@@ -56,6 +61,9 @@ impl World {
             now_ms: 0,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            notes: Vec::new(),
+            gave_up: None,
             metrics: BTreeMap::new(),
             flying: Vec::new(),
             watch: VecDeque::from([Event::PodsListed]),
@@ -67,7 +75,9 @@ impl World {
             renewals: BTreeMap::new(),
             longest_gap_ms: 0,
         };
-        world.run(1);
+        while !world.kubelets.is_open() {
+            world.run(1);
+        }
         world
     }
 
@@ -97,7 +107,9 @@ impl World {
     fn turn(&mut self) {
         loop {
             let before = self.log.len();
-            while let Some(event) = self.watch.pop_front() {
+            while self.kubelets.is_open()
+                && let Some(event) = self.watch.pop_front()
+            {
                 self.kubelets.step(at(self.now_ms), event);
             }
             let due: Vec<_> = self.flying.extract_if(.., |(due, _)| *due <= self.now_ms).collect();
@@ -112,10 +124,14 @@ impl World {
                 match effect {
                     Effect::Send(request) => self.send(request),
                     Effect::Warn(_) => {}
-                    Effect::GiveUp(why) => panic!("gave up: {why}"),
+                    Effect::Note(note) => {
+                        self.notes.push(format!("{} {} {}", note.key, note.reason, note.message));
+                    }
+                    Effect::GiveUp(why) => self.gave_up = Some(why),
                 }
             }
-            if !answered && self.watch.is_empty() && self.log.len() == before {
+            let waits = self.watch.is_empty() || !self.kubelets.is_open();
+            if !answered && waits && self.log.len() == before {
                 return;
             }
         }
@@ -146,8 +162,17 @@ impl World {
         self.serve(request)
     }
 
+    /// Does what a request asks for at once.
+    pub(super) fn take(&mut self, request: &Request) {
+        self.serve(request);
+    }
+
     fn serve(&mut self, request: &Request) -> Answer {
-        let parts: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
+        let path = request.path.split('?').next().unwrap();
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        if parts.contains(&"leases") {
+            return self.serve_lease(request, parts[6..].first().copied());
+        }
         match (request.method.as_str(), parts.as_slice()) {
             ("POST", ["api", "v1", "nodes"]) => {
                 let mut node: Value = serde_json::from_slice(&request.body).unwrap();
@@ -159,6 +184,9 @@ impl World {
                 self.nodes.insert(name, node.clone());
                 done(&node)
             }
+            ("GET", ["api", "v1", "nodes"]) => {
+                done(&json!({ "items": self.nodes.values().collect::<Vec<_>>() }))
+            }
             ("GET", ["api", "v1", "nodes", name]) => {
                 self.nodes.get(*name).map_or(Answer::NotFound, done)
             }
@@ -167,7 +195,7 @@ impl World {
                 if !self.nodes.contains_key(*name) {
                     return Answer::NotFound;
                 }
-                self.contradict_node(name, &patch["status"]["conditions"]);
+                self.contradict_node(name, &patch["status"]);
                 done(&json!({}))
             }
             (_, ["api", "v1", "nodes", name, ..]) => {
@@ -205,6 +233,31 @@ impl World {
                 done(&json!({}))
             }
             _ => done(&json!({})),
+        }
+    }
+
+    fn serve_lease(&mut self, request: &Request, name: Option<&str>) -> Answer {
+        if request.method == Method::GET {
+            return match name {
+                None => done(&json!({ "items": self.leases.values().collect::<Vec<_>>() })),
+                Some(name) => self.leases.get(name).map_or(Answer::NotFound, done),
+            };
+        }
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        match name {
+            Some(name) => {
+                let Some(lease) = self.leases.get_mut(name) else { return Answer::NotFound };
+                merge(lease, &body);
+                done(lease)
+            }
+            None => {
+                let name = body["metadata"]["name"].as_str().unwrap().to_owned();
+                if self.leases.contains_key(&name) {
+                    return Answer::Exists;
+                }
+                self.leases.insert(name, body.clone());
+                done(&body)
+            }
         }
     }
 
@@ -353,10 +406,13 @@ impl World {
         self.log.iter().filter(|line| line.ends_with(&end)).count()
     }
 
-    /// Writes conditions of a node, of which the watch tells.
-    pub(super) fn contradict_node(&mut self, name: &str, conditions: &Value) {
+    /// Writes the status of a node, of which the watch tells.
+    pub(super) fn contradict_node(&mut self, name: &str, status: &Value) {
         let node = self.nodes.get_mut(name).unwrap();
-        merge_conditions(&mut node["status"]["conditions"], conditions);
+        let mut rest = status.clone();
+        let conditions = rest.as_object_mut().unwrap().remove("conditions").unwrap_or_default();
+        merge_conditions(&mut node["status"]["conditions"], &conditions);
+        merge(&mut node["status"], &rest);
         let seen = serde_json::from_value(node.clone()).unwrap();
         self.watch.push_back(Event::Node(seen));
     }
@@ -371,6 +427,7 @@ impl World {
 
     pub(super) fn forget_node(&mut self, name: &str) {
         self.nodes.remove(name);
+        self.leases.remove(name);
     }
 }
 
@@ -385,6 +442,24 @@ fn check_containers(key: &str, never: bool, old: &Value, new: &Value) {
         );
         if never && before["state"]["terminated"].is_object() {
             assert!(after["state"]["terminated"].is_object(), "{key} came back: {after}");
+        }
+    }
+}
+
+/// Merges as a merge patch does.
+fn merge(own: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *own = patch.clone();
+        return;
+    };
+    if !own.is_object() {
+        *own = json!({});
+    }
+    let map = own.as_object_mut().unwrap();
+    for (field, value) in fields {
+        match value {
+            Value::Null => drop(map.remove(field)),
+            value => merge(map.entry(field.clone()).or_insert(Value::Null), value),
         }
     }
 }
