@@ -36,7 +36,7 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
     let written = patiently(ask, || ask.apart(|| ask.create(&value, options.dry_run))).await;
     let written = match written {
         Ok(written) => written,
-        Err(failure) => return Ok(super::refused(failure, &warnings)),
+        Err(failure) => return super::refused(failure, &warnings),
     };
     warnings.extend(kind.strategy.warnings(&value, None));
     Ok(ask.written(StatusCode::CREATED, &written, &warnings))
