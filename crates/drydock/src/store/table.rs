@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-/// What a table still takes. It only ever takes less.
+/// What a table still takes. One that is closed stays so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// Everything.
@@ -165,6 +165,14 @@ impl Table {
         let mut state = self.state.write().expect(UNPOISONED);
         if state.gate == Gate::Open {
             state.gate = Gate::Ending;
+        }
+    }
+
+    /// Takes everything again, after an end that was not the last word.
+    pub fn reopen(&self) {
+        let mut state = self.state.write().expect(UNPOISONED);
+        if state.gate == Gate::Ending {
+            state.gate = Gate::Open;
         }
     }
 
