@@ -105,9 +105,11 @@ fn attempt(
         return Ok(super::rehearsed(kind, version, object));
     }
     let write = Write::Put(super::put(kind, version, object)?);
-    expiry::note(server, kind, &key);
     match server.store().commit(&kind.table, &key, Expect::Absent, write, server.env().now()) {
-        Ok(stored) => Ok(Written::Stored(stored)),
+        Ok(stored) => {
+            expiry::note(server, kind, &stored);
+            Ok(Written::Stored(stored))
+        }
         Err(_) => match kind.table.gate() {
             Gate::Open => Err(Failure::already_exists(&kind.resource(), &name)),
             // The definition was deleted since this create was let in.

@@ -219,8 +219,8 @@ fn commit(
     if next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
     }
-    expiry::note(server, kind, &current.key);
-    Ok(commit(Write::Put(next)).map(Written::Stored))
+    let stored = commit(Write::Put(next));
+    Ok(stored.inspect(|stored| expiry::note(server, kind, stored)).map(Written::Stored))
 }
 
 /// Whether nothing holds a deleted object any more.
