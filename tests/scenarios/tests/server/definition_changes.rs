@@ -233,16 +233,14 @@ async fn a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has() 
     };
     let path = |plural: &str| format!("{DEFINITIONS}/{plural}.{group}");
     let seconds = format!("/apis/{group}/v1/namespaces/{{ns}}/seconds");
-    let second = |name: &str, kind: &str| {
-        json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": name},
-            "spec": {"size": 1, "colour": "blue"}})
-    };
+    let second = json!({"apiVersion": format!("{group}/v1"), "kind": "Second",
+        "metadata": {"name": "a"}, "spec": {"size": 1, "colour": "blue"}});
     let wider =
         json!([version("v1", true, json!({"size": {"type": "integer"}, "colour": text("red")}))]);
     let wanted =
-        json!({"kind": "Other", "listKind": "OtherList", "shortNames": ["f", "g", "mine"]});
+        json!({"singular": "other", "listKind": "OtherList", "shortNames": ["f", "g", "mine"]});
     let told = get(&path("seconds")).keyed("conditions", "/type").expect(200);
-    let given_up = json!({"kind": "Second", "listKind": "SecondList", "shortNames": null});
+    let given_up = json!({"singular": "second", "listKind": "SecondList", "shortNames": null});
     Scenario::new("a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has")
         .fresh()
         .definition(named("firsts", json!({"kind": "First", "shortNames": ["f", "g"]})))
@@ -258,14 +256,19 @@ async fn a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has() 
         .step(
             told.clone()
                 .with("/status/conditions/0/reason", "ShortNamesConflict")
-                .with("/status/acceptedNames/kind", "Other")
+                .with("/status/acceptedNames/singular", "other")
                 .awaited(),
         )
         // Its new schema is served, and so are the names that were free.
-        .step(post(&seconds, second("a", "Other")).with("/spec/colour", "blue").awaited())
-        .step(post(&seconds, second("b", "Second")).refused(422, "Invalid"))
+        .step(
+            post(&seconds, second.clone())
+                .query("dryRun", "All")
+                .with("/spec/colour", "blue")
+                .awaited()
+                .preparation(),
+        )
+        .step(post(&seconds, second).with("/spec/colour", "blue").expect(201))
         .step(get(&seconds).expect(200).with("/kind", "OtherList"))
-        .step(get(&format!("/apis/{group}/v1")).keyed("resources", "/name").expect(200))
         // Who wants none of them any more has none.
         .step(
             patch(&path("seconds"), PatchType::Merge, json!({"spec": {"names": given_up}}))
@@ -273,11 +276,10 @@ async fn a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has() 
         )
         .step(
             told.with("/status/conditions/0/reason", "NoConflicts")
-                .with("/status/acceptedNames/kind", "Second")
+                .with("/status/acceptedNames/singular", "second")
                 .awaited(),
         )
         .step(get(&seconds).expect(200).with("/kind", "SecondList").awaited())
-        .step(get(&format!("/apis/{group}/v1")).keyed("resources", "/name").expect(200))
         .run()
         .await;
 }
@@ -321,10 +323,14 @@ async fn a_definition_tells_when_its_objects_are_gone() {
         .step(delete(&path("things")).preparation())
         .step(told("things", "InstanceDeletionCompleted"))
         .step(get(&format!("{things}/a")).expect(404))
-        // What something else still holds takes objects again.
+        // What something else still holds takes objects again, and keeps them when it is deleted
+        // once more.
         .step(post(&things, thing("b")).expect(201).awaited())
+        .step(delete(&path("things")).preparation())
+        .step(told("things", "InstanceDeletionCompleted"))
         .step(get(&format!("{things}/b")).expect(200))
-        .step(delete(&format!("{things}/b")).expect(200))
+        .step(post(&things, thing("c")).expect(201))
+        .step(delete(&things).expect(200))
         .step(let_go("others"))
         .step(let_go("things"))
         .step(get(&path("others")).expect(404).awaited())

@@ -354,8 +354,8 @@ fn clean_up(server: &Server, name: &str) {
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else { return withdraw(server, name) };
     let definition = write::materialize(&found.kind, found.version(), &stored);
-    if !metadata::is_deleting(&definition) {
-        // Another definition has got the name already.
+    if !metadata::is_deleting(&definition) || !awaits_cleanup(&definition) {
+        // Another definition has got the name already, or this one is cleaned up.
         return;
     }
     change(server, &found, name, Part::Status, |definition| {
@@ -391,6 +391,12 @@ fn delete_all(server: &Server, found: &Found) {
     }
 }
 
+/// Whether the objects of a deleted definition have to go before it does.
+fn awaits_cleanup(definition: &Value) -> bool {
+    let finalizers = definition["metadata"]["finalizers"].as_array();
+    finalizers.into_iter().flatten().any(|finalizer| finalizer == CLEANUP)
+}
+
 fn set_terminating(
     server: &Server,
     definition: &mut Value,
@@ -417,10 +423,11 @@ fn finish_cleanup(server: &Server, name: &str) {
         } else {
             ("NeverEstablished", "resource was never established")
         };
-        let finalizers = definition["metadata"]["finalizers"].as_array_mut();
-        if let Some(list) = finalizers.filter(|list| list.iter().any(|one| one == CLEANUP)) {
-            list.retain(|finalizer| finalizer != CLEANUP);
+        if awaits_cleanup(definition) {
             set_terminating(server, definition, "False", reason, message);
+        }
+        if let Some(list) = definition["metadata"]["finalizers"].as_array_mut() {
+            list.retain(|finalizer| finalizer != CLEANUP);
         }
     });
     match found.kind.table.get(name) {
