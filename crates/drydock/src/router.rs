@@ -22,8 +22,8 @@ use crate::kinds::Found;
 use crate::metrics::Measured;
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
-
 use crate::verbs::{self, Ask};
+use crate::write::ATTEMPTS_MAX;
 use crate::{health, subresources};
 
 /// An embedded API server. Clones share one state.
@@ -206,7 +206,7 @@ impl Drydock {
             negotiate::require_representation(&parts.headers, verb)?;
         }
         let form = Form::negotiate(&parts.headers, &query)?;
-        let ask = Ask {
+        let mut ask = Ask {
             server: &self.server,
             found,
             target,
@@ -216,7 +216,7 @@ impl Drydock {
             identity,
             form,
         };
-        let mut answer = carry_out(&ask, verb).await.unwrap_or_else(Answer::from);
+        let mut answer = carry_out(&mut ask, verb).await.unwrap_or_else(Answer::from);
         if let Some(warning) = &ask.found.version().deprecation {
             verbs::warn_first(&mut answer, warning);
         }
@@ -227,8 +227,21 @@ impl Drydock {
 /// There are as many requests under way as there may be.
 struct NoRoom;
 
-/// Does what is asked.
-async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
+/// Does what is asked, from the beginning where the kind was replaced by another form of it before
+/// the write: what was read of the body went by the old one.
+async fn carry_out(ask: &mut Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
+    let mut attempts = 1;
+    loop {
+        match carry_out_once(ask, verb).await {
+            Err(failure) if failure.is_outdated && attempts < ATTEMPTS_MAX => attempts += 1,
+            result => return result,
+        }
+        ask.apart_with_all(|| ask.server.wait_for_definitions());
+        ask.found = ask.server.find(&ask.target)?;
+    }
+}
+
+async fn carry_out_once(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
     verbs::require_offered(&ask.found, &ask.target, verb)?;
     if verb == Verb::Patch {
         verbs::patch::refuse_apply(ask)?;

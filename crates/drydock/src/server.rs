@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::UNPOISONED;
 use crate::answer::Failure;
 use crate::env::Env;
 use crate::health::HealthCheck;
@@ -91,6 +92,12 @@ impl Server {
     /// Puts another set of kinds in place.
     pub(crate) fn replace_registry(&self, registry: Registry) {
         self.registry.store(Arc::new(registry));
+    }
+
+    /// Returns when the registry knows of every table that was closed before: whoever replaces one
+    /// holds the lock until then.
+    pub(crate) fn wait_for_definitions(&self) {
+        drop(self.defining.lock().expect(UNPOISONED));
     }
 
     /// The outside world.

@@ -171,10 +171,16 @@ impl Ask<'_> {
 }
 
 /// A refusal that tells the client what else it should know.
-pub(crate) fn refused(failure: Failure, warnings: &[String]) -> Answer {
+///
+/// # Errors
+/// With the failure, where the client is not to hear of it: the request is carried out anew.
+pub(crate) fn refused(failure: Failure, warnings: &[String]) -> Result<Answer, Failure> {
+    if failure.is_outdated {
+        return Err(failure);
+    }
     let mut answer = Answer::from(failure);
     warn(&mut answer, warnings);
-    answer
+    Ok(answer)
 }
 
 /// The longest text of all warnings of one answer, in bytes, as upstream has it.

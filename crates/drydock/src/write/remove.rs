@@ -7,7 +7,7 @@ use object::time::Time;
 use serde_json::Value;
 
 use super::update::is_ended;
-use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
+use super::{ATTEMPTS_MAX, Part, Writer, Written, draft, materialize, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::kinds::strategy::Ending;
@@ -15,9 +15,6 @@ use crate::kinds::{Dependents, Found, Kind};
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::server::Server;
 use crate::store::{Stored, Write};
-
-/// How often a deletion is computed anew because another writer was faster.
-const ATTEMPTS_MAX: usize = 100;
 
 /// What became of an object that was to be deleted.
 pub struct Removed {
@@ -168,6 +165,11 @@ fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOption
 /// A deletion can be hastened by who says so, never put off.
 fn hasten(object: &mut Value, asked_seconds: Option<i64>) -> Mark {
     let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    if before.is_none() {
+        // Definitions are marked without one.
+        let metadata = metadata::metadata_mut(object);
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+    }
     let asked = asked_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let (Some(before), Some(seconds)) = (before, asked) else { return Mark::None };
     let end = meta_text(object, "deletionTimestamp").parse::<Time>().ok();
