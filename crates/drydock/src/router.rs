@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio_util::sync::CancellationToken;
 
 use crate::answer::negotiate::{self, Encoding};
 use crate::answer::represent::Form;
@@ -63,6 +64,9 @@ impl Drydock {
             None => authenticate::authenticate(&self.server.config().credentials, &parts.headers)?
                 .clone(),
         };
+        if let Some(admitted) = parts.extensions.get::<Admitted>() {
+            admitted.0.cancel();
+        }
         authenticate::refuse_impersonation(&parts.headers)?;
         let route = Route::parse(parts.uri.path());
         let query = Query::parse(parts.uri.query());
@@ -215,6 +219,11 @@ impl Drydock {
         Ok(answer)
     }
 }
+
+/// What a connection hears by that whoever is at its other end may enter: before the body is
+/// read, which may take as long as the answer.
+#[derive(Clone)]
+pub(crate) struct Admitted(pub(crate) CancellationToken);
 
 /// There are as many requests under way as there may be.
 struct NoRoom;
