@@ -43,6 +43,10 @@ impl Drydock {
     }
 
     /// Answers one request. Whatever goes wrong is an answer, too.
+    ///
+    /// On a runtime with several threads, work that may take long leaves the thread's other tasks
+    /// to another one. Tokio cannot do that for a task of a `LocalSet`, and panics: use a runtime
+    /// of one thread there, or a task of the runtime itself.
     pub async fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -251,7 +255,7 @@ async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
         Verb::Create => verbs::create::create(ask).await,
         Verb::Update => ask.apart(|| verbs::update::update(ask)),
         Verb::Patch => ask.apart(|| verbs::patch::patch(ask)),
-        Verb::Delete => verbs::delete::delete(ask),
+        Verb::Delete => ask.apart(|| verbs::delete::delete(ask)),
         Verb::DeleteCollection => ask.apart_with_all(|| verbs::delete::delete_collection(ask)),
     }
 }

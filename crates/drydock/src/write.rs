@@ -22,7 +22,6 @@ pub use decode::{Decoded, decode, decode_value, media_type};
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 
-use crate::UNPOISONED;
 use crate::answer::Failure;
 use crate::answer::failure::GroupResource;
 use crate::kinds::{Found, Kind, Version};
@@ -133,7 +132,7 @@ fn renewed(server: &Server, found: Found) -> Result<Found, Failure> {
         return Ok(found);
     }
     // Whoever replaces it holds this until the registry knows.
-    drop(server.defining.lock().expect(UNPOISONED));
+    drop(server.defining());
     let (kind, version) = (&found.kind, &found.version().name);
     let now = server.registry().find(&kind.group, version, &kind.names.plural);
     now.ok_or_else(Failure::no_such_path)
