@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio_util::sync::CancellationToken;
 
 use crate::answer::negotiate::{self, Encoding};
 use crate::answer::represent::Form;
@@ -43,6 +44,10 @@ impl Drydock {
     }
 
     /// Answers one request. Whatever goes wrong is an answer, too.
+    ///
+    /// On a runtime with several threads, work that may take long leaves the thread's other tasks
+    /// to another one. Tokio cannot do that for a task of a `LocalSet`, and panics: use a runtime
+    /// of one thread there, or a task of the runtime itself.
     pub async fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -64,6 +69,9 @@ impl Drydock {
             None => authenticate::authenticate(&self.server.config().credentials, &parts.headers)?
                 .clone(),
         };
+        if let Some(admitted) = parts.extensions.get::<Admitted>() {
+            admitted.0.cancel();
+        }
         authenticate::refuse_impersonation(&parts.headers)?;
         let route = Route::parse(parts.uri.path());
         let query = Query::parse(parts.uri.query());
@@ -224,6 +232,11 @@ impl Drydock {
     }
 }
 
+/// What a connection hears by that whoever is at its other end may enter: before the body is
+/// read, which may take as long as the answer.
+#[derive(Clone)]
+pub(crate) struct Admitted(pub(crate) CancellationToken);
+
 /// There are as many requests under way as there may be.
 struct NoRoom;
 
@@ -263,7 +276,7 @@ async fn carry_out_once(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
         Verb::Create => verbs::create::create(ask).await,
         Verb::Update => ask.apart(|| verbs::update::update(ask)),
         Verb::Patch => ask.apart(|| verbs::patch::patch(ask)),
-        Verb::Delete => verbs::delete::delete(ask),
+        Verb::Delete => ask.apart(|| verbs::delete::delete(ask)),
         Verb::DeleteCollection => ask.apart_with_all(|| verbs::delete::delete_collection(ask)),
     }
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
-use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
 use crate::kinds::{Found, Kind, Origin, api_service};
@@ -54,7 +53,7 @@ fn definitions(server: &Server) -> Found {
 /// Brings conditions, accepted names and the registry in line with the definition, and judges
 /// those again that may have waited for a name it had.
 fn refresh(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect(UNPOISONED);
+    let defining = server.defining();
     if accept(server, name) == Names::Released {
         reconsider(server, name);
     }
@@ -350,7 +349,7 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
 
 /// Marks the kind as ending and deletes its objects.
 fn clean_up(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect(UNPOISONED);
+    let defining = server.defining();
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else { return withdraw(server, name) };
     let definition = write::materialize(&found.kind, found.version(), &stored);
@@ -411,7 +410,7 @@ fn set_terminating(
 /// Lets the definition go when the last of its objects has gone. One that something else holds
 /// takes objects again, as kube-apiserver has it.
 fn finish_cleanup(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect(UNPOISONED);
+    let defining = server.defining();
     let table = server.store().table(name);
     if table.gate() != Gate::Ending || !table.is_empty() {
         return;
