@@ -109,7 +109,8 @@ impl Collector {
                     for owner in owners {
                         let answer = self.ask(entry.key.namespace(), &owner).await?;
                         if answer == Found::Gone {
-                            self.ground.with(|graph| graph.note_gone(&owner.uid));
+                            let namespace = entry.key.namespace();
+                            self.ground.with(|graph| graph.note_absent(namespace, &owner));
                         }
                         found.insert(owner.uid, answer);
                     }
@@ -153,9 +154,7 @@ impl Collector {
         };
         let namespace = if served.resource.namespaced { namespace } else { "" };
         if served.resource.namespaced && namespace.is_empty() {
-            return Err(Failure::Unknown(format!(
-                "cannot {doing}: an object without a namespace has an owner in one"
-            )));
+            return Ok(Found::Misplaced);
         }
         let access = self.client.access::<MetadataOnly>(served.resource, namespace).metadata_only();
         let live = access.find(&owner.name).await.map_err(Failure::of(doing))?;

@@ -296,6 +296,9 @@ fn adjust(
         let is_crds = resource.plural == "customresourcedefinitions";
         let access = client.access::<AnyObject>(resource, "").metadata_only();
         let ground = ground.clone();
+    let kinds = resources.served.iter().filter(|served| served.resource.namespaced);
+    let kinds = kinds.map(|served| (served.resource.group.clone(), served.kind.clone())).collect();
+    ground.with(|graph| graph.learn_namespaced(kinds));
         let (sink, mut drain) = mpsc::channel(1);
         let take = move |delta: Delta<AnyObject>| {
             if matches!(delta, Delta::Synced) {
