@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use chassis::client::Client;
 use chassis::controller::go_on_panicking;
-use chassis::events::Recorder;
+use chassis::informer::How;
 use chassis::metrics::Metrics;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -60,9 +60,6 @@ pub use selection::{Name, Selection, UnknownName, known_names};
 
 use informer::{How, Informers};
 use start::Start;
-
-/// Who tells users what no single controller does.
-const COMPONENT: &str = "controllermanager";
 
 /// What to run, and how. The clock is that of the client.
 #[derive(Debug, Clone)]
@@ -109,12 +106,10 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
         startup: options.node_startup_grace,
     };
     let (seed, metrics) = (options.seed, &options.metrics);
-    let (recorder, writer) = Recorder::new(COMPONENT, &client, seed, metrics);
-    tasks.spawn(writer.run(stop.clone()));
     for name in options.controllers.names() {
         let (informers, tasks) = (&mut informers, &mut tasks);
-        let (client, stop, events) = (&client, &stop, &recorder);
-        let mut start = Start { client, informers, tasks, stop, seed, metrics, events };
+        let (client, stop) = (&client, &stop);
+        let mut start = Start { client, informers, tasks, stop, seed, metrics };
         match name {
             Name::Deployment => deployment::start(&mut start),
             Name::ReplicaSet => replica_set::start(&mut start),

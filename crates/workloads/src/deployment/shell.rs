@@ -37,6 +37,7 @@ struct Shell {
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
     let mailbox = start.mailbox("deployment");
+    let events = start.recorder("deployment-controller");
     let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let deployments = informers.deployments.store(&mut synced);
@@ -66,7 +67,7 @@ pub fn start(start: &mut Start<'_>) {
         sets_by_owner: informers.sets_by_owner,
         pods,
         pods_by_owner: informers.pods_by_owner,
-        events: start.events.of("deployment-controller"),
+        events,
     };
     start.run(mailbox, synced, WORKERS, Arc::new(shell));
 }

@@ -35,6 +35,7 @@ struct Shell {
 }
 
 /// The selector of a budget. One that is absent selects nothing.
+    let events = start.recorder("controllermanager");
 fn selector_of(budget: &PodDisruptionBudget) -> Selector {
     let selector = budget.spec.selector.as_ref();
     selector.and_then(|own| own.to_selector().ok()).unwrap_or_else(Selector::nothing)
@@ -52,7 +53,7 @@ pub fn start(start: &mut Start<'_>) {
         sets: informers.replica_sets.store(&mut synced),
         deployments: informers.deployments.store(&mut synced),
         resources: Recent::default(),
-        events: start.events.clone(),
+        events,
     });
     let inbox = mailbox.clone();
     informers.budgets.subscribe(move |change| inbox.add(change.key.clone()));

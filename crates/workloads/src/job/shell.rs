@@ -52,6 +52,7 @@ struct Memory {
     /// The version that we have changed since: whoever still sees it sees the past.
     outdated: String,
 }
+    let events = start.recorder("job-controller");
 
 /// Subscribes the controller and starts its loops.
 pub fn start(start: &mut Start<'_>) {
@@ -73,7 +74,6 @@ pub fn start(start: &mut Start<'_>) {
         concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
     });
     let pods_by_owner = informers.pods_by_owner;
-    let events = start.events.of("job-controller");
     let hand = PodHand::new(start.client, pods.clone(), &claims, events.clone());
     orphans::start(start, &hand);
     let client = start.client.clone();

@@ -51,10 +51,13 @@ struct Shell {
     mailbox: Arc<Mailbox>,
     graces: Graces,
     events: Recorder,
+    eviction_events: Recorder,
 }
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>, graces: Graces) {
+    let events = start.recorder("node-controller");
+    let eviction_events = start.recorder("taint-eviction-controller");
     let mailbox = start.mailbox("node-lifecycle");
     let informers = &mut *start.informers;
     let mut synced = Vec::new();
@@ -69,7 +72,8 @@ pub fn start(start: &mut Start<'_>, graces: Graces) {
         darkness: Mutex::default(),
         mailbox: mailbox.clone(),
         graces,
-        events: start.events.of("node-controller"),
+        events,
+        eviction_events,
     });
     let (inbox, heard) = (mailbox.clone(), shell.clone());
     informers.nodes.subscribe(move |change| {

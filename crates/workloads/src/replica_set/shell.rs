@@ -36,6 +36,7 @@ struct Shell {
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
+    let events = start.recorder("replicaset-controller");
     let mailbox = start.mailbox("replica-set");
     let informers = &mut *start.informers;
     let claims = Arc::new(ClaimBook::default());
@@ -53,7 +54,6 @@ pub fn start(start: &mut Start<'_>) {
     informers.pods.subscribe(move |change| {
         concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
     });
-    let events = start.events.of("replicaset-controller");
     let shell = Shell {
         client: start.client.clone(),
         sets,
