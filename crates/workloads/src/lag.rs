@@ -222,3 +222,73 @@ async fn a_pod_that_came_and_went_before_its_maker_heard_is_replaced() {
     assert_eq!(made(), 4);
     stop.cancel();
 }
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_is_not_replaced() {
+    let broken = |name: &str| {
+        let mut pod = pod(name, Some("rs-uid"));
+        pod["spec"] = "none".into();
+        pod["metadata"]["resourceVersion"] = "11".into();
+        pod
+    };
+    let server = Stale::default();
+    server.with(|state| {
+        let mut set = owner("rs-uid", "replicas");
+        set["spec"]["replicas"] = 3.into();
+        state.lists.insert("/apis/apps/v1/replicasets", vec![set]);
+        // One was never read, one can be read at first.
+        let pods = vec![broken("web-aaaaa"), pod("web-bbbbb", Some("rs-uid"))];
+        state.lists.insert("/api/v1/pods", pods);
+    });
+    let stop = run(&server, Name::ReplicaSet);
+    let made = || server.count("POST /api/v1/namespaces/shop/pods");
+    until("the third pod is not made", || made() >= 1).await;
+    let watch = server.with(|state| state.pods.clone()).expect("pods are watched");
+    watch.unbounded_send(json!({ "type": "MODIFIED", "object": broken("web-bbbbb") })).unwrap();
+    tokio::time::sleep(TEMPTED).await;
+    assert_eq!(made(), 1);
+    // One that is gone is replaced, readable or not.
+    let mut gone = broken("web-bbbbb");
+    gone["metadata"]["resourceVersion"] = "12".into();
+    watch.unbounded_send(json!({ "type": "DELETED", "object": gone })).unwrap();
+    until("a pod that is gone is not replaced", || made() >= 2).await;
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_written_keeps_no_other_on_its_node() {
+    let on_node = |name: &str| {
+        let mut pod = pod(name, None);
+        pod["spec"] = json!({ "nodeName": "n1" });
+        pod["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
+        pod
+    };
+    let mut metadata = meta("n1", "uid-n1");
+    metadata["namespace"] = "".into();
+    let ready = json!({ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let node = json!({ "metadata": metadata, "status": { "conditions": [ready] },
+        "spec": { "taints": [{ "key": "gone", "effect": "NoExecute" }] } });
+    let server = Stale::default();
+    server.with(|state| {
+        state.lists.insert("/api/v1/nodes", vec![node]);
+        state.lists.insert("/api/v1/pods", ["a", "b", "c"].map(on_node).into());
+        state.refused = vec!["/pods/a/status", "/pods/b"];
+    });
+    let stop = run(&server, Name::NodeLifecycle);
+    let asked = |line: &str| server.count(line);
+    for line in ["PATCH", "DELETE"] {
+        for name in ["b", "c"] {
+            let end = if line == "PATCH" { "/status" } else { "" };
+            let line = format!("{line} /api/v1/namespaces/shop/pods/{name}{end}");
+            until(&line, || asked(&line) > 0).await;
+        }
+    }
+    assert_eq!(asked("DELETE /api/v1/namespaces/shop/pods/a"), 0);
+    // What failed is tried again.
+    until("the pod is not tried again", || {
+        asked("PATCH /api/v1/namespaces/shop/pods/a/status") > 2
+    })
+    .await;
+    stop.cancel();
+}

@@ -58,7 +58,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use selection::{Name, Selection, UnknownName, known_names};
 
-use informer::{How, Informers};
+use informer::Informers;
 use start::Start;
 
 /// What to run, and how. The clock is that of the client.
@@ -127,7 +127,7 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
             }
         }
     }
-    informers.start(&mut tasks, &How { seed, metrics, stop: &stop });
+    informers.start(&mut tasks, &How { seed, metrics: metrics.clone(), stop: stop.clone() });
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             stop.cancel();

@@ -107,6 +107,15 @@ impl PodHand {
         self.claims.with(workload, |claims| claims.create(&pod.meta.uid, index, now));
     }
 
+    /// The pods of a workload that are there and never could be read, told by their names.
+    /// They must not be made a second time.
+    pub fn never_read(&self, workload: &Key) -> Vec<Key> {
+        let pods = self.store.read();
+        let unread = pods.never_read(workload.namespace());
+        let may_be_its = |key: &&Key| write::may_be_made_by(workload.name(), key.name());
+        unread.filter(may_be_its).cloned().collect()
+    }
+
     /// How long until the oldest open claim of a workload is too old.
     pub fn next_expiry(&self, workload: &Key) -> Option<Duration> {
         let now = self.client.clock().now();

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 /// The longest prefix that a generated name has: the server adds five letters, and a pod's
 /// name has to fit a host name.
 const PREFIX_MAX: usize = 58;
+/// The longest index in a name, with its dashes.
+const INDEX_ROOM_MAX: usize = 12;
 /// The longest name of an object.
 const NAME_MAX: usize = 253;
 /// How many objects the first batch of a burst makes.
@@ -147,6 +149,13 @@ pub fn name_with(owner: &str, suffix: &str) -> String {
 }
 
 /// The start of a text, of at most so many bytes.
+/// Whether a pod of this name may be one that a workload made. Of a long name only what is
+/// never cut counts: what the longest index leaves.
+#[must_use]
+pub fn may_be_made_by(owner: &str, pod: &str) -> bool {
+    pod.starts_with(cut(&name_prefix(owner), PREFIX_MAX - INDEX_ROOM_MAX))
+}
+
 fn cut(text: &str, room: usize) -> &str {
     let end = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
     let end = end.take_while(|end| *end <= room).last().unwrap_or(0);
@@ -187,6 +196,38 @@ mod tests {
         check(json!({ "a": 1 }), json!({ "a": 1 }), None);
         check(json!({ "a": 1 }), json!({ "a": 2, "b": [] }), Some(json!({ "a": 2, "b": [] })));
         check(json!({ "a": 1, "b": 2 }), json!({ "b": 2 }), Some(json!({ "a": null })));
+    #[test]
+    fn adoption_adds_an_owner_and_a_finalizer_once() {
+        let check = |has: &[&str], want: Value| {
+            let finalizers: Vec<Box<str>> = has.iter().map(|own| (*own).into()).collect();
+            let owner = OwnerReference { uid: "o".to_owned(), ..OwnerReference::default() };
+            let mut patch = adoption("u", "7", &[], &owner);
+            add_finalizer(&mut patch, &finalizers, "track");
+            assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "o");
+            assert_eq!(patch["metadata"]["resourceVersion"], "7");
+            assert_eq!(patch["metadata"]["finalizers"], want, "{has:?}");
+        };
+        check(&[], json!(["track"]));
+        check(&["other"], json!(["other", "track"]));
+        check(&["track"], Value::Null);
+    }
+
+    #[test]
+    fn a_pod_is_known_by_the_name_of_its_workload() {
+        let long = "a".repeat(80);
+        for (owner, pod, want) in [
+            ("web", "web-x7k2p", true),
+            ("web", "web-0-x7k2p", true),
+            ("web", "webs-x7k2p", false),
+            ("web", "web", false),
+            (&long, &format!("{}x7k2p", cut(&name_prefix(&long), PREFIX_MAX)), true),
+            (&long, &format!("{}x7k2p", indexed_name_prefix(&long, u32::MAX)), true),
+            (&long, "aaaa-x7k2p", false),
+        ] {
+            assert_eq!(may_be_made_by(owner, pod), want, "{owner} {pod}");
+        }
+    }
+
         check(
             json!({ "m": { "x": 1, "y": 2 } }),
             json!({ "m": { "y": 3 } }),

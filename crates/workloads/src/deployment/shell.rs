@@ -7,6 +7,7 @@ use api::{Deployment, ReplicaSet, Resource as _};
 use chassis::client::{Client, DeleteOptions, Patch, ResourceType};
 use chassis::controller::{Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
+use chassis::informer::Change;
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Facts, NewSet, Plan, SetChange, plan, revision, status};
 use crate::facts::{Packed, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Change, orphans_of};
+use crate::informer::orphans_of;
 use crate::ownership::{self, Candidate, Claimant, Ownership};
 use crate::pods::is_namespace_going;
 use crate::server;
@@ -36,8 +37,8 @@ struct Shell {
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
-    let mailbox = start.mailbox("deployment");
     let events = start.recorder("deployment-controller");
+    let mailbox = start.mailbox("deployment");
     let informers = &mut *start.informers;
     let mut synced = Vec::new();
     let deployments = informers.deployments.store(&mut synced);

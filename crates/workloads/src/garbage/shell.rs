@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::{OwnerReference, Resource};
 use chassis::client::{Access, Client, DeleteOptions, Patch, Propagation, ResourceType};
 use chassis::controller::{Reconciler, Requeue};
+use chassis::informer::Informer;
 use chassis::key::Key;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::graph::{FOREGROUND, Found, ORPHAN, Stage, Uid, Verdict};
 use super::watches::{Ground, keep};
 use crate::facts::{MetadataOnly, Owned};
-use crate::failure::{Failure, unless_gone};
-use crate::informer::Informer;
+use crate::failure::{Failure, all_of, unless_gone};
 use crate::start::Start;
 use crate::write;
 

@@ -8,17 +8,17 @@ use api::{ObjectMeta, OwnerReference};
 use chassis::client::{Client, ResourceType};
 use chassis::controller::{Mailbox, go_on_panicking};
 use chassis::key::Key;
+use chassis::informer::Change;
 use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
 use serde::Deserialize;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::graph::{Entry, FOREGROUND, Graph, ORPHAN, ResourceId, Stage, Uid};
 use crate::discovery::{Resources, Served};
 use crate::facts::{Meta, Owned, owned};
-use crate::informer::Change;
 
 /// How often discovery is looked at though no CRD changed: aggregated APIs come and go
 /// without one.
@@ -165,7 +165,8 @@ impl Ground {
                     looks
                 })
             }
-            (None, None) => Vec::new(),
+            // One that could never be read is known only as the owner of others.
+            (None, None) => self.with(|graph| graph.forget(change.uid)),
         };
         self.look_at(looks);
     }
@@ -296,10 +297,6 @@ fn adjust(
         let is_crds = resource.plural == "customresourcedefinitions";
         let access = client.access::<AnyObject>(resource, "").metadata_only();
         let ground = ground.clone();
-    let kinds = resources.served.iter().filter(|served| served.resource.namespaced);
-    let kinds = kinds.map(|served| (served.resource.group.clone(), served.kind.clone())).collect();
-    ground.with(|graph| graph.learn_namespaced(kinds));
-        let (sink, mut drain) = mpsc::channel(1);
         let take = move |delta: Delta<AnyObject>| {
             if matches!(delta, Delta::Synced) {
                 synced.cancel();
@@ -309,9 +306,42 @@ fn adjust(
             ground.take_delta(id, delta);
         };
         let reflector = Reflector::new(access).seed(*seed).metrics(metrics);
-        let run = reflector.run(sink, take, stop);
-        tasks.spawn(async move {
-            tokio::join!(run, async { while drain.recv().await.is_some() {} });
-        });
+        tasks.spawn(reflector.run_with(take, stop));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_listed_holds_the_collector_up_for_a_while_only() {
+        let check = async |is_listed: [bool; 2], waits: Duration| {
+            let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
+            let lists = ["pods", "widgets"].map(|plural| {
+                (ResourceType::namespaced("", "v1", plural), CancellationToken::new())
+            });
+            for ((_, synced), _) in lists.iter().zip(is_listed).filter(|(_, listed)| *listed) {
+                synced.cancel();
+            }
+            let ready = CancellationToken::new();
+            let begun = ready.clone();
+            let task = tokio::spawn(async move { begin(&clock, lists.into(), &begun).await });
+            let mut waited = Duration::ZERO;
+            while !ready.is_cancelled() && waited < LISTS_TAKE_MAX * 2 {
+                tokio::task::yield_now().await;
+                if let Some(due) = hand.next_due() {
+                    waited += due;
+                    hand.advance(due);
+                }
+            }
+            task.await.unwrap();
+            assert_eq!(waited, waits, "{is_listed:?}");
+        };
+        check([true, true], Duration::ZERO).await;
+        check([true, false], LISTS_TAKE_MAX).await;
+        check([false, false], LISTS_TAKE_MAX).await;
     }
 }

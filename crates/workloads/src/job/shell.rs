@@ -201,6 +201,10 @@ impl Shell {
                 Outcome { deleted: gone.into_iter().collect::<BTreeSet<_>>(), created: 0 };
             return (outcome, refused.map(Failure::of(format!("delete pods of job {key}"))));
         }
+        if let Some(pod) = self.hand.never_read(key).first() {
+            let told = format!("pod {pod} is there and cannot be read");
+            return (Outcome::default(), Some(Failure::Unknown(told)));
+        }
         if actions.create.is_empty() {
             return (Outcome::default(), None);
         }

@@ -7,6 +7,7 @@ use api::{Condition, Node, Pod};
 use chassis::client::{Client, DeleteOptions, Identity, Patch, ResourceType};
 use chassis::controller::{Mailbox, Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
+use chassis::informer::Change;
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use jiff::Timestamp;
@@ -19,7 +20,6 @@ use super::taints::{Leave, needs_leave, wanted};
 use super::zones::{Darkness, Pace, Turn, survey, zone_of};
 use crate::facts::{NodeFact, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::Change;
 use crate::server;
 use crate::start::Start;
 
