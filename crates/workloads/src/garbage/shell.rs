@@ -28,18 +28,17 @@ pub fn start(start: &mut Start<'_>) {
     let mailbox = start.mailbox("garbage-collector");
     let informers = &mut *start.informers;
     let ground = Ground::new(&mailbox);
-    let mut synced = Vec::new();
-    share::<api::Pod, _>(&ground, &mut informers.pods, &mut synced);
-    share::<api::Node, _>(&ground, &mut informers.nodes, &mut synced);
-    share::<api::Lease, _>(&ground, &mut informers.leases, &mut synced);
-    share::<api::Deployment, _>(&ground, &mut informers.deployments, &mut synced);
-    share::<api::ReplicaSet, _>(&ground, &mut informers.replica_sets, &mut synced);
-    share::<api::Job, _>(&ground, &mut informers.jobs, &mut synced);
-    share::<api::Namespace, _>(&ground, &mut informers.namespaces, &mut synced);
-    share::<api::PodDisruptionBudget, _>(&ground, &mut informers.budgets, &mut synced);
-    share::<api::ServiceAccount, _>(&ground, &mut informers.accounts, &mut synced);
+    share::<api::Pod, _>(&ground, &mut informers.pods);
+    share::<api::Node, _>(&ground, &mut informers.nodes);
+    share::<api::Lease, _>(&ground, &mut informers.leases);
+    share::<api::Deployment, _>(&ground, &mut informers.deployments);
+    share::<api::ReplicaSet, _>(&ground, &mut informers.replica_sets);
+    share::<api::Job, _>(&ground, &mut informers.jobs);
+    share::<api::Namespace, _>(&ground, &mut informers.namespaces);
+    share::<api::PodDisruptionBudget, _>(&ground, &mut informers.budgets);
+    share::<api::ServiceAccount, _>(&ground, &mut informers.accounts);
     let ready = CancellationToken::new();
-    synced.push(ready.clone());
+    let synced = vec![ready.clone()];
     let how = (start.seed, start.metrics.clone());
     let watches = keep(ground.clone(), start.client.clone(), how, ready, start.stop.clone());
     start.tasks.spawn(watches);
@@ -48,15 +47,10 @@ pub fn start(start: &mut Start<'_>) {
 }
 
 /// Takes the objects of a resource from its informer, which runs anyway.
-fn share<K: Resource, T: Owned + Sync>(
-    ground: &Arc<Ground>,
-    informer: &mut Informer<T>,
-    synced: &mut Vec<CancellationToken>,
-) {
+fn share<K: Resource, T: Owned + Sync>(ground: &Arc<Ground>, informer: &mut Informer<T>) {
     // The informer is asked for even where no other controller wants it: one watch of a
     // lean type costs no more than one of metadata.
-    let _ = informer.store(synced);
-    let (ground, id) = (ground.clone(), ground.share(ResourceType::of::<K>()));
+    let (ground, id) = (ground.clone(), ground.share(ResourceType::of::<K>(), informer.synced()));
     informer.subscribe(move |change| ground.take(id, change));
 }
 
