@@ -16,5 +16,5 @@ pub use job_pod::{FAILURES, IGNORED_FAILURES, IndexFailures, JobPod};
 pub(crate) use meta::owned;
 pub use meta::{Meta, MetadataOnly, Owned};
 pub use node::{LeaseFact, NodeFact};
-pub use pod::{PodFact, TRACKING_FINALIZER};
+pub use pod::{INDEX, PodFact, TRACKING_FINALIZER};
 pub use template::{Packed, TEMPLATE_HASH_LABEL, Templated};

@@ -161,13 +161,22 @@ impl PodHand {
         (gone, refused)
     }
 
-    /// Makes a workload the managing owner of a pod.
+    /// Makes a workload the managing owner of a pod, and adds a finalizer with it where the
+    /// workload must see the pod before it goes.
     ///
     /// # Errors
     /// When the pod changed meanwhile, or the request fails.
-    pub async fn adopt(&self, pod: &PodFact, owner: &OwnerReference) -> Result<(), Failure> {
+    pub async fn adopt(
+        &self,
+        pod: &PodFact,
+        owner: &OwnerReference,
+        finalizer: Option<&str>,
+    ) -> Result<(), Failure> {
         let meta = &pod.meta;
-        let patch = write::adoption(&meta.uid, &meta.resource_version, &meta.owners, owner);
+        let mut patch = write::adoption(&meta.uid, &meta.resource_version, &meta.owners, owner);
+        if let Some(name) = finalizer {
+            write::add_finalizer(&mut patch, &meta.finalizers, name);
+        }
         self.patch(&meta.key, patch, "adopt pod").await.map(|_| ())
     }
 
@@ -183,11 +192,12 @@ impl PodHand {
     }
 
     /// Removes the finalizer that kept a pod until its job had counted it. A pod that was
-    /// changed since it was read is read again.
+    /// changed since it was read is read again. Its workload claims the pod as released
+    /// until that is seen; a pod without one has nobody to claim it.
     ///
     /// # Errors
     /// When the request fails.
-    pub async fn untrack(&self, workload: &Key, pod: &PodFact) -> Result<(), Failure> {
+    pub async fn untrack(&self, workload: Option<&Key>, pod: &PodFact) -> Result<(), Failure> {
         let key = &pod.meta.key;
         let without = |meta: &crate::facts::Meta| {
             let finalizers = &meta.finalizers;
@@ -208,7 +218,9 @@ impl PodHand {
         }
         outcome?;
         let now = self.client.clock().now();
-        if self.store.get(key).is_some() {
+        if let Some(workload) = workload
+            && self.store.get(key).is_some()
+        {
             self.claims.with(workload, |claims| claims.release(&pod.meta.uid, now));
         }
         Ok(())

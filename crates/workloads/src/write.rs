@@ -53,6 +53,14 @@ pub fn adoption(
     owners_patch(uid, resource_version, &all)
 }
 
+/// Adds to a merge patch of an object that it gets a finalizer and keeps those it has.
+pub fn add_finalizer(patch: &mut Value, finalizers: &[Box<str>], name: &str) {
+    if !finalizers.iter().any(|own| **own == *name) {
+        let all: Vec<&str> = finalizers.iter().map(|own| &**own).chain([name]).collect();
+        patch["metadata"]["finalizers"] = json!(all);
+    }
+}
+
 /// The merge patch that takes owners away from an object.
 pub fn release(
     uid: &str,
@@ -141,6 +149,13 @@ pub fn name_prefix(owner: &str) -> String {
     if prefix.len() <= NAME_MAX { prefix } else { owner.to_owned() }
 }
 
+/// Whether a pod of this name may be one that a workload made. Of a long name only what is
+/// never cut counts: what the longest index leaves.
+#[must_use]
+pub fn may_be_made_by(owner: &str, pod: &str) -> bool {
+    pod.starts_with(cut(&name_prefix(owner), PREFIX_MAX - INDEX_ROOM_MAX))
+}
+
 /// A name with a suffix that tells it from its siblings; what is too long is cut.
 #[must_use]
 pub fn name_with(owner: &str, suffix: &str) -> String {
@@ -149,13 +164,6 @@ pub fn name_with(owner: &str, suffix: &str) -> String {
 }
 
 /// The start of a text, of at most so many bytes.
-/// Whether a pod of this name may be one that a workload made. Of a long name only what is
-/// never cut counts: what the longest index leaves.
-#[must_use]
-pub fn may_be_made_by(owner: &str, pod: &str) -> bool {
-    pod.starts_with(cut(&name_prefix(owner), PREFIX_MAX - INDEX_ROOM_MAX))
-}
-
 fn cut(text: &str, room: usize) -> &str {
     let end = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
     let end = end.take_while(|end| *end <= room).last().unwrap_or(0);
@@ -189,14 +197,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_names_what_changed_and_what_is_gone() {
-        let check = |old: Value, new: Value, want: Option<Value>| {
-            assert_eq!(difference(&old, &new), want);
-        };
-        check(json!({ "a": 1 }), json!({ "a": 1 }), None);
-        check(json!({ "a": 1 }), json!({ "a": 2, "b": [] }), Some(json!({ "a": 2, "b": [] })));
-        check(json!({ "a": 1, "b": 2 }), json!({ "b": 2 }), Some(json!({ "a": null })));
-    #[test]
     fn adoption_adds_an_owner_and_a_finalizer_once() {
         let check = |has: &[&str], want: Value| {
             let finalizers: Vec<Box<str>> = has.iter().map(|own| (*own).into()).collect();
@@ -228,6 +228,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_difference_names_what_changed_and_what_is_gone() {
+        let check = |old: Value, new: Value, want: Option<Value>| {
+            assert_eq!(difference(&old, &new), want);
+        };
+        check(json!({ "a": 1 }), json!({ "a": 1 }), None);
+        check(json!({ "a": 1 }), json!({ "a": 2, "b": [] }), Some(json!({ "a": 2, "b": [] })));
+        check(json!({ "a": 1, "b": 2 }), json!({ "b": 2 }), Some(json!({ "a": null })));
         check(
             json!({ "m": { "x": 1, "y": 2 } }),
             json!({ "m": { "y": 3 } }),

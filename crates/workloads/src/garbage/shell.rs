@@ -189,12 +189,13 @@ impl Collector {
     }
 
     async fn set_free(&self, owner: &str, dependents: Vec<Uid>) -> Result<(), Failure> {
-        for dependent in dependents {
-            if let Some(target) = self.target(&dependent).await? {
-                drop_owners(&target, &[owner.to_owned()]).await?;
+        let set_free = |dependent: Uid| async move {
+            match self.target(&dependent).await? {
+                Some(target) => drop_owners(&target, &[owner.to_owned()]).await,
+                None => Ok(()),
             }
-        }
-        Ok(())
+        };
+        all_of(dependents.into_iter().map(set_free).collect()).await
     }
 }
 

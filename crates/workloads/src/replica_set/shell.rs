@@ -141,7 +141,7 @@ impl Shell {
         }
         let owner = set.controller_reference();
         for pod in &plan.adopt {
-            self.hand.adopt(pod, &owner).await?;
+            self.hand.adopt(pod, &owner, None).await?;
         }
         for pod in &plan.release {
             self.hand.release(pod, &set.metadata.uid).await?;
