@@ -42,6 +42,8 @@ struct State {
     pods: Option<mpsc::UnboundedSender<Value>>,
     /// How many of the next pods are gone before their maker hears of them.
     short_lived: usize,
+    /// The ends of paths that nobody may write to.
+    refused: Vec<&'static str>,
     asked: Vec<String>,
 }
 
@@ -104,6 +106,11 @@ impl Stale {
             state.asked.push(format!("{method} {path}"));
             state.asked.len()
         });
+        if self.with(|state| state.refused.iter().any(|end| path.ends_with(end))) {
+            let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden",
+                                 "code": 403 });
+            return Ok(answer(403, &status));
+        }
         if method == Method::POST && path.ends_with("/pods") {
             return Ok(self.make_pod(number).await);
         }
