@@ -42,6 +42,8 @@ struct State {
     pods: Option<mpsc::UnboundedSender<Value>>,
     /// How many of the next pods are gone before their maker hears of them.
     short_lived: usize,
+    /// What is found by name after all, by path, and comes back from every write to it.
+    found: BTreeMap<&'static str, Value>,
     /// The ends of paths that nobody may write to.
     refused: Vec<&'static str>,
     asked: Vec<String>,
@@ -97,8 +99,11 @@ impl Stale {
             let is_collection = path == "/api/v1/pods" || items.is_some();
             let lists = is_collection || !path.contains("/namespaces/");
             if !lists {
-                self.with(|state| state.asked.push(format!("GET {path}")));
-                return Ok(not_found());
+                let found = self.with(|state| {
+                    state.asked.push(format!("GET {path}"));
+                    state.found.get(path.as_str()).cloned()
+                });
+                return Ok(found.map_or_else(not_found, |found| answer(200, &found)));
             }
             return Ok(answer(200, &list(items.unwrap_or_default())));
         }
@@ -110,6 +115,9 @@ impl Stale {
             let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden",
                                  "code": 403 });
             return Ok(answer(403, &status));
+        }
+        if let Some(found) = self.with(|state| state.found.get(path.as_str()).cloned()) {
+            return Ok(answer(200, &found));
         }
         if method == Method::POST && path.ends_with("/pods") {
             return Ok(self.make_pod(number).await);
@@ -297,5 +305,28 @@ async fn a_pod_that_cannot_be_written_keeps_no_other_on_its_node() {
         asked("PATCH /api/v1/namespaces/shop/pods/a/status") > 2
     })
     .await;
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_job_makes_no_pod_in_place_of_one_that_it_adopts() {
+    let mut job = owner("job-uid", "parallelism");
+    job["spec"]["parallelism"] = 1.into();
+    let mut adopted = pod("early", Some("job-uid"));
+    adopted["metadata"]["ownerReferences"][0]["apiVersion"] = "batch/v1".into();
+    adopted["metadata"]["ownerReferences"][0]["kind"] = "Job".into();
+    let path = "/api/v1/namespaces/shop/pods/early";
+    let server = Stale::default();
+    server.with(|state| {
+        state.lists.insert("/apis/batch/v1/jobs", vec![job.clone()]);
+        state.lists.insert("/api/v1/pods", vec![pod("early", None)]);
+        state.found.insert("/apis/batch/v1/namespaces/shop/jobs/web", job);
+        state.found.insert(path, adopted);
+    });
+    let stop = run(&server, Name::Job);
+    let patched = || server.count(&format!("PATCH {path}"));
+    until("the pod is not adopted", || patched() > 0).await;
+    tokio::time::sleep(TEMPTED).await;
+    assert_eq!(server.count("POST /api/v1/namespaces/shop/pods"), 0);
     stop.cancel();
 }

@@ -162,7 +162,8 @@ impl PodHand {
     }
 
     /// Makes a workload the managing owner of a pod, and adds a finalizer with it where the
-    /// workload must see the pod before it goes.
+    /// workload must see the pod before it goes. The pod as it is then comes back, and nothing
+    /// where it is gone.
     ///
     /// # Errors
     /// When the pod changed meanwhile, or the request fails.
@@ -171,13 +172,13 @@ impl PodHand {
         pod: &PodFact,
         owner: &OwnerReference,
         finalizer: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<PodFact>, Failure> {
         let meta = &pod.meta;
         let mut patch = write::adoption(&meta.uid, &meta.resource_version, &meta.owners, owner);
         if let Some(name) = finalizer {
             write::add_finalizer(&mut patch, &meta.finalizers, name);
         }
-        self.patch(&meta.key, patch, "adopt pod").await.map(|_| ())
+        self.patch(&meta.key, patch, "adopt pod").await
     }
 
     /// Takes a workload away from the owners of a pod.
@@ -204,14 +205,15 @@ impl PodHand {
             let (uid, version) = (&meta.uid, &meta.resource_version);
             write::without_finalizer(uid, version, finalizers, TRACKING_FINALIZER)
         };
-        let mut outcome = self.patch(key, without(&pod.meta), "remove finalizer of pod").await;
+        let mut outcome =
+            self.patch(key, without(&pod.meta), "remove finalizer of pod").await.map(drop);
         if outcome.as_ref().is_err_and(Failure::is_conflict) {
             let access =
                 self.client.access::<PodFact>(ResourceType::of::<api::Pod>(), key.namespace());
             let found = access.find(key.name()).await.map_err(Failure::of("read pod"))?;
             outcome = match found.filter(|found| found.meta.uid == pod.meta.uid) {
                 Some(pod) if pod.meta.has_finalizer(TRACKING_FINALIZER) => {
-                    self.patch(key, without(&pod.meta), "remove finalizer of pod").await
+                    self.patch(key, without(&pod.meta), "remove finalizer of pod").await.map(drop)
                 }
                 _ => Ok(()),
             };
@@ -226,10 +228,15 @@ impl PodHand {
         Ok(())
     }
 
-    async fn patch(&self, key: &Key, patch: Value, doing: &str) -> Result<(), Failure> {
-        let access = self.client.access::<Value>(ResourceType::of::<api::Pod>(), key.namespace());
+    async fn patch(
+        &self,
+        key: &Key,
+        patch: Value,
+        doing: &str,
+    ) -> Result<Option<PodFact>, Failure> {
+        let access = self.client.access::<PodFact>(ResourceType::of::<api::Pod>(), key.namespace());
         let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
-        unless_gone(answer, format!("{doing} {key}")).map(|_| ())
+        unless_gone(answer, format!("{doing} {key}"))
     }
 }
 

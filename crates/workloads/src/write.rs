@@ -53,10 +53,11 @@ pub fn adoption(
     owners_patch(uid, resource_version, &all)
 }
 
-/// Adds to a merge patch of an object that it gets a finalizer and keeps those it has.
+/// Adds to a merge patch of an object that it gets a finalizer, before those it has.
 pub fn add_finalizer(patch: &mut Value, finalizers: &[Box<str>], name: &str) {
     if !finalizers.iter().any(|own| **own == *name) {
-        let all: Vec<&str> = finalizers.iter().map(|own| &**own).chain([name]).collect();
+        let all: Vec<&str> =
+            [name].into_iter().chain(finalizers.iter().map(|own| &**own)).collect();
         patch["metadata"]["finalizers"] = json!(all);
     }
 }
@@ -208,7 +209,7 @@ mod tests {
             assert_eq!(patch["metadata"]["finalizers"], want, "{has:?}");
         };
         check(&[], json!(["track"]));
-        check(&["other"], json!(["other", "track"]));
+        check(&["other"], json!(["track", "other"]));
         check(&["track"], Value::Null);
     }
 

@@ -162,7 +162,9 @@ impl Shell {
                         return Ok(None);
                     }
                     let owner = job.controller_reference();
-                    self.hand.adopt(&pod, &owner, Some(TRACKING_FINALIZER)).await?;
+                    // It counts at once: another in its place would be one too many.
+                    let adopted = self.hand.adopt(&pod, &owner, Some(TRACKING_FINALIZER)).await?;
+                    own.extend(adopted.map(Arc::new));
                 }
                 Ownership::Release => self.hand.release(&pod, &job.metadata.uid).await?,
                 Ownership::Foreign => {}
