@@ -144,7 +144,7 @@ impl Recorder {
         let backoff = Backoff::new(RETRY_MIN, RETRY_MAX, seed_for(seed, &["events", component]));
         let pen =
             Pen { client: client.clone(), backoff: Mutex::new(backoff), meters: meters.clone() };
-        let correlator = Arc::default();
+        let correlator = Arc::new(Mutex::new(Correlator::new(component)));
         (Self { component, clock, correlator, line, meters }, Writer { pen, writes })
     }
 
