@@ -39,7 +39,9 @@ async fn adopted(kubectl: &mut Transcript<'_>) -> Result<()> {
     apply(kubectl, JOB).await?;
     let owner = "{.metadata.ownerReferences[0].kind}";
     kubectl.quietly(&format!("wait pod/early --for=jsonpath={owner}=Job --timeout=60s")).await?;
-    kubectl.run(&format!("get pod early --output=jsonpath={owner};{{.metadata.finalizers}}")).await?;
+    kubectl
+        .run(&format!("get pod early --output=jsonpath={owner};{{.metadata.finalizers}}"))
+        .await?;
     kubectl
         .quietly(r#"patch pod early --subresource=status --patch {"status":{"phase":"Succeeded"}}"#)
         .await?;
