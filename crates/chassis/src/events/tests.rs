@@ -114,6 +114,28 @@ async fn events_of_different_objects_are_written_side_by_side_and_those_of_one_i
     assert_eq!(sent.iter().map(told).collect::<Vec<_>>(), want);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_writer_keeps_up_with_a_thousand_objects_a_second() {
+    // A server that takes ten milliseconds for each event, on a clock that skips the waits.
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
+        Ok::<_, std::io::Error>(http::Response::builder().status(201).body(body).unwrap())
+    });
+    let client = Client::from_service(service, &Options::new("test"));
+    let metrics = Metrics::new();
+    let (recorder, writer) = Recorder::new("test", &client, 0, &metrics);
+    for n in 0..1000 {
+        recorder.normal(&pod(&format!("p{n}")), "Scheduled", "it is".to_owned());
+    }
+    drop(recorder);
+    let begun = tokio::time::Instant::now();
+    writer.run(CancellationToken::new()).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let text = metrics.render();
+    assert!(text.contains("events_total{result=\"written\"} 1000\n"), "{text}");
+}
+
 #[tokio::test]
 async fn a_full_line_never_makes_anyone_wait_and_what_is_spared_takes_no_place_in_it() {
     let script = Script::new([]);
