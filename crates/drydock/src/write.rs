@@ -9,6 +9,7 @@ mod create;
 pub mod decode;
 pub(crate) mod expiry;
 pub mod metadata;
+mod patience;
 mod remove;
 mod update;
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub use create::create;
 pub use decode::{Decoded, decode, decode_value, media_type};
+pub(crate) use patience::patiently;
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 

@@ -140,6 +140,11 @@ fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOption
     }
     set_propagation(kind, object, options.propagation);
     if was_deleting {
+        if !kind.strategy.holds(object) {
+            // Who was marked specially got none.
+            let grace = metadata::metadata_mut(object).entry("deletionGracePeriodSeconds");
+            grace.or_insert_with(|| 0.into());
+        }
         return hasten(object, options.grace_seconds);
     }
     let held = metadata::has_finalizers(object) || kind.strategy.holds(object);
@@ -165,11 +170,6 @@ fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOption
 /// A deletion can be hastened by who says so, never put off.
 fn hasten(object: &mut Value, asked_seconds: Option<i64>) -> Mark {
     let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    if before.is_none() {
-        // Definitions are marked without one.
-        let metadata = metadata::metadata_mut(object);
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-    }
     let asked = asked_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let (Some(before), Some(seconds)) = (before, asked) else { return Mark::None };
     let end = meta_text(object, "deletionTimestamp").parse::<Time>().ok();
