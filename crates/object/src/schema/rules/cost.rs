@@ -40,6 +40,9 @@ const SCOPES_PER_STEP: u64 = 4;
 /// How many bytes of names are hashed in one step.
 const NAME_BYTES_PER_STEP: usize = 256;
 
+/// What finding a function by its name and the types of its operands costs.
+const FUNCTION_STEPS: u64 = 4;
+
 /// What setting the variable of a loop costs.
 const LOOP_STEPS: u64 = 2;
 
@@ -172,7 +175,8 @@ impl<'e> Estimate<'e> {
 
     /// Copies a part into a list or map that is written out.
     fn keep(&mut self, whole: &mut Extent, key: Option<&Extent>, part: Extent) {
-        let key_steps = key.map_or(0, Extent::copied);
+        // A key is looked for before it is put in its place.
+        let key_steps = key.map_or(0, |key| key.hashed().saturating_mul(2));
         self.spend(part.copied().saturating_add(key_steps));
         let common = whole.element().parts_in_common(&part);
         self.steps = self.steps.saturating_add(common);
@@ -199,6 +203,9 @@ impl<'e> Estimate<'e> {
         let first = operands.first().unwrap_or(&Extent::ONE);
         let last = operands.last().unwrap_or(&Extent::ONE);
         let fraction = operands.iter().any(|operand| operand.fraction);
+        if !call.func_name.starts_with(['_', '!', '-', '@']) {
+            self.spend(FUNCTION_STEPS);
+        }
         let number = if fraction { Extent::FRACTION } else { Extent::ONE };
         match call.func_name.as_str() {
             "_&&_" | "_||_" | "!_" | "@not_strictly_false" | "type" => Extent::ONE,
@@ -227,12 +234,12 @@ impl<'e> Estimate<'e> {
             // So is the list for which a number with a fraction is no index.
             "_[_]" => {
                 let list = if last.fraction { first.copied() } else { 0 };
-                self.spend(last.copied().saturating_add(list));
+                self.spend(last.hashed().saturating_add(list));
                 first.element()
             }
             "@in" => {
-                let among = if last.is_map() { 0 } else { last.read() };
-                self.spend(first.read().saturating_add(among));
+                let among = if last.is_map() { first.hashed() } else { sum(Extent::read) };
+                self.spend(among);
                 Extent::ONE
             }
             "size" => {
@@ -356,18 +363,18 @@ mod tests {
             ("size(self.numbers) > 0", 0),
             ("size(self.maps) > 0", 0),
             ("size(self.map) > 0", 0),
-            ("self.map[self.s] > 0", 100),
+            ("self.map[self.s] > 0", 400),
             ("self.numbers[0] > 0", 0),
             ("self.numbers[self.half] > 0", 1_000),
             ("self.numbers[dyn(1.5)] > 0", 1_000),
             ("[self.s] == []", 100),
             ("[self.numbers, self.lists] == []", 3_000),
-            ("{self.s: 1} == {}", 200),
+            ("{self.s: 1} == {}", 1_200),
             ("{1: self.s} == {}", 100),
             ("self.s == self.t", 2_560),
             ("self.s == 'a'", 0),
             ("self.numbers == self.few", 0),
-            ("self.map == {'a': 1}", 100),
+            ("self.map == {'a': 1}", 400),
             ("self.s < self.t", 2_760),
             ("self.few < self.numbers", 1_000),
             ("self.s + self.t == ''", 5_120),
@@ -375,7 +382,7 @@ mod tests {
             ("self.s in self.texts", 5_120),
             ("1 in self.numbers", 1_000),
             ("'a' in self.maps", 0),
-            ("self.s in self.map", 2_560),
+            ("self.s in self.map", 400),
             ("self.s.contains('a')", 2_560),
             ("self.s.startsWith(self.t)", 5_120),
             ("string(self.s) == ''", 2_560),
@@ -419,7 +426,7 @@ mod tests {
             ("self.objects.all(o, self.few.all(x, o.name != ''))", 2 * (1_000 + 3 * 12)),
             ("(self.few + self.few).all(x, true)", 6 * 9),
             ("(has(self.s) ? self.few : self.few).all(x, true)", 3 * 10),
-            ("self['few'] == self.numbers", 1_500),
+            ("self['few'] == self.numbers", 3_000),
         ]);
     }
 

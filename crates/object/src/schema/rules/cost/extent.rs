@@ -12,7 +12,10 @@ use super::super::super::typing::escape;
 /// Bytes of text that cost as much as one value where they are looked at one by one.
 const READ_BYTES_PER_STEP: u64 = 10;
 
-/// The same where they are copied, hashed or counted.
+/// The same where they are hashed.
+const HASHED_BYTES_PER_STEP: u64 = 64;
+
+/// The same where they are copied or counted.
 const COPIED_BYTES_PER_STEP: u64 = 256;
 
 /// How large a value is, at most.
@@ -93,7 +96,12 @@ impl Extent {
         self.values.saturating_add(self.bytes / READ_BYTES_PER_STEP)
     }
 
-    /// What it costs to copy it, or to hash it.
+    /// What it costs to hash it.
+    pub(super) fn hashed(&self) -> u64 {
+        self.values.saturating_add(self.bytes / HASHED_BYTES_PER_STEP)
+    }
+
+    /// What it costs to copy it.
     pub(super) fn copied(&self) -> u64 {
         self.values.saturating_add(self.bytes / COPIED_BYTES_PER_STEP)
     }
@@ -105,7 +113,7 @@ impl Extent {
 
     /// What it costs to look for the longest key in it elsewhere.
     pub(super) fn longest_key(&self) -> u64 {
-        self.key / COPIED_BYTES_PER_STEP
+        self.key / HASHED_BYTES_PER_STEP
     }
 
     pub(super) fn is_list(&self) -> bool {
