@@ -6,7 +6,7 @@
 //! and one object's share is bounded. Only what is to be written enters the recorder's
 //! bounded line; what finds it full is dropped, since no event is worth a delay of the work
 //! it tells of. A [`Writer`] writes them as core `v1` Events, those of different objects
-//! side by side and those of one object in order ([`lanes`]). Each component has a line and
+//! side by side and those of one object in order. Each component has a line and
 //! a writer of its own, so that none crowds out another.
 //!
 //! What is worth telling is the component's business.
