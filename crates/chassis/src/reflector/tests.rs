@@ -158,8 +158,9 @@ async fn feeds_count_the_lists_and_watches_of_every_kind() {
     }
     let text = metrics.render();
     for resource in ["pods", "nodes"] {
-        let is_it =
-            |line: &&str| line.starts_with("reflector_lists_total") && line.contains(resource);
+        let is_it = |line: &&str| {
+            line.starts_with("gantry_reflector_lists_total") && line.contains(resource)
+        };
         let line = text.lines().find(is_it).unwrap_or_default();
         assert!(line.ends_with(" 1"), "{resource}: {text}");
     }
