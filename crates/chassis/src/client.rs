@@ -33,6 +33,7 @@ pub use access::{
     WatchOptions,
 };
 pub use connect::{ConnectError, Source};
+pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};
 pub use limit::Rate;

@@ -1,19 +1,25 @@
 //! Events: what a component tells users of an object, as `kubectl describe` shows it.
 //!
-//! A [`Recorder`] takes notes and never waits: what does not fit in its bounded line is
-//! dropped, since no event is worth a delay of the work it tells of. A [`Writer`] writes
-//! them one after the other as core `v1` Events. What it writes is decided by
-//! [`correlate`], so that an object in trouble costs few writes: a note that repeats
-//! raises the count of the event that is there, many that differ only in their words
-//! become one, and one object's share is bounded.
+//! A [`Recorder`] takes notes and never waits. What becomes of a note is decided at once by
+//! [`correlate`], so that an object in trouble costs few writes: a note that repeats raises
+//! the count of the event that is there, many that differ only in their words become one,
+//! and one object's share is bounded. Only what is to be written enters the recorder's
+//! bounded line; what finds it full is dropped, since no event is worth a delay of the work
+//! it tells of. A [`Writer`] writes them as core `v1` Events, those of different objects
+//! side by side and those of one object in order. Each component has a line and
+//! a writer of its own, so that none crowds out another.
 //!
 //! What is worth telling is the component's business.
 
 pub mod correlate;
+mod lanes;
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::Resource;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::Method;
 use jiff::Timestamp;
 use object::time::Time;
@@ -28,10 +34,17 @@ use crate::clock::Clock;
 use crate::key::Key;
 use crate::metrics::{EventMeters, Metrics};
 use crate::random::seed_for;
-use correlate::{Correlator, Step};
+use correlate::{Correlator, Step, Told};
+use lanes::Lanes;
 
-/// How many notes may wait to be written.
-const NOTES_MAX: usize = 1000;
+/// How many events may wait to be written: some seconds of a component that tells of
+/// thousands of objects a second.
+const LINE_MAX: usize = 10_000;
+/// How many events of different objects are written side by side.
+const IN_FLIGHT_MAX: usize = 16;
+/// How many events may wait for an earlier one of the same object before the rest of the
+/// line waits too.
+const HELD_MAX: usize = 1000;
 /// How often a write is tried that the server does not answer.
 const TRIES_MAX: u32 = 4;
 /// The first wait between tries.
@@ -98,12 +111,21 @@ pub struct Note {
     pub at: Timestamp,
 }
 
-/// Takes notes for one component; clones share the line.
+/// A note, and the event it has become.
+#[derive(Debug)]
+struct Write {
+    note: Note,
+    told: Told,
+    is_new: bool,
+}
+
+/// Takes notes for one component; clones share its memory and its line.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     component: &'static str,
     clock: Clock,
-    line: mpsc::Sender<Note>,
+    correlator: Arc<Mutex<Correlator>>,
+    line: mpsc::Sender<Write>,
     meters: EventMeters,
 }
 
@@ -117,22 +139,13 @@ impl Recorder {
         seed: u64,
         metrics: &Metrics,
     ) -> (Self, Writer) {
-        let (line, notes) = mpsc::channel(NOTES_MAX);
+        let (line, writes) = mpsc::channel(LINE_MAX);
         let (clock, meters) = (client.clock().clone(), metrics.events());
-        let writer = Writer {
-            client: client.clone(),
-            notes,
-            correlator: Correlator::default(),
-            backoff: Backoff::new(RETRY_MIN, RETRY_MAX, seed_for(seed, &["events", component])),
-            meters: meters.clone(),
-        };
-        (Self { component, clock, line, meters }, writer)
-    }
-
-    /// The same in the name of another component.
-    #[must_use]
-    pub fn of(&self, component: &'static str) -> Self {
-        Self { component, ..self.clone() }
+        let backoff = Backoff::new(RETRY_MIN, RETRY_MAX, seed_for(seed, &["events", component]));
+        let pen =
+            Pen { client: client.clone(), backoff: Mutex::new(backoff), meters: meters.clone() };
+        let correlator = Arc::new(Mutex::new(Correlator::new(component)));
+        (Self { component, clock, correlator, line, meters }, Writer { pen, writes })
     }
 
     /// Tells what is as it should be.
@@ -148,44 +161,74 @@ impl Recorder {
     fn note(&self, subject: &Subject, tone: Tone, reason: &str, message: String) {
         let (component, reason, at) = (self.component, reason.to_owned(), self.clock.now());
         let note = Note { component, subject: subject.clone(), tone, reason, message, at };
-        if self.line.try_send(note).is_err() {
+        let step = self.correlator.lock().unwrap_or_else(PoisonError::into_inner).take(&note);
+        let (told, is_new) = match step {
+            Step::Create(told) => (told, true),
+            Step::Repeat(told) => (told, false),
+            Step::Drop => return self.meters.spared(),
+        };
+        if self.line.try_send(Write { note, told, is_new }).is_err() {
             self.meters.dropped();
         }
     }
 }
 
-/// Writes what recorders have noted.
+/// Writes what a recorder has noted.
 pub struct Writer {
-    client: Client,
-    notes: mpsc::Receiver<Note>,
-    correlator: Correlator,
-    backoff: Backoff,
-    meters: EventMeters,
+    pen: Pen,
+    writes: mpsc::Receiver<Write>,
 }
 
 impl Writer {
-    /// Runs until `stop` is cancelled or all recorders are gone. What waits then is dropped.
+    /// Runs until `stop` is cancelled or all recorders are gone. What waits when `stop` is
+    /// cancelled is dropped.
     pub async fn run(mut self, stop: CancellationToken) {
-        loop {
-            let note = tokio::select! {
+        let mut lanes = Lanes::default();
+        let mut under_way = FuturesUnordered::new();
+        let mut is_open = true;
+        while is_open || !under_way.is_empty() {
+            let has_room = under_way.len() < IN_FLIGHT_MAX && lanes.held() < HELD_MAX;
+            let next = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                note = self.notes.recv() => note,
+                Some(lane) = under_way.next() => lanes.leave(&lane),
+                write = self.writes.recv(), if is_open && has_room => match write {
+                    Some(write) => lanes.enter(lane_of(&write.note), write),
+                    None => {
+                        is_open = false;
+                        None
+                    }
+                },
             };
-            let Some(note) = note else { return };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.write(&note) => {}
+            if let Some(write) = next {
+                let pen = &self.pen;
+                under_way.push(async move {
+                    pen.write(&write).await;
+                    lane_of(&write.note)
+                });
             }
         }
     }
+}
 
-    async fn write(&mut self, note: &Note) {
-        let step = self.correlator.take(note);
+/// What must be told in order: all of one object.
+fn lane_of(note: &Note) -> (&'static str, Key) {
+    (note.subject.kind, note.subject.key.clone())
+}
+
+/// Writes one event after all tries that it takes.
+struct Pen {
+    client: Client,
+    backoff: Mutex<Backoff>,
+    meters: EventMeters,
+}
+
+impl Pen {
+    async fn write(&self, write: &Write) {
+        let note = &write.note;
         for tries in 0..TRIES_MAX {
-            let error = match self.try_write(note, &step).await {
-                Ok(()) => return self.meters.told(step != Step::Drop),
+            let error = match self.try_write(write).await {
+                Ok(()) => return self.meters.written(),
                 Err(error) => error,
             };
             // The server has decided, and would decide the same again; or is too busy for
@@ -195,7 +238,7 @@ impl Writer {
                 return self.meters.dropped();
             }
             if tries + 1 < TRIES_MAX {
-                let wait = self.backoff.wait(tries);
+                let wait = self.backoff.lock().unwrap_or_else(PoisonError::into_inner).wait(tries);
                 self.client.clock().sleep(wait).await;
             }
         }
@@ -203,29 +246,23 @@ impl Writer {
         self.meters.dropped();
     }
 
-    async fn try_write(&self, note: &Note, step: &Step) -> Result<(), Error> {
-        match step {
-            Step::Drop => Ok(()),
-            Step::Create(event) => self.create(note, event).await,
-            Step::Repeat(event) => {
-                let last = Time::from(note.at);
-                let patch = json!({ "count": event.count, "lastTimestamp": last,
-                                    "message": event.message });
-                let events = events();
-                let path = events.object_path(namespace_of(note), &event.name)?;
-                let body = patch.to_string();
-                let call =
-                    Call::new(Method::PATCH, path).body("application/merge-patch+json", body);
-                match self.client.call_bytes(call).await {
-                    // Events expire; this one is told anew.
-                    Err(error) if error.is_not_found() => self.create(note, event).await,
-                    answer => answer.map(|_| ()),
-                }
-            }
+    async fn try_write(&self, Write { note, told, is_new }: &Write) -> Result<(), Error> {
+        if *is_new {
+            return self.create(note, told).await;
+        }
+        let patch = json!({ "count": told.count, "lastTimestamp": Time::from(note.at),
+                            "message": told.message });
+        let path = events().object_path(namespace_of(note), &told.name)?;
+        let call =
+            Call::new(Method::PATCH, path).body("application/merge-patch+json", patch.to_string());
+        match self.client.call_bytes(call).await {
+            // Events expire, and one may never have been written; it is told anew.
+            Err(error) if error.is_not_found() => self.create(note, told).await,
+            answer => answer.map(|_| ()),
         }
     }
 
-    async fn create(&self, note: &Note, event: &correlate::Told) -> Result<(), Error> {
+    async fn create(&self, note: &Note, event: &Told) -> Result<(), Error> {
         let subject = &note.subject;
         let namespace = namespace_of(note);
         let mut involved = json!({ "apiVersion": subject.api_version, "kind": subject.kind,

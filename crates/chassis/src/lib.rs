@@ -2,7 +2,8 @@
 //!
 //! A component watches objects, asks a core, and writes the answer. Everything in
 //! between that is the same for all of them is here: the [`client`] of an API server,
-//! the [`reflector`] that turns lists and watches into one ordered stream of deltas,
+//! the [`reflector`] that turns lists and watches into one ordered stream of deltas, the
+//! [`informer`] that keeps them in a [`store`] for all who read it,
 //! the [`queue`] and the [`controller`] loop, [`events`] for users, [`metrics`] and the
 //! endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`] files and the
 //! [`clock`].
@@ -22,6 +23,7 @@ pub mod controller;
 pub mod events;
 #[cfg(test)]
 mod fake;
+pub mod informer;
 pub mod key;
 pub mod logging;
 pub mod metrics;

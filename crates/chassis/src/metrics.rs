@@ -261,9 +261,14 @@ impl EventMeters {
         Self { written: of("written"), spared: of("spared"), dropped: of("dropped") }
     }
 
-    /// An event was written, or spared since its object has had its share.
-    pub(crate) fn told(&self, is_written: bool) {
-        if is_written { &self.written } else { &self.spared }.inc();
+    /// An event was written.
+    pub(crate) fn written(&self) {
+        self.written.inc();
+    }
+
+    /// An event was spared, since its object has had its share.
+    pub(crate) fn spared(&self) {
+        self.spared.inc();
     }
 
     /// An event was refused, given up, or found the line full.

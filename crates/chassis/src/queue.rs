@@ -119,13 +119,14 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// The key was looked at, and must be again: it is due after a wait, which is
-    /// returned. The wait is no shorter than `asked`.
+    /// returned. The wait is no shorter than `asked`, within the bound of all waits: a server
+    /// that asks for an hour does not stop a controller for one.
     pub fn failed(&mut self, key: &K, now: Duration, asked: Option<Duration>) -> Duration {
         let failures = self.entries.get_mut(key).map_or(0, |entry| {
             entry.failures = entry.failures.saturating_add(1);
             entry.failures - 1
         });
-        let wait = self.backoff.wait(failures).max(asked.unwrap_or_default());
+        let wait = self.backoff.wait(failures).max(asked.unwrap_or_default().min(RETRY_MAX));
         self.release(key);
         self.add_at(key.clone(), now.saturating_add(wait));
         wait
@@ -237,6 +238,9 @@ mod tests {
         assert!(queue.failed(&"a", now, None) <= RETRY_MIN);
         assert_eq!(queue.take(now + RETRY_MIN), Some("a"));
         assert_eq!(queue.failed(&"a", now, Some(ms(7000))), ms(7000));
+        now += ms(7000);
+        assert_eq!(queue.take(now), Some("a"));
+        assert_eq!(queue.failed(&"a", now, Some(Duration::MAX)), RETRY_MAX);
     }
 
     proptest! {

@@ -9,12 +9,15 @@
 
 pub mod machine;
 
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Access, Error, EventStream, ListOptions, Object, ResourceType, WatchOptions};
+use crate::client::{
+    Access, Error, EventStream, ListOptions, Object, ResourceType, WatchOptions, innermost_cause,
+};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, ReflectorMeters};
 use crate::random::seed_for;
@@ -46,6 +49,12 @@ impl<T: Object> Reflector<T> {
             seed: 0,
             meters: ReflectorMeters::default(),
         }
+    }
+
+    /// What is watched.
+    #[must_use]
+    pub fn resource(&self) -> &ResourceType {
+        self.access.resource()
     }
 
     /// Only objects with these labels.
@@ -92,6 +101,16 @@ impl<T: Object> Reflector<T> {
         map: impl Fn(Delta<T>) -> E + Send,
         stop: CancellationToken,
     ) {
+        self.drive(Line { sink, map }, stop).await;
+    }
+
+    /// Runs until `stop` is cancelled. Each delta is given to `take`, which must not wait:
+    /// the watch stands still while it runs.
+    pub async fn run_with(self, take: impl FnMut(Delta<T>) + Send, stop: CancellationToken) {
+        self.drive(Hands(take), stop).await;
+    }
+
+    async fn drive(self, mut outlet: impl Outlet<T>, stop: CancellationToken) {
         let clock = self.access.client().clock().clone();
         let mut machine = Machine::new(self.own_seed());
         let mut watch = None;
@@ -102,12 +121,12 @@ impl<T: Object> Reflector<T> {
             for effect in machine.step(clock.monotonic(), input) {
                 match effect {
                     Effect::Deliver(delta) => {
-                        let sent = tokio::select! {
+                        let is_taken = tokio::select! {
                             biased;
-                            sent = sink.send(map(delta)) => sent,
+                            is_taken = outlet.put(delta) => is_taken,
                             () = stop.cancelled() => return,
                         };
-                        if sent.is_err() {
+                        if !is_taken {
                             return;
                         }
                     }
@@ -123,7 +142,7 @@ impl<T: Object> Reflector<T> {
             input = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = sink.closed() => return,
+                () = outlet.closed() => return,
                 input = self.perform(request, &mut watch, &clock) => input,
             };
         }
@@ -184,6 +203,47 @@ impl<T: Object> Reflector<T> {
     }
 }
 
+/// Where deltas go.
+trait Outlet<T>: Send {
+    /// Hands on a delta, and says whether anybody took it.
+    fn put(&mut self, delta: Delta<T>) -> impl Future<Output = bool> + Send;
+
+    /// Comes when nobody will take any more.
+    fn closed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// A bounded channel.
+struct Line<E, F> {
+    sink: mpsc::Sender<E>,
+    map: F,
+}
+
+impl<T: Send, E: Send, F: Fn(Delta<T>) -> E + Send> Outlet<T> for Line<E, F> {
+    fn put(&mut self, delta: Delta<T>) -> impl Future<Output = bool> + Send {
+        let (mapped, sink) = ((self.map)(delta), &self.sink);
+        async move { sink.send(mapped).await.is_ok() }
+    }
+
+    fn closed(&self) -> impl Future<Output = ()> + Send {
+        let sink = self.sink.clone();
+        async move { sink.closed().await }
+    }
+}
+
+/// A function that takes each at once.
+struct Hands<F>(F);
+
+impl<T: Send, F: FnMut(Delta<T>) + Send> Outlet<T> for Hands<F> {
+    fn put(&mut self, delta: Delta<T>) -> impl Future<Output = bool> + Send {
+        (self.0)(delta);
+        std::future::ready(true)
+    }
+
+    fn closed(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
+
 struct Watch<T> {
     stream: EventStream<T>,
     deadline: Duration,
@@ -210,12 +270,7 @@ fn failure_of(error: Error) -> Failure {
 
 /// An error with its innermost cause, on one line; the layers between say little.
 fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let text = error.to_string();
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    let root = innermost.to_string();
+    let (text, root) = (error.to_string(), innermost_cause(error));
     if text.contains(&root) { text } else { format!("{text}: {root}") }
 }
 
@@ -228,6 +283,7 @@ pub struct Feeds<E> {
     sink: mpsc::Sender<E>,
     stream: mpsc::Receiver<E>,
     seed: u64,
+    metrics: Option<Metrics>,
 }
 
 impl<E: Send + 'static> Feeds<E> {
@@ -235,7 +291,15 @@ impl<E: Send + 'static> Feeds<E> {
     #[must_use]
     pub fn new(client: &crate::client::Client, shutdown: &Shutdown, capacity: usize) -> Self {
         let (sink, stream) = mpsc::channel(capacity.max(1));
-        Self { client: client.clone(), shutdown: shutdown.clone(), sink, stream, seed: 0 }
+        let (client, shutdown) = (client.clone(), shutdown.clone());
+        Self { client, shutdown, sink, stream, seed: 0, metrics: None }
+    }
+
+    /// Counts the lists and watches of the kinds added from here on there.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
     }
 
     /// What spreads the waits after failures.
@@ -273,6 +337,10 @@ impl<E: Send + 'static> Feeds<E> {
         map: impl Fn(Delta<T>) -> E + Send + 'static,
     ) -> Self {
         let name = format!("reflector {}", reflector.access.resource());
+        let reflector = match &self.metrics {
+            Some(metrics) => reflector.metrics(metrics),
+            None => reflector,
+        };
         let run = reflector.seed(self.seed).run(self.sink.clone(), map, self.shutdown.token());
         self.shutdown.spawn(name, run);
         self

@@ -21,26 +21,45 @@ struct Index<T> {
     keys: BTreeMap<String, BTreeSet<Key>>,
 }
 
-/// What one delta replaced.
+/// What one delta did to a store.
 #[derive(Debug, Clone)]
-pub struct Replaced<T> {
-    /// The object that the delta is about; `None` for [`Delta::Synced`].
-    pub key: Option<Key>,
-    /// Its state before.
-    pub old: Option<Arc<T>>,
-    /// Its state now.
-    pub new: Option<Arc<T>>,
+pub enum Replaced<T> {
+    /// Nothing: a list is complete.
+    Nothing,
+    /// An object came, changed or went.
+    State {
+        /// Which.
+        key: Key,
+        /// The uid of its state now, or of the object that went.
+        uid: Box<str>,
+        /// Its state before; `None` when it is new, or could never be read.
+        old: Option<Arc<T>>,
+        /// Its state now; `None` when it is gone.
+        new: Option<Arc<T>>,
+    },
+    /// An object is there in a state that cannot be read. The last one that could stays.
+    Unreadable {
+        /// Which.
+        key: Key,
+        /// What is wrong with it.
+        error: String,
+    },
 }
 
 /// The objects of one kind.
+///
+/// An object whose state cannot be read is kept in the last state that could, since it is
+/// anything but gone. One that could never be read has no state here; that it exists is
+/// told by [`Store::is_unreadable`].
 pub struct Store<T> {
     objects: BTreeMap<Key, Arc<T>>,
+    unreadable: BTreeSet<Key>,
     indices: Vec<Index<T>>,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), indices: Vec::new() }
+        Self { objects: BTreeMap::new(), unreadable: BTreeSet::new(), indices: Vec::new() }
     }
 }
 
@@ -64,14 +83,21 @@ impl<T: Object> Store<T> {
         IndexId(self.indices.len() - 1)
     }
 
-    /// Takes a delta and says what it replaced. An object that can no longer be read is
-    /// no longer there.
+    /// Takes a delta and says what it replaced.
     pub fn apply(&mut self, delta: Delta<T>) -> Replaced<T> {
-        let (key, new) = match delta {
-            Delta::Synced => return Replaced { key: None, old: None, new: None },
-            Delta::Upserted(object) => (object.identity().key(), Some(Arc::new(object))),
-            Delta::Deleted { key, .. } | Delta::Malformed { key, .. } => (key, None),
+        let (key, uid, new) = match delta {
+            Delta::Synced => return Replaced::Nothing,
+            Delta::Malformed { key, error } => {
+                self.unreadable.insert(key.clone());
+                return Replaced::Unreadable { key, error };
+            }
+            Delta::Upserted(object) => {
+                let who = object.identity();
+                (who.key(), who.uid.into(), Some(Arc::new(object)))
+            }
+            Delta::Deleted { key, uid } => (key, uid, None),
         };
+        self.unreadable.remove(&key);
         let old = match &new {
             Some(object) => self.objects.insert(key.clone(), object.clone()),
             None => self.objects.remove(&key),
@@ -84,7 +110,23 @@ impl<T: Object> Store<T> {
                 index.insert(&key, new);
             }
         }
-        Replaced { key: Some(key), old, new }
+        Replaced::State { key, uid, old, new }
+    }
+
+    /// Whether an object is there whose present state cannot be read.
+    #[must_use]
+    pub fn is_unreadable(&self, key: &Key) -> bool {
+        self.unreadable.contains(key)
+    }
+
+    /// The objects of one namespace that are there and never could be read, in order of
+    /// their keys.
+    pub fn never_read(&self, namespace: &str) -> impl Iterator<Item = &Key> {
+        let from = Key::namespaced(namespace, "");
+        self.unreadable
+            .range(from.clone()..)
+            .take_while(move |key| key.as_str().starts_with(from.as_str()))
+            .filter(|key| !self.objects.contains_key(*key))
     }
 
     /// One object.
@@ -210,14 +252,40 @@ mod tests {
         store.apply(Delta::Upserted(object("shop", "b", "blue")));
         assert_eq!(found(&store, "blue"), ["shop/a", "shop/b"]);
         let replaced = store.apply(Delta::Upserted(object("shop", "a", "red")));
-        assert_eq!(replaced.old.unwrap().metadata.uid, "blue");
+        assert!(
+            matches!(replaced, Replaced::State { old: Some(old), .. } if old.metadata.uid == "blue")
+        );
         assert_eq!(
             (found(&store, "blue"), found(&store, "red")),
             (vec!["shop/b".into()], vec!["shop/a".into()])
         );
         store.apply(Delta::Deleted { key: Key::namespaced("shop", "b"), uid: "blue".into() });
-        store.apply(Delta::Malformed { key: Key::namespaced("shop", "a"), error: String::new() });
+        store.apply(Delta::Deleted { key: Key::namespaced("shop", "a"), uid: "red".into() });
         assert!(store.is_empty() && found(&store, "blue").is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_gone() {
+        let mut store = Store::new();
+        let by_uid = store.add_index(|object: &Nameplate| vec![object.metadata.uid.clone()]);
+        let key = |name| Key::namespaced("shop", name);
+        let broken = |name| Delta::Malformed { key: key(name), error: "no number".to_owned() };
+        store.apply(Delta::Upserted(object("shop", "a", "red")));
+        for name in ["a", "b"] {
+            let replaced = store.apply(broken(name));
+            assert!(matches!(replaced, Replaced::Unreadable { error, .. } if error == "no number"));
+            assert!(store.is_unreadable(&key(name)));
+        }
+        // The last state that could be read stays, in the indices too.
+        assert!(store.get(&key("a")).is_some() && store.find(by_uid, "red").count() == 1);
+        assert_eq!((store.get(&key("b")).is_none(), store.len()), (true, 1));
+        assert_eq!(store.never_read("shop").collect::<Vec<_>>(), [&key("b")]);
+        assert_eq!(store.never_read("sho").count(), 0);
+        // Read again, and gone.
+        store.apply(Delta::Upserted(object("shop", "b", "blue")));
+        store.apply(Delta::Deleted { key: key("a"), uid: "red".into() });
+        assert!(!store.is_unreadable(&key("a")) && !store.is_unreadable(&key("b")));
+        assert_eq!((store.len(), store.find(by_uid, "red").count()), (1, 0));
     }
 
     #[test]
@@ -229,6 +297,6 @@ mod tests {
         let names: Vec<_> = store.in_namespace("shop").map(|(key, _)| key.name()).collect();
         assert_eq!(names, ["a", "c"]);
         let replaced = store.apply(Delta::Synced);
-        assert!(replaced.key.is_none() && store.len() == 4);
+        assert!(matches!(replaced, Replaced::Nothing) && store.len() == 4);
     }
 }

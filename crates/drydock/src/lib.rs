@@ -36,6 +36,7 @@
 
 mod admission;
 mod answer;
+mod apart;
 mod bootstrap;
 mod conditions;
 mod deadline;
@@ -55,7 +56,8 @@ mod trusted;
 mod verbs;
 mod write;
 
-/// Why locking cannot fail: no code that holds a lock of this crate can panic.
+/// Why locking cannot fail: no code that holds one of the locks that say so can panic. Those that
+/// are held while a whole object is written guard no state and are taken whoever panicked.
 const UNPOISONED: &str = "no holder of this lock panics";
 
 pub use answer::{Answer, Body};

@@ -225,7 +225,8 @@ impl Metrics {
         })
     }
 
-    /// Everything as text in the OpenMetrics format, with the number of objects of each kind.
+    /// Everything as text in the classic format of Prometheus, which is kube-apiserver's, with the
+    /// number of objects of each kind.
     pub(crate) fn render(&self, kinds: &kinds::Registry) -> String {
         let objects = Family::<ObjectLabels, Gauge>::default();
         let by_name = Family::<QualifiedLabels, Gauge>::default();
@@ -244,9 +245,42 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = text::encode_registry(&mut text, &self.registry);
-        let _ = text::encode(&mut text, &counted);
-        text
+        let _ = text::encode_registry(&mut text, &counted);
+        classic(&text)
     }
+}
+
+/// OpenMetrics in the classic format, where a counter is described under the full name of its
+/// samples, and a bound that is a whole number is written without a fraction.
+fn classic(open_metrics: &str) -> String {
+    let mut classic = String::with_capacity(open_metrics.len());
+    // The help of a metric comes before its type.
+    let mut help = None;
+    for line in open_metrics.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ');
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|typed| typed.split_once(' '))
+        {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let text = help.take().map_or("", |(_, text)| text);
+            classic.push_str(&format!("# HELP {name}{suffix} {text}\n"));
+            classic.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
+        } else {
+            let bound = line.split_once("le=\"").and_then(|(before, rest)| {
+                let (bound, after) = rest.split_once('"')?;
+                Some((before, bound.strip_suffix(".0")?, after))
+            });
+            match bound {
+                Some((before, bound, after)) => {
+                    classic.push_str(&format!("{before}le=\"{bound}\"{after}"));
+                }
+                None => classic.push_str(line),
+            }
+            classic.push('\n');
+        }
+    }
+    classic
 }
 
 /// A request that is being answered. It is counted when this is dropped, so it is kept for as long
@@ -334,12 +368,15 @@ mod tests {
         server.answer(request).await
     }
 
-    /// The lines of `/metrics` that begin with one of `names`.
-    async fn lines(server: &Drydock, names: &[&str]) -> String {
+    async fn text(server: &Drydock) -> String {
         let answer = ask(server, Method::GET, "/metrics", "").await;
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
-        assert!(text.ends_with("# EOF\n"), "{text}");
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    /// The lines of `/metrics` that begin with one of `names`.
+    async fn lines(server: &Drydock, names: &[&str]) -> String {
+        let text = text(server).await;
         let mut lines: Vec<&str> = text
             .lines()
             .filter(|line| names.iter().any(|name| line.starts_with(&format!("{name}{{"))))
@@ -377,12 +414,56 @@ mod tests {
     async fn durations_have_the_bounds_of_kube_apiserver() {
         let server = server();
         drop(ask(&server, Method::GET, "/api/v1/nodes", "").await);
-        let names = ["_bucket", "_count", "_sum"]
-            .map(|suffix| format!("apiserver_request_duration_seconds{suffix}"));
-        let names = [names[0].as_str(), &names[1], &names[2]];
-        let lines = lines(&server, &names).await;
-        assert_eq!(lines.lines().count(), 23 + 1 + 2, "{lines}");
-        assert!(lines.contains("le=\"0.005\""), "{lines}");
+        let buckets = lines(&server, &["apiserver_request_duration_seconds_bucket"]).await;
+        let bound = |line: &str| {
+            let (_, rest) = line.split_once("le=\"").unwrap();
+            rest.split_once('"').unwrap().0.to_owned()
+        };
+        let mut bounds: Vec<String> = buckets.lines().map(bound).collect();
+        let number = |bound: &String| bound.replace("+Inf", "inf").parse::<f64>().unwrap();
+        bounds.sort_by(|one, other| number(one).total_cmp(&number(other)));
+        assert_eq!(
+            bounds.join(" "),
+            "0.005 0.025 0.05 0.1 0.2 0.4 0.6 0.8 1 1.25 1.5 2 3 4 5 6 8 10 15 20 30 45 60 +Inf"
+        );
+        let each = ["apiserver_request_duration_seconds_count"];
+        assert!(lines(&server, &each).await.ends_with(" 1"));
+    }
+
+    #[tokio::test]
+    async fn every_sample_is_described_under_its_own_name_as_prometheus_reads_it() {
+        let server = server();
+        drop(ask(&server, Method::GET, "/api/v1/nodes", "").await);
+        drop(ask(&server, Method::GET, "/api/v1/namespaces?watch=true", "").await);
+        let text = text(&server).await;
+        let described: Vec<(&str, &str)> =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+        assert_eq!(
+            described,
+            [
+                ("apiserver_request_total", "counter"),
+                ("apiserver_request_duration_seconds", "histogram"),
+                ("apiserver_longrunning_requests", "gauge"),
+                ("apiserver_current_inflight_requests", "gauge"),
+                ("apiserver_watch_events_total", "counter"),
+                ("apiserver_resource_objects", "gauge"),
+                ("apiserver_storage_objects", "gauge"),
+            ]
+        );
+        for (name, _) in &described {
+            let help = format!("# HELP {name} ");
+            assert_eq!(text.lines().filter(|line| line.starts_with(&help)).count(), 1, "{name}");
+        }
+        for sample in text.lines().filter(|line| !line.starts_with("# ")) {
+            let name = sample.split(['{', ' ']).next().unwrap();
+            let is = |(own, kind): &(&str, &str)| match name.strip_prefix(own) {
+                Some("") => *kind != "histogram",
+                Some("_bucket" | "_sum" | "_count") => *kind == "histogram",
+                _ => false,
+            };
+            assert!(described.iter().any(is), "{sample}");
+        }
+        assert!(!text.contains("# EOF"), "{text}");
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio_util::sync::CancellationToken;
 
 use crate::answer::negotiate::{self, Encoding};
 use crate::answer::represent::Form;
@@ -22,8 +23,8 @@ use crate::kinds::Found;
 use crate::metrics::Measured;
 use crate::request::{Identity, ListOptions, Query, Route, Target, Verb, authenticate};
 use crate::server::{Config, Server};
-
 use crate::verbs::{self, Ask};
+use crate::write::ATTEMPTS_MAX;
 use crate::{health, subresources};
 
 /// An embedded API server. Clones share one state.
@@ -43,6 +44,10 @@ impl Drydock {
     }
 
     /// Answers one request. Whatever goes wrong is an answer, too.
+    ///
+    /// On a runtime with several threads, work that may take long leaves the thread's other tasks
+    /// to another one. Tokio cannot do that for a task of a `LocalSet`, and panics: use a runtime
+    /// of one thread there, or a task of the runtime itself.
     pub async fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -64,6 +69,9 @@ impl Drydock {
             None => authenticate::authenticate(&self.server.config().credentials, &parts.headers)?
                 .clone(),
         };
+        if let Some(admitted) = parts.extensions.get::<Admitted>() {
+            admitted.0.cancel();
+        }
         authenticate::refuse_impersonation(&parts.headers)?;
         let route = Route::parse(parts.uri.path());
         let query = Query::parse(parts.uri.query());
@@ -206,7 +214,7 @@ impl Drydock {
             negotiate::require_representation(&parts.headers, verb)?;
         }
         let form = Form::negotiate(&parts.headers, &query)?;
-        let ask = Ask {
+        let mut ask = Ask {
             server: &self.server,
             found,
             target,
@@ -216,7 +224,7 @@ impl Drydock {
             identity,
             form,
         };
-        let mut answer = carry_out(&ask, verb).await.unwrap_or_else(Answer::from);
+        let mut answer = carry_out(&mut ask, verb).await.unwrap_or_else(Answer::from);
         if let Some(warning) = &ask.found.version().deprecation {
             verbs::warn_first(&mut answer, warning);
         }
@@ -224,11 +232,29 @@ impl Drydock {
     }
 }
 
+/// What a connection hears by that whoever is at its other end may enter: before the body is
+/// read, which may take as long as the answer.
+#[derive(Clone)]
+pub(crate) struct Admitted(pub(crate) CancellationToken);
+
 /// There are as many requests under way as there may be.
 struct NoRoom;
 
-/// Does what is asked.
-async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
+/// Does what is asked, from the beginning where the kind was replaced by another form of it before
+/// the write: what was read of the body went by the old one.
+async fn carry_out(ask: &mut Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
+    let mut attempts = 1;
+    loop {
+        match carry_out_once(ask, verb).await {
+            Err(failure) if failure.is_outdated && attempts < ATTEMPTS_MAX => attempts += 1,
+            result => return result,
+        }
+        ask.apart_with_all(|| ask.server.wait_for_definitions());
+        ask.found = ask.server.find(&ask.target)?;
+    }
+}
+
+async fn carry_out_once(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
     verbs::require_offered(&ask.found, &ask.target, verb)?;
     if verb == Verb::Patch {
         verbs::patch::refuse_apply(ask)?;
@@ -250,7 +276,7 @@ async fn carry_out(ask: &Ask<'_>, verb: Verb) -> Result<Answer, Failure> {
         Verb::Create => verbs::create::create(ask).await,
         Verb::Update => ask.apart(|| verbs::update::update(ask)),
         Verb::Patch => ask.apart(|| verbs::patch::patch(ask)),
-        Verb::Delete => verbs::delete::delete(ask),
+        Verb::Delete => ask.apart(|| verbs::delete::delete(ask)),
         Verb::DeleteCollection => ask.apart_with_all(|| verbs::delete::delete_collection(ask)),
     }
 }

@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -25,12 +24,16 @@ pub use authority::{Authority, AuthorityError, secret, seed};
 pub use kubeconfig::{Entry, Kubeconfig, KubeconfigError, WrittenKubeconfig};
 
 use crate::Drydock;
+use crate::router::Admitted;
 
 /// How many connections are open at once; further ones wait.
 const CONNECTIONS_MAX: usize = 4096;
-/// How long a client may take to shake hands, to send the head of a request, and to show that it
-/// may enter: who cannot must not keep out those who can.
+/// How long a client may take to shake hands and to show that it may enter: who cannot must not
+/// keep out those who can.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the head of the next request may take to come over an HTTP/1 connection, as long as
+/// kube-apiserver keeps one that is idle.
+const IDLE_FOR: Duration = Duration::from_secs(90);
 /// How often the other end of an HTTP/2 connection is asked whether it is still there.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(30);
 /// How long a client may leave what is sent to it unread.
@@ -121,18 +124,13 @@ async fn converse(
         Err(_) => return tracing::debug!("a client took too long to shake hands"),
     };
     let known = CancellationToken::new();
-    let service = service_fn(|request| {
-        let (drydock, known) = (drydock.clone(), known.clone());
-        async move {
-            let answer = drydock.answer(request).await;
-            if answer.status() != StatusCode::UNAUTHORIZED {
-                known.cancel();
-            }
-            Ok::<_, std::convert::Infallible>(answer)
-        }
+    let service = service_fn(|mut request| {
+        request.extensions_mut().insert(Admitted(known.clone()));
+        let drydock = drydock.clone();
+        async move { Ok::<_, std::convert::Infallible>(drydock.answer(request).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_FOR);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -169,6 +167,11 @@ async fn converse(
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -218,13 +221,18 @@ mod tests {
 
     /// Whether the server ends the connection within `patience` of a clock that jumps ahead.
     async fn is_ended(stream: &mut TlsStream<TcpStream>, patience: Duration) -> bool {
-        tokio::time::pause();
         let mut rest = [0; 1];
-        let read = stream.read(&mut rest);
+        let ended = within(patience, stream.read(&mut rest)).await;
+        ended.is_some_and(|read| read.map_or(true, |length| length == 0))
+    }
+
+    /// What comes within `patience` of a clock that jumps ahead.
+    async fn within<F: Future>(patience: Duration, coming: F) -> Option<F::Output> {
+        tokio::time::pause();
         #[expect(clippy::disallowed_methods, reason = "a test waits for what it tests")]
-        let ended = tokio::time::timeout(patience, read).await;
+        let came = tokio::time::timeout(patience, coming).await;
         tokio::time::resume();
-        ended.is_ok_and(|read| read.map_or(true, |length| length == 0))
+        came.ok()
     }
 
     #[tokio::test]
@@ -237,10 +245,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_may_enter_may_stay_for_a_while() {
+    async fn who_may_enter_may_stay_and_take_its_time() {
         let (mut known, token) = connected().await;
         assert!(ask(&mut known, &token).await.starts_with("HTTP/1.1 200 "));
-        assert!(!is_ended(&mut known, PATIENCE / 2).await);
+        assert!(!is_ended(&mut known, PATIENCE * 2).await);
         assert!(ask(&mut known, &token).await.starts_with("HTTP/1.1 200 "));
+        assert!(is_ended(&mut known, IDLE_FOR * 2).await, "but not for ever");
+    }
+
+    #[tokio::test]
+    async fn a_first_request_may_take_longer_than_it_may_take_to_enter() {
+        let (mut known, token) = connected().await;
+        let head = format!(
+            "GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
+             Content-Length: 2\r\n\r\n{{"
+        );
+        known.write_all(head.as_bytes()).await.unwrap();
+        assert!(!is_ended(&mut known, PATIENCE * 2).await);
+        known.write_all(b"}").await.unwrap();
+        let mut answer = [0; 13];
+        known.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200 ");
+    }
+
+    #[tokio::test]
+    async fn so_it_may_over_http_2() {
+        let (known, token) = connected().await;
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(known))
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        let (body, pieces) = futures::channel::mpsc::unbounded::<Result<_, Infallible>>();
+        let request = http::Request::get("https://x/healthz")
+            .header(http::header::AUTHORIZATION, format!("Bearer {token}"))
+            .body(StreamBody::new(pieces));
+        let mut answer = std::pin::pin!(sender.send_request(request.unwrap()));
+        body.unbounded_send(Ok(Frame::data(Bytes::from_static(b"{")))).unwrap();
+        assert!(within(PATIENCE * 2, &mut answer).await.is_none(), "it is not over");
+        body.unbounded_send(Ok(Frame::data(Bytes::from_static(b"}")))).unwrap();
+        drop(body);
+        assert_eq!(answer.await.unwrap().status(), 200);
     }
 }

@@ -1,10 +1,11 @@
 //! The one value that everything else is about.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arc_swap::ArcSwap;
 
 use crate::answer::Failure;
+use crate::apart::apart;
 use crate::env::Env;
 use crate::health::HealthCheck;
 use crate::inflight::InFlight;
@@ -50,9 +51,9 @@ pub struct Server {
     env: Box<dyn Env>,
     config: Config,
     /// Held while definitions change, so that two changes cannot undo each other.
-    pub(crate) defining: std::sync::Mutex<()>,
+    defining: Mutex<()>,
     /// Held while a service draws addresses and ports, until it is stored.
-    pub(crate) pools: std::sync::Mutex<()>,
+    pub(crate) pools: Mutex<()>,
     /// What goes by itself, and when.
     pub(crate) expiries: Expiries,
     metrics: Metrics,
@@ -69,8 +70,8 @@ impl Server {
             registry: ArcSwap::from_pointee(registry),
             env,
             config,
-            defining: std::sync::Mutex::new(()),
-            pools: std::sync::Mutex::new(()),
+            defining: Mutex::new(()),
+            pools: Mutex::new(()),
             expiries: Expiries::default(),
             metrics: Metrics::new(),
         }
@@ -91,6 +92,12 @@ impl Server {
     /// Puts another set of kinds in place.
     pub(crate) fn replace_registry(&self, registry: Registry) {
         self.registry.store(Arc::new(registry));
+    }
+
+    /// Returns when the registry knows of every table that was closed before: whoever replaces one
+    /// holds the lock until then.
+    pub(crate) fn wait_for_definitions(&self) {
+        drop(self.defining());
     }
 
     /// The outside world.
@@ -119,6 +126,18 @@ impl Server {
             return Err(Failure::no_such_path());
         }
         Ok(found)
+    }
+
+    /// Waits until no definition changes, and lets none change until what this gives is dropped.
+    /// A definition may take long to change, so whoever has to wait does so apart.
+    pub(crate) fn defining(&self) -> MutexGuard<'_, ()> {
+        match self.defining.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                apart(|| self.defining.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
     }
 
     /// A native kind that every server has.

@@ -9,6 +9,9 @@ use crate::Drydock;
 use crate::request::Identity;
 
 /// A drydock that takes every request for one identity's.
+///
+/// Its answers must not be awaited in a `LocalSet` on a runtime with several threads: see
+/// [`Drydock::answer`].
 #[derive(Clone)]
 pub struct Trusted {
     drydock: Drydock,

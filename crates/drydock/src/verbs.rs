@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::answer::negotiate::Encoding;
 use crate::answer::represent::Form;
 use crate::answer::{Answer, Failure, represent};
+use crate::apart::apart;
 use crate::kinds::{Found, crd};
 use crate::request::options::DeleteOptions;
 use crate::request::{FieldValidation, Identity, Query, Target, Verb};
@@ -45,19 +46,12 @@ pub struct Ask<'a> {
     pub form: Form,
 }
 
-/// Does work where it keeps no other task waiting, if the runtime has such a place.
-fn apart<T>(work: impl FnOnce() -> T) -> T {
-    let runtime = tokio::runtime::Handle::try_current();
-    let many = |runtime: tokio::runtime::Handle| {
-        runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
-    };
-    if runtime.is_ok_and(many) { tokio::task::block_in_place(work) } else { work() }
-}
-
-/// A request with a larger body may take long.
-const LIGHT_BODY_BYTES: usize = 32 * 1024;
+/// A request may take long that brings, or is about, more bytes than this.
+const LIGHT_BYTES: usize = 32 * 1024;
 /// So may one about all of more objects than this.
 const LIGHT_TABLE_OBJECTS: usize = 500;
+/// In these few bytes may stand for many values.
+const DENSE_MEDIA_TYPES: [&str; 2] = ["application/yaml", "application/json-patch+json"];
 
 impl Ask<'_> {
     /// The writer of a request with these options.
@@ -143,10 +137,22 @@ impl Ask<'_> {
         Ok(removed)
     }
 
-    /// Does work that may take long, as a large body makes it, without holding up the other
-    /// requests of this thread.
+    /// Does work on one object without holding up the other requests of this thread, where it
+    /// may take long.
     pub fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.body.len() > LIGHT_BODY_BYTES { apart(work) } else { work() }
+        if self.may_take_long() { apart(work) } else { work() }
+    }
+
+    /// Whether what the request brings, what it is about, or what is checked on the way can be
+    /// much. Rules may take a second however small the object is.
+    fn may_take_long(&self) -> bool {
+        let kind = &self.found.kind;
+        let stored = || kind.table.get(&self.target.key()).map_or(0, |stored| stored.body.len());
+        self.body.len() > LIGHT_BYTES
+            || self.found.version().schema.has_rules()
+            || crd::defines_kinds(kind)
+            || DENSE_MEDIA_TYPES.contains(&write::media_type(&self.headers).as_str())
+            || self.target.name.is_some() && stored() > LIGHT_BYTES
     }
 
     /// The same for work on all objects there are.
@@ -171,10 +177,16 @@ impl Ask<'_> {
 }
 
 /// A refusal that tells the client what else it should know.
-pub(crate) fn refused(failure: Failure, warnings: &[String]) -> Answer {
+///
+/// # Errors
+/// With the failure, where the client is not to hear of it: the request is carried out anew.
+pub(crate) fn refused(failure: Failure, warnings: &[String]) -> Result<Answer, Failure> {
+    if failure.is_outdated {
+        return Err(failure);
+    }
     let mut answer = Answer::from(failure);
     warn(&mut answer, warnings);
-    answer
+    Ok(answer)
 }
 
 /// The longest text of all warnings of one answer, in bytes, as upstream has it.

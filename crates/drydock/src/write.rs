@@ -9,6 +9,7 @@ mod create;
 pub mod decode;
 pub(crate) mod expiry;
 pub mod metadata;
+mod patience;
 mod remove;
 mod update;
 
@@ -19,10 +20,10 @@ use serde_json::Value;
 
 pub use create::create;
 pub use decode::{Decoded, decode, decode_value, media_type};
+pub(crate) use patience::patiently;
 pub use remove::{Removed, remove};
 pub use update::{Attempt, update};
 
-use crate::UNPOISONED;
 use crate::answer::Failure;
 use crate::answer::failure::GroupResource;
 use crate::kinds::{Found, Kind, Version};
@@ -49,6 +50,9 @@ impl Part {
         !matches!(self, Self::Status | Self::Named("binding"))
     }
 }
+
+/// How often a write is done anew because another writer was faster, or its kind was replaced.
+pub(crate) const ATTEMPTS_MAX: usize = 100;
 
 /// Who writes, and how.
 #[derive(Clone, Copy)]
@@ -132,8 +136,7 @@ fn renewed(server: &Server, found: Found) -> Result<Found, Failure> {
     if found.kind.table.gate() != Gate::Closed {
         return Ok(found);
     }
-    // Whoever replaces it holds this until the registry knows.
-    drop(server.defining.lock().expect(UNPOISONED));
+    server.wait_for_definitions();
     let (kind, version) = (&found.kind, &found.version().name);
     let now = server.registry().find(&kind.group, version, &kind.names.plural);
     now.ok_or_else(Failure::no_such_path)

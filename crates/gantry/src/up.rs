@@ -88,13 +88,14 @@ async fn keep_up(
     shutdown: &Shutdown,
 ) -> Result<()> {
     let line = Line::new();
-    let client = in_process(&server.drydock);
-    install_crds(&client).await?;
+    install_crds(&in_process(&server.drydock, "up")).await?;
     let metrics = arguments.metrics.start(health, shutdown).await?;
     let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics, health };
+    let client = in_process(&server.drydock, "controllers");
     let working = arguments.controllers.start(&client, given, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
+        let client = in_process(&server.drydock, "hollow-nodes");
         let run = Run { name: "gantry up", seed, metrics: &metrics, health };
         let started = arguments.nodes.start(&client, &run, shutdown)?;
         nodes.insert(started).finish(&line, shutdown).await?;
@@ -133,11 +134,12 @@ impl Arguments {
     }
 }
 
-/// The client of what runs in this process, let in as a component of the system.
-fn in_process(drydock: &Drydock) -> Client {
+/// The client of a component that runs in this process, let in as one of the system. Each has
+/// its own, so that none takes up the requests that another may have under way.
+fn in_process(drydock: &Drydock, component: &str) -> Client {
     let groups = vec!["system:masters".to_owned()];
     let identity = Identity { user: "system:up".to_owned(), groups };
-    Client::from_service(drydock.trusting(identity), &Options::new("up"))
+    Client::from_service(drydock.trusting(identity), &Options::new(component))
 }
 
 struct Server {

@@ -176,8 +176,8 @@ impl Hollow {
         // Pods that wait for a node are none of our business.
         let reflector =
             Reflector::new(self.client.access::<Seen>(pods, "")).fields("spec.nodeName!=");
-        let reflector = reflector.metrics(&self.counted);
         let feeds = Feeds::new(&self.client, shutdown, EVENTS_MAX).seed(self.seed);
+        let feeds = feeds.metrics(&self.counted);
         let nodes = ResourceType::cluster(Node::GROUP, Node::VERSION, Node::PLURAL);
         let feeds = feeds.watch_with(reflector, event_of).watch_resource(nodes, node_event_of);
         let mut events = feeds.into_stream();

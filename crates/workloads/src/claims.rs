@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use chassis::informer::Change;
 use chassis::key::Key;
 use chassis::store::SharedStore;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 
 use crate::facts::{Packed, PodFact, TRACKING_FINALIZER, Templated};
-use crate::informer::Change;
 
 /// How long a claim holds at most: longer than any watch lags that is not broken.
 const HOLDS: SignedDuration = SignedDuration::from_mins(5);

@@ -286,13 +286,17 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// The condition that says that a job has come to its end.
+fn end_of(job: &Job) -> Option<&Condition> {
+    job.status.conditions.iter().find(|condition| {
+        matches!(condition.r#type.as_str(), "Complete" | "Failed") && condition.is_true()
+    })
+}
+
 /// Whether a job has come to its end and nothing more is done for it.
 #[must_use]
 pub fn is_finished(job: &Job) -> bool {
-    let ended = |condition: &&Condition| {
-        matches!(condition.r#type.as_str(), "Complete" | "Failed") && condition.is_true()
-    };
-    job.status.conditions.iter().any(|condition| ended(&condition))
+    end_of(job).is_some()
 }
 
 /// Whether a job is ours to run.
@@ -305,10 +309,7 @@ pub fn is_ours(job: &Job) -> bool {
 #[must_use]
 pub fn delete_at(job: &Job) -> Option<Timestamp> {
     let seconds = job.spec.ttl_seconds_after_finished?;
-    let ended = job.status.conditions.iter().find(|condition| {
-        matches!(condition.r#type.as_str(), "Complete" | "Failed") && condition.is_true()
-    })?;
-    let since = ended.last_transition_time?.timestamp();
+    let since = end_of(job)?.last_transition_time?.timestamp();
     since.saturating_add(SignedDuration::from_secs(seconds.max(0).into())).ok()
 }
 

@@ -42,6 +42,10 @@ struct State {
     pods: Option<mpsc::UnboundedSender<Value>>,
     /// How many of the next pods are gone before their maker hears of them.
     short_lived: usize,
+    /// What is found by name after all, by path, and comes back from every write to it.
+    found: BTreeMap<&'static str, Value>,
+    /// The ends of paths that nobody may write to.
+    refused: Vec<&'static str>,
     asked: Vec<String>,
 }
 
@@ -95,8 +99,11 @@ impl Stale {
             let is_collection = path == "/api/v1/pods" || items.is_some();
             let lists = is_collection || !path.contains("/namespaces/");
             if !lists {
-                self.with(|state| state.asked.push(format!("GET {path}")));
-                return Ok(not_found());
+                let found = self.with(|state| {
+                    state.asked.push(format!("GET {path}"));
+                    state.found.get(path.as_str()).cloned()
+                });
+                return Ok(found.map_or_else(not_found, |found| answer(200, &found)));
             }
             return Ok(answer(200, &list(items.unwrap_or_default())));
         }
@@ -104,6 +111,14 @@ impl Stale {
             state.asked.push(format!("{method} {path}"));
             state.asked.len()
         });
+        if self.with(|state| state.refused.iter().any(|end| path.ends_with(end))) {
+            let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden",
+                                 "code": 403 });
+            return Ok(answer(403, &status));
+        }
+        if let Some(found) = self.with(|state| state.found.get(path.as_str()).cloned()) {
+            return Ok(answer(200, &found));
+        }
         if method == Method::POST && path.ends_with("/pods") {
             return Ok(self.make_pod(number).await);
         }
@@ -220,5 +235,98 @@ async fn a_pod_that_came_and_went_before_its_maker_heard_is_replaced() {
     // Those that were not seen are on their way, and none is made in their place.
     tokio::time::sleep(TEMPTED).await;
     assert_eq!(made(), 4);
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_is_not_replaced() {
+    let broken = |name: &str| {
+        let mut pod = pod(name, Some("rs-uid"));
+        pod["spec"] = "none".into();
+        pod["metadata"]["resourceVersion"] = "11".into();
+        pod
+    };
+    let server = Stale::default();
+    server.with(|state| {
+        let mut set = owner("rs-uid", "replicas");
+        set["spec"]["replicas"] = 3.into();
+        state.lists.insert("/apis/apps/v1/replicasets", vec![set]);
+        // One was never read, one can be read at first.
+        let pods = vec![broken("web-aaaaa"), pod("web-bbbbb", Some("rs-uid"))];
+        state.lists.insert("/api/v1/pods", pods);
+    });
+    let stop = run(&server, Name::ReplicaSet);
+    let made = || server.count("POST /api/v1/namespaces/shop/pods");
+    until("the third pod is not made", || made() >= 1).await;
+    let watch = server.with(|state| state.pods.clone()).expect("pods are watched");
+    watch.unbounded_send(json!({ "type": "MODIFIED", "object": broken("web-bbbbb") })).unwrap();
+    tokio::time::sleep(TEMPTED).await;
+    assert_eq!(made(), 1);
+    // One that is gone is replaced, readable or not.
+    let mut gone = broken("web-bbbbb");
+    gone["metadata"]["resourceVersion"] = "12".into();
+    watch.unbounded_send(json!({ "type": "DELETED", "object": gone })).unwrap();
+    until("a pod that is gone is not replaced", || made() >= 2).await;
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_written_keeps_no_other_on_its_node() {
+    let on_node = |name: &str| {
+        let mut pod = pod(name, None);
+        pod["spec"] = json!({ "nodeName": "n1" });
+        pod["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
+        pod
+    };
+    let mut metadata = meta("n1", "uid-n1");
+    metadata["namespace"] = "".into();
+    let ready = json!({ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let node = json!({ "metadata": metadata, "status": { "conditions": [ready] },
+        "spec": { "taints": [{ "key": "gone", "effect": "NoExecute" }] } });
+    let server = Stale::default();
+    server.with(|state| {
+        state.lists.insert("/api/v1/nodes", vec![node]);
+        state.lists.insert("/api/v1/pods", ["a", "b", "c"].map(on_node).into());
+        state.refused = vec!["/pods/a/status", "/pods/b"];
+    });
+    let stop = run(&server, Name::NodeLifecycle);
+    let asked = |line: &str| server.count(line);
+    for line in ["PATCH", "DELETE"] {
+        for name in ["b", "c"] {
+            let end = if line == "PATCH" { "/status" } else { "" };
+            let line = format!("{line} /api/v1/namespaces/shop/pods/{name}{end}");
+            until(&line, || asked(&line) > 0).await;
+        }
+    }
+    assert_eq!(asked("DELETE /api/v1/namespaces/shop/pods/a"), 0);
+    // What failed is tried again.
+    until("the pod is not tried again", || {
+        asked("PATCH /api/v1/namespaces/shop/pods/a/status") > 2
+    })
+    .await;
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_job_makes_no_pod_in_place_of_one_that_it_adopts() {
+    let mut job = owner("job-uid", "parallelism");
+    job["spec"]["parallelism"] = 1.into();
+    let mut adopted = pod("early", Some("job-uid"));
+    adopted["metadata"]["ownerReferences"][0]["apiVersion"] = "batch/v1".into();
+    adopted["metadata"]["ownerReferences"][0]["kind"] = "Job".into();
+    let path = "/api/v1/namespaces/shop/pods/early";
+    let server = Stale::default();
+    server.with(|state| {
+        state.lists.insert("/apis/batch/v1/jobs", vec![job.clone()]);
+        state.lists.insert("/api/v1/pods", vec![pod("early", None)]);
+        state.found.insert("/apis/batch/v1/namespaces/shop/jobs/web", job);
+        state.found.insert(path, adopted);
+    });
+    let stop = run(&server, Name::Job);
+    let patched = || server.count(&format!("PATCH {path}"));
+    until("the pod is not adopted", || patched() > 0).await;
+    tokio::time::sleep(TEMPTED).await;
+    assert_eq!(server.count("POST /api/v1/namespaces/shop/pods"), 0);
     stop.cancel();
 }

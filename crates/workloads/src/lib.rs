@@ -51,18 +51,15 @@ use std::time::Duration;
 
 use chassis::client::Client;
 use chassis::controller::go_on_panicking;
-use chassis::events::Recorder;
+use chassis::informer::How;
 use chassis::metrics::Metrics;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use selection::{Name, Selection, UnknownName, known_names};
 
-use informer::{How, Informers};
+use informer::Informers;
 use start::Start;
-
-/// Who tells users what no single controller does.
-const COMPONENT: &str = "controllermanager";
 
 /// What to run, and how. The clock is that of the client.
 #[derive(Debug, Clone)]
@@ -112,14 +109,12 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
         startup: options.node_startup_grace,
     };
     let (seed, metrics) = (options.seed, &options.metrics);
-    let (recorder, writer) = Recorder::new(COMPONENT, &client, seed, metrics);
-    tasks.spawn(writer.run(stop.clone()));
     let mut waits = Vec::new();
     for name in options.controllers.names() {
         let (informers, tasks) = (&mut informers, &mut tasks);
-        let (client, stop, events) = (&client, &stop, &recorder);
+        let (client, stop) = (&client, &stop);
         let waits = &mut waits;
-        let mut start = Start { client, informers, tasks, stop, seed, metrics, events, waits };
+        let mut start = Start { client, informers, tasks, stop, seed, metrics, waits };
         match name {
             Name::Deployment => deployment::start(&mut start),
             Name::ReplicaSet => replica_set::start(&mut start),
@@ -149,7 +144,7 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
             () = end.cancelled() => {}
         }
     });
-    informers.start(&mut tasks, &How { seed, metrics, stop: &stop });
+    informers.start(&mut tasks, &How { seed, metrics: metrics.clone(), stop: stop.clone() });
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             stop.cancel();

@@ -107,6 +107,15 @@ impl PodHand {
         self.claims.with(workload, |claims| claims.create(&pod.meta.uid, index, now));
     }
 
+    /// The pods of a workload that are there and never could be read, told by their names.
+    /// They must not be made a second time.
+    pub fn never_read(&self, workload: &Key) -> Vec<Key> {
+        let pods = self.store.read();
+        let unread = pods.never_read(workload.namespace());
+        let may_be_its = |key: &&Key| write::may_be_made_by(workload.name(), key.name());
+        unread.filter(may_be_its).cloned().collect()
+    }
+
     /// How long until the oldest open claim of a workload is too old.
     pub fn next_expiry(&self, workload: &Key) -> Option<Duration> {
         let now = self.client.clock().now();
@@ -152,14 +161,24 @@ impl PodHand {
         (gone, refused)
     }
 
-    /// Makes a workload the managing owner of a pod.
+    /// Makes a workload the managing owner of a pod, and adds a finalizer with it where the
+    /// workload must see the pod before it goes. The pod as it is then comes back, and nothing
+    /// where it is gone.
     ///
     /// # Errors
     /// When the pod changed meanwhile, or the request fails.
-    pub async fn adopt(&self, pod: &PodFact, owner: &OwnerReference) -> Result<(), Failure> {
+    pub async fn adopt(
+        &self,
+        pod: &PodFact,
+        owner: &OwnerReference,
+        finalizer: Option<&str>,
+    ) -> Result<Option<PodFact>, Failure> {
         let meta = &pod.meta;
-        let patch = write::adoption(&meta.uid, &meta.resource_version, &meta.owners, owner);
-        self.patch(&meta.key, patch, "adopt pod").await.map(|_| ())
+        let mut patch = write::adoption(&meta.uid, &meta.resource_version, &meta.owners, owner);
+        if let Some(name) = finalizer {
+            write::add_finalizer(&mut patch, &meta.finalizers, name);
+        }
+        self.patch(&meta.key, patch, "adopt pod").await
     }
 
     /// Takes a workload away from the owners of a pod.
@@ -174,41 +193,50 @@ impl PodHand {
     }
 
     /// Removes the finalizer that kept a pod until its job had counted it. A pod that was
-    /// changed since it was read is read again.
+    /// changed since it was read is read again. Its workload claims the pod as released
+    /// until that is seen; a pod without one has nobody to claim it.
     ///
     /// # Errors
     /// When the request fails.
-    pub async fn untrack(&self, workload: &Key, pod: &PodFact) -> Result<(), Failure> {
+    pub async fn untrack(&self, workload: Option<&Key>, pod: &PodFact) -> Result<(), Failure> {
         let key = &pod.meta.key;
         let without = |meta: &crate::facts::Meta| {
             let finalizers = &meta.finalizers;
             let (uid, version) = (&meta.uid, &meta.resource_version);
             write::without_finalizer(uid, version, finalizers, TRACKING_FINALIZER)
         };
-        let mut outcome = self.patch(key, without(&pod.meta), "remove finalizer of pod").await;
+        let mut outcome =
+            self.patch(key, without(&pod.meta), "remove finalizer of pod").await.map(drop);
         if outcome.as_ref().is_err_and(Failure::is_conflict) {
             let access =
                 self.client.access::<PodFact>(ResourceType::of::<api::Pod>(), key.namespace());
             let found = access.find(key.name()).await.map_err(Failure::of("read pod"))?;
             outcome = match found.filter(|found| found.meta.uid == pod.meta.uid) {
                 Some(pod) if pod.meta.has_finalizer(TRACKING_FINALIZER) => {
-                    self.patch(key, without(&pod.meta), "remove finalizer of pod").await
+                    self.patch(key, without(&pod.meta), "remove finalizer of pod").await.map(drop)
                 }
                 _ => Ok(()),
             };
         }
         outcome?;
         let now = self.client.clock().now();
-        if self.store.get(key).is_some() {
+        if let Some(workload) = workload
+            && self.store.get(key).is_some()
+        {
             self.claims.with(workload, |claims| claims.release(&pod.meta.uid, now));
         }
         Ok(())
     }
 
-    async fn patch(&self, key: &Key, patch: Value, doing: &str) -> Result<(), Failure> {
-        let access = self.client.access::<Value>(ResourceType::of::<api::Pod>(), key.namespace());
+    async fn patch(
+        &self,
+        key: &Key,
+        patch: Value,
+        doing: &str,
+    ) -> Result<Option<PodFact>, Failure> {
+        let access = self.client.access::<PodFact>(ResourceType::of::<api::Pod>(), key.namespace());
         let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
-        unless_gone(answer, format!("{doing} {key}")).map(|_| ())
+        unless_gone(answer, format!("{doing} {key}"))
     }
 }
 

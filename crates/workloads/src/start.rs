@@ -25,8 +25,6 @@ pub struct Start<'a> {
     pub seed: u64,
     /// Where what happens is counted.
     pub metrics: &'a Metrics,
-    /// Where users are told.
-    pub events: &'a Recorder,
     /// What all controllers together wait for before they work.
     pub waits: &'a mut Vec<CancellationToken>,
 }
@@ -36,6 +34,14 @@ impl Start<'_> {
     #[must_use]
     pub fn mailbox(&self, name: &'static str) -> Arc<Mailbox> {
         Mailbox::new(name, self.client.clock(), self.seed, self.metrics)
+    }
+
+    /// A recorder that tells users in the name of `component`, and whose writer runs.
+    #[must_use]
+    pub fn recorder(&mut self, component: &'static str) -> Recorder {
+        let (recorder, writer) = Recorder::new(component, self.client, self.seed, self.metrics);
+        self.tasks.spawn(writer.run(self.stop.clone()));
+        recorder
     }
 
     /// Starts the loop of a controller, which looks at keys once all of `synced` are in.

@@ -198,7 +198,7 @@ pub enum Error {
         refusal: Box<Refusal>,
     },
     /// No answer came: refused connection, broken TLS, a connection that ended early.
-    #[error("{verb} {path}: no answer from {server}: {}", root_of(.source.as_ref()))]
+    #[error("{verb} {path}: no answer from {server}: {}", innermost_cause(.source.as_ref()))]
     Unreachable {
         /// The HTTP method.
         verb: http::Method,
@@ -251,7 +251,7 @@ pub enum Error {
 }
 
 /// The innermost cause: the layers between say only "error" and "connect".
-fn root_of(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn innermost_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -30,7 +30,11 @@ impl Bucket {
             return None;
         }
         let interval = Duration::try_from_secs_f64(1.0 / rate.qps).ok()?;
-        Some(Self { interval, slack: interval * (rate.burst - 1), next: Duration::ZERO })
+        Some(Self {
+            interval,
+            slack: interval.saturating_mul(rate.burst - 1),
+            next: Duration::ZERO,
+        })
     }
 
     /// Takes a token and returns how long to wait before it may be used.
@@ -53,6 +57,13 @@ mod tests {
         assert_eq!([take(0), take(0), take(0), take(0), take(0)], [0, 0, 0, 100, 200]);
         assert_eq!(take(1000), 0);
         assert_eq!([take(5000), take(5000), take(5000), take(5000)], [0, 0, 0, 100]);
+    }
+
+    #[test]
+    fn the_slowest_rate_with_the_largest_burst_is_one() {
+        let mut bucket = Bucket::new(Rate { qps: 1e-19, burst: u32::MAX }).unwrap();
+        assert_eq!(bucket.take(Duration::ZERO), Duration::ZERO);
+        assert_eq!(bucket.take(Duration::MAX), Duration::ZERO);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{NAME_MAX, Note};
+use crate::random::seed_for;
 
 /// How many objects, reasons and messages are remembered; the least recent go.
 const MEMORY_MAX: usize = 4096;
@@ -19,6 +20,8 @@ const DIFFERENT_SINCE: SignedDuration = SignedDuration::from_mins(10);
 const COMBINED: &str = "(combined from similar events): ";
 /// How many events one object gets at once.
 const BURST: u32 = 25;
+/// The names of a component's events are off by less than this from the time.
+const SALT_NANOS_MAX: u64 = 1_000_000;
 /// How long it takes until it gets one more.
 const REFILL: SignedDuration = SignedDuration::from_mins(5);
 
@@ -53,9 +56,18 @@ pub struct Correlator {
     similar: Memory<(BTreeSet<String>, Timestamp)>,
     shares: Memory<(u32, Timestamp)>,
     last_nanos: i128,
+    salt_nanos: i128,
 }
 
 impl Correlator {
+    /// Remembers nothing yet. Components that tell of one object at the same moment, as they
+    /// do where the clock moves in steps, give their events different names by their salt.
+    #[must_use]
+    pub fn new(component: &str) -> Self {
+        let salt = seed_for(0, &["event names", component]) % SALT_NANOS_MAX;
+        Self { salt_nanos: salt.into(), ..Self::default() }
+    }
+
     /// Decides what becomes of a note.
     pub fn take(&mut self, note: &Note) -> Step {
         let subject = &note.subject;
@@ -130,7 +142,7 @@ impl Correlator {
     /// A name that no other event has: that of the object, and the time to the nanosecond.
     fn name(&mut self, note: &Note) -> String {
         self.last_nanos = note.at.as_nanosecond().max(self.last_nanos + 1);
-        let suffix = format!(".{:x}", self.last_nanos);
+        let suffix = format!(".{:x}", self.last_nanos.saturating_add(self.salt_nanos));
         let name = note.subject.key.name();
         let room = NAME_MAX - suffix.len();
         let end = (0..=room.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
@@ -261,6 +273,21 @@ mod tests {
         let other = told(correlator.take(&note("a", "Odd", "no", 601)));
         assert_eq!(other, "");
         assert_eq!(told(correlator.take(&note("a", "Odd", "no", 900))), "new no");
+    }
+
+    #[test]
+    fn components_that_tell_at_the_same_moment_choose_different_names() {
+        let components = ["node-controller", "kubelet", "taint-eviction-controller", "scheduler"];
+        let names: BTreeSet<String> = components
+            .into_iter()
+            .filter_map(|component| {
+                match Correlator::new(component).take(&note("a", "Made", "it is", 0)) {
+                    Step::Create(told) => Some(told.name),
+                    _ => None,
+                }
+            })
+            .collect();
+        assert_eq!(names.len(), components.len(), "{names:?}");
     }
 
     #[test]

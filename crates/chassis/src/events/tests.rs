@@ -20,7 +20,7 @@ async fn asked(
     let script = Script::new(replies);
     let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
     let client = script.client(&Options { clock, ..Options::new("test") });
-    let (recorder, writer) = Recorder::new("test", &client, 0, &Metrics::new());
+    let (recorder, writer) = Recorder::new("node-controller", &client, 0, &Metrics::new());
     note(&recorder);
     let stop = CancellationToken::new();
     let running = tokio::spawn(writer.run(stop.clone()));
@@ -44,12 +44,13 @@ async fn an_event_is_written_once_and_then_counted() {
     let replies = vec![Reply::new(201, "{}"), Reply::new(200, "{}"), Reply::new(404, "{}")];
     let sent = asked(replies, 4, |recorder| {
         for _ in 0..3 {
-            recorder.of("node-controller").warning(&node(), "Odd", "it is odd".to_owned());
+            recorder.warning(&node(), "Odd", "it is odd".to_owned());
         }
     })
     .await;
     let path = "/api/v1/namespaces/default/events";
-    let name = "n1.1";
+    let name = sent[0].1["metadata"]["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("n1."), "{name}");
     assert_eq!(sent[0].0, format!("POST {path}"));
     let want = json!({
         "apiVersion": "v1", "kind": "Event",
@@ -87,15 +88,79 @@ async fn what_is_not_answered_is_tried_again_and_what_is_refused_is_not() {
     assert_eq!(reasons, ["Refused", "Lost", "Lost", "Lost", "Well"]);
 }
 
+fn pod(name: &str) -> Subject {
+    let who = Identity { namespace: "shop", name, uid: "u", resource_version: "" };
+    Subject::of::<api::Pod>(who)
+}
+
 #[tokio::test]
-async fn a_full_line_never_makes_anyone_wait() {
+async fn events_of_different_objects_are_written_side_by_side_and_those_of_one_in_order() {
+    // No request is answered: what waits for an answer is never sent.
+    let names: Vec<String> = (0..IN_FLIGHT_MAX - 1).map(|n| format!("p{n}")).collect();
+    let sent = asked(Vec::new(), IN_FLIGHT_MAX, |recorder| {
+        recorder.normal(&pod("slow"), "First", "it is".to_owned());
+        recorder.normal(&pod("slow"), "Second", "it is".to_owned());
+        for name in &names {
+            recorder.normal(&pod(name), "Scheduled", "it is".to_owned());
+        }
+    })
+    .await;
+    let told = |(_, body): &(String, Value)| {
+        let name = body["involvedObject"]["name"].as_str().unwrap();
+        format!("{name} {}", body["reason"].as_str().unwrap())
+    };
+    let mut want = vec!["slow First".to_owned()];
+    want.extend(names.iter().map(|name| format!("{name} Scheduled")));
+    assert_eq!(sent.iter().map(told).collect::<Vec<_>>(), want);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_keeps_up_with_a_thousand_objects_a_second() {
+    // A server that takes ten milliseconds for each event, on a clock that skips the waits.
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
+        Ok::<_, std::io::Error>(http::Response::builder().status(201).body(body).unwrap())
+    });
+    let client = Client::from_service(service, &Options::new("test"));
+    let metrics = Metrics::new();
+    let (recorder, writer) = Recorder::new("test", &client, 0, &metrics);
+    for n in 0..1000 {
+        recorder.normal(&pod(&format!("p{n}")), "Scheduled", "it is".to_owned());
+    }
+    drop(recorder);
+    let begun = tokio::time::Instant::now();
+    writer.run(CancellationToken::new()).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let text = metrics.render();
+    assert!(text.contains("gantry_events_total{result=\"written\"} 1000\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_full_line_never_makes_anyone_wait_and_what_is_spared_takes_no_place_in_it() {
     let script = Script::new([]);
     let client = script.client(&Options::new("test"));
     let metrics = Metrics::new();
     let (recorder, _writer) = Recorder::new("test", &client, 0, &metrics);
-    for n in 0..NOTES_MAX + 7 {
-        recorder.normal(&node(), "Made", n.to_string());
+    // An object that has had its share leaves the line to others.
+    for _ in 0..LINE_MAX {
+        recorder.normal(&node(), "Made", "it is".to_owned());
     }
+    let text = metrics.render();
+    assert!(text.contains("gantry_events_total{result=\"dropped\"} 0\n"), "{text}");
+    let spared = LINE_MAX - 25;
+    assert!(
+        text.contains(&format!("gantry_events_total{{result=\"spared\"}} {spared}\n")),
+        "{text}"
+    );
+    for n in 0..spared + 7 {
+        recorder.normal(&pod(&format!("p{n}")), "Scheduled", "it is".to_owned());
+    }
+    let text = metrics.render();
+    assert!(text.contains("gantry_events_total{result=\"dropped\"} 7\n"), "{text}");
+    // Nor does one component crowd out another.
+    let (other, _writer) = Recorder::new("other", &client, 0, &metrics);
+    other.normal(&node(), "Made", "it is".to_owned());
     let text = metrics.render();
     assert!(text.contains("gantry_events_total{result=\"dropped\"} 7\n"), "{text}");
 }

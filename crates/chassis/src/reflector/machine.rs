@@ -143,7 +143,7 @@ pub struct Machine {
     /// Whether the watch under way has told anything new.
     progressed: bool,
     backoff: Backoff,
-    /// Failures since something last went well.
+    /// Failures since a watch last told something, or lasted.
     failures: u32,
 }
 
@@ -183,18 +183,29 @@ impl Machine {
             (Phase::Listing, Input::Failed(failure)) => self.fail_list(&failure, &mut effects),
             (Phase::Watching { .. }, Input::Event(event)) => self.take_event(event, &mut effects),
             (Phase::Watching { since }, Input::WatchEnded) => {
+                self.forgive_if_useful(since, now);
                 if self.progressed || now.saturating_sub(since) >= WATCH_USEFUL {
                     self.begin_watch(now, &mut effects);
                 } else {
                     self.wait(Phase::WaitingToWatch, None, &mut effects);
                 }
             }
-            (Phase::Watching { .. }, Input::Failed(failure)) => {
+            (Phase::Watching { since }, Input::Failed(failure)) => {
+                self.forgive_if_useful(since, now);
                 self.fail_watch(failure, &mut effects);
             }
             _ => {}
         }
         effects
+    }
+
+    /// A watch that lasted shows that the server is well. A list shows nothing of the kind:
+    /// one that is followed by a refused watch, again and again, has to become rarer.
+    fn forgive_if_useful(&mut self, since: Duration, now: Duration) {
+        if now.saturating_sub(since) >= WATCH_USEFUL {
+            self.failures = 0;
+            self.expired_at_once = false;
+        }
     }
 
     fn begin_list<T>(&mut self, effects: &mut Vec<Effect<T>>) {
@@ -219,7 +230,6 @@ impl Machine {
     }
 
     fn take_page<T: Object>(&mut self, now: Duration, page: Page<T>, effects: &mut Vec<Effect<T>>) {
-        self.failures = 0;
         for item in page.items {
             self.list_one(item, effects);
         }

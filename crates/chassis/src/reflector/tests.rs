@@ -143,6 +143,32 @@ async fn refusals_and_silence_are_tried_again() {
 }
 
 #[tokio::test]
+async fn feeds_count_the_lists_and_watches_of_every_kind() {
+    let script = Script::new([list(9, "", &[]), list(9, "", &[])]);
+    let client = script.client(&Options::new("test"));
+    let (shutdown, metrics) = (Shutdown::new(), Metrics::new());
+    let feeds = Feeds::<()>::new(&client, &shutdown, 4).metrics(&metrics);
+    let nodes = Reflector::new(client.access(ResourceType::cluster("", "v1", "nodes"), ""));
+    let mut stream = feeds
+        .watch_resource(ResourceType::namespaced("", "v1", "pods"), |_: Delta<Nameplate>| ())
+        .watch_with(nodes, |_: Delta<Nameplate>| ())
+        .into_stream();
+    for _ in 0..2 {
+        stream.recv().await.expect("both are synced");
+    }
+    let text = metrics.render();
+    for resource in ["pods", "nodes"] {
+        let is_it = |line: &&str| {
+            line.starts_with("gantry_reflector_lists_total") && line.contains(resource)
+        };
+        let line = text.lines().find(is_it).unwrap_or_default();
+        assert!(line.ends_with(" 1"), "{resource}: {text}");
+    }
+    shutdown.begin();
+    shutdown.join(&Clock::system(), Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_reflector_ends_when_nobody_listens() {
     let run = run(vec![list(9, "", &[object("a", "u1", 3)])]);
     drop(run.stream);

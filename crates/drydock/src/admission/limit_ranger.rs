@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 
 use super::{Attributes, Operation, Plugin};
 use crate::answer::Failure;
-use crate::kinds::pod_spec::resources::{Amounts, aggregate, amounts, to_value};
+use crate::kinds::pod_spec::resources::{
+    Amounts, COUNTED_IN_MILLIS_MAX, aggregate, amounts, to_value,
+};
 use crate::write::{Part, metadata};
 
 /// Where a pod tells what it was given.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-
-/// The largest amount whose thousandths can be counted.
-const COUNTED_IN_MILLIS_MAX: i64 = i64::MAX / 1000;
 
 /// The resources that a pod can ask for as a whole.
 const OF_WHOLE_PODS: [&str; 2] = ["cpu", "memory"];
 
 /// Gives the containers of a pod the defaults of the namespace.
 pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Value) {
+    let mut is_changed = false;
     for range in ranges(attributes) {
         let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
         for limit in limits_of(&range).filter(|limit| limit["type"] == "Container") {
@@ -48,7 +48,12 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Value) {
                 *annotations = Value::Object(Map::new());
             }
             annotations[ANNOTATION] = text.into();
+            is_changed = true;
         }
+    }
+    if is_changed {
+        // What follows from the amounts of containers, such as those of the pod as a whole.
+        attributes.found.kind.strategy.default(pod);
     }
 }
 

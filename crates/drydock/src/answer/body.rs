@@ -177,8 +177,7 @@ pub fn text(code: StatusCode, text: impl Into<String>) -> Answer {
     typed(code, content_type, Bytes::from(text.into()).into())
 }
 
-/// Metrics, as Prometheus reads them. The text is OpenMetrics, which reads the same under the
-/// name that kube-apiserver gives by default.
+/// Metrics, in the classic format of Prometheus.
 #[must_use]
 pub fn metrics(text: String) -> Answer {
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

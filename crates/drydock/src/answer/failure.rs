@@ -101,6 +101,9 @@ pub struct Failure {
     pub continue_token: Option<String>,
     /// The resource whose next change may cure this, where a short wait is worth it.
     pub awaits: Option<&'static str>,
+    /// Whether the kind was replaced by another form of it meanwhile, so that the request is to be
+    /// carried out anew from the beginning.
+    pub is_outdated: bool,
 }
 
 impl Failure {
@@ -112,6 +115,7 @@ impl Failure {
             details: None,
             continue_token: None,
             awaits: None,
+            is_outdated: false,
         }
     }
 
@@ -205,6 +209,12 @@ impl Failure {
             name,
             "the object has been modified; please apply your changes to the latest version and try again",
         )
+    }
+
+    /// A write that went by a form of the kind that is no longer served.
+    #[must_use]
+    pub fn outdated(what: &GroupResource<'_>, name: &str) -> Self {
+        Self { is_outdated: true, ..Self::modified(what, name) }
     }
 
     /// Not allowed to this client, or not allowed at all.

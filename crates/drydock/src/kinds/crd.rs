@@ -17,6 +17,7 @@ pub use lineage::Lineage;
 use super::Kind;
 
 /// Whether this is the kind whose objects define kinds.
-fn defines_kinds(kind: &Kind) -> bool {
+#[must_use]
+pub fn defines_kinds(kind: &Kind) -> bool {
     kind.group == "apiextensions.k8s.io" && kind.names.plural == "customresourcedefinitions"
 }

@@ -11,7 +11,7 @@ use super::fields::{list, text};
 use super::pod_spec::resource_rules::{
     check_container_name, check_standard_name, may_be_overcommitted,
 };
-use super::pod_spec::resources::{Amounts, amounts};
+use super::pod_spec::resources::{Amounts, COUNTED_IN_MILLIS_MAX, amounts};
 use super::strategy::Strategy;
 use super::tables;
 
@@ -21,6 +21,10 @@ pub(super) struct LimitRange;
 impl Strategy for LimitRange {
     fn default(&self, object: &mut Value) {
         tables::default_limit_range(object);
+    }
+
+    fn gives_names(&self) -> bool {
+        true
     }
 
     fn validate(&self, object: &Value) -> Errors {
@@ -43,9 +47,6 @@ impl Strategy for LimitRange {
 
 /// The kinds of limits that Kubernetes knows.
 const KINDS: [&str; 3] = ["Container", "PersistentVolumeClaim", "Pod"];
-
-/// The largest amount whose thousandths are compared.
-const COUNTED_IN_MILLIS_MAX: i64 = i64::MAX / 1000;
 
 fn kind_errors(kind: &str, at: &Path) -> Errors {
     let faults = names::qualified_name(kind);
@@ -170,6 +171,7 @@ fn ratio_errors(
         errors.push(Error::invalid(at, ratio.to_string(), why));
     }
     let (Some(min), Some(max)) = (min, max) else { return errors };
+    // Upstream leaves out the largest here, and not where pods are held against the ratio.
     let in_millis = [ratio, min, max].iter().all(|one| one.value() < COUNTED_IN_MILLIS_MAX);
     let (wanted, possible) = if in_millis {
         let possible = max.milli_value() as f64 / min.milli_value() as f64;

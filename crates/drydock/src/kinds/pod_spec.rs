@@ -18,7 +18,7 @@ mod security;
 mod spread;
 mod validation;
 mod volumes;
-mod warnings;
+pub(crate) mod warnings;
 
 use serde_json::Value;
 

@@ -123,6 +123,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether an object that says nothing of its name gets one all the same.
+    fn gives_names(&self) -> bool {
+        false
+    }
+
     /// Whether a new object may bring its status along.
     fn keeps_status_at_creation(&self) -> bool {
         false

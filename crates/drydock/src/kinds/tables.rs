@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::cells::{AGE, Cell, NAME, cell, first_three, int, selector, text_or, wide};
-use super::fields::{list, list_mut, map, number, present, set_absent, set_empty, text, texts};
+use super::fields::{
+    list, list_mut, map, number, present, present_mut, set_absent, set_empty, text, texts,
+};
+use super::pod_spec::resources::round_up_resources;
 use super::strategy::{Strategy, changed_beyond_status};
 
 /// Data with defaults and a table.
@@ -154,11 +157,22 @@ pub(super) fn default_limit_range(object: &mut Value) {
             }
         }
     }
+    for item in list_mut(&mut object["spec"], "limits") {
+        for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+            round_up_resources(item, field);
+        }
+    }
 }
 
 /// How much a namespace may use.
 pub(super) const RESOURCE_QUOTA: Shaped = Shaped {
-    default: nothing,
+    default: |object| {
+        for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
+            if let Some(part) = present_mut(object, part) {
+                round_up_resources(part, field);
+            }
+        }
+    },
     cells: &[
         NAME,
         cell("Request", "string", |object, _| used(object, false).into()),

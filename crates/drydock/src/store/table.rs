@@ -30,9 +30,20 @@ struct State {
     objects: BTreeMap<Arc<str>, Arc<Stored>>,
     window: Window,
     gate: Gate,
+    /// The last revision that the objects show, once the table is closed. The revision goes on
+    /// with other tables, and what happens in a successor is not seen here.
+    closed_at: Revision,
 }
 
-/// What a table still takes. It only ever takes less.
+impl State {
+    /// The newest revision that the objects show. `revision` is read while the state is held, so
+    /// that no commit to this table can be half seen.
+    fn shows(&self, revision: &AtomicU64) -> Revision {
+        revision.load(Ordering::Acquire).min(self.closed_at)
+    }
+}
+
+/// What a table still takes. One that is closed stays so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// Everything.
@@ -46,8 +57,19 @@ pub enum Gate {
 impl Table {
     pub(super) fn new(revision: Arc<AtomicU64>, memory: Memory) -> Self {
         let now = revision.load(Ordering::Acquire);
+        Self::holding(BTreeMap::new(), Gate::Open, now, revision, memory)
+    }
+
+    /// A table of objects of which none is newer than `now`, where its history begins.
+    fn holding(
+        objects: BTreeMap<Arc<str>, Arc<Stored>>,
+        gate: Gate,
+        now: Revision,
+        revision: Arc<AtomicU64>,
+        memory: Memory,
+    ) -> Self {
         let window = Window::new(memory, now);
-        let state = State { objects: BTreeMap::new(), window, gate: Gate::Open };
+        let state = State { objects, window, gate, closed_at: Revision::MAX };
         Self { state: RwLock::new(state), revision, latest: watch::Sender::new(now) }
     }
 
@@ -69,37 +91,42 @@ impl Table {
         self.len() == 0
     }
 
+    /// The newest revision that the objects show: the store's, until the table is closed.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.state.read().expect(UNPOISONED).shows(&self.revision)
+    }
+
     /// The objects whose key starts with `prefix`, in key order, and the revision they show.
     #[must_use]
     pub fn list(&self, prefix: &str) -> (Vec<Arc<Stored>>, Revision) {
         let state = self.state.read().expect(UNPOISONED);
-        // Read under the table's lock: no commit to this table can be half seen.
-        let revision = self.revision.load(Ordering::Acquire);
-        (
-            range(&state.objects, prefix, "").map(|(_, stored)| Arc::clone(stored)).collect(),
-            revision,
-        )
+        let objects = range(&state.objects, prefix, "").map(|(_, stored)| Arc::clone(stored));
+        (objects.collect(), state.shows(&self.revision))
     }
 
     /// At most `limit` of the objects that are `wanted` (all, where nothing is said), whose key
-    /// starts with `prefix` and comes after `after`, as they were at `revision`.
+    /// starts with `prefix` and comes after `after`, as they were at a revision, or as they are now
+    /// where nothing is said.
     ///
     /// # Errors
-    /// When that revision is too long ago.
+    /// When that revision is too long ago, or one that the table was closed before.
     pub fn page(
         &self,
         prefix: &str,
         after: &str,
-        revision: Revision,
+        at: Option<Revision>,
         limit: usize,
         wanted: Option<&dyn Fn(&Stored) -> bool>,
     ) -> Result<Page, Gone> {
         let state = self.state.read().expect(UNPOISONED);
         let oldest = state.window.complete_after();
-        let held = state.window.undo(revision).ok_or(Gone { oldest })?;
+        let revision = at.unwrap_or_else(|| state.shows(&self.revision));
+        let held = state.window.undo(revision).filter(|_| revision <= state.closed_at);
+        let held = held.ok_or(Gone { oldest })?;
         let mut undone = range(&held, prefix, after).peekable();
         let kept = range(&state.objects, prefix, after).filter(|(key, _)| !held.contains_key(*key));
-        let mut page = Page { objects: Vec::new(), more: 0 };
+        let mut page = Page { revision, objects: Vec::new(), more: 0 };
         for (key, stored) in kept {
             while let Some((_, then)) = undone.next_if(|(other, _)| *other < key) {
                 page.add(then.as_ref(), limit, wanted);
@@ -141,9 +168,19 @@ impl Table {
         }
     }
 
-    /// Takes nothing from now on, tells the readers, and says what it took until now.
+    /// Takes everything again, after an end that was not the last word.
+    pub fn reopen(&self) {
+        let mut state = self.state.write().expect(UNPOISONED);
+        if state.gate == Gate::Ending {
+            state.gate = Gate::Open;
+        }
+    }
+
+    /// Takes nothing from now on, notes what the objects show, tells the readers, and says what
+    /// was taken until now.
     pub(super) fn close(&self) -> Gate {
         let mut state = self.state.write().expect(UNPOISONED);
+        state.closed_at = state.shows(&self.revision);
         let before = std::mem::replace(&mut state.gate, Gate::Closed);
         drop(state);
         self.latest.send_modify(|_| ());
@@ -151,16 +188,16 @@ impl Table {
     }
 
     /// Closes the table. Its successor has the same objects, each with the selectable fields that
-    /// `fields` finds, takes what this one took, and remembers nothing.
+    /// `fields` finds, takes what this one took, and remembers nothing: its history begins where
+    /// the one here ends.
     pub(super) fn successor(
         &self,
         memory: Memory,
         fields: impl Fn(&Stored) -> Box<[Box<str>]>,
     ) -> Self {
         let gate = self.close();
-        // Made after the last commit here, so that its history begins after all of its objects.
-        let successor = Self::new(Arc::clone(&self.revision), memory);
-        let objects = self.list("").0.into_iter().map(|stored| {
+        let (objects, closed_at) = self.list("");
+        let objects = objects.into_iter().map(|stored| {
             let (key, fields) = (Arc::clone(&stored.key), fields(&stored));
             if fields == stored.fields {
                 return (key, stored);
@@ -171,10 +208,7 @@ impl Table {
             (key, Arc::new(stored))
         });
         let objects = objects.collect();
-        let mut state = successor.state.write().expect(UNPOISONED);
-        (state.objects, state.gate) = (objects, gate);
-        drop(state);
-        successor
+        Self::holding(objects, gate, closed_at, Arc::clone(&self.revision), memory)
     }
 
     pub(super) fn forget_history(&self) {
@@ -230,6 +264,8 @@ impl Table {
 
 /// Some of the objects of a list.
 pub struct Page {
+    /// The revision they show.
+    pub revision: Revision,
     /// In key order.
     pub objects: Vec<Arc<Stored>>,
     /// How many follow; at least, where not all objects are wanted.
@@ -287,13 +323,14 @@ impl Tail {
     /// When the reader is too slow and events it has not seen are forgotten.
     pub fn take(&mut self, max: usize) -> Result<Vec<Arc<Event>>, Gone> {
         let state = self.table.state.read().expect(UNPOISONED);
-        let current = self.table.revision.load(Ordering::Acquire);
+        let current = state.shows(&self.table.revision);
         let oldest = state.window.complete_after();
         let events = state.window.after(self.seen, max).ok_or(Gone { oldest })?;
         drop(state);
         self.seen = match events.last() {
             Some(last) if events.len() == max => last.revision(),
-            // A table at rest has seen all that other tables did, so that bookmarks advance.
+            // A table at rest has seen all that other tables did, so that bookmarks advance; one
+            // that is closed sees nothing more.
             _ => self.seen.max(current),
         };
         Ok(events)

@@ -68,7 +68,7 @@ fn a_reader_behind_the_window_is_told() {
     assert_eq!(tail.take(10).unwrap_err(), Gone { oldest: 2 });
     assert!(table.tail(1).is_err());
     assert_eq!(table.tail(2).unwrap().take(10).unwrap().len(), 2);
-    assert!(table.page("", "", 1, 10, None).is_err());
+    assert!(table.page("", "", Some(1), 10, None).is_err());
 }
 
 #[test]
@@ -94,45 +94,90 @@ fn the_past_is_forgotten_by_age_and_by_size() {
     check(Memory { bytes_max: 0, ..memory }, 1, 2);
 }
 
+/// What a reader has seen: under each key, the revision of its object.
+type Seen = BTreeMap<Arc<str>, Revision>;
+
+fn seen(objects: &[Arc<Stored>]) -> Seen {
+    objects.iter().map(|stored| (Arc::clone(&stored.key), stored.revision)).collect()
+}
+
+/// Lists page by page what there was at a revision, or is now.
+fn list_in_pages(table: &Table, at: Option<Revision>, limit: usize) -> (Seen, Revision) {
+    let (mut listed, mut at) = (Vec::new(), at);
+    loop {
+        let after = listed.last().map_or("", |stored: &Arc<Stored>| &*stored.key);
+        let page = table.page("", after, at, limit, None).unwrap();
+        let revision = *at.get_or_insert(page.revision);
+        assert_eq!(page.revision, revision);
+        assert!(page.more == 0 || page.objects.len() == limit);
+        listed.extend(page.objects);
+        if page.more == 0 {
+            return (seen(&listed), revision);
+        }
+    }
+}
+
+/// Goes on with everything that a table tells after `from`, and says up to where that is.
+fn follow(table: &Arc<Table>, from: Revision, seen: &mut Seen) -> Result<Revision, Gone> {
+    let (mut tail, mut last) = (table.tail(from)?, from);
+    for event in tail.take(usize::MAX)? {
+        assert!(event.revision() > last);
+        last = event.revision();
+        match event.change {
+            Change::Deleted => seen.remove(&event.object.key),
+            _ => seen.insert(Arc::clone(&event.object.key), event.object.revision),
+        };
+    }
+    assert!(tail.seen() >= last);
+    Ok(tail.seen())
+}
+
 proptest! {
-    /// A list at any remembered revision, page by page, plus the events since equals the list now.
+    /// What any table that stood here shows, by a list or by a watch, at whatever time it is
+    /// asked, plus the events since is the list now, unless those are forgotten.
     #[test]
-    fn list_then_watch_equals_list_now(ops in proptest::collection::vec((0..6u8, 0..3u32), 1..60), at in 0..60usize, limit in 1..5usize) {
+    fn list_then_watch_equals_list_now(
+        ops in proptest::collection::vec((0..6u8, 0..9u32), 1..60),
+        at in 0..60usize,
+        limit in 1..5usize,
+    ) {
         let store = Store::default();
-        let table = store.table("things");
-        let mut seen = Vec::new();
+        let mut moments = Vec::new();
         for (index, (name, value)) in ops.iter().enumerate() {
             let name = format!("n{name}");
-            if *value == 0 { remove(&store, &name) } else { put(&store, &name, *value); }
+            match value {
+                0 => { store.succeed("things", |_| Box::default()); }
+                1..4 => remove(&store, &name),
+                _ => { put(&store, &name, *value); }
+            }
             // Other tables move the revision too.
             let other = store.table("others");
             store.commit(&other, &format!("o{index}").into(), Expect::Absent, Write::Put(draft("o", 1)), NOW).unwrap();
-            seen.push((store.revision(), table.list("").0.iter().map(|s| (s.key.clone(), s.revision)).collect::<Vec<_>>()));
+            let table = store.table("things");
+            let (objects, revision) = table.list("");
+            prop_assert_eq!(revision, store.revision());
+            moments.push((table, revision, seen(&objects)));
         }
-        let (revision, then) = &seen[at % seen.len()];
-        let mut listed_then = Vec::new();
-        loop {
-            let after = listed_then.last().map_or("", |stored: &Arc<Stored>| &*stored.key);
-            let page = table.page("", after, *revision, limit, None).unwrap();
-            let left = then.len() - listed_then.len() - page.objects.len();
-            prop_assert_eq!(page.more, left);
-            listed_then.extend(page.objects);
-            if page.more == 0 { break }
-        }
-        let listed: Vec<_> = listed_then.iter().map(|s| (s.key.clone(), s.revision)).collect();
-        prop_assert_eq!(&listed, then);
-        let mut replayed: BTreeMap<_, _> = listed.into_iter().collect();
-        let mut last = *revision;
-        for event in table.tail(*revision).unwrap().take(usize::MAX).unwrap() {
-            prop_assert!(event.revision() > last);
-            last = event.revision();
-            match event.change {
-                Change::Deleted => { replayed.remove(&event.object.key); }
-                _ => { replayed.insert(event.object.key.clone(), event.object.revision); }
+        let (table, revision, then) = &moments[at % moments.len()];
+        prop_assert_eq!(list_in_pages(table, Some(*revision), limit), (then.clone(), *revision));
+
+        let mut watched = then.clone();
+        let watched_until = follow(table, *revision, &mut watched).unwrap();
+        let (listed, listed_at) = table.list("");
+        let readers = [
+            (then.clone(), *revision),
+            (watched, watched_until),
+            (seen(&listed), listed_at),
+            list_in_pages(table, None, limit),
+        ];
+        let current = store.table("things");
+        for (mut seen_so_far, until) in readers {
+            if follow(&current, until, &mut seen_so_far).is_ok() {
+                prop_assert_eq!(seen_so_far, seen(&current.list("").0));
+            } else {
+                prop_assert!(!Arc::ptr_eq(table, &current), "a table tells of its own past");
             }
         }
-        let now: BTreeMap<_, _> = table.list("").0.iter().map(|s| (s.key.clone(), s.revision)).collect();
-        prop_assert_eq!(replayed, now);
     }
 }
 
@@ -157,22 +202,66 @@ fn a_table_that_ends_takes_nothing_new() {
 
 #[test]
 fn a_table_can_be_succeeded_while_it_is_written() {
-    const OBJECTS: usize = 300;
+    const OBJECTS: u32 = 300;
+    const TABLES: usize = 50;
     let store = Store::default();
-    let create = |name: &str| {
-        let write = || Write::Put(draft(name, 1));
-        let table = || store.table("things");
-        while store.commit(&table(), &name.into(), Expect::Absent, write(), NOW).is_err() {}
+    // The revision at which each object was stored.
+    let stored = Mutex::new(Seen::new());
+    let create = |name: &str, value: u32| {
+        let (key, write) = (Arc::from(name), || Write::Put(draft(name, value)));
+        let commit =
+            || store.commit(&store.table("things"), &key, Expect::Absent, write(), NOW).ok();
+        let revision = std::iter::repeat_with(commit).flatten().next().unwrap().revision;
+        stored.lock().unwrap().insert(key, revision);
     };
-    std::thread::scope(|scope| {
+    let lists = std::thread::scope(|scope| {
         for writer in ["a", "b"] {
-            scope.spawn(move || (0..OBJECTS).for_each(|index| create(&format!("{writer}{index}"))));
+            let create = &create;
+            scope.spawn(move || (0..OBJECTS).for_each(|n| create(&format!("{writer}{n}"), n)));
         }
-        for _ in 0..50 {
+        let lists = scope.spawn(|| {
+            let old = |_| (store.table("things"), std::thread::yield_now()).0.list("");
+            (0..20 * TABLES).map(old).collect::<Vec<_>>()
+        });
+        for _ in 0..TABLES {
             store.succeed("things", |_| Box::default());
         }
+        lists.join().unwrap()
     });
-    assert_eq!(store.table("things").len(), 2 * OBJECTS);
+    let stored = stored.into_inner().unwrap();
+    let (objects, _) = store.table("things").list("");
+    assert_eq!(seen(&objects), stored);
+    for object in &objects {
+        let data = object.key[1..].parse().unwrap();
+        assert!(draft(&object.key, data).same_as(object), "{object:?}");
+    }
+    // What was listed meanwhile is all that there was at its revision.
+    for (listed, revision) in lists {
+        let there: Seen = stored.clone().into_iter().filter(|(_, at)| *at <= revision).collect();
+        assert_eq!(seen(&listed), there, "at {revision}");
+    }
+}
+
+#[test]
+fn a_closed_table_claims_nothing_that_its_successor_did() {
+    let store = Store::default();
+    put(&store, "a", 1);
+    let old = store.table("things");
+    let mut tail = old.tail(store.revision()).unwrap();
+    let closed_at = store.revision();
+    let new = store.succeed("things", |_| Box::default());
+    put(&store, "b", 1);
+    assert_eq!(old.revision(), closed_at);
+    assert_eq!(old.list("").1, closed_at);
+    assert_eq!(old.page("", "", None, 1, None).unwrap().revision, closed_at);
+    assert!(old.page("", "", Some(closed_at + 1), 1, None).is_err());
+    assert!(tail.take(10).unwrap().is_empty());
+    assert_eq!(tail.seen(), closed_at);
+    assert_eq!(new.tail(closed_at).unwrap().take(10).unwrap().len(), 1);
+    // Nor does one that no other follows.
+    store.retire("things");
+    put(&store, "c", 1);
+    assert_eq!(new.revision(), closed_at + 1);
 }
 
 #[test]

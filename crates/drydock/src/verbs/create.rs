@@ -1,13 +1,10 @@
 //! A new object.
 
-use std::time::Duration;
-
 use http::StatusCode;
 use serde_json::Value;
 
 use super::Ask;
 use crate::answer::{Answer, Failure};
-use crate::deadline::Deadline;
 use crate::kinds::reviews::Asker;
 use crate::request::{OptionsKind, WriteOptions};
 use crate::write::{self, Decoded, Written, meta_text};
@@ -33,34 +30,15 @@ pub async fn create(ask: &Ask<'_>) -> Result<Answer, Failure> {
         // All that is left of what is created and not stored is a binding.
         return crate::subresources::create_unstored(ask);
     }
-    let written = patiently(ask, || ask.apart(|| ask.create(&value, options.dry_run))).await;
+    let store = ask.server.store();
+    let written =
+        write::patiently(store, || ask.apart(|| ask.create(&value, options.dry_run))).await;
     let written = match written {
         Ok(written) => written,
-        Err(failure) => return Ok(super::refused(failure, &warnings)),
+        Err(failure) => return super::refused(failure, &warnings),
     };
     warnings.extend(kind.strategy.warnings(&value, None));
     Ok(ask.written(StatusCode::CREATED, &written, &warnings))
-}
-
-/// How long a create waits for what a controller is about to make.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Tries again while all that is missing is an object that a controller makes on its own, such
-/// as the service account of a namespace that is a moment old.
-async fn patiently(
-    ask: &Ask<'_>,
-    attempt: impl Fn() -> Result<Written, Failure>,
-) -> Result<Written, Failure> {
-    let ends = Deadline::after(PATIENCE);
-    loop {
-        let result = attempt();
-        let Err(Failure { awaits: Some(resource), .. }) = &result else { return result };
-        let table = ask.server.store().table(resource);
-        let Ok(mut tail) = table.tail(ask.server.store().revision()) else { return result };
-        if ends.bound(tail.changed()).await.is_none() {
-            return result;
-        }
-    }
 }
 
 /// Refuses an object that says it is elsewhere than the path says.

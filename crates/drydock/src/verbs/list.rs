@@ -33,11 +33,9 @@ pub fn list(ask: &Ask<'_>, options: &ListOptions) -> Result<Answer, Failure> {
             (objects, revision, 0)
         }
         at => {
-            let revision = at.unwrap_or_else(|| ask.server.store().revision());
-            let page = table
-                .page(&prefix, &cut.after, revision, all, wanted)
-                .map_err(|_| cut.expired())?;
-            (page.objects, revision, page.more)
+            let page =
+                table.page(&prefix, &cut.after, at, all, wanted).map_err(|_| cut.expired())?;
+            (page.objects, page.revision, page.more)
         }
     };
     let next = match objects.last() {
@@ -93,12 +91,13 @@ impl Cut {
     }
 }
 
-/// Refuses a revision that has not happened yet.
+/// Refuses a revision that has not happened yet, as far as the kind in hand can tell: one that
+/// was replaced sees nothing more, and who asks again finds the other.
 ///
 /// # Errors
 /// When it has not.
 pub fn check_reached(ask: &Ask<'_>, wanted: Revision) -> Result<(), Failure> {
-    let current = ask.server.store().revision();
+    let current = ask.found.kind.table.revision();
     if wanted > current {
         return Err(Failure::revision_too_large(wanted, current));
     }

@@ -80,7 +80,7 @@ pub fn patch(ask: &Ask<'_>) -> Result<Answer, Failure> {
     });
     let written = match written {
         Ok(written) => written,
-        Err(failure) => return Ok(super::refused(failure, &warnings)),
+        Err(failure) => return super::refused(failure, &warnings),
     };
     warnings.extend(advice);
     Ok(ask.written(StatusCode::OK, &written, &warnings))

@@ -42,7 +42,7 @@ pub fn update(ask: &Ask<'_>) -> Result<Answer, Failure> {
     });
     let written = match written {
         Ok(written) => written,
-        Err(failure) => return Ok(super::refused(failure, &warnings)),
+        Err(failure) => return super::refused(failure, &warnings),
     };
     warnings.extend(kind.strategy.warnings(&value, Some(&old_form)));
     Ok(ask.written(StatusCode::OK, &written, &warnings))

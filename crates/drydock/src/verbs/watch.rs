@@ -120,7 +120,7 @@ impl Watcher {
         let (objects, start) = if initial {
             table.list(&self.scope)
         } else if from == 0 {
-            (Vec::new(), self.server.store().revision())
+            (Vec::new(), table.revision())
         } else {
             (Vec::new(), from)
         };

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use object::schema;
+use object::{json, schema};
 use serde_json::Value;
 
-use super::decode::{Decoded, decode_value, media_type, told, unknown};
+use super::decode::{Decoded, LIMITS, decode_value, media_type, told, unknown};
 use crate::answer::Failure;
 use crate::kinds::{group_version, native};
 use crate::request::FieldValidation;
@@ -42,8 +42,10 @@ impl BodyType {
         body: &Bytes,
         validation: FieldValidation,
     ) -> Result<Decoded, Failure> {
-        let value = decode_value(&media_type(headers), body)?.value;
-        self.conform(value, validation).map_err(|(given, why)| {
+        let json::Decoded { value, duplicates } = decode_value(&media_type(headers), body)?;
+        let repeats = !duplicates.is_empty();
+        let document = || json::document(body, LIMITS).ok();
+        self.typed(value, repeats, document, validation).map_err(|(given, why)| {
             let (version, kind) = given;
             let wanted = self.kind;
             Failure::bad_request(format!(
@@ -59,7 +61,19 @@ impl BodyType {
     /// Why the value is refused, with the version and the kind it says it has.
     pub fn conform(
         self,
+        value: Value,
+        validation: FieldValidation,
+    ) -> Result<Decoded, ((String, String), String)> {
+        self.typed(value, false, || None, validation)
+    }
+
+    /// The same for a value that a `document` was read into, of which it says whether fields
+    /// repeat.
+    fn typed(
+        self,
         mut value: Value,
+        repeats: bool,
+        document: impl FnOnce() -> Option<json::Document>,
         validation: FieldValidation,
     ) -> Result<Decoded, ((String, String), String)> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -78,14 +92,21 @@ impl BodyType {
             return Err((given, why));
         }
         let schema = native::of_kind(self.group, self.version, self.kind);
+        let mut strays: Vec<String> = match schema::decode_check(&schema, &value) {
+            Ok(strays) => strays.into_iter().map(unknown).collect(),
+            Err(error) => return Err((given, error.to_string())),
+        };
+        if (repeats || !strays.is_empty())
+            && let Some(document) = document()
+        {
+            // What is repeated is merged, and what is told is told in the order of the document.
+            let strictly = schema::read_strictly(&schema, &document);
+            (value, strays) = (strictly.value, strictly.strays);
+        }
         if let Some(map) = value.as_object_mut() {
             map.remove("apiVersion");
             map.remove("kind");
         }
-        let strays = match schema::decode_check(&schema, &value) {
-            Ok(strays) => strays.into_iter().map(unknown).collect(),
-            Err(error) => return Err((given, error.to_string())),
-        };
         schema::prune(&schema, &mut value);
         let warnings = told(strays, validation).map_err(|why| (given, why))?;
         Ok(Decoded { value, warnings })

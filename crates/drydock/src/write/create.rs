@@ -17,13 +17,10 @@ use crate::store::{Expect, Gate, Write};
 /// How often another name is drawn when a generated one is taken.
 const NAME_ATTEMPTS_MAX: usize = 8;
 
-/// How often an object is judged anew because its kind was replaced.
-const ATTEMPTS_MAX: usize = 100;
-
 /// Stores a decoded object under a name that is not taken.
 ///
 /// # Errors
-/// When the object is refused or the name is taken.
+/// When the object is refused or the name is taken, or the kind is no longer served in this form.
 pub fn create(
     server: &Server,
     found: &Found,
@@ -33,28 +30,24 @@ pub fn create(
 ) -> Result<Written, Failure> {
     let generated =
         meta_text(object, "name").is_empty() && !meta_text(object, "generateName").is_empty();
-    let mut found = found.clone();
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        if found.kind.table.gate() == Gate::Ending {
-            return Err(terminating(&found, meta_text(object, "name")));
-        }
-        match attempt(server, &found, namespace, writer, object.clone()) {
-            Err(failure) if failure.reason == Reason::AlreadyExists && generated => {
-                if attempts == NAME_ATTEMPTS_MAX {
-                    let name = meta_text(object, "generateName");
-                    return Err(Failure::generated_name_taken(&found.kind.resource(), name));
-                }
-            }
-            Ok(None) if attempts == ATTEMPTS_MAX => {
-                return Err(Failure::modified(&found.kind.resource(), meta_text(object, "name")));
-            }
-            Ok(None) => found = super::renewed(server, found)?,
-            Ok(Some(written)) => return Ok(written),
-            Err(failure) => return Err(failure),
+    if found.kind.table.gate() == Gate::Ending {
+        return Err(terminating(found, meta_text(object, "name")));
+    }
+    let names = if generated { NAME_ATTEMPTS_MAX } else { 1 };
+    for _ in 1..names {
+        match attempt(server, found, namespace, writer, object.clone()) {
+            Err(failure) if failure.reason == Reason::AlreadyExists => {}
+            result => return result,
         }
     }
+    let last = attempt(server, found, namespace, writer, object.clone());
+    last.map_err(|failure| match failure.reason {
+        Reason::AlreadyExists if generated => {
+            let name = meta_text(object, "generateName");
+            Failure::generated_name_taken(&found.kind.resource(), name)
+        }
+        _ => failure,
+    })
 }
 
 fn terminating(found: &Found, name: &str) -> Failure {
@@ -62,14 +55,14 @@ fn terminating(found: &Found, name: &str) -> Failure {
     Failure::forbidden(&found.kind.resource(), name, why)
 }
 
-/// One attempt; nothing when the kind was replaced meanwhile.
+/// One attempt, under one name.
 fn attempt(
     server: &Server,
     found: &Found,
     namespace: Option<&str>,
     writer: Writer<'_>,
     mut object: Value,
-) -> Result<Option<Written>, Failure> {
+) -> Result<Written, Failure> {
     let (kind, version) = (&found.kind, found.version());
     // Upstream draws a name after plugins have completed the object: until then a refusal names
     // what the name will begin with.
@@ -109,17 +102,19 @@ fn attempt(
         if kind.table.get(&key).is_some() {
             return Err(Failure::already_exists(&kind.resource(), &name));
         }
-        return Ok(Some(super::rehearsed(kind, version, object)));
+        return Ok(super::rehearsed(kind, version, object));
     }
     let write = Write::Put(super::put(kind, version, object)?);
-    expiry::note(server, kind, &key);
     match server.store().commit(&kind.table, &key, Expect::Absent, write, server.env().now()) {
-        Ok(stored) => Ok(Some(Written::Stored(stored))),
+        Ok(stored) => {
+            expiry::note(server, kind, &stored);
+            Ok(Written::Stored(stored))
+        }
         Err(_) => match kind.table.gate() {
             Gate::Open => Err(Failure::already_exists(&kind.resource(), &name)),
             // The definition was deleted since this create was let in.
             Gate::Ending => Err(terminating(found, &name)),
-            Gate::Closed => Ok(None),
+            Gate::Closed => Err(Failure::outdated(&kind.resource(), &name)),
         },
     }
 }

@@ -15,7 +15,10 @@ use crate::request::FieldValidation;
 /// walk over it, and for clients that read no list or event with more than 128 levels.
 pub const DEPTH_MAX: usize = 100;
 
-const LIMITS: json::Limits = json::Limits { depth_max: DEPTH_MAX };
+pub(super) const LIMITS: json::Limits = json::Limits { depth_max: DEPTH_MAX };
+
+/// How many values and marks the aliases of a YAML body may stand for together.
+const ALIASED_MAX: usize = 100_000;
 
 /// Media types of bodies that hold an object.
 const BODY_TYPES: [&str; 3] =
@@ -73,7 +76,9 @@ fn parse(media_type: &str, body: &Bytes) -> Result<json::Decoded, String> {
         return Ok(json::Decoded { value, duplicates: Vec::new() });
     }
     let text = std::str::from_utf8(body).map_err(|_| "the body is not valid UTF-8".to_owned())?;
-    let value: Value = serde_saphyr::from_str(text)
+    let limits = serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX };
+    let options = serde_saphyr::options! { alias_limits: limits };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| format!("error converting YAML to JSON: {error}"))?;
     if json::depth(&value) > DEPTH_MAX {
         return Err(format!("the body nests deeper than {DEPTH_MAX} levels"));
@@ -84,21 +89,14 @@ fn parse(media_type: &str, body: &Bytes) -> Result<json::Decoded, String> {
 
 /// Why the type of a document cannot be told, in the words of Go's decoder.
 fn type_fault(value: &Value) -> Option<String> {
-    let name = |value: &Value| match value {
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) | Value::Null => "object",
-    };
     let Value::Object(fields) = value else {
         let into = r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-        let given = name(value);
+        let given = json::json_type(value);
         return (!value.is_null()).then(|| format!("json: cannot unmarshal {given} into {into}"));
     };
     ["apiVersion", "kind"].into_iter().find_map(|field| {
         let given = fields.get(field).filter(|given| !given.is_string() && !given.is_null())?;
-        let given = name(given);
+        let given = json::json_type(given);
         Some(format!("json: cannot unmarshal {given} into Go struct field .{field} of type string"))
     })
 }
@@ -346,5 +344,26 @@ fn internal_package(group: &str) -> &str {
         "" | "events.k8s.io" => "core",
         "internal.apiserver.k8s.io" => "apiserverinternal",
         group => group.split('.').next().unwrap_or(group),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_aliases_of_a_yaml_body_stand_for_so_much_and_no_more() {
+        let check = |times: usize, told: Option<&str>| {
+            let list = vec!["x"; 120].join(", ");
+            let anchors = (0..100).map(|at| format!("a{at}: &a{at} [{list}]\n"));
+            let aliases = (0..100 * times).map(|at| format!("*a{}, ", at % 100));
+            let body: String = anchors.chain(["b: [".to_owned()]).chain(aliases).collect();
+            let parsed = parse(BODY_TYPES[1], &Bytes::from(body + "]\n"));
+            let refused = parsed.err().unwrap_or_default();
+            assert_eq!(told.is_none(), refused.is_empty(), "{times}: {refused}");
+            assert!(refused.contains(told.unwrap_or_default()), "{times}: {refused}");
+        };
+        check(8, None);
+        check(9, Some("alias replay limit exceeded"));
     }
 }

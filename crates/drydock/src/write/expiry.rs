@@ -1,8 +1,9 @@
 //! Objects that go by themselves: an event is kept for an hour after it was last written.
 //!
-//! Nothing here waits. What is due goes when the next request comes in, before it is answered,
-//! so the time is the one of the environment and nobody sees what should be gone. Watchers are
-//! told as of any other deletion.
+//! Nothing here waits. What is due goes when the next request for a resource comes in, before it
+//! is answered, so the time is the one of the environment. Of very much that is due at once, each
+//! request lets go a part, so a reader may see what should be gone, and so may who asks for
+//! `/metrics` only; kube-apiserver is late, too. Watchers are told as of any other deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use crate::UNPOISONED;
 use crate::kinds::Kind;
 use crate::server::Server;
-use crate::store::{Draft, Expect, Table, Write};
+use crate::store::{Draft, Expect, Revision, Stored, Table, Write};
 
 /// How many objects go before one request is answered.
 const PER_REQUEST_MAX: usize = 1024;
@@ -28,10 +29,19 @@ pub(crate) struct Expiries {
 /// When each object is due, and who is due first.
 #[derive(Default)]
 struct Clocks {
-    due: BTreeMap<Arc<str>, Timestamp>,
+    due: BTreeMap<Arc<str>, Due>,
     /// One entry for each object, at a time that is not later than when it is due: what is
     /// written again moves only when its old time has come.
     queue: BTreeSet<(Timestamp, Arc<str>)>,
+}
+
+/// When an object goes, unless it is written again.
+#[derive(Clone, Copy)]
+struct Due {
+    at: Timestamp,
+    /// What was written then. A newer one is about to get a time of its own, or is kept by a
+    /// finalizer.
+    revision: Revision,
 }
 
 impl Default for Expiries {
@@ -41,10 +51,16 @@ impl Default for Expiries {
 }
 
 impl Expiries {
-    fn set(&self, key: &Arc<str>, due: Timestamp) {
+    fn set(&self, key: &Arc<str>, due: Due) {
         let mut clocks = self.clocks.lock().expect(UNPOISONED);
-        if clocks.due.insert(Arc::clone(key), due).is_none() {
-            clocks.queue.insert((due, Arc::clone(key)));
+        match clocks.due.get_mut(key) {
+            // Of two writers, the first may come last to note it.
+            Some(known) if known.revision > due.revision => {}
+            Some(known) => *known = due,
+            None => {
+                clocks.due.insert(Arc::clone(key), due);
+                clocks.queue.insert((due.at, Arc::clone(key)));
+            }
         }
         self.note_first(&clocks);
     }
@@ -54,9 +70,9 @@ impl Expiries {
         self.first_due_seconds.store(first, Ordering::Release);
     }
 
-    /// Calls `remove` with the key of each object that is due. None of them gets another time
-    /// meanwhile.
-    fn take_due(&self, now: Timestamp, mut remove: impl FnMut(&Arc<str>)) {
+    /// Calls `remove` with the key of each object that is due, and the revision it had when that
+    /// was noted. None of them gets another time meanwhile.
+    fn take_due(&self, now: Timestamp, mut remove: impl FnMut(&Arc<str>, Revision)) {
         if now.as_second() < self.first_due_seconds.load(Ordering::Acquire) {
             return;
         }
@@ -67,41 +83,41 @@ impl Expiries {
             }
             let Some((_, key)) = clocks.queue.pop_first() else { break };
             match clocks.due.get(&key).copied() {
-                Some(due) if due > now => {
-                    clocks.queue.insert((due, key));
+                Some(due) if due.at > now => {
+                    clocks.queue.insert((due.at, key));
                 }
-                _ => {
+                Some(due) => {
                     clocks.due.remove(&key);
-                    remove(&key);
+                    remove(&key, due.revision);
                 }
+                None => {}
             }
         }
         self.note_first(&clocks);
     }
 }
 
-/// Notes when an object that is about to be written goes, where its kind does not stay.
-pub(crate) fn note(server: &Server, kind: &Kind, key: &Arc<str>) {
+/// Notes when an object that was written goes, where its kind does not stay.
+pub(crate) fn note(server: &Server, kind: &Kind, stored: &Stored) {
     let Some(lifetime) = kind.strategy.lifetime() else { return };
-    if let Ok(due) = server.env().now().checked_add(lifetime) {
-        server.expiries.set(key, due);
+    if let Ok(at) = server.env().now().checked_add(lifetime) {
+        server.expiries.set(&stored.key, Due { at, revision: stored.revision });
     }
 }
 
 /// Lets go what is due.
 pub(crate) fn sweep(server: &Server) {
-    server.expiries.take_due(server.env().now(), |key| {
-        remove(server, &server.native("", "events").table, key);
+    server.expiries.take_due(server.env().now(), |key, revision| {
+        remove(server, &server.native("", "events").table, key, revision);
     });
 }
 
-fn remove(server: &Server, table: &Table, key: &Arc<str>) {
-    let Some(stored) = table.get(key) else { return };
+fn remove(server: &Server, table: &Table, key: &Arc<str>, revision: Revision) {
+    let Some(stored) = table.get(key).filter(|stored| stored.revision == revision) else { return };
     let Ok(value) = serde_json::from_slice(&stored.body) else { return };
     let last = Write::Remove(Draft::new(&value, stored.fields.clone()));
-    // Who writes it at this moment waits to note its new time; who deletes it was faster.
-    let expect = Expect::At(stored.revision);
-    let _ = server.store().commit(table, key, expect, last, server.env().now());
+    // Who writes or deletes it at this moment was faster.
+    let _ = server.store().commit(table, key, Expect::At(revision), last, server.env().now());
 }
 
 #[cfg(test)]
@@ -145,15 +161,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_event_goes_an_hour_after_it_was_last_written() {
-        let env = Arc::new(ManualEnv::new(Timestamp::UNIX_EPOCH, 1));
-        let drydock = Drydock::new(Config::default(), Shared(Arc::clone(&env)));
-        let at = |minutes: i64| {
-            env.set(Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes));
-        };
+        let (drydock, at) = server();
         for name in ["a", "b"] {
-            let involved = json!({"namespace": "default", "kind": "Pod", "name": "p"});
-            let event = json!({"metadata": {"name": name}, "involvedObject": involved});
-            assert_eq!(send(&drydock, Method::POST, EVENTS, &event).await, 201);
+            assert_eq!(create(&drydock, name).await, 201);
         }
         let (a, b) = (format!("{EVENTS}/a"), format!("{EVENTS}/b"));
         let get = async |path: &str| send(&drydock, Method::GET, path, &Value::Null).await;
@@ -175,21 +185,86 @@ mod tests {
         assert_eq!(told, [(Change::Deleted, "default/a"), (Change::Deleted, "default/b")]);
     }
 
+    /// A server, and what sets its clock to some minute.
+    fn server() -> (Drydock, impl Fn(i64)) {
+        let env = Arc::new(ManualEnv::new(Timestamp::UNIX_EPOCH, 1));
+        let drydock = Drydock::new(Config::default(), Shared(Arc::clone(&env)));
+        let at = move |minutes: i64| {
+            env.set(Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes));
+        };
+        (drydock, at)
+    }
+
+    async fn create(drydock: &Drydock, name: &str) -> u16 {
+        let involved = json!({"namespace": "default", "kind": "Pod", "name": "p"});
+        let event = json!({"metadata": {"name": name}, "involvedObject": involved});
+        send(drydock, Method::POST, EVENTS, &event).await
+    }
+
+    #[tokio::test]
+    async fn an_event_that_was_deleted_and_made_anew_has_its_own_hour() {
+        let (drydock, at) = server();
+        let a = format!("{EVENTS}/a");
+        let ask = async |method: Method| send(&drydock, method, &a, &Value::Null).await;
+        assert_eq!(create(&drydock, "a").await, 201);
+        at(30);
+        assert_eq!(ask(Method::DELETE).await, 200);
+        at(40);
+        assert_eq!(create(&drydock, "a").await, 201);
+        for (minute, code) in [(60, 200), (99, 200), (100, 404), (200, 404)] {
+            at(minute);
+            assert_eq!(ask(Method::GET).await, code, "at {minute}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_event_prolongs_no_other() {
+        let (drydock, at) = server();
+        let a = format!("{EVENTS}/a");
+        assert_eq!(create(&drydock, "a").await, 201);
+        at(30);
+        assert_eq!(create(&drydock, "a").await, 409);
+        for (minute, code) in [(59, 200), (60, 404)] {
+            at(minute);
+            assert_eq!(send(&drydock, Method::GET, &a, &Value::Null).await, code, "at {minute}");
+        }
+    }
+
     #[test]
-    fn an_event_that_was_deleted_and_made_anew_has_its_own_hour() {
+    fn only_what_was_noted_goes() {
         let expiries = Expiries::default();
         let at = |minutes: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
         let key: Arc<str> = "default/a".into();
-        expiries.set(&key, at(60));
-        expiries.set(&key, at(90));
         let taken = |minutes: i64| {
             let mut taken = Vec::new();
-            expiries.take_due(at(minutes), |key| taken.push(key.to_string()));
+            expiries.take_due(at(minutes), |key, revision| taken.push((key.to_string(), revision)));
             taken
         };
+        expiries.set(&key, Due { at: at(60), revision: 5 });
+        expiries.set(&key, Due { at: at(90), revision: 7 });
+        // The first writer notes last.
+        expiries.set(&key, Due { at: at(80), revision: 6 });
         assert!(taken(60).is_empty());
         assert!(taken(89).is_empty());
-        assert_eq!(taken(90), ["default/a"]);
+        assert_eq!(taken(90), [("default/a".to_owned(), 7)]);
         assert!(taken(200).is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_written_when_it_is_due_stays() {
+        let (drydock, at) = server();
+        assert_eq!(create(&drydock, "a").await, 201);
+        at(60);
+        let server = &drydock.server;
+        let table = Arc::clone(&server.native("", "events").table);
+        let key: Arc<str> = "default/a".into();
+        let before = table.get(&key).unwrap();
+        // It was written, and its new time is not noted yet.
+        let value = serde_json::from_slice(&before.body).unwrap();
+        let write = Write::Put(Draft::new(&value, before.fields.clone()));
+        let expect = Expect::At(before.revision);
+        server.store().commit(&table, &key, expect, write, server.env().now()).unwrap();
+        sweep(server);
+        assert!(table.get(&key).is_some());
     }
 }

@@ -47,6 +47,8 @@ pub fn begin(server: &Server, kind: &Kind, namespace: Option<&str>, object: &mut
     if !named && !base.is_empty() {
         let name = names::generated_name(base, &server.env().suffix());
         metadata.insert("name".to_owned(), name.into());
+    } else if !named && kind.strategy.gives_names() {
+        metadata.insert("name".to_owned(), server.env().uid().into());
     }
 }
 

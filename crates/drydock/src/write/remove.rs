@@ -7,7 +7,7 @@ use object::time::Time;
 use serde_json::Value;
 
 use super::update::is_ended;
-use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
+use super::{ATTEMPTS_MAX, Part, Writer, Written, draft, materialize, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::kinds::strategy::Ending;
@@ -15,9 +15,6 @@ use crate::kinds::{Dependents, Found, Kind};
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::server::Server;
 use crate::store::{Stored, Write};
-
-/// How often a deletion is computed anew because another writer was faster.
-const ATTEMPTS_MAX: usize = 100;
 
 /// What became of an object that was to be deleted.
 pub struct Removed {
@@ -143,6 +140,11 @@ fn mark(server: &Server, kind: &Kind, object: &mut Value, options: &DeleteOption
     }
     set_propagation(kind, object, options.propagation);
     if was_deleting {
+        if !kind.strategy.holds(object) {
+            // Who was marked specially got none.
+            let grace = metadata::metadata_mut(object).entry("deletionGracePeriodSeconds");
+            grace.or_insert_with(|| 0.into());
+        }
         return hasten(object, options.grace_seconds);
     }
     let held = metadata::has_finalizers(object) || kind.strategy.holds(object);

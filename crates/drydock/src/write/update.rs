@@ -7,15 +7,12 @@ use object::schema;
 use serde_json::{Map, Value};
 
 use super::expiry;
-use super::{Part, Writer, Written, draft, materialize, meta_text, metadata};
+use super::{ATTEMPTS_MAX, Part, Writer, Written, draft, materialize, meta_text, metadata};
 use crate::admission::{self, Attributes, Operation};
 use crate::answer::Failure;
 use crate::kinds::{Found, Kind, Version};
 use crate::server::Server;
-use crate::store::{Stored, Write};
-
-/// How often a change is computed anew because another writer was faster.
-const ATTEMPTS_MAX: usize = 100;
+use crate::store::{Gate, Stored, Write};
 
 /// A change to one object.
 pub struct Attempt<'a> {
@@ -34,25 +31,27 @@ pub struct Attempt<'a> {
 /// Applies `change` to the object as it is, again when another writer was faster.
 ///
 /// # Errors
-/// When the object is not there, `change` refuses, or the result is refused.
+/// When the object is not there, `change` refuses, or the result is refused, or the kind is no
+/// longer served in this form.
 pub fn update(
     server: &Server,
     attempt: &Attempt<'_>,
     mut change: impl FnMut(&Value) -> Result<Value, Failure>,
 ) -> Result<Written, Failure> {
     let key = super::key(attempt.namespace, attempt.name);
-    let mut found = attempt.found.clone();
+    let kind = &attempt.found.kind;
     for _ in 0..ATTEMPTS_MAX {
-        let Some(current) = found.kind.table.get(&key) else {
-            return Err(Failure::not_found(&found.kind.resource(), attempt.name));
+        let Some(current) = kind.table.get(&key) else {
+            return Err(Failure::not_found(&kind.resource(), attempt.name));
         };
-        let attempt = Attempt { found: &found, ..*attempt };
-        if let Some(written) = once(server, &attempt, &current, &mut change)? {
+        if let Some(written) = once(server, attempt, &current, &mut change)? {
             return Ok(written);
         }
-        found = super::renewed(server, found)?;
+        if kind.table.gate() == Gate::Closed {
+            return Err(Failure::outdated(&kind.resource(), attempt.name));
+        }
     }
-    Err(Failure::modified(&found.kind.resource(), attempt.name))
+    Err(Failure::modified(&kind.resource(), attempt.name))
 }
 
 /// One attempt; nothing when another writer was faster.
@@ -220,8 +219,8 @@ fn commit(
     if next.same_as(current) {
         return Ok(Some(Written::Stored(Arc::clone(current))));
     }
-    expiry::note(server, kind, &current.key);
-    Ok(commit(Write::Put(next)).map(Written::Stored))
+    let stored = commit(Write::Put(next));
+    Ok(stored.inspect(|stored| expiry::note(server, kind, stored)).map(Written::Stored))
 }
 
 /// Whether nothing holds a deleted object any more.

@@ -68,6 +68,8 @@ impl Arena {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Below {
     pub(super) rules: bool,
+    /// Rules that need a stack of their own.
+    pub(super) deep_rules: bool,
     pub(super) keyed_lists: bool,
     pub(super) embedded: bool,
 }
@@ -75,6 +77,7 @@ pub(super) struct Below {
 impl Below {
     fn add(&mut self, other: Self) {
         self.rules |= other.rules;
+        self.deep_rules |= other.deep_rules;
         self.keyed_lists |= other.keyed_lists;
         self.embedded |= other.embedded;
     }
@@ -255,6 +258,7 @@ impl Data {
     fn own(&self) -> Below {
         Below {
             rules: !self.rules.is_empty(),
+            deep_rules: self.rules.iter().any(Rule::is_deep),
             keyed_lists: matches!(self.list_type, Some(ListType::Set | ListType::Map)),
             embedded: self.embedded,
         }
@@ -280,6 +284,12 @@ impl Schema {
     pub fn part(&self, field: &str) -> Option<Self> {
         let root = self.root().field(field)?.id;
         Some(Self { arena: Arc::clone(&self.arena), root })
+    }
+
+    /// Whether values are held against rules, which take longer than all other checks.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        self.data().below.rules
     }
 
     pub(super) fn data(&self) -> &Data {

@@ -63,6 +63,9 @@ const BRACKETS_MAX: usize = 48;
 /// stack of its own.
 const PARSER_STACK_BYTES: usize = 64 << 20;
 
+/// Rules that nest deeper run on a stack of their own.
+const INLINE_DEPTH_MAX: usize = 20;
+
 /// How much text the rules of a schema may have together. Each is parsed and checked by itself,
 /// which takes the longer the more there are.
 const SOURCES_MAX: usize = 256 * 1024;
@@ -88,7 +91,7 @@ pub(super) struct Rule {
     uses_old: bool,
     /// How deep the deeper of the expressions nests.
     depth: usize,
-    patterns: cost::PatternCosts,
+    costs: cost::Costs,
 }
 
 impl fmt::Debug for Rule {
@@ -98,6 +101,12 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
+    /// Whether it has to run on a stack of its own: a level can take 40 KiB in an unoptimised
+    /// build, and the caller's stack may be small.
+    pub(super) fn is_deep(&self) -> bool {
+        self.depth > INLINE_DEPTH_MAX
+    }
+
     /// The rule in an error: its message, or else its source.
     fn title(&self) -> &str {
         if self.message.is_empty() { self.source.trim() } else { self.message.trim() }
@@ -124,16 +133,16 @@ fn compile_one(schema: Raw<'_>, rule: Raw<'_>, patterns: &mut Patterns) -> Optio
         _ => Fault::Invalid,
     };
     let programs = [Some(&program), message_program.as_ref()].into_iter().flatten();
-    let mut costs = cost::PatternCosts::new();
+    let mut costs = cost::Costs::default();
     for program in programs.clone() {
-        cost::pattern_costs(program.expression(), patterns, &mut costs);
+        costs.add(program.expression(), patterns);
     }
     let depths = programs.map(|program| typing::depth(program.expression()));
     Some(Rule {
         depth: depths.max().unwrap_or_default(),
         uses_old: program.references().has_variable("oldSelf"),
         source: source.into(),
-        patterns: costs,
+        costs,
         program,
         message: rule.text("message").into(),
         message_program,

@@ -7,6 +7,7 @@ use api::{Deployment, ReplicaSet, Resource as _};
 use chassis::client::{Client, DeleteOptions, Patch, ResourceType};
 use chassis::controller::{Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
+use chassis::informer::Change;
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Facts, NewSet, Plan, SetChange, plan, revision, status};
 use crate::facts::{Packed, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::{Change, orphans_of};
+use crate::informer::orphans_of;
 use crate::ownership::{self, Candidate, Claimant, Ownership};
 use crate::pods::is_namespace_going;
 use crate::server;
@@ -36,6 +37,7 @@ struct Shell {
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
+    let events = start.recorder("deployment-controller");
     let mailbox = start.mailbox("deployment");
     let informers = &mut *start.informers;
     let mut synced = Vec::new();
@@ -66,7 +68,7 @@ pub fn start(start: &mut Start<'_>) {
         sets_by_owner: informers.sets_by_owner,
         pods,
         pods_by_owner: informers.pods_by_owner,
-        events: start.events.of("deployment-controller"),
+        events,
     };
     start.run(mailbox, synced, WORKERS, Arc::new(shell));
 }

@@ -9,13 +9,12 @@ use chassis::controller::{Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::SharedStore;
-use object::selector::label::Selector;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Next, Scales, status};
 use crate::discovery::Recent;
-use crate::facts::{Packed, PodFact};
+use crate::facts::{Budget, Packed, PodFact};
 use crate::failure::{Failure, unless_gone};
 use crate::server;
 use crate::start::Start;
@@ -26,7 +25,7 @@ const WORKERS: usize = 2;
 
 struct Shell {
     client: Client,
-    budgets: SharedStore<PodDisruptionBudget>,
+    budgets: SharedStore<Budget>,
     pods: SharedStore<PodFact>,
     sets: SharedStore<Packed<ReplicaSet>>,
     deployments: SharedStore<Packed<Deployment>>,
@@ -34,14 +33,9 @@ struct Shell {
     events: Recorder,
 }
 
-/// The selector of a budget. One that is absent selects nothing.
-fn selector_of(budget: &PodDisruptionBudget) -> Selector {
-    let selector = budget.spec.selector.as_ref();
-    selector.and_then(|own| own.to_selector().ok()).unwrap_or_else(Selector::nothing)
-}
-
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
+    let events = start.recorder("controllermanager");
     let mailbox = start.mailbox("disruption");
     let informers = &mut *start.informers;
     let mut synced = Vec::new();
@@ -52,7 +46,7 @@ pub fn start(start: &mut Start<'_>) {
         sets: informers.replica_sets.store(&mut synced),
         deployments: informers.deployments.store(&mut synced),
         resources: Recent::default(),
-        events: start.events.clone(),
+        events,
     });
     let inbox = mailbox.clone();
     informers.budgets.subscribe(move |change| inbox.add(change.key.clone()));
@@ -60,8 +54,7 @@ pub fn start(start: &mut Start<'_>) {
     informers.pods.subscribe(move |change| {
         let budgets = budgets.read();
         for (key, budget) in budgets.in_namespace(change.key.namespace()) {
-            let selector = selector_of(budget);
-            if change.states().any(|pod| pod.meta.labels.match_selector(&selector)) {
+            if change.states().any(|pod| pod.meta.labels.match_selector(&budget.selector)) {
                 inbox.add(key.clone());
             }
         }
@@ -90,11 +83,10 @@ impl Reconciler for Shell {
         let Some(budget) = self.budgets.get(&key).filter(|own| !own.metadata.is_going()) else {
             return Ok(Requeue::OnChange);
         };
-        let selector = selector_of(&budget);
         let pods: Vec<Arc<PodFact>> = {
             let pods = self.pods.read();
             let all = pods.in_namespace(key.namespace());
-            let chosen = all.filter(|(_, pod)| pod.meta.labels.match_selector(&selector));
+            let chosen = all.filter(|(_, pod)| pod.meta.labels.match_selector(&budget.selector));
             chosen.map(|(_, pod)| pod.clone()).collect()
         };
         let refs: Vec<&PodFact> = pods.iter().map(|pod| &**pod).collect();

@@ -15,7 +15,7 @@ pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// What a pod asks to be deleted before or after its siblings.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The index of a pod in a job with indexes.
-const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// A pod, as far as controllers read it.
 #[derive(Debug, Clone, Deserialize)]
@@ -137,7 +137,7 @@ impl From<Wire> for PodFact {
         let Wire { metadata, spec, status } = wire;
         let number = |key: &str| metadata.annotations.get(key).and_then(|text| text.parse().ok());
         let deletion_cost = number(DELETION_COST).unwrap_or(0);
-        let completion_index = number(COMPLETION_INDEX).and_then(|index| index.try_into().ok());
+        let completion_index = number(INDEX).and_then(|index| index.try_into().ok());
         let conditions = status.conditions.unwrap_or_default();
         let ready = api::condition::find(&conditions, "Ready").filter(|ready| ready.is_true());
         let created = metadata.creation_timestamp;

@@ -10,7 +10,7 @@ use chassis::key::Key;
 pub const FOREGROUND: &str = "foregroundDeletion";
 /// Keeps an owner until its dependents have been set free.
 pub const ORPHAN: &str = "orphan";
-/// How many uids of gone objects are remembered.
+/// How many objects that are gone, or were never there, are remembered.
 const GONE_MAX: usize = 10_000;
 
 /// The identity of an object over time.
@@ -90,6 +90,9 @@ pub enum Found {
     There(Stage),
     /// It does not.
     Gone,
+    /// It cannot be an owner: an object without a namespace has none in a namespace. Which
+    /// namespace to look in nobody knows, so that it never counts as gone.
+    Misplaced,
 }
 
 /// Every object and its owners.
@@ -97,11 +100,57 @@ pub enum Found {
 pub struct Graph {
     entries: BTreeMap<Uid, Entry>,
     dependents: BTreeMap<Uid, BTreeSet<Uid>>,
-    gone: BTreeSet<Uid>,
-    gone_order: VecDeque<Uid>,
+    /// What was seen to go, with the namespace it was in; a uid never comes again.
+    gone: Remembered<Uid, Box<str>>,
+    /// References that the server found nobody for, from the namespace they were looked up
+    /// in. Another reference may give the same uid and name the right object.
+    absent: Remembered<(Box<str>, Reference), ()>,
+    /// The kinds whose objects are in namespaces.
+    namespaced: BTreeSet<Kind>,
+}
+
+/// Group and kind.
+pub type Kind = (String, String);
+/// All that a reference says of its owner: version, kind, name and uid.
+type Reference = [String; 4];
+
+fn reference(owner: &OwnerReference) -> Reference {
+    [&owner.api_version, &owner.kind, &owner.name, &owner.uid].map(Clone::clone)
+}
+
+/// A bounded map that forgets what it was told first.
+#[derive(Debug)]
+struct Remembered<K, V> {
+    values: BTreeMap<K, V>,
+    order: VecDeque<K>,
+}
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self { values: BTreeMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Clone, V> Remembered<K, V> {
+    fn note(&mut self, key: K, value: V) {
+        if self.values.insert(key.clone(), value).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        if self.order.len() > GONE_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.values.remove(&oldest);
+        }
+    }
 }
 
 impl Graph {
+    /// Learns which kinds have their objects in namespaces.
+    pub fn learn_namespaced(&mut self, kinds: BTreeSet<Kind>) {
+        self.namespaced = kinds;
+    }
+
     /// Takes in an object as it is now, and says which objects to look at.
     pub fn observe(&mut self, uid: &str, entry: Entry) -> Vec<Uid> {
         let uid: Uid = uid.into();
@@ -142,9 +191,11 @@ impl Graph {
 
     /// The object is gone. Says which objects to look at.
     pub fn forget(&mut self, uid: &str) -> Vec<Uid> {
-        let Some((uid, entry)) = self.entries.remove_entry(uid) else { return Vec::new() };
+        let Some((uid, entry)) = self.entries.remove_entry(uid) else {
+            return self.dependents_of(uid);
+        };
         self.unlink(&uid, &entry.owners);
-        self.note_gone(&uid);
+        self.gone.note(uid.clone(), entry.key.namespace().into());
         let mut looks = self.dependents_of(&uid);
         looks.extend(entry.owners.iter().filter_map(|owner| self.awaiting(&owner.uid)));
         looks
@@ -183,17 +234,9 @@ impl Graph {
         self.entries.is_empty()
     }
 
-    /// Remembers that an object does not exist: a uid never comes again.
-    pub fn note_gone(&mut self, uid: &str) {
-        let uid: Uid = uid.into();
-        if self.gone.insert(uid.clone()) {
-            self.gone_order.push_back(uid);
-            if self.gone_order.len() > GONE_MAX
-                && let Some(oldest) = self.gone_order.pop_front()
-            {
-                self.gone.remove(&oldest);
-            }
-        }
+    /// Remembers that the server found nobody for a reference from an object of `namespace`.
+    pub fn note_absent(&mut self, namespace: &str, owner: &OwnerReference) {
+        self.absent.note((namespace.into(), reference(owner)), ());
     }
 
     fn unlink(&mut self, uid: &Uid, owners: &[OwnerReference]) {
@@ -238,6 +281,8 @@ impl Graph {
         for owner in owners {
             match self.find(entry, owner, found) {
                 None => ask.push(owner.clone()),
+                // Upstream leaves such an object alone, whatever its other owners are.
+                Some(Found::Misplaced) => return Verdict::Keep,
                 Some(Found::Gone) => dangling.push(owner.uid.clone()),
                 Some(Found::There(Stage::AwaitsDependents)) => waiting.push(owner.uid.clone()),
                 Some(Found::There(_)) => solid += 1,
@@ -285,16 +330,26 @@ impl Graph {
         owner: &OwnerReference,
         found: &BTreeMap<String, Found>,
     ) -> Option<Found> {
-        if let Some(entry) = self.entries.get(owner.uid.as_str()) {
-            let namespace = entry.key.namespace();
-            if namespace.is_empty() || namespace == dependent.key.namespace() {
-                return Some(Found::There(entry.stage));
+        let (own, uid) = (dependent.key.namespace(), owner.uid.as_str());
+        let entry = self.entries.get(uid);
+        let gone = self.gone.values.get(uid);
+        let namespace = entry.map(|entry| entry.key.namespace()).or(gone.map(|own| &**own));
+        let is_namespaced = || {
+            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+            self.namespaced.contains(&(group.to_owned(), owner.kind.clone()))
+        };
+        if own.is_empty() && (namespace.is_some_and(|other| !other.is_empty()) || is_namespaced()) {
+            return Some(Found::Misplaced);
+        }
+        match (entry, namespace) {
+            (Some(entry), Some(namespace)) if namespace.is_empty() || namespace == own => {
+                Some(Found::There(entry.stage))
             }
-            return Some(Found::Gone);
+            (_, Some(_)) => Some(Found::Gone),
+            (_, None) if self.absent.values.contains_key(&(own.into(), reference(owner))) => {
+                Some(Found::Gone)
+            }
+            (_, None) => found.get(uid).copied(),
         }
-        if self.gone.contains(owner.uid.as_str()) {
-            return Some(Found::Gone);
-        }
-        found.get(&owner.uid).copied()
     }
 }

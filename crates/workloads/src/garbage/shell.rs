@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::{OwnerReference, Resource};
 use chassis::client::{Access, Client, DeleteOptions, Patch, Propagation, ResourceType};
 use chassis::controller::{Reconciler, Requeue};
+use chassis::informer::Informer;
 use chassis::key::Key;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::graph::{FOREGROUND, Found, ORPHAN, Stage, Uid, Verdict};
 use super::watches::{Ground, keep};
 use crate::facts::{MetadataOnly, Owned};
-use crate::failure::{Failure, unless_gone};
-use crate::informer::Informer;
+use crate::failure::{Failure, all_of, unless_gone};
 use crate::start::Start;
 use crate::write;
 
@@ -28,18 +28,17 @@ pub fn start(start: &mut Start<'_>) {
     let mailbox = start.mailbox("garbage-collector");
     let informers = &mut *start.informers;
     let ground = Ground::new(&mailbox);
-    let mut synced = Vec::new();
-    share::<api::Pod, _>(&ground, &mut informers.pods, &mut synced);
-    share::<api::Node, _>(&ground, &mut informers.nodes, &mut synced);
-    share::<api::Lease, _>(&ground, &mut informers.leases, &mut synced);
-    share::<api::Deployment, _>(&ground, &mut informers.deployments, &mut synced);
-    share::<api::ReplicaSet, _>(&ground, &mut informers.replica_sets, &mut synced);
-    share::<api::Job, _>(&ground, &mut informers.jobs, &mut synced);
-    share::<api::Namespace, _>(&ground, &mut informers.namespaces, &mut synced);
-    share::<api::PodDisruptionBudget, _>(&ground, &mut informers.budgets, &mut synced);
-    share::<api::ServiceAccount, _>(&ground, &mut informers.accounts, &mut synced);
+    share::<api::Pod, _>(&ground, &mut informers.pods);
+    share::<api::Node, _>(&ground, &mut informers.nodes);
+    share::<api::Lease, _>(&ground, &mut informers.leases);
+    share::<api::Deployment, _>(&ground, &mut informers.deployments);
+    share::<api::ReplicaSet, _>(&ground, &mut informers.replica_sets);
+    share::<api::Job, _>(&ground, &mut informers.jobs);
+    share::<api::Namespace, _>(&ground, &mut informers.namespaces);
+    share::<api::PodDisruptionBudget, _>(&ground, &mut informers.budgets);
+    share::<api::ServiceAccount, _>(&ground, &mut informers.accounts);
     let ready = CancellationToken::new();
-    synced.push(ready.clone());
+    let synced = vec![ready.clone()];
     let how = (start.seed, start.metrics.clone());
     let watches = keep(ground.clone(), start.client.clone(), how, ready, start.stop.clone());
     start.tasks.spawn(watches);
@@ -48,15 +47,10 @@ pub fn start(start: &mut Start<'_>) {
 }
 
 /// Takes the objects of a resource from its informer, which runs anyway.
-fn share<K: Resource, T: Owned + Sync>(
-    ground: &Arc<Ground>,
-    informer: &mut Informer<T>,
-    synced: &mut Vec<CancellationToken>,
-) {
+fn share<K: Resource, T: Owned + Sync>(ground: &Arc<Ground>, informer: &mut Informer<T>) {
     // The informer is asked for even where no other controller wants it: one watch of a
     // lean type costs no more than one of metadata.
-    let _ = informer.store(synced);
-    let (ground, id) = (ground.clone(), ground.share(ResourceType::of::<K>()));
+    let (ground, id) = (ground.clone(), ground.share(ResourceType::of::<K>(), informer.synced()));
     informer.subscribe(move |change| ground.take(id, change));
 }
 
@@ -109,7 +103,8 @@ impl Collector {
                     for owner in owners {
                         let answer = self.ask(entry.key.namespace(), &owner).await?;
                         if answer == Found::Gone {
-                            self.ground.with(|graph| graph.note_gone(&owner.uid));
+                            let namespace = entry.key.namespace();
+                            self.ground.with(|graph| graph.note_absent(namespace, &owner));
                         }
                         found.insert(owner.uid, answer);
                     }
@@ -153,9 +148,7 @@ impl Collector {
         };
         let namespace = if served.resource.namespaced { namespace } else { "" };
         if served.resource.namespaced && namespace.is_empty() {
-            return Err(Failure::Unknown(format!(
-                "cannot {doing}: an object without a namespace has an owner in one"
-            )));
+            return Ok(Found::Misplaced);
         }
         let access = self.client.access::<MetadataOnly>(served.resource, namespace).metadata_only();
         let live = access.find(&owner.name).await.map_err(Failure::of(doing))?;
@@ -196,12 +189,13 @@ impl Collector {
     }
 
     async fn set_free(&self, owner: &str, dependents: Vec<Uid>) -> Result<(), Failure> {
-        for dependent in dependents {
-            if let Some(target) = self.target(&dependent).await? {
-                drop_owners(&target, &[owner.to_owned()]).await?;
+        let set_free = |dependent: Uid| async move {
+            match self.target(&dependent).await? {
+                Some(target) => drop_owners(&target, &[owner.to_owned()]).await,
+                None => Ok(()),
             }
-        }
-        Ok(())
+        };
+        all_of(dependents.into_iter().map(set_free).collect()).await
     }
 }
 

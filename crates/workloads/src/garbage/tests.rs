@@ -91,6 +91,57 @@ fn an_owner_in_another_namespace_is_none() {
 }
 
 #[test]
+fn an_object_without_a_namespace_is_never_collected_for_an_owner_in_one() {
+    let check = |owner: Option<Key>, words: &str, kinds: &[&str], want: Verdict| {
+        let mut graph = Graph::default();
+        let known = kinds.iter().map(|kind| (String::new(), (*kind).to_owned()));
+        graph.learn_namespaced(known.collect());
+        let mut own = owners(words);
+        own.iter_mut().for_each(|owner| "Pod".clone_into(&mut owner.kind));
+        let key = Key::cluster("x");
+        let x = Entry { resource: 0, key, owners: own.clone(), stage: Alive };
+        graph.observe("x", x);
+        if let Some(key) = owner {
+            graph.observe("a", Entry { key, ..entry("a", "", AwaitsDependents) });
+        }
+        assert_eq!(graph.judge("x", &own, &BTreeMap::new()), want, "{words} {kinds:?}");
+        graph.forget("a");
+        if want == Verdict::Keep {
+            let later = graph.judge("x", &own, &BTreeMap::new());
+            assert_eq!(later, Verdict::Keep, "{words} {kinds:?} with its owner gone");
+        }
+    };
+    let pod = || Some(Key::namespaced("shop", "a"));
+    check(pod(), "a", &[], Verdict::Keep);
+    check(pod(), "a", &["Pod"], Verdict::Keep);
+    // The kind decides, whatever object has the uid.
+    check(Some(Key::cluster("a")), "a", &["Pod"], Verdict::Keep);
+    check(None, "a", &["Pod"], Verdict::Keep);
+    check(Some(Key::cluster("a")), "a", &["Lease"], Verdict::Delete);
+    // Nothing is done for such an object, even where another owner is gone.
+    check(pod(), "a b", &["Pod"], Verdict::Keep);
+    let nowhere = BTreeMap::from([("a".to_owned(), Found::Misplaced)]);
+    let mut graph = Graph::default();
+    graph.observe("x", Entry { key: Key::cluster("x"), ..entry("x", "a", Alive) });
+    assert_eq!(graph.judge("x", &owners("a"), &nowhere), Verdict::Keep);
+}
+
+#[test]
+fn an_owner_that_one_namespace_lacks_may_be_in_another() {
+    let mut graph = graph(&[("x", "a", Alive)]);
+    graph.note_absent("elsewhere", &owners("a")[0]);
+    let ask = Verdict::Ask(owners("a").into_vec());
+    assert_eq!(graph.judge("x", &owners("a"), &BTreeMap::new()), ask);
+    // Nor does a reference with the same uid and another name say anything of it.
+    let mut other = owners("a")[0].clone();
+    "other".clone_into(&mut other.name);
+    graph.note_absent("shop", &other);
+    assert_eq!(graph.judge("x", &owners("a"), &BTreeMap::new()), ask);
+    graph.note_absent("shop", &owners("a")[0]);
+    assert_eq!(graph.judge("x", &owners("a"), &BTreeMap::new()), Verdict::Delete);
+}
+
+#[test]
 fn a_change_asks_for_a_look_at_whom_it_concerns() {
     let mut graph = graph(&[("a", "", Alive), ("x", "a!", Alive)]);
     let looks = |looks: Vec<Uid>| looks.into_iter().collect::<BTreeSet<_>>();
@@ -106,6 +157,9 @@ fn a_change_asks_for_a_look_at_whom_it_concerns() {
     graph.observe("y", entry("y", "a", Alive));
     assert_eq!(looks(graph.forget("a")), set(&["y"]));
     assert_eq!(graph.judge("y", &owners("a"), &BTreeMap::new()), Verdict::Delete);
+    // An owner that was never seen, since it could not be read, goes.
+    graph.observe("z", entry("z", "b", Alive));
+    assert_eq!(looks(graph.forget("b")), set(&["z"]));
 }
 
 #[test]

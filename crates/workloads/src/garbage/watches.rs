@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use api::{ObjectMeta, OwnerReference};
 use chassis::client::{Client, ResourceType};
+use chassis::clock::Clock;
 use chassis::controller::{Mailbox, go_on_panicking};
+use chassis::informer::Change;
 use chassis::key::Key;
 use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
+use futures::future::join_all;
 use serde::Deserialize;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::graph::{Entry, FOREGROUND, Graph, ORPHAN, ResourceId, Stage, Uid};
 use crate::discovery::{Resources, Served};
 use crate::facts::{Meta, Owned, owned};
-use crate::informer::Change;
 
 /// How often discovery is looked at though no CRD changed: aggregated APIs come and go
 /// without one.
@@ -27,6 +29,9 @@ const LOOK_AT_LEAST: Duration = Duration::from_mins(5);
 const LOOKS_AFTER_CHANGE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// How long until discovery that failed is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long the first lists may take before objects are collected without them.
+const LISTS_TAKE_MAX: Duration = Duration::from_secs(30);
 
 /// The resources that no object is collected of.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
@@ -90,8 +95,11 @@ struct Known {
     ids: Vec<ResourceType>,
     served: Resources,
     watched: BTreeMap<ResourceType, Watch>,
-    shared: Vec<ResourceType>,
+    shared: Vec<FirstList>,
 }
+
+/// A resource, and what is cancelled when its first list is in.
+type FirstList = (ResourceType, CancellationToken);
 
 struct Watch {
     stop: CancellationToken,
@@ -146,10 +154,19 @@ impl Ground {
     }
 
     /// A resource whose informer tells of its objects: it needs no watch of its own.
-    pub fn share(&self, resource: ResourceType) -> ResourceId {
+    /// `synced` is cancelled when its first list is in.
+    pub fn share(&self, resource: ResourceType, synced: CancellationToken) -> ResourceId {
         let id = self.id_of(&resource);
-        self.known(|known| known.shared.push(resource));
+        self.known(|known| known.shared.push((resource, synced)));
         id
+    }
+
+    fn first_lists(&self) -> Vec<FirstList> {
+        self.known(|known| {
+            let own = known.watched.iter();
+            let own = own.map(|(resource, watch)| (resource.clone(), watch.synced.clone()));
+            known.shared.iter().cloned().chain(own).collect()
+        })
     }
 
     /// Takes in a change that a shared informer tells.
@@ -165,7 +182,8 @@ impl Ground {
                     looks
                 })
             }
-            (None, None) => Vec::new(),
+            // One that could never be read is known only as the owner of others.
+            (None, None) => self.with(|graph| graph.forget(change.uid)),
         };
         self.look_at(looks);
     }
@@ -194,8 +212,21 @@ fn entry_of<T: Owned>(resource: ResourceId, object: &T) -> Entry {
     Entry { resource, key: object.identity().key(), owners, stage }
 }
 
+/// Lets the collector begin: when these first lists are in, or after [`LISTS_TAKE_MAX`]. A
+/// resource that cannot be listed must not keep all others from being collected; an owner
+/// that no list told of is asked for by name.
+async fn begin(clock: &Clock, lists: Vec<FirstList>, ready: &CancellationToken) {
+    let all = join_all(lists.iter().map(|(_, synced)| synced.cancelled()));
+    if clock.timeout(LISTS_TAKE_MAX, all).await.is_none() {
+        for (resource, _) in lists.iter().filter(|(_, synced)| !synced.is_cancelled()) {
+            tracing::warn!(%resource, "not listed yet: garbage is collected without it");
+        }
+    }
+    ready.cancel();
+}
+
 /// Keeps one watch for each resource that discovery shows, as long as it shows it. `ready`
-/// is cancelled when the first lists of all are in.
+/// is cancelled when the first lists of all are in, or have been waited for long enough.
 pub async fn keep(
     ground: Arc<Ground>,
     client: Client,
@@ -205,6 +236,7 @@ pub async fn keep(
 ) {
     let mut tasks = JoinSet::new();
     let mut looks: Vec<Duration> = Vec::new();
+    let mut is_known = false;
     loop {
         let wait = match Resources::discover(&client).await {
             Ok(resources) => {
@@ -216,16 +248,16 @@ pub async fn keep(
                 TRY_AGAIN
             }
         };
-        if !ready.is_cancelled() && ground.known(|known| !known.served.served.is_empty()) {
-            let synced: Vec<CancellationToken> = ground
-                .known(|known| known.watched.values().map(|own| own.synced.clone()).collect());
-            for synced in synced {
+        if !is_known && ground.known(|known| !known.served.served.is_empty()) {
+            is_known = true;
+            let lists = ground.first_lists();
+            let (clock, ready, stop) = (client.clock().clone(), ready.clone(), stop.clone());
+            tasks.spawn(async move {
                 tokio::select! {
-                    () = synced.cancelled() => {}
-                    () = stop.cancelled() => return,
+                    () = begin(&clock, lists, &ready) => {}
+                    () = stop.cancelled() => {}
                 }
-            }
-            ready.cancel();
+            });
         }
         tokio::select! {
             biased;
@@ -264,12 +296,16 @@ fn adjust(
     };
     let wanted: Vec<ResourceType> =
         resources.served.iter().filter(is_wanted).map(|served| served.resource.clone()).collect();
+    let kinds = resources.served.iter().filter(|served| served.resource.namespaced);
+    let kinds = kinds.map(|served| (served.resource.group.clone(), served.kind.clone())).collect();
+    ground.with(|graph| graph.learn_namespaced(kinds));
     let complete = resources.unknown.is_empty();
     let (mut start, mut end) = (Vec::new(), Vec::new());
     ground.known(|known| {
         known.served = resources;
         for resource in &wanted {
-            if !known.watched.contains_key(resource) && !known.shared.contains(resource) {
+            let is_shared = known.shared.iter().any(|(shared, _)| shared == resource);
+            if !known.watched.contains_key(resource) && !is_shared {
                 let watch = Watch { stop: stop.child_token(), synced: CancellationToken::new() };
                 start.push((resource.clone(), watch.stop.clone(), watch.synced.clone()));
                 known.watched.insert(resource.clone(), watch);
@@ -296,7 +332,6 @@ fn adjust(
         let is_crds = resource.plural == "customresourcedefinitions";
         let access = client.access::<AnyObject>(resource, "").metadata_only();
         let ground = ground.clone();
-        let (sink, mut drain) = mpsc::channel(1);
         let take = move |delta: Delta<AnyObject>| {
             if matches!(delta, Delta::Synced) {
                 synced.cancel();
@@ -306,9 +341,42 @@ fn adjust(
             ground.take_delta(id, delta);
         };
         let reflector = Reflector::new(access).seed(*seed).metrics(metrics);
-        let run = reflector.run(sink, take, stop);
-        tasks.spawn(async move {
-            tokio::join!(run, async { while drain.recv().await.is_some() {} });
-        });
+        tasks.spawn(reflector.run_with(take, stop));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_listed_holds_the_collector_up_for_a_while_only() {
+        let check = async |is_listed: [bool; 2], waits: Duration| {
+            let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
+            let lists = ["pods", "widgets"].map(|plural| {
+                (ResourceType::namespaced("", "v1", plural), CancellationToken::new())
+            });
+            for ((_, synced), _) in lists.iter().zip(is_listed).filter(|(_, listed)| *listed) {
+                synced.cancel();
+            }
+            let ready = CancellationToken::new();
+            let begun = ready.clone();
+            let task = tokio::spawn(async move { begin(&clock, lists.into(), &begun).await });
+            let mut waited = Duration::ZERO;
+            while !ready.is_cancelled() && waited < LISTS_TAKE_MAX * 2 {
+                tokio::task::yield_now().await;
+                if let Some(due) = hand.next_due() {
+                    waited += due;
+                    hand.advance(due);
+                }
+            }
+            task.await.unwrap();
+            assert_eq!(waited, waits, "{is_listed:?}");
+        };
+        check([true, true], Duration::ZERO).await;
+        check([true, false], LISTS_TAKE_MAX).await;
+        check([false, false], LISTS_TAKE_MAX).await;
     }
 }

@@ -78,7 +78,7 @@ impl Reconciler for Shell {
             return Ok(Requeue::OnChange);
         };
         let namespace = key.namespace();
-        let mut workload = key.clone();
+        let mut workload = None;
         if let Some(owner) = pod.controller_of(Job::GROUP, Job::KIND) {
             // The watch of jobs may be behind that of pods: the server knows.
             let access = self.client.access::<Packed<Job>>(ResourceType::of::<Job>(), namespace);
@@ -87,9 +87,9 @@ impl Reconciler for Shell {
             if job.is_some_and(|job| will_count(&job, &owner.uid)) {
                 return Ok(Requeue::OnChange);
             }
-            workload = Key::namespaced(namespace, &owner.name);
+            workload = Some(Key::namespaced(namespace, &owner.name));
         }
-        self.hand.untrack(&workload, &pod).await?;
+        self.hand.untrack(workload.as_ref(), &pod).await?;
         Ok(Requeue::OnChange)
     }
 }

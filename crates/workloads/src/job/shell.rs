@@ -10,7 +10,6 @@ use chassis::controller::{Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
-use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
@@ -18,8 +17,8 @@ use super::{
     is_ours, orphans, tally,
 };
 use crate::claims::{ClaimBook, concerned};
-use crate::facts::{FAILURES, IGNORED_FAILURES, Packed, PodFact, TRACKING_FINALIZER};
-use crate::failure::{Failure, unless_gone};
+use crate::facts::{FAILURES, IGNORED_FAILURES, INDEX, Packed, PodFact, TRACKING_FINALIZER};
+use crate::failure::{Failure, all_of, unless_gone};
 use crate::informer::orphans_of;
 use crate::ownership::{self, Candidate, Claimant, Ownership};
 use crate::pods::{Order, PodHand};
@@ -29,8 +28,6 @@ use crate::write::{self, NewPod};
 
 /// How many jobs are looked at side by side.
 const WORKERS: usize = 5;
-/// Where a pod of a job with indexes finds its index.
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The variable that gives it to the containers.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
@@ -55,6 +52,7 @@ struct Memory {
 
 /// Subscribes the controller and starts its loops.
 pub fn start(start: &mut Start<'_>) {
+    let events = start.recorder("job-controller");
     let mailbox = start.mailbox("job");
     let informers = &mut *start.informers;
     let claims = Arc::new(ClaimBook::default());
@@ -73,7 +71,6 @@ pub fn start(start: &mut Start<'_>) {
         concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
     });
     let pods_by_owner = informers.pods_by_owner;
-    let events = start.events.of("job-controller");
     let hand = PodHand::new(start.client, pods.clone(), &claims, events.clone());
     orphans::start(start, &hand);
     let client = start.client.clone();
@@ -124,9 +121,8 @@ impl Reconciler for Shell {
             });
         }
         self.tell(&job, &tally);
-        for pod in &tally.release {
-            self.hand.untrack(&key, pod).await?;
-        }
+        let releases = tally.release.iter().map(|pod| self.hand.untrack(Some(&key), pod));
+        all_of(releases.collect()).await?;
         let next = [actions.look_again, self.hand.next_expiry(&key)].into_iter().flatten().min();
         trouble.map_or(Ok(next.into()), Err)
     }
@@ -165,7 +161,10 @@ impl Shell {
                     if !self.is_alive(job, &mut alive).await? {
                         return Ok(None);
                     }
-                    self.hand.adopt(&pod, &job.controller_reference()).await?;
+                    let owner = job.controller_reference();
+                    // It counts at once: another in its place would be one too many.
+                    let adopted = self.hand.adopt(&pod, &owner, Some(TRACKING_FINALIZER)).await?;
+                    own.extend(adopted.map(Arc::new));
                 }
                 Ownership::Release => self.hand.release(&pod, &job.metadata.uid).await?,
                 Ownership::Foreign => {}
@@ -204,6 +203,10 @@ impl Shell {
         if actions.create.is_empty() {
             return (Outcome::default(), None);
         }
+        if let Some(pod) = self.hand.never_read(key).first() {
+            let told = format!("pod {pod} is there and cannot be read");
+            return (Outcome::default(), Some(Failure::Unknown(told)));
+        }
         let template = job.template.unpack();
         let orders = actions.create.iter().map(|place| order(job, &template, *place)).collect();
         let made = self.hand.create(&subject, orders).await;
@@ -214,8 +217,7 @@ impl Shell {
     /// Takes the finalizer off pods that nobody will count.
     async fn let_go(&self, key: &Key, pods: &[&PodFact]) -> Result<(), Failure> {
         let held = pods.iter().filter(|pod| pod.meta.has_finalizer(TRACKING_FINALIZER));
-        let all = join_all(held.map(|pod| self.hand.untrack(key, pod))).await;
-        all.into_iter().collect()
+        all_of(held.map(|pod| self.hand.untrack(Some(key), pod)).collect()).await
     }
 
     /// Tells users what the status that was written says and the one before did not.

@@ -7,6 +7,7 @@ use api::{Condition, Node, Pod};
 use chassis::client::{Client, DeleteOptions, Identity, Patch, ResourceType};
 use chassis::controller::{Mailbox, Reconciler, Requeue};
 use chassis::events::{Recorder, Subject};
+use chassis::informer::Change;
 use chassis::key::Key;
 use chassis::store::{IndexId, SharedStore};
 use jiff::Timestamp;
@@ -16,10 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::eviction::{Fate, fate};
 use super::health::{Heartbeats, PULSE, ready, silenced};
 use super::taints::{Leave, needs_leave, wanted};
-use super::zones::{Darkness, Pace, Turn, survey, zone_of};
+use super::zones::{Pace, Turn, Zones, zone_of};
 use crate::facts::{NodeFact, PodFact};
 use crate::failure::{Failure, unless_gone};
-use crate::informer::Change;
 use crate::server;
 use crate::start::Start;
 
@@ -47,14 +47,17 @@ struct Shell {
     pods_by_node: IndexId,
     beats: Mutex<Heartbeats>,
     pace: Mutex<Pace>,
-    darkness: Mutex<Darkness>,
+    zones: Mutex<Zones>,
     mailbox: Arc<Mailbox>,
     graces: Graces,
     events: Recorder,
+    eviction_events: Recorder,
 }
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>, graces: Graces) {
+    let events = start.recorder("node-controller");
+    let eviction_events = start.recorder("taint-eviction-controller");
     let mailbox = start.mailbox("node-lifecycle");
     let informers = &mut *start.informers;
     let mut synced = Vec::new();
@@ -66,10 +69,11 @@ pub fn start(start: &mut Start<'_>, graces: Graces) {
         pods_by_node: informers.pods_by_node,
         beats: Mutex::new(Heartbeats::new(start.client.clock().monotonic())),
         pace: Mutex::default(),
-        darkness: Mutex::default(),
+        zones: Mutex::default(),
         mailbox: mailbox.clone(),
         graces,
-        events: start.events.of("node-controller"),
+        events,
+        eviction_events,
     });
     let (inbox, heard) = (mailbox.clone(), shell.clone());
     informers.nodes.subscribe(move |change| {
@@ -78,7 +82,10 @@ pub fn start(start: &mut Start<'_>, graces: Graces) {
             None => heard.beats(|beats, _| beats.forget(change.key.name())),
         }
         let (old, new) = (change.old.map(|old| &**old), change.new.map(|new| &**new));
-        heard.darkness().change(old, new);
+        heard.zones().change(old, new);
+        if new.is_none() {
+            heard.step_out(change.key.name());
+        }
         heard.tell(change);
         inbox.add(change.key.clone());
     });
@@ -138,6 +145,7 @@ impl Reconciler for Shell {
         // A node that is silent already is looked at when it speaks again.
         let mut looks: Vec<Duration> = left.into_iter().map(|left| left + SLACK).collect();
         let leave = self.ask_leave(&node, &mut looks);
+        let mut trouble = Trouble::default();
         if let Some(taints) = wanted(&node, leave, now) {
             let meta = &node.meta;
             let patch = json!({
@@ -146,21 +154,21 @@ impl Reconciler for Shell {
             });
             let access = self.client.access::<Value>(ResourceType::of::<Node>(), "");
             let answer = access.patch(key.name(), &Patch::Merge(patch)).await;
-            unless_gone(answer, format!("taint node {key}"))?;
+            trouble.keep(unless_gone(answer, format!("taint node {key}")));
         }
         let is_silent = ready(&node.conditions)
             .is_some_and(|ready| ready.status == "Unknown" && ready.reason == "NodeStatusUnknown");
         if is_silent {
-            self.unready_pods(&key, now).await?;
+            self.unready_pods(&key, now, &mut trouble).await;
         }
-        looks.extend(self.evict(&node, now).await?);
-        Ok(looks.into_iter().min().into())
+        looks.extend(self.evict(&node, now, &mut trouble).await);
+        trouble.first.map_or(Ok(looks.into_iter().min().into()), Err)
     }
 }
 
 impl Shell {
-    fn darkness(&self) -> MutexGuard<'_, Darkness> {
-        self.darkness.lock().unwrap_or_else(PoisonError::into_inner)
+    fn zones(&self) -> MutexGuard<'_, Zones> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reported(&self, node: &NodeFact) {
@@ -170,7 +178,7 @@ impl Shell {
 
     /// When the last node is lost, or the first one is back, all of them are looked at.
     fn look_around(&self) {
-        let Some(turn) = self.darkness().turn() else { return };
+        let Some(turn) = self.zones().turn() else { return };
         match turn {
             Turn::Fell => tracing::warn!("no node is ready: pods stay where they are"),
             Turn::Lifted => {
@@ -188,23 +196,32 @@ impl Shell {
     }
 
     fn ask_leave(&self, node: &NodeFact, looks: &mut Vec<Duration>) -> Leave {
-        if self.darkness().is_dark() {
-            return Leave::Revoked;
-        }
-        if !needs_leave(node) {
-            return Leave::Withheld;
-        }
-        let zones = {
-            let nodes = self.nodes.read();
-            survey(nodes.iter().map(|(_, node)| &**node))
+        let (name, zone) = (node.meta.key.name(), zone_of(node));
+        let (is_dark, health) = {
+            let zones = self.zones();
+            (zones.is_dark(), zones.health(&zone))
         };
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        match pace.ask(&zone_of(node), &zones, self.client.clock().monotonic()) {
+        if is_dark || !needs_leave(node) {
+            self.step_out(name);
+            return if is_dark { Leave::Revoked } else { Leave::Withheld };
+        }
+        match self.pace().ask(name, &zone, health, self.client.clock().monotonic()) {
             Ok(()) => Leave::Given,
             Err(wait) => {
                 looks.push(wait);
                 Leave::Withheld
             }
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node waits for leave no longer; who was behind it is looked at.
+    fn step_out(&self, node: &str) {
+        if let Some(next) = self.pace().step_out(node) {
+            self.mailbox.add(Key::cluster(&next));
         }
     }
 
@@ -243,15 +260,16 @@ impl Shell {
     }
 
     /// Pods of a silent node cannot be counted on: they are no longer ready.
-    async fn unready_pods(&self, node: &Key, now: Timestamp) -> Result<(), Failure> {
+    async fn unready_pods(&self, node: &Key, now: Timestamp, trouble: &mut Trouble) {
         for pod in self.pods_of(node.name()).iter().filter(|pod| pod.is_ready()) {
             let time = object::time::Time::from(now);
             let unready = json!({ "type": "Ready", "status": "False", "lastTransitionTime": time });
-            self.patch_pod(pod, unready, "mark as not ready").await?;
-            let subject = Subject::of::<Pod>(pod.meta.identity());
-            self.events.warning(&subject, "NodeNotReady", "Node is not ready".to_owned());
+            let patched = self.patch_pod(pod, unready, "mark as not ready").await;
+            if trouble.keep(patched).is_some() {
+                let subject = Subject::of::<Pod>(pod.meta.identity());
+                self.events.warning(&subject, "NodeNotReady", "Node is not ready".to_owned());
+            }
         }
-        Ok(())
     }
 
     async fn patch_pod(&self, pod: &PodFact, condition: Value, doing: &str) -> Result<(), Failure> {
@@ -264,10 +282,15 @@ impl Shell {
     }
 
     /// Deletes the pods whose time on the node is over, and says when the next one's is.
-    async fn evict(&self, node: &NodeFact, now: Timestamp) -> Result<Option<Duration>, Failure> {
+    async fn evict(
+        &self,
+        node: &NodeFact,
+        now: Timestamp,
+        trouble: &mut Trouble,
+    ) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         if !node.drives_pods_off() {
-            return Ok(None);
+            return None;
         }
         for pod in self.pods_of(node.meta.key.name()) {
             let Fate::Goes(due) = fate(node, &pod, now) else { continue };
@@ -276,21 +299,45 @@ impl Shell {
                 next = Some(next.map_or(wait, |next| next.min(wait)));
                 continue;
             }
-            let told = json!({
-                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-                "message": "Taint manager: deleting due to NoExecute taint",
-                "lastTransitionTime": object::time::Time::from(now),
-            });
-            self.patch_pod(&pod, told, "tell of its deletion").await?;
-            let key = &pod.meta.key;
-            let who = Identity { resource_version: "", ..pod.meta.identity() };
-            let message = format!("Marking for deletion Pod {key}");
-            let events = self.events.of("taint-eviction-controller");
-            events.normal(&Subject::of::<Pod>(who), "TaintManagerEviction", message);
-            let options = DeleteOptions::of(&pod.meta.uid);
-            let access = self.client.access::<Value>(ResourceType::of::<Pod>(), key.namespace());
-            unless_gone(access.delete(key.name(), &options).await, format!("delete pod {key}"))?;
+            trouble.keep(self.evict_one(&pod, now).await);
         }
-        Ok(next.map(|next| next + SLACK))
+        next.map(|next| next + SLACK)
+    }
+
+    async fn evict_one(&self, pod: &PodFact, now: Timestamp) -> Result<(), Failure> {
+        let told = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "lastTransitionTime": object::time::Time::from(now),
+        });
+        self.patch_pod(pod, told, "tell of its deletion").await?;
+        let key = &pod.meta.key;
+        let who = Identity { resource_version: "", ..pod.meta.identity() };
+        let message = format!("Marking for deletion Pod {key}");
+        self.eviction_events.normal(&Subject::of::<Pod>(who), "TaintManagerEviction", message);
+        let options = DeleteOptions::of(&pod.meta.uid);
+        let access = self.client.access::<Value>(ResourceType::of::<Pod>(), key.namespace());
+        let answer = access.delete(key.name(), &options).await;
+        unless_gone(answer, format!("delete pod {key}")).map(|_| ())
+    }
+}
+
+/// What failed first of several things that are all tried: one pod that cannot be written
+/// keeps none of the others from it.
+#[derive(Default)]
+struct Trouble {
+    first: Option<Failure>,
+}
+
+impl Trouble {
+    /// What came out, unless it failed.
+    fn keep<T>(&mut self, outcome: Result<T, Failure>) -> Option<T> {
+        match outcome {
+            Ok(done) => Some(done),
+            Err(failure) => {
+                self.first.get_or_insert(failure);
+                None
+            }
+        }
     }
 }

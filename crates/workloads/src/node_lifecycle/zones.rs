@@ -35,21 +35,25 @@ pub struct Health {
 }
 
 impl Health {
+    fn count(&mut self, node: &NodeFact) -> &mut usize {
+        let is_ready = ready(&node.conditions).is_some_and(api::Condition::is_true);
+        if is_ready { &mut self.ready } else { &mut self.unready }
+    }
+
     /// Whether so many nodes are not ready that something else must be wrong.
     fn is_disrupted(self) -> bool {
         let all = self.ready + self.unready;
         self.unready > FEW && self.unready * 100 >= all * UNREADY_PERCENT_MAX
     }
-}
 
-/// The time between two nodes of a zone; `None` while pods stay where they are.
-fn pace(zone: &str, zones: &BTreeMap<String, Health>) -> Option<Duration> {
-    let health = zones.get(zone).copied().unwrap_or_default();
-    // A zone that is dark as a whole while others are well is one that has failed.
-    if health.ready == 0 || !health.is_disrupted() {
-        return Some(PACE);
+    /// The time between two nodes of the zone; `None` while pods stay where they are.
+    fn pace(self) -> Option<Duration> {
+        // A zone that is dark as a whole while others are well is one that has failed.
+        if self.ready == 0 || !self.is_disrupted() {
+            return Some(PACE);
+        }
+        (self.ready + self.unready > SMALL_ZONE_MAX).then_some(SLOW_PACE)
     }
-    (health.ready + health.unready > SMALL_ZONE_MAX).then_some(SLOW_PACE)
 }
 
 /// The zone of a node: region and zone, as its labels say.
@@ -64,20 +68,6 @@ fn counts(node: &NodeFact) -> bool {
     node.meta.labels.get(EXCLUDED).is_none()
 }
 
-/// How each zone is.
-#[must_use]
-pub fn survey<'a>(nodes: impl IntoIterator<Item = &'a NodeFact>) -> BTreeMap<String, Health> {
-    let mut zones: BTreeMap<String, Health> = BTreeMap::new();
-    for node in nodes.into_iter().filter(|node| counts(node)) {
-        let zone = zones.entry(zone_of(node)).or_default();
-        match ready(&node.conditions) {
-            Some(ready) if ready.is_true() => zone.ready += 1,
-            _ => zone.unready += 1,
-        }
-    }
-    zones
-}
-
 /// What the change of one node means for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
@@ -88,34 +78,45 @@ pub enum Turn {
     Lifted,
 }
 
-/// Whether any node at all is ready, counted as nodes come, change and go.
+/// How each zone is, counted as nodes come, change and go.
 #[derive(Debug, Clone, Default)]
-pub struct Darkness {
-    ready: usize,
-    unready: usize,
+pub struct Zones {
+    zones: BTreeMap<String, Health>,
+    all: Health,
     was_dark: bool,
 }
 
-impl Darkness {
+impl Zones {
     /// A node came, changed or went.
     pub fn change(&mut self, old: Option<&NodeFact>, new: Option<&NodeFact>) {
-        if let Some(count) = old.filter(|node| counts(node)).map(|old| self.count(old)) {
+        if let Some(node) = old.filter(|node| counts(node)) {
+            let zone = zone_of(node);
+            if let Some(health) = self.zones.get_mut(&zone) {
+                let count = health.count(node);
+                *count = count.saturating_sub(1);
+                if *health == Health::default() {
+                    self.zones.remove(&zone);
+                }
+            }
+            let count = self.all.count(node);
             *count = count.saturating_sub(1);
         }
-        if let Some(count) = new.filter(|node| counts(node)).map(|new| self.count(new)) {
-            *count += 1;
+        if let Some(node) = new.filter(|node| counts(node)) {
+            *self.zones.entry(zone_of(node)).or_default().count(node) += 1;
+            *self.all.count(node) += 1;
         }
     }
 
-    fn count(&mut self, node: &NodeFact) -> &mut usize {
-        let is_ready = ready(&node.conditions).is_some_and(api::Condition::is_true);
-        if is_ready { &mut self.ready } else { &mut self.unready }
+    /// How a zone is.
+    #[must_use]
+    pub fn health(&self, zone: &str) -> Health {
+        self.zones.get(zone).copied().unwrap_or_default()
     }
 
     /// Whether there are nodes and none is ready.
     #[must_use]
     pub fn is_dark(&self) -> bool {
-        self.ready == 0 && self.unready > 0
+        self.all.ready == 0 && self.all.unready > 0
     }
 
     /// What has changed for all since it was last asked.
@@ -129,30 +130,71 @@ impl Darkness {
     }
 }
 
-/// When a node of each zone was last given leave.
+/// Who may be driven empty when. The nodes of a zone stand in line: each is told a time of
+/// its own, one pace after the one before it, so that not all of them come at once to find
+/// that only one has a turn.
 #[derive(Debug, Clone, Default)]
-pub struct Pace(BTreeMap<String, Duration>);
+pub struct Pace {
+    lines: BTreeMap<String, Line>,
+    /// The zone that a node waits in, and its number there.
+    waiting: BTreeMap<Box<str>, (String, u64)>,
+    numbers: u64,
+}
+
+/// The line of one zone.
+#[derive(Debug, Clone, Default)]
+struct Line {
+    /// When a node was last given leave.
+    last: Option<Duration>,
+    /// Those that wait, by number.
+    waiting: BTreeMap<u64, Box<str>>,
+}
 
 impl Pace {
-    /// Gives leave to drive pods off one node of a zone.
+    /// Gives leave to drive pods off a node of a zone that is in this state.
     ///
     /// # Errors
     /// How long to wait before asking again.
     pub fn ask(
         &mut self,
+        node: &str,
         zone: &str,
-        zones: &BTreeMap<String, Health>,
+        health: Health,
         now: Duration,
     ) -> Result<(), Duration> {
-        let pace = pace(zone, zones).ok_or(ASK_AGAIN)?;
-        if let Some(last) = self.0.get(zone)
-            && let wait = last.saturating_add(pace).saturating_sub(now)
-            && !wait.is_zero()
-        {
-            return Err(wait);
+        let pace = health.pace().ok_or(ASK_AGAIN)?;
+        if self.waiting.get(node).is_some_and(|(other, _)| other != zone) {
+            self.step_out(node);
         }
-        self.0.insert(zone.to_owned(), now);
-        Ok(())
+        let line = self.lines.entry(zone.to_owned()).or_default();
+        let free = line.last.map_or(now, |last| last.saturating_add(pace));
+        if free <= now {
+            line.last = Some(now);
+            self.step_out(node);
+            return Ok(());
+        }
+        let before = match self.waiting.get(node) {
+            Some((_, number)) => line.waiting.range(..number).count(),
+            None => {
+                self.numbers += 1;
+                let before = line.waiting.len();
+                line.waiting.insert(self.numbers, node.into());
+                self.waiting.insert(node.into(), (zone.to_owned(), self.numbers));
+                before
+            }
+        };
+        let paces = pace.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
+        Err(free.saturating_add(paces).saturating_sub(now))
+    }
+
+    /// A node waits no longer, since it has leave, is well again or is gone. Who is first in
+    /// its line then may come sooner than it was told.
+    pub fn step_out(&mut self, node: &str) -> Option<Box<str>> {
+        let (zone, number) = self.waiting.remove(node)?;
+        let line = self.lines.get_mut(&zone)?;
+        let was_first = line.waiting.first_key_value().is_some_and(|(first, _)| *first == number);
+        line.waiting.remove(&number);
+        line.waiting.first_key_value().filter(|_| was_first).map(|(_, next)| next.clone())
     }
 }
 
@@ -165,8 +207,8 @@ mod tests {
     #[test]
     fn a_zone_is_paced_by_how_much_of_it_is_silent() {
         let check = |ready, unready, want: Option<u64>| {
-            let zones = BTreeMap::from([("z".to_owned(), Health { ready, unready })]);
-            assert_eq!(pace("z", &zones).map(|pace| pace.as_secs()), want, "{ready} {unready}");
+            let pace = Health { ready, unready }.pace();
+            assert_eq!(pace.map(|pace| pace.as_secs()), want, "{ready} {unready}");
         };
         check(3, 1, Some(10));
         check(1, 2, Some(10));
@@ -180,14 +222,35 @@ mod tests {
 
     #[test]
     fn leave_is_given_one_node_at_a_time() {
-        let zones = |ready, unready| BTreeMap::from([("z".to_owned(), Health { ready, unready })]);
-        let mut pace = Pace::default();
+        let well = Health { ready: 9, unready: 2 };
         let secs = Duration::from_secs;
-        assert_eq!(pace.ask("z", &zones(9, 1), secs(0)), Ok(()));
-        assert_eq!(pace.ask("z", &zones(9, 2), secs(4)), Err(secs(6)));
-        assert_eq!(pace.ask("other", &zones(9, 2), secs(4)), Ok(()));
-        assert_eq!(pace.ask("z", &zones(9, 2), secs(10)), Ok(()));
-        assert_eq!(pace.ask("z", &zones(2, 9), secs(99)), Err(ASK_AGAIN));
+        let mut pace = Pace::default();
+        assert_eq!(pace.ask("a", "z", well, secs(0)), Ok(()));
+        assert_eq!(pace.ask("b", "z", well, secs(4)), Err(secs(6)));
+        assert_eq!(pace.ask("a", "other", well, secs(4)), Ok(()));
+        assert_eq!(pace.ask("b", "z", well, secs(10)), Ok(()));
+        let lost = Health { ready: 2, unready: 9 };
+        assert_eq!(pace.ask("c", "z", lost, secs(99)), Err(ASK_AGAIN));
+    }
+
+    #[test]
+    fn those_that_wait_are_told_times_one_after_the_other() {
+        let health = Health { ready: 99, unready: 5 };
+        let secs = Duration::from_secs;
+        let mut pace = Pace::default();
+        let mut ask = |node: &str, now| pace.ask(node, "z", health, secs(now));
+        assert_eq!(ask("a", 0), Ok(()));
+        let told = ["b", "c", "d", "e"].map(|node| ask(node, 1));
+        assert_eq!(told, [9, 19, 29, 39].map(|wait| Err(secs(wait))));
+        // Asking again moves nobody.
+        assert_eq!((ask("d", 2), ask("b", 10)), (Err(secs(28)), Ok(())));
+        assert_eq!((ask("c", 10), ask("e", 11)), (Err(secs(10)), Err(secs(29))));
+        // Who steps out from the front lets the next one come sooner.
+        assert_eq!(pace.step_out("d"), None);
+        assert_eq!(pace.step_out("c").as_deref(), Some("e"));
+        assert_eq!(pace.ask("e", "z", health, secs(12)), Err(secs(8)));
+        assert_eq!(pace.step_out("e"), None);
+        assert_eq!((pace.step_out("e"), pace.waiting.len()), (None, 0));
     }
 
     fn node(word: &str) -> NodeFact {
@@ -208,15 +271,14 @@ mod tests {
     fn it_is_dark_when_no_node_is_ready() {
         let check = |nodes: &str, dark: bool| {
             let nodes: Vec<NodeFact> = nodes.split_whitespace().map(node).collect();
-            let mut darkness = Darkness::default();
-            nodes.iter().for_each(|node| darkness.change(None, Some(node)));
-            assert_eq!(darkness.is_dark(), dark, "{nodes:?}");
-            // The survey, which counts anew, agrees.
-            let zones = survey(&nodes);
-            let counted = zones.values().any(|zone| zone.ready + zone.unready > 0);
-            assert_eq!(counted && zones.values().all(|zone| zone.ready == 0), dark);
-            nodes.iter().for_each(|node| darkness.change(Some(node), None));
-            assert_eq!((darkness.ready, darkness.unready), (0, 0));
+            let mut zones = Zones::default();
+            nodes.iter().for_each(|node| zones.change(None, Some(node)));
+            assert_eq!(zones.is_dark(), dark, "{nodes:?}");
+            let counted = nodes.iter().filter(|node| counts(node)).count();
+            let health = zones.health("/");
+            assert_eq!(health.ready + health.unready, counted);
+            nodes.iter().for_each(|node| zones.change(Some(node), None));
+            assert_eq!((zones.all, zones.zones.len()), (Health::default(), 0));
         };
         check("", false);
         check("True", false);
@@ -229,17 +291,33 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_moves_counts_where_it_is() {
+        let at = |zone: &str, status: &str| {
+            let labels = json!({ "topology.kubernetes.io/zone": zone });
+            let wire = json!({ "metadata": { "name": "n", "labels": labels },
+                "status": { "conditions": [{ "type": "Ready", "status": status }] } });
+            serde_json::from_value::<NodeFact>(wire).unwrap()
+        };
+        let (there, here) = (at("a", "True"), at("b", "Unknown"));
+        let mut zones = Zones::default();
+        zones.change(None, Some(&there));
+        zones.change(Some(&there), Some(&here));
+        assert_eq!(zones.health("/a"), Health::default());
+        assert_eq!(zones.health("/b"), Health { ready: 0, unready: 1 });
+    }
+
+    #[test]
     fn darkness_falls_and_lifts_once() {
         let (well, lost) = (node("True"), node("Unknown"));
-        let mut darkness = Darkness::default();
-        assert_eq!(darkness.turn(), None);
-        darkness.change(None, Some(&well));
-        darkness.change(None, Some(&well));
-        darkness.change(Some(&well), Some(&lost));
-        assert_eq!(darkness.turn(), None);
-        darkness.change(Some(&well), Some(&lost));
-        assert_eq!((darkness.turn(), darkness.turn()), (Some(Turn::Fell), None));
-        darkness.change(Some(&lost), Some(&well));
-        assert_eq!((darkness.turn(), darkness.turn()), (Some(Turn::Lifted), None));
+        let mut zones = Zones::default();
+        assert_eq!(zones.turn(), None);
+        zones.change(None, Some(&well));
+        zones.change(None, Some(&well));
+        zones.change(Some(&well), Some(&lost));
+        assert_eq!(zones.turn(), None);
+        zones.change(Some(&well), Some(&lost));
+        assert_eq!((zones.turn(), zones.turn()), (Some(Turn::Fell), None));
+        zones.change(Some(&lost), Some(&well));
+        assert_eq!((zones.turn(), zones.turn()), (Some(Turn::Lifted), None));
     }
 }

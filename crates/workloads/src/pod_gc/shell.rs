@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::{Node, Pod};
-use chassis::client::{Client, DeleteOptions, Patch, ResourceType};
+use chassis::client::{Client, DeleteOptions, Nameplate, Patch, ResourceType};
 use chassis::controller::{Failure as _, Reconciler, Requeue};
 use chassis::key::Key;
 use chassis::store::SharedStore;
@@ -63,9 +63,12 @@ impl Shell {
     /// The nodes of these pods that are gone for sure.
     async fn gone(&self, pods: &[&PodFact]) -> Result<BTreeSet<Box<str>>, Failure> {
         let now = self.client.clock().monotonic();
-        let is_there = |name: &str| self.nodes.get(&Key::cluster(name)).is_some();
+        let is_there = |name: &str| {
+            let (nodes, key) = (self.nodes.read(), Key::cluster(name));
+            nodes.get(&key).is_some() || nodes.is_unreadable(&key)
+        };
         let due = self.quarantine(|own| own.look(pods.iter().copied(), is_there, now));
-        let access = self.client.access::<NodeFact>(ResourceType::of::<Node>(), "");
+        let access = self.client.access::<Nameplate>(ResourceType::of::<Node>(), "");
         let mut gone = BTreeSet::new();
         for name in due {
             let found = access.find(&name).await;

@@ -36,6 +36,7 @@ struct Shell {
 
 /// Subscribes the controller and starts its loop.
 pub fn start(start: &mut Start<'_>) {
+    let events = start.recorder("replicaset-controller");
     let mailbox = start.mailbox("replica-set");
     let informers = &mut *start.informers;
     let claims = Arc::new(ClaimBook::default());
@@ -53,7 +54,6 @@ pub fn start(start: &mut Start<'_>) {
     informers.pods.subscribe(move |change| {
         concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
     });
-    let events = start.events.of("replicaset-controller");
     let shell = Shell {
         client: start.client.clone(),
         sets,
@@ -141,7 +141,7 @@ impl Shell {
         }
         let owner = set.controller_reference();
         for pod in &plan.adopt {
-            self.hand.adopt(pod, &owner).await?;
+            self.hand.adopt(pod, &owner, None).await?;
         }
         for pod in &plan.release {
             self.hand.release(pod, &set.metadata.uid).await?;
@@ -157,11 +157,16 @@ impl Shell {
     ) -> Option<(Trouble, Failure)> {
         let subject = Subject::of::<ReplicaSet>((&set.metadata).into());
         if plan.create > 0 {
+            let unread = self.hand.never_read(key);
+            if let Some(pod) = unread.first().filter(|_| unread.len() >= plan.create) {
+                let told = format!("pod {pod} is there and cannot be read");
+                return Some((Trouble::Create(told.clone()), Failure::Unknown(told)));
+            }
+            let create = plan.create - unread.len();
             let (template, owner) = (set.template.unpack(), set.controller_reference());
             let generate_name = write::name_prefix(&set.metadata.name);
             let body = NewPod { generate_name, ..NewPod::default() }.build(&template, &owner);
-            let orders =
-                (0..plan.create).map(|_| Order { body: body.clone(), index: None }).collect();
+            let orders = (0..create).map(|_| Order { body: body.clone(), index: None }).collect();
             let refused = self.hand.create(&subject, orders).await.refused?;
             let trouble = Trouble::Create(refused.told());
             return Some((trouble, Failure::of(format!("make pods of {key}"))(refused)));

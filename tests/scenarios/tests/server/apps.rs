@@ -85,6 +85,43 @@ async fn workloads_are_scaled() {
 }
 
 #[tokio::test]
+async fn a_field_that_repeats_in_the_body_of_a_subresource_is_told() {
+    let mut body = workload(json!({}));
+    body["metadata"]["name"] = "a".into();
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"automountServiceAccountToken": false,
+        "containers": [{"name": "a", "image": "a"}]}});
+    let pods = "/api/v1/namespaces/{ns}/pods";
+    let bodies = [
+        (
+            put(&format!("{DEPLOYMENTS}/a/scale"), json!(null)),
+            r#"{"metadata":{"name":"a"},"spec":{"replicas":1,"none":1,"replicas":2}}"#,
+        ),
+        (
+            post(&format!("{pods}/a/binding"), json!(null)),
+            r#"{"metadata":{"name":"a"},"target":{"name":"m","name":"n","none":1}}"#,
+        ),
+        (
+            post(&format!("{pods}/a/eviction"), json!(null)),
+            r#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a","name":"a"}}"#,
+        ),
+    ];
+    let asked = |validation: &str| {
+        let bodies = bodies.clone().into_iter();
+        let validation = validation.to_owned();
+        bodies.map(move |(request, body)| {
+            request.query("fieldValidation", &validation).raw("application/json", body)
+        })
+    };
+    Scenario::new("a_field_that_repeats_in_the_body_of_a_subresource_is_told")
+        .step(post(DEPLOYMENTS, body).preparation())
+        .step(post(pods, pod).preparation())
+        .steps(asked("Strict").map(|request| request.refused(400, "BadRequest")))
+        .steps(asked("Warn"))
+        .run()
+        .await;
+}
+
+#[tokio::test]
 async fn a_scale_is_read_by_its_type() {
     let path = DEPLOYMENTS;
     let scale = format!("{path}/a/scale");

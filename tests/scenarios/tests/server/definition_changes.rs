@@ -220,6 +220,126 @@ async fn a_name_that_is_free_again_is_given() {
         .await;
 }
 
+#[tokio::test]
+async fn a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has() {
+    let group = "kept.gantry.test";
+    let named = |plural: &str, names: Value| {
+        let versions = json!([version("v1", true, json!({"size": {"type": "integer"}}))]);
+        let mut definition = definition(group, versions);
+        definition["metadata"]["name"] = format!("{plural}.{group}").into();
+        definition["spec"]["names"] = names;
+        definition["spec"]["names"]["plural"] = plural.into();
+        definition
+    };
+    let path = |plural: &str| format!("{DEFINITIONS}/{plural}.{group}");
+    let seconds = format!("/apis/{group}/v1/namespaces/{{ns}}/seconds");
+    let second = json!({"apiVersion": format!("{group}/v1"), "kind": "Second",
+        "metadata": {"name": "a"}, "spec": {"size": 1, "colour": "blue"}});
+    let wider =
+        json!([version("v1", true, json!({"size": {"type": "integer"}, "colour": text("red")}))]);
+    let wanted =
+        json!({"singular": "other", "listKind": "OtherList", "shortNames": ["f", "g", "mine"]});
+    let told = get(&path("seconds")).keyed("conditions", "/type").expect(200);
+    let given_up = json!({"singular": "second", "listKind": "SecondList", "shortNames": null});
+    Scenario::new("a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has")
+        .fresh()
+        .definition(named("firsts", json!({"kind": "First", "shortNames": ["f", "g"]})))
+        .definition(named("seconds", json!({"kind": "Second", "shortNames": ["s"]})))
+        .step(
+            patch(
+                &path("seconds"),
+                PatchType::Merge,
+                json!({"spec": {"names": wanted, "versions": wider}}),
+            )
+            .preparation(),
+        )
+        .step(
+            told.clone()
+                .with("/status/conditions/0/reason", "ShortNamesConflict")
+                .with("/status/acceptedNames/singular", "other")
+                .awaited(),
+        )
+        // Its new schema is served, and so are the names that were free.
+        .step(
+            post(&seconds, second.clone())
+                .query("dryRun", "All")
+                .with("/spec/colour", "blue")
+                .awaited()
+                .preparation(),
+        )
+        .step(post(&seconds, second).with("/spec/colour", "blue").expect(201))
+        .step(get(&seconds).expect(200).with("/kind", "OtherList"))
+        // Who wants none of them any more has none.
+        .step(
+            patch(&path("seconds"), PatchType::Merge, json!({"spec": {"names": given_up}}))
+                .preparation(),
+        )
+        .step(
+            told.with("/status/conditions/0/reason", "NoConflicts")
+                .with("/status/acceptedNames/singular", "second")
+                .awaited(),
+        )
+        .step(get(&seconds).expect(200).with("/kind", "SecondList").awaited())
+        .run()
+        .await;
+}
+
+#[tokio::test]
+async fn a_definition_tells_when_its_objects_are_gone() {
+    let group = "gone.gantry.test";
+    let held = |plural: &str, names: Value| {
+        let versions = json!([version("v1", true, json!({"size": {"type": "integer"}}))]);
+        let mut definition = definition(group, versions);
+        definition["metadata"]["name"] = format!("{plural}.{group}").into();
+        definition["metadata"]["finalizers"] = json!(["gantry.test/hold"]);
+        definition["spec"]["names"] = names;
+        definition["spec"]["names"]["plural"] = plural.into();
+        definition
+    };
+    let path = |plural: &str| format!("{DEFINITIONS}/{plural}.{group}");
+    let told = |plural: &str, reason: &str| {
+        let request = get(&path(plural)).keyed("conditions", "/type").expect(200);
+        request.with("/status/conditions/2/reason", reason).awaited()
+    };
+    let let_go = |plural: &str| {
+        let change = json!({"metadata": {"finalizers": null}});
+        patch(&path(plural), PatchType::Merge, change).preparation()
+    };
+    let things = things(group, "v1");
+    let thing = |name: &str| thing(group, "v1", name, json!({"size": 1}));
+    Scenario::new("a_definition_tells_when_its_objects_are_gone")
+        .fresh()
+        .definition(held("things", json!({"kind": "Thing"})))
+        .step(post(&things, thing("a")).preparation())
+        .step(post(DEFINITIONS, held("others", json!({"kind": "Thing"}))).preparation())
+        .step(
+            get(&path("others"))
+                .with("/status/conditions/0/reason", "ListKindConflict")
+                .awaited()
+                .preparation(),
+        )
+        .step(delete(&path("others")).preparation())
+        .step(told("others", "NeverEstablished"))
+        .step(delete(&path("things")).preparation())
+        .step(told("things", "InstanceDeletionCompleted"))
+        .step(get(&format!("{things}/a")).expect(404))
+        // What something else still holds takes objects again, and keeps them when it is deleted
+        // once more.
+        .step(post(&things, thing("b")).expect(201).awaited())
+        .step(delete(&path("things")).preparation())
+        .step(told("things", "InstanceDeletionCompleted"))
+        .step(get(&format!("{things}/b")).expect(200))
+        .step(post(&things, thing("c")).expect(201))
+        .step(delete(&things).expect(200))
+        .step(let_go("others"))
+        .step(let_go("things"))
+        .step(get(&path("others")).expect(404).awaited())
+        .step(get(&path("things")).expect(404).awaited())
+        .step(get(&things).expect(404).awaited())
+        .run()
+        .await;
+}
+
 /// A definition on a server of its own, and a client that watches its things.
 struct Stage {
     lease: Lease,

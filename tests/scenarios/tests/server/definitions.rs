@@ -404,3 +404,34 @@ async fn what_defines_the_resource_may_not_change() {
         .run()
         .await;
 }
+
+#[tokio::test]
+async fn a_rule_pays_for_the_list_it_goes_over_and_not_for_another() {
+    let name = "things.ruled.gantry.test";
+    let numbers =
+        |max: usize| json!({"type": "array", "maxItems": max, "items": {"type": "integer"}});
+    let ruled = definition(name, |spec| {
+        spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({
+            "type": "object",
+            "properties": {"few": numbers(100), "many": numbers(5_000)},
+            "x-kubernetes-validations": [
+                {"rule": "self.few.all(x, self.few.exists_one(y, x == y))"},
+                {"rule": "type(self.many) == list"},
+            ],
+        });
+    });
+    let create = |name: &str, few: Value| {
+        let spec = json!({"few": few, "many": vec![1; 5_000]});
+        post(
+            "/apis/ruled.gantry.test/v1/namespaces/{ns}/things",
+            json!({"apiVersion": "ruled.gantry.test/v1", "kind": "Kthing",
+                "metadata": {"name": name}, "spec": spec}),
+        )
+    };
+    Scenario::new("a_rule_pays_for_the_list_it_goes_over_and_not_for_another")
+        .definition(ruled)
+        .step(create("a", json!([1, 2, 3])).expect(201))
+        .step(create("b", json!([1, 2, 1])).refused(422, "Invalid"))
+        .run()
+        .await;
+}

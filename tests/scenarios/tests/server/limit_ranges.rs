@@ -198,6 +198,17 @@ async fn a_limit_range_is_checked() {
         json!([{"type": "Pod"}, {"type": "Container"}, {"type": "Pod"}]),
         of("Container", "max", json!({"storage": "1"})),
         of("Container", "max", json!({"example.com/gpu": "1"})),
+        // Amounts take the form that Go gives them.
+        of("Container", "max", json!({"cpu": "1u", "memory": "1500n"})),
+        of("Pod", "min", json!({"cpu": "0.0001", "memory": null})),
+        of("Container", "max", json!({"cpu": null})),
+        limit("Container", json!({"max": {"cpu": "1"}, "defaultRequest": {"cpu": null}})),
+        limit("Container", json!({"min": {"cpu": "1"}, "defaultRequest": {"cpu": null}})),
+        limit(
+            "Container",
+            json!({"max": {"cpu": "2"}, "min": {"cpu": "1"},
+            "maxLimitRequestRatio": {"cpu": "1500001u"}}),
+        ),
         of("Container", "min", json!({"a b": "1"})),
         of("Pod", "default", json!({"cpu": "1"})),
         of("Pod", "defaultRequest", json!({"cpu": "1"})),
@@ -223,4 +234,62 @@ async fn a_limit_range_is_checked() {
     ];
     let bodies = limits.into_iter().map(|limits| json!({"spec": {"limits": limits}}));
     creations("a_limit_range_is_checked", RANGES, bodies.collect()).await;
+}
+
+#[tokio::test]
+async fn a_limit_range_that_says_no_name_gets_one() {
+    let nameless = json!({"metadata": {}, "spec": {"limits": [{"type": "Pod"}]}});
+    let empty = json!({"metadata": {"name": ""}});
+    Scenario::new("a_limit_range_that_says_no_name_gets_one")
+        .step(post(RANGES, nameless.clone()).preparation())
+        .step(post(RANGES, nameless).preparation())
+        .step(post(RANGES, empty).preparation())
+        .run()
+        .await;
+}
+
+#[tokio::test]
+async fn a_pod_asks_for_what_its_containers_got() {
+    let limits = json!([{"type": "Container", "default": {"cpu": "1", "memory": "1Gi"},
+        "defaultRequest": {"cpu": "500m"}}]);
+    let noticed = one("probe", json!({})).query("dryRun", "All").expect(201);
+    let noticed = noticed.with("/spec/containers/0/resources/limits/cpu", "1").awaited();
+    let whole = |name: &str, resources: Value| {
+        let mut pod = pod(name, json!([container("main", json!({}))]));
+        pod["spec"]["initContainers"] = json!([container("side", json!({}))]);
+        pod["spec"]["initContainers"][0]["restartPolicy"] = "Always".into();
+        pod["spec"]["resources"] = resources;
+        post(PODS, pod)
+    };
+    Scenario::new("a_pod_asks_for_what_its_containers_got")
+        .step(range(limits))
+        .step(noticed.preparation())
+        .step(whole("a", json!({"requests": {}, "limits": {"cpu": "2"}})).expect(201))
+        .step(get(&format!("{PODS}/a")).expect(200))
+        .step(whole("b", json!({"limits": {"memory": "4Gi"}})).expect(201))
+        .step(whole("c", json!({"requests": {"cpu": "2"}})))
+        .step(whole("d", json!({"limits": {"cpu": "1m"}})))
+        .run()
+        .await;
+}
+
+#[tokio::test]
+async fn amounts_of_claims_volumes_and_quotas_are_rounded_up() {
+    let claim = |amount: Value| {
+        json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": amount}}}})
+    };
+    let quota =
+        |name: &str, hard: Value| json!({"metadata": {"name": name}, "spec": {"hard": hard}});
+    let quotas = "/api/v1/namespaces/{ns}/resourcequotas";
+    let volume = json!({"metadata": {"name": "{ns}.a"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1u"}, "hostPath": {"path": "/a"}}});
+    Scenario::new("amounts_of_claims_volumes_and_quotas_are_rounded_up")
+        .step(post(CLAIMS, claim(json!("1u"))).expect(201))
+        .step(post(CLAIMS, claim(Value::Null)))
+        .step(post(quotas, quota("a", json!({"requests.cpu": "100u"}))).expect(201))
+        .step(post(quotas, quota("b", json!({"requests.cpu": null}))).expect(201))
+        .step(post("/api/v1/persistentvolumes", volume).expect(201))
+        .run()
+        .await;
 }

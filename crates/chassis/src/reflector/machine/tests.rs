@@ -432,3 +432,59 @@ fn a_new_list_is_told_as_a_difference() {
     let restarts = vec![gone(), half(), gone(), half(), gone()];
     check(restarts, &["list 0 start"]);
 }
+
+/// The waits of a machine whose lists are all answered, and whose watches end as `ends` say,
+/// each after so many milliseconds.
+fn waits(ends: Vec<(u64, Input<Nameplate>)>) -> Vec<Duration> {
+    let mut machine = Machine::new(7);
+    let mut now = Duration::ZERO;
+    let mut waits = Vec::new();
+    let mut ends = ends.into_iter();
+    let mut effects = machine.step(now, Input::Start);
+    loop {
+        let input = match effects.pop() {
+            Some(Effect::List { .. }) => {
+                let resource_version = "9".to_owned();
+                let (items, malformed) = (Vec::new(), Vec::new());
+                Input::Page(Page { items, malformed, resource_version, next: None })
+            }
+            Some(Effect::WakeAfter(wait)) => {
+                now += wait;
+                waits.push(wait);
+                Input::Woke
+            }
+            Some(Effect::Watch { .. }) | None => {
+                let Some((after, end)) = ends.next() else { return waits };
+                now += Duration::from_millis(after);
+                end
+            }
+            Some(other) => panic!("{other:?}"),
+        };
+        effects = machine.step(now, input);
+    }
+}
+
+#[test]
+fn a_list_whose_watch_is_refused_each_time_becomes_rarer() {
+    let growing = |waits: &[Duration]| {
+        for (turn, wait) in waits.iter().enumerate() {
+            let full = DELAY_MIN.saturating_mul(1 << turn.min(16)).min(DELAY_MAX);
+            assert!(*wait >= full / 2 && *wait <= full, "{turn}: {waits:?}");
+        }
+    };
+    for (code, first) in [(403, 0), (404, 0), (410, 1), (500, 0)] {
+        let end = |_| (1, if code == 410 { Input::Failed(gone()) } else { refused(code) });
+        let waits = waits((0..9).map(end).collect());
+        // The first version that expired is in the nature of things.
+        assert_eq!(waits.len(), 9 - first, "{code}");
+        growing(&waits);
+    }
+    // A watch that told something, or lasted, makes it begin anew.
+    let bookmark = || Input::Event(Event::Bookmark { resource_version: "10".to_owned() });
+    let told =
+        waits(vec![(1, refused(403)), (1, refused(403)), (1, bookmark()), (1, refused(403))]);
+    growing(&told[..2]);
+    growing(&told[2..]);
+    let lasted = waits(vec![(1, refused(403)), (1, refused(403)), (1000, refused(403))]);
+    growing(&lasted[2..]);
+}

@@ -24,13 +24,13 @@ const VERBS: [&str; 8] =
 /// The verbs of a part of one.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// The kind that `definition` defines.
+/// The kind that `definition` defines, under the names it was given.
 ///
 /// # Errors
 /// When a schema is not structural or a path is malformed.
 pub(super) fn kind(definition: &Value, store: &Store) -> Result<Kind, Errors> {
     let spec = &definition["spec"];
-    let names = names(spec);
+    let names = names(definition);
     let group = text(&spec["group"]);
     let mut versions = Vec::new();
     let mut fields = Vec::new();
@@ -100,9 +100,9 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(text).collect()
 }
 
-/// The names a definition asks for.
-fn names(spec: &Value) -> Names {
-    let names = &spec["names"];
+/// The names a definition was given, which may be others than it asks for.
+pub(super) fn names(definition: &Value) -> Names {
+    let names = &definition["status"]["acceptedNames"];
     Names {
         plural: text(&names["plural"]),
         singular: text(&names["singular"]),

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::check::{self, Approval};
 use super::definition::CLEANUP;
 use super::{build, defines_kinds};
-use crate::UNPOISONED;
 use crate::answer::failure::Reason;
 use crate::conditions;
 use crate::kinds::{Found, Kind, Origin, api_service};
@@ -54,7 +53,7 @@ fn definitions(server: &Server) -> Found {
 /// Brings conditions, accepted names and the registry in line with the definition, and judges
 /// those again that may have waited for a name it had.
 fn refresh(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect(UNPOISONED);
+    let defining = server.defining();
     if accept(server, name) == Names::Released {
         reconsider(server, name);
     }
@@ -76,13 +75,15 @@ fn accept(server: &Server, name: &str) -> Names {
     let Some(stored) = found.kind.table.get(name) else { return Names::Kept };
     let definition = write::materialize(&found.kind, found.version(), &stored);
     let verdict = judge_names(server, &definition);
-    let accepted = verdict.conflict.is_none();
     change(server, &found, name, Part::Status, |definition| {
         set_conditions(server, definition, &verdict)
     });
-    if accepted && let Some(stored) = found.kind.table.get(name) {
+    if let Some(stored) = found.kind.table.get(name) {
         let definition = write::materialize(&found.kind, found.version(), &stored);
-        serve(server, &definition);
+        // Who asks for a name that is taken keeps those it was given.
+        if is_established(&definition) {
+            serve(server, &definition);
+        }
     }
     let had = &definition["status"]["acceptedNames"];
     let is_new = had["plural"].as_str().unwrap_or_default().is_empty();
@@ -129,7 +130,8 @@ fn serve(server: &Server, definition: &Value) {
     let edition = build::edition(definition);
     let known = served(server, name);
     let known = known.as_ref().and_then(|known| Some((known, known.edition()?)));
-    if known.is_some_and(|(_, known)| *known == edition) {
+    let names = build::names(definition);
+    if known.is_some_and(|(kind, known)| *known == edition && kind.names == names) {
         return;
     }
     let mut kind = match build::kind(definition, server.store()) {
@@ -233,8 +235,10 @@ fn judge_names(server: &Server, definition: &Value) -> Verdict {
     };
     let mut verdict = Verdict { accepted: had.clone(), conflict: None };
     let short = wanted["shortNames"].as_array().into_iter().flatten();
-    let mut new_short = short
+    let new_short = short
         .filter(|name| !had["shortNames"].as_array().is_some_and(|known| known.contains(name)));
+    let short_in_use: BTreeSet<String> =
+        new_short.filter_map(|name| in_use(name, &resources)).collect();
     let checks = [
         ("plural", "PluralConflict", &resources),
         ("singular", "SingularConflict", &resources),
@@ -244,20 +248,38 @@ fn judge_names(server: &Server, definition: &Value) -> Verdict {
     ];
     for (field, reason, taken) in checks {
         let found = match field {
-            "shortNames" => new_short.find_map(|name| in_use(name, taken)),
+            "shortNames" => all_in_use(&short_in_use),
             _ if wanted[field] == had[field] => None,
             _ => in_use(&wanted[field], taken),
         };
         match found {
             Some(message) => verdict.conflict = Some((reason, message)),
-            None if wanted[field].is_null() => {}
-            None => verdict.accepted[field] = wanted[field].clone(),
+            None => take(&mut verdict.accepted, field, wanted),
         }
     }
-    if !wanted["categories"].is_null() {
-        verdict.accepted["categories"] = wanted["categories"].clone();
-    }
+    take(&mut verdict.accepted, "categories", wanted);
     verdict
+}
+
+/// Gives a definition the name it wants, or none where it wants none.
+fn take(accepted: &mut Value, field: &str, wanted: &Value) {
+    match (wanted.get(field).filter(|name| !name.is_null()), accepted.as_object_mut()) {
+        (Some(name), _) => accepted[field] = name.clone(),
+        (None, Some(accepted)) => {
+            accepted.remove(field);
+        }
+        (None, None) => {}
+    }
+}
+
+/// What stands against short names, as kube-apiserver lists it.
+fn all_in_use(each: &BTreeSet<String>) -> Option<String> {
+    let mut each = each.iter().map(String::as_str);
+    match (each.next(), each.collect::<Vec<_>>()) {
+        (None, _) => None,
+        (Some(first), rest) if rest.is_empty() => Some(first.to_owned()),
+        (Some(first), rest) => Some(format!("[{first}, {}]", rest.join(", "))),
+    }
 }
 
 /// The names that other definitions of the group hold although they are not served.
@@ -310,11 +332,13 @@ fn set_conditions(server: &Server, definition: &mut Value, verdict: &Verdict) {
 }
 
 fn is_established(definition: &Value) -> bool {
+    has_condition(definition, "Established")
+}
+
+/// Whether a condition of a definition is true.
+fn has_condition(definition: &Value, kind: &str) -> bool {
     let conditions = definition["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|one| one["type"] == "Established" && one["status"] == "True")
+    conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
 }
 
 fn set_not_accepted(definition: &mut Value, now: Timestamp) {
@@ -325,25 +349,17 @@ fn set_not_accepted(definition: &mut Value, now: Timestamp) {
 
 /// Marks the kind as ending and deletes its objects.
 fn clean_up(server: &Server, name: &str) {
-    let defining = server.defining.lock().expect(UNPOISONED);
+    let defining = server.defining();
     let found = definitions(server);
     let Some(stored) = found.kind.table.get(name) else { return withdraw(server, name) };
     let definition = write::materialize(&found.kind, found.version(), &stored);
-    if !metadata::is_deleting(&definition) {
-        // Another definition has got the name already.
+    if !metadata::is_deleting(&definition) || !awaits_cleanup(&definition) {
+        // Another definition has got the name already, or this one is cleaned up.
         return;
     }
-    let now = server.env().now();
     change(server, &found, name, Part::Status, |definition| {
-        let conditions = &mut definition["status"]["conditions"];
         let message = "CustomResource deletion is in progress";
-        let new = json!({
-            "type": "Terminating",
-            "status": "True",
-            "reason": "InstanceDeletionInProgress",
-            "message": message,
-        });
-        conditions::set(conditions, &new, now);
+        set_terminating(server, definition, "True", "InstanceDeletionInProgress", message);
     });
     // What is being created right now is either there already or refused.
     server.store().table(name).end();
@@ -374,21 +390,53 @@ fn delete_all(server: &Server, found: &Found) {
     }
 }
 
-/// Lets the definition go when the last of its objects has gone.
+/// Whether the objects of a deleted definition have to go before it does.
+fn awaits_cleanup(definition: &Value) -> bool {
+    let finalizers = definition["metadata"]["finalizers"].as_array();
+    finalizers.into_iter().flatten().any(|finalizer| finalizer == CLEANUP)
+}
+
+fn set_terminating(
+    server: &Server,
+    definition: &mut Value,
+    value: &str,
+    reason: &str,
+    message: &str,
+) {
+    let new = json!({"type": "Terminating", "status": value, "reason": reason, "message": message});
+    conditions::set(&mut definition["status"]["conditions"], &new, server.env().now());
+}
+
+/// Lets the definition go when the last of its objects has gone. One that something else holds
+/// takes objects again, as kube-apiserver has it.
 fn finish_cleanup(server: &Server, name: &str) {
+    let defining = server.defining();
     let table = server.store().table(name);
     if table.gate() != Gate::Ending || !table.is_empty() {
         return;
     }
     let found = definitions(server);
-    change(server, &found, name, Part::Object, |definition| {
+    change(server, &found, name, Part::Status, |definition| {
+        let (reason, message) = if is_established(definition) {
+            ("InstanceDeletionCompleted", "removed all instances")
+        } else {
+            ("NeverEstablished", "resource was never established")
+        };
+        if awaits_cleanup(definition) {
+            set_terminating(server, definition, "False", reason, message);
+        }
         if let Some(list) = definition["metadata"]["finalizers"].as_array_mut() {
             list.retain(|finalizer| finalizer != CLEANUP);
         }
     });
-    let defining = server.defining.lock().expect(UNPOISONED);
-    if found.kind.table.get(name).is_none() {
-        withdraw(server, name);
+    match found.kind.table.get(name) {
+        None => withdraw(server, name),
+        Some(stored) => {
+            let definition = write::materialize(&found.kind, found.version(), &stored);
+            if !has_condition(&definition, "Terminating") {
+                table.reopen();
+            }
+        }
     }
     drop(defining);
 }
@@ -406,95 +454,4 @@ fn withdraw(server: &Server, name: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Config;
-    use crate::env::ManualEnv;
-
-    const NAME: &str = "crews.yard.example.com";
-
-    fn definition() -> Value {
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        json!({
-            "metadata": {"name": NAME},
-            "spec": {
-                "group": "yard.example.com",
-                "scope": "Namespaced",
-                "names": {"plural": "crews", "singular": "crew", "kind": "Crew"},
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": schema}}],
-            },
-        })
-    }
-
-    fn server() -> Server {
-        let env = ManualEnv::new(Timestamp::UNIX_EPOCH, 1);
-        Server::new(Config::default(), Box::new(env))
-    }
-
-    /// The kind that is served after the definition was created.
-    fn created(server: &Server) -> Arc<Kind> {
-        let found = definitions(server);
-        let identity = Identity::apiserver();
-        let writer = Writer { identity: &identity, dry_run: false };
-        let written = write::create(server, &found, None, writer, &definition()).unwrap();
-        after_write(server, &found.kind, &written);
-        served(server, NAME).unwrap()
-    }
-
-    /// The kind that is served after `edit` was made to the definition.
-    fn edited(server: &Server, edit: impl Fn(&mut Value)) -> Arc<Kind> {
-        let found = definitions(server);
-        let identity = Identity::apiserver();
-        let writer = Writer { identity: &identity, dry_run: false };
-        let attempt =
-            Attempt { found: &found, namespace: None, name: NAME, part: Part::Object, writer };
-        let written = write::update(server, &attempt, |old| {
-            let mut definition = old.clone();
-            edit(&mut definition);
-            Ok(definition)
-        });
-        after_write(server, &found.kind, &written.unwrap());
-        served(server, NAME).unwrap()
-    }
-
-    #[test]
-    fn a_definition_inherits_nothing_from_one_of_its_name_that_has_gone() {
-        let server = server();
-        let old = created(&server);
-        // The old one is gone, but whoever removed it has not come to withdraw its kind.
-        let found = definitions(&server);
-        let identity = Identity::apiserver();
-        let writer = Writer { identity: &identity, dry_run: false };
-        let options = DeleteOptions::default();
-        write::remove(&server, &found, None, NAME, &options, writer).unwrap();
-        old.table.end();
-        change(&server, &found, NAME, Part::Object, |definition| {
-            definition["metadata"]["finalizers"] = json!([]);
-        });
-        assert!(found.kind.table.get(NAME).is_none());
-
-        let new = created(&server);
-        assert_eq!((old.table.gate(), new.table.gate()), (Gate::Closed, Gate::Open));
-        // Nor does a clean-up that comes late mean the new one.
-        clean_up(&server, NAME);
-        finish_cleanup(&server, NAME);
-        assert!(Arc::ptr_eq(&served(&server, NAME).unwrap(), &new));
-        assert_eq!(new.table.gate(), Gate::Open);
-    }
-
-    #[test]
-    fn a_kind_is_made_anew_only_when_its_definition_says_something_new() {
-        let server = server();
-        let first = created(&server);
-
-        let same = edited(&server, |one| one["metadata"]["labels"] = json!({"a": "b"}));
-        assert!(Arc::ptr_eq(&same, &first), "a label says nothing about the kind");
-        let columns = json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
-        let other = edited(&server, |one| {
-            one["spec"]["versions"][0]["additionalPrinterColumns"] = columns.clone();
-        });
-        assert!(!Arc::ptr_eq(&other, &first));
-        assert_eq!(other.versions[0].columns.len(), 2);
-    }
-}
+mod tests;

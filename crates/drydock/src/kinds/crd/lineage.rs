@@ -3,11 +3,13 @@
 //!
 //! An object stays stored as it was written. Where the schema it was written under is no longer
 //! the one that is served, it is pruned and defaulted anew each time it is read, so a change of
-//! a definition costs nothing per object and, taken back, loses nothing.
+//! a definition costs nothing per object and, taken back, loses nothing. A change that leaves the
+//! schemas alone, such as a printer column, costs the readers nothing either.
 
 use object::field::{Errors, Path};
 use object::schema::{self, Schema};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::kinds::{Kind, Version};
 use crate::store::Revision;
@@ -20,6 +22,8 @@ pub struct Lineage {
     stored_in: Vec<(Revision, String)>,
     /// Whether one version knows fields or defaults that another does not.
     differs: bool,
+    /// A digest of the schema of the version that objects are stored in.
+    storage_schema: [u8; 32],
     /// The schemas of versions that objects are stored in but that are not served.
     unserved: Vec<(String, Schema)>,
 }
@@ -34,7 +38,8 @@ impl Lineage {
     /// When a schema is not structural.
     pub(super) fn new(spec: &Value) -> Result<Self, Errors> {
         let mut unserved = Vec::new();
-        let (mut storage, mut schemas) = (String::new(), Vec::new());
+        let (mut storage, mut storage_schema, mut schemas) =
+            (String::new(), &Value::Null, Vec::new());
         for (index, version) in spec["versions"].as_array().into_iter().flatten().enumerate() {
             let name = version["name"].as_str().unwrap_or_default().to_owned();
             let raw = &version["schema"]["openAPIV3Schema"];
@@ -45,17 +50,20 @@ impl Lineage {
                 unserved.push((name.clone(), Schema::from_crd(raw, &at)?));
             }
             if version["storage"] == true {
-                storage = name;
+                (storage, storage_schema) = (name, raw);
             }
         }
         let differs = schemas.windows(2).any(|pair| pair[0] != pair[1]);
-        Ok(Self { since: 0, stored_in: vec![(0, storage)], differs, unserved })
+        let storage_schema = Sha256::digest(object::json::encode(storage_schema)).into();
+        Ok(Self { since: 0, stored_in: vec![(0, storage)], differs, storage_schema, unserved })
     }
 
     /// Goes on where the definition before its change has been, as far as that matters for the
     /// objects; the change itself has yet to take effect.
     pub(super) fn follow(&mut self, old: &Self) {
-        self.since = NOT_YET;
+        // What all versions showed as it was stored, they show so still under the same schema.
+        let is_same = !old.differs && self.storage_schema == old.storage_schema;
+        self.since = if is_same { old.since } else { NOT_YET };
         let storage = std::mem::replace(&mut self.stored_in, old.stored_in.clone());
         for (_, version) in storage {
             if self.stored_in.last().is_none_or(|(_, last)| *last != version) {
@@ -66,7 +74,9 @@ impl Lineage {
 
     /// Lets the change take effect: what is written from `revision` on obeys it.
     pub(super) fn take_effect(&mut self, revision: Revision) {
-        self.since = revision;
+        if self.since == NOT_YET {
+            self.since = revision;
+        }
         for (from, _) in self.stored_in.iter_mut().filter(|(from, _)| *from == NOT_YET) {
             *from = revision;
         }
@@ -146,6 +156,35 @@ mod tests {
         assert!(!second.is_exact(6));
         assert!(second.is_exact(7));
         assert_eq!(second.stored_in, [(0, "v1".to_owned())]);
+    }
+
+    #[test]
+    fn a_change_that_leaves_the_schemas_alone_costs_no_reader_anything() {
+        let next = |old: &Lineage, versions: &[(&str, bool, &str)], revision| {
+            let mut next = lineage(versions);
+            next.follow(old);
+            next.take_effect(revision);
+            next
+        };
+        let first = lineage(&[("v1", true, "a")]);
+        let same = next(&first, &[("v1", true, "a")], 5);
+        assert!(same.is_exact(1));
+        // Nor does another version of the same schema, whichever is stored.
+        let second = next(&same, &[("v1", true, "a"), ("v2", false, "a")], 6);
+        assert!(second.is_exact(1));
+        let stored = next(&second, &[("v1", false, "a"), ("v2", true, "a")], 7);
+        assert!(stored.is_exact(1));
+        // What was changed before stays changed.
+        let other = next(&stored, &[("v1", false, "b"), ("v2", true, "b")], 8);
+        let same = next(&other, &[("v1", false, "b"), ("v2", true, "b")], 9);
+        assert!(!same.is_exact(7));
+        assert!(same.is_exact(8));
+        // What came by another schema than the one it is stored in may lack defaults of that.
+        let differs = next(&same, &[("v1", false, "c"), ("v2", true, "b")], 10);
+        assert!(!differs.is_exact(11));
+        let equal = next(&differs, &[("v1", false, "b"), ("v2", true, "b")], 12);
+        assert!(!equal.is_exact(11));
+        assert!(equal.is_exact(12));
     }
 
     #[test]

@@ -74,7 +74,13 @@ fn walk(node: Node<'_>, value: &mut Value) {
 fn walk_object(node: Node<'_>, value: &mut Value) {
     let Some(map) = value.as_object_mut() else { return };
     if let Some(values) = node.values() {
-        map.values_mut().for_each(|entry| walk(values, entry));
+        for entry in map.values_mut() {
+            // A key of a Go map is there even when nothing stands under it.
+            if entry.is_null() && values.kind() == Kind::Quantity {
+                *entry = Quantity::ZERO.to_string().into();
+            }
+            walk(values, entry);
+        }
         return;
     }
     for (name, entry) in map.iter_mut() {

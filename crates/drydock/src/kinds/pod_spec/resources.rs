@@ -11,7 +11,10 @@ use crate::kinds::fields::{list, map, text};
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// Milli: the finest unit the API server keeps.
-const MILLI: i32 = -3;
+pub(crate) const MILLI: i32 = -3;
+
+/// The largest amount whose thousandths can be counted.
+pub(crate) const COUNTED_IN_MILLIS_MAX: i64 = i64::MAX / 1000;
 
 /// The quantity a JSON value holds; zero where it holds none.
 pub(crate) fn quantity(value: &Value) -> Quantity {

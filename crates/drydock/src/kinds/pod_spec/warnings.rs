@@ -170,7 +170,8 @@ fn fractions(warnings: &mut Vec<String>, object: &Value, field: &str, path: &Pat
     }
 }
 
-fn fraction(warnings: &mut Vec<String>, amount: &Quantity, path: &Path) {
+/// Warns of an amount that is no whole number of bytes.
+pub(crate) fn fraction(warnings: &mut Vec<String>, amount: &Quantity, path: &Path) {
     if amount.milli_value() % 1000 != 0 {
         let shown = amount.to_string();
         warnings.push(format!(

@@ -8,7 +8,11 @@ use object::time::Time;
 use serde_json::{Map, Value, json};
 
 use super::super::cells::{AGE, Cell, NAME, cell, text_or, wide};
-use super::super::fields::{copy, list, map, present, set_absent, set_empty, text, texts};
+use super::super::fields::{
+    copy, list, map, present, present_mut, set_absent, set_empty, text, texts,
+};
+use super::super::pod_spec::resources::{MILLI, quantity, round_up_resources};
+use super::super::pod_spec::warnings::fraction;
 use super::super::rules::{one_of, positive_quantity, said, selector_errors};
 use super::super::strategy::Strategy;
 use crate::admission::Plugin;
@@ -106,6 +110,7 @@ impl Strategy for PersistentVolume {
         }
         set_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
         set_absent(spec, "volumeMode", "Filesystem");
+        round_up_resources(spec, "capacity");
         if let Some(path) = spec.get_mut("hostPath").filter(|path| path.is_object()) {
             set_absent(path, "type", "");
         }
@@ -337,14 +342,33 @@ const CLAIM: &[Cell] = &[
 ];
 
 impl Strategy for PersistentVolumeClaim {
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let at = Path::new("spec").child("resources");
+        for field in ["requests", "limits"] {
+            let amounts = object["spec"]["resources"][field].as_object();
+            if let Some(amount) = amounts.and_then(|amounts| amounts.get("storage")) {
+                let amount = quantity(amount).rounded_up(MILLI);
+                fraction(&mut warnings, &amount, &at.child(field).key("storage"));
+            }
+        }
+        warnings
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = &mut object["spec"];
         if spec.is_null() {
             *spec = json!({});
         }
         set_absent(spec, "volumeMode", "Filesystem");
-        if object["status"].is_object() {
-            set_empty(&mut object["status"], "phase", "Pending");
+        if let Some(resources) = present_mut(spec, "resources") {
+            round_up_resources(resources, "limits");
+            round_up_resources(resources, "requests");
+        }
+        if let Some(status) = present_mut(object, "status") {
+            set_empty(status, "phase", "Pending");
+            round_up_resources(status, "capacity");
+            round_up_resources(status, "allocatedResources");
         }
     }
 

@@ -22,10 +22,7 @@ const MESSAGE_MAX: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
                              validation rules will be run";
 
-/// Rules that nest deeper run on a stack of their own: a level can take 40 KiB in an
-/// unoptimised build, and the caller's stack may be small.
-const INLINE_DEPTH_MAX: usize = 20;
-
+/// The stack on which rules run that nest deeply.
 const EVALUATION_STACK_BYTES: usize = 64 << 20;
 
 /// The faults that the rules of `schema` find in `value`. Rules that compare with
@@ -38,16 +35,35 @@ pub(in super::super) fn run(
     base: &Path,
     ratchet: bool,
 ) -> Errors {
-    let mut walk = Walk {
-        arena: &schema.arena,
-        base,
-        errors: Gathered::default(),
-        budget: Some(cost::BUDGET),
-        compared: BTreeMap::new(),
+    let walk = || {
+        let mut walk = Walk {
+            arena: &schema.arena,
+            base,
+            errors: Gathered::default(),
+            budget: Some(cost::BUDGET),
+            compared: BTreeMap::new(),
+        };
+        let past = Past { current: old.filter(|_| ratchet), parent: None };
+        walk.node(schema.root, value, old, past, &Trail::ROOT);
+        walk.errors.into_list()
     };
-    let past = Past { current: old.filter(|_| ratchet), parent: None };
-    walk.node(schema.root, value, old, past, &Trail::ROOT);
-    walk.errors.into_list()
+    if !schema.data().below.deep_rules {
+        return walk();
+    }
+    on_a_deep_stack(walk).unwrap_or_else(|| {
+        let why = "rules that nest deeply could not be run on a stack of their own";
+        vec![Error::invalid(base, type_name(schema.data().kind), why)]
+    })
+}
+
+/// Runs all rules of a value on one thread that has room for them.
+fn on_a_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    #[cfg(test)]
+    tests::STACKS.with(|stacks| stacks.set(stacks.get() + 1));
+    std::thread::scope(|scope| {
+        let apart = std::thread::Builder::new().stack_size(EVALUATION_STACK_BYTES);
+        apart.spawn_scoped(scope, work).ok()?.join().ok()
+    })
 }
 
 /// What a value is compared with to see whether it changed.
@@ -102,9 +118,7 @@ impl Walk<'_> {
             return;
         }
         let old = old.filter(|old| !old.is_null());
-        if data.rules.iter().any(|rule| rule.depth > INLINE_DEPTH_MAX) {
-            self.rules_apart(id, data, value, old, past, trail);
-        } else if !data.rules.is_empty() {
+        if !data.rules.is_empty() {
             self.rules(id, data, value, old, past, trail);
         }
         match value {
@@ -141,27 +155,6 @@ impl Walk<'_> {
         }
     }
 
-    fn rules_apart<'v>(
-        &mut self,
-        id: Id,
-        data: &Data,
-        value: &'v Value,
-        old: Option<&'v Value>,
-        past: Past<'v>,
-        trail: &Trail<'_>,
-    ) {
-        let ran = std::thread::scope(|scope| {
-            let apart = std::thread::Builder::new().stack_size(EVALUATION_STACK_BYTES);
-            let run = || self.rules(id, data, value, old, past, trail);
-            apart.spawn_scoped(scope, run).is_ok_and(|thread| thread.join().is_ok())
-        });
-        if !ran {
-            let why = "a rule that nests deeply could not be run on a stack of its own";
-            let path = trail.path(self.base);
-            self.errors.push(Error::invalid(&path, type_name(data.kind), why));
-        }
-    }
-
     fn rules<'v>(
         &mut self,
         id: Id,
@@ -191,7 +184,7 @@ impl Walk<'_> {
             if self.errors.is_full() {
                 return;
             }
-            if !self.afford(rule, now, then) {
+            if !self.afford(rule, &now, &then) {
                 self.out_of_budget(data, trail);
                 return;
             }
@@ -217,11 +210,10 @@ impl Walk<'_> {
 
 impl Walk<'_> {
     /// Takes what the rule can cost from the budget, or ends all rules.
-    fn afford(&mut self, rule: &Rule, now: Extent, then: Extent) -> bool {
+    fn afford(&mut self, rule: &Rule, now: &Extent, then: &Extent) -> bool {
         let programs = [Some(&rule.program), rule.message_program.as_ref()];
         let costs = programs.into_iter().flatten();
-        let cost =
-            costs.map(|program| cost::bound(program.expression(), &rule.patterns, now, then));
+        let cost = costs.map(|program| cost::bound(program.expression(), &rule.costs, now, then));
         self.spend(cost.fold(0, u64::saturating_add))
     }
 
@@ -448,4 +440,35 @@ fn base64(text: &str) -> Option<Vec<u8>> {
         }
     }
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde_json::json;
+
+    use super::*;
+
+    thread_local! {
+        /// How many stacks this thread asked for.
+        pub(super) static STACKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn however_many_values_have_deep_rules_one_stack_is_made_for_all() {
+        let check = |levels: usize, stacks: usize| {
+            let rule = format!("{}1{}.size() > 0", "[".repeat(levels), "]".repeat(levels));
+            let items = json!({"type": "integer", "x-kubernetes-validations": [{"rule": rule}]});
+            let schema = json!({"type": "object", "properties": {"l":
+                {"type": "array", "items": items}}});
+            let schema = Schema::from_crd(&schema, &Path::root()).unwrap();
+            STACKS.set(0);
+            let errors = run(&schema, &json!({"l": vec![1; 1_000]}), None, &Path::root(), false);
+            assert_eq!(errors, [], "{levels}");
+            assert_eq!(STACKS.get(), stacks, "{levels}");
+        };
+        check(10, 0);
+        check(22, 1);
+    }
 }
