@@ -88,6 +88,10 @@ impl Script {
             }
             steps.push(Step::Probe(pod));
         }
+        if stored && draw.percent(60) {
+            objects = objects.into_iter().map(volumes::only).collect();
+            steps = steps.into_iter().map(only_volumes).collect();
+        }
         Self { objects, steps }
     }
 
@@ -107,6 +111,14 @@ impl Script {
         };
         let steps: Vec<Value> = self.steps.iter().map(step).collect();
         json!({"objects": self.objects, "steps": steps})
+    }
+}
+
+fn only_volumes(step: Step) -> Step {
+    match step {
+        Step::Put(object) => Step::Put(volumes::only(object)),
+        Step::Probe(pod) => Step::Probe(volumes::only(pod)),
+        other => other,
     }
 }
 

@@ -43,11 +43,11 @@ pub fn objects(draw: &mut Draw, nodes: usize) -> Vec<Value> {
         objects.extend(draw.maybe(90, |draw| class(draw, index)));
     }
     for index in 0..VOLUMES {
-        objects.extend(draw.maybe(85, |draw| volume(draw, index)));
+        objects.extend(draw.maybe(90, |draw| volume(draw, index)));
     }
     for namespace in NAMESPACES {
         for index in 0..CLAIMS {
-            objects.extend(draw.maybe(85, |draw| claim(draw, namespace, index, nodes)));
+            objects.extend(draw.maybe(97, |draw| claim(draw, namespace, index, nodes)));
         }
     }
     for index in 0..nodes {
@@ -101,6 +101,28 @@ pub fn change(draw: &mut Draw, nodes: usize) -> Step {
     Step::Delete { kind, namespace, name }
 }
 
+/// Leaves of nodes and pods little but what volumes depend on, so that these decide.
+pub fn only(mut object: Value) -> Value {
+    match object["kind"].as_str() {
+        Some("Node") => {
+            object["spec"] = json!({});
+            let roomy = json!({"cpu": "64", "memory": "256Gi", "pods": "250"});
+            object["status"] = json!({"allocatable": roomy, "capacity": roomy});
+        }
+        Some("Pod") => {
+            let spec = &mut object["spec"];
+            let containers = json!([{"name": "c", "image": "c"}]);
+            let mut less = json!({"containers": containers, "volumes": spec["volumes"]});
+            if spec["nodeName"].is_string() {
+                less["nodeName"] = spec["nodeName"].take();
+            }
+            *spec = less;
+        }
+        _ => {}
+    }
+    object
+}
+
 /// The same with metadata.
 fn object(version: &str, kind: &str, namespace: &str, name: &str, mut rest: Value) -> Value {
     rest["apiVersion"] = json!(version);
@@ -125,7 +147,7 @@ fn class(draw: &mut Draw, index: usize) -> Value {
 }
 
 fn class_name(draw: &mut Draw) -> &'static str {
-    CLASSES[[0, 0, 1, 1, 1, 2, 3, 4][draw.below(8)]].0
+    CLASSES[[0, 0, 0, 1, 1, 1, 1, 2, 3, 3, 4, 4][draw.below(12)]].0
 }
 
 fn modes(draw: &mut Draw) -> Vec<&'static str> {
@@ -228,7 +250,7 @@ fn claim(draw: &mut Draw, namespace: &str, index: usize, nodes: usize) -> Value 
         let node = format!("node-{}", draw.below(nodes));
         claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!(node);
     }
-    if draw.percent(3) {
+    if draw.percent(1) {
         claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }
     object("v1", "PersistentVolumeClaim", namespace, &name, claim)
