@@ -167,3 +167,31 @@ impl Filter for NodeVolumeLimits {
         Some(Refusal::new(Code::Unschedulable, Reason::Volume(reason)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::{Fact, NodeFact, StorageFact};
+    use crate::needs::{Disk, Needs};
+
+    #[test]
+    fn a_disk_that_its_driver_cannot_take_over_is_not_counted() {
+        let check = |handle: Option<&str>, refused: bool| {
+            let mut ledger = Ledger::default();
+            ledger.apply(Fact::Node(NodeFact { name: "node".into(), ..NodeFact::default() }));
+            let limits = [(InTree::Aws.driver().into(), 0)].into_iter().collect();
+            let csi = CsiNode { limits, taken_over: Box::default() };
+            ledger.apply(Fact::Storage(StorageFact::CsiNode("node".into(), Some(csi))));
+            let disk = Disk::Aws { id: "disk".into(), handle: handle.map(Into::into) };
+            let volumes =
+                Volumes { namespace: "default".into(), volumes: Box::new([Volume::Disk(disk)]) };
+            let needs = Needs { volumes, ..Needs::default() };
+            let ask = ledger.hold("default", &BTreeMap::new(), &needs);
+            let node = ledger.nodes.find("node").unwrap();
+            let found = NodeVolumeLimits.refusal(&ledger, ask, node).is_some();
+            assert_eq!(found, refused, "{handle:?}");
+        };
+        check(Some("vol-1"), true);
+        check(None, false);
+    }
+}
