@@ -38,6 +38,10 @@ pub struct AzureDisk {
     /// Where the disk is.
     #[serde(rename = "diskURI", deserialize_with = "wire::or_default")]
     pub disk_uri: Box<str>,
+    /// Who keeps the disk: a driver has taken over those that are `Managed`, in any case of
+    /// letters. The server's default is `Shared`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Box<str>>,
 }
 
 /// A disk of OpenStack.

@@ -5,7 +5,7 @@ use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::plugin::{Normalise, Reads, SCORE_MAX, Score};
 use crate::profile::Profile;
-use crate::reason::Refusal;
+use crate::reason::{Code, Refusal};
 
 /// Decides for one profile.
 pub struct Decider {
@@ -47,8 +47,31 @@ impl Decider {
         &self.profile
     }
 
+    /// Why no node can take the pod, whatever the nodes are, and which plugin says so; none where
+    /// they are asked.
+    ///
+    /// What evicting pods cannot help is said at once; what it could help is said only if nobody
+    /// after it refuses.
+    #[must_use]
+    pub fn refused_everywhere(&self, ledger: &Ledger, ask: Ask) -> Option<(&'static str, Refusal)> {
+        let mut last = None;
+        for filter in &self.profile.filters {
+            let Err(refusal) = filter.admit(ledger, ask) else { continue };
+            let ends = refusal.code == Code::Unresolvable;
+            last = Some((filter.name(), refusal));
+            if ends {
+                break;
+            }
+        }
+        last
+    }
+
     /// The nodes that can take the pod.
     pub fn feasible(&mut self, ledger: &Ledger, ask: Ask) -> &NodeSet {
+        if self.refused_everywhere(ledger, ask).is_some() {
+            self.feasible = NodeSet::new();
+            return &self.feasible;
+        }
         self.feasible.clone_from(ledger.nodes.present());
         // Those that look at the whole cluster look at few nodes when they come last.
         let (whole, single): (Vec<_>, Vec<_>) = (self.profile.filters.iter().enumerate())
@@ -146,8 +169,10 @@ impl Decider {
         ask: Ask,
         node: NodeIndex,
     ) -> Option<(&'static str, Refusal)> {
-        let mut filters = self.profile.filters.iter();
-        filters.find_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
+        self.refused_everywhere(ledger, ask).or_else(|| {
+            let mut filters = self.profile.filters.iter();
+            filters.find_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
+        })
     }
 }
 

@@ -5,7 +5,10 @@
 //! open claims, whatever the order was.
 
 mod amounts;
+mod in_tree;
 mod pod_terms;
+mod storage;
+mod storage_wire;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -13,6 +16,12 @@ use std::sync::Arc;
 
 use object::selector::label::Selector;
 use object::taint::Taint;
+
+pub use in_tree::{TOPOLOGY_LABELS, successor};
+pub use storage::{
+    Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
+    PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,
+};
 
 use crate::needs::{Amounts, Needs, Owner};
 
@@ -43,6 +52,8 @@ pub enum Fact {
         /// The pods it selects.
         selector: Option<Selector>,
     },
+    /// Something of storage is there, is now this, or is gone.
+    Storage(StorageFact),
     /// A pod is gone, or has ended and takes nothing of its node any longer.
     PodGone(Uid),
 }

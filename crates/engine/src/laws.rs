@@ -19,6 +19,8 @@ use crate::needs::{
 };
 use crate::profile::Profile;
 
+mod storage;
+
 #[derive(Debug, Clone)]
 enum Step {
     Fact(Fact),
@@ -173,8 +175,10 @@ fn needs() -> impl Strategy<Value = Needs> {
     let pod_affinity = prop_oneof![Just(PodAffinity::default()), pod_affinity()];
     let spread = prop_oneof![Just(Spread::default()), spread()];
     let tolerations = vec(toleration, 0..2);
-    (requests(), requests(), ports, tolerations, affinity, images, pod_affinity, spread).prop_map(
-        |(requests, taken, ports, tolerations, node_affinity, images, pod_affinity, spread)| {
+    let terms = (pod_affinity, spread);
+    (requests(), requests(), ports, tolerations, affinity, images, terms, storage::volumes())
+        .prop_map(|(requests, taken, ports, tolerations, node_affinity, images, terms, volumes)| {
+            let (pod_affinity, spread) = terms;
             Needs {
                 requests,
                 taken,
@@ -185,9 +189,9 @@ fn needs() -> impl Strategy<Value = Needs> {
                 pod_affinity,
                 spread,
                 owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
+                volumes,
             }
-        },
-    )
+        })
 }
 
 fn pod() -> impl Strategy<Value = PodFact> {
@@ -243,6 +247,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
         1 => namespace(),
         1 => owner(),
+        6 => storage::fact().prop_map(Fact::Storage),
     ]
 }
 
@@ -340,7 +345,7 @@ proptest! {
         ask in needs(),
     ) {
         let is_of_nodes = |fact: &&Fact| {
-            matches!(fact, Fact::Node(_) | Fact::NodeGone(_) | Fact::Namespace { .. } | Fact::NamespaceGone(_))
+            matches!(fact, Fact::Node(_) | Fact::NodeGone(_) | Fact::Namespace { .. } | Fact::NamespaceGone(_) | Fact::Storage(_))
         };
         let mut told = Ledger::default();
         facts.iter().cloned().for_each(|fact| told.apply(fact));
@@ -387,6 +392,10 @@ proptest! {
                 ledger.apply(Fact::Owner { namespace: name.into(), owner, selector: None });
             }
         }
+        for fact in storage::gone() {
+            ledger.apply(Fact::Storage(fact));
+        }
+        prop_assert!(ledger.storage.is_empty());
         prop_assert!(ledger.owners.is_empty());
         prop_assert_eq!(ledger.pod_count(), 0);
         prop_assert!(ledger.terms.is_empty());

@@ -9,6 +9,7 @@ mod crowds;
 mod nodes;
 mod owners;
 mod resources;
+mod storage;
 mod symbols;
 mod tally;
 mod terms;
@@ -23,6 +24,7 @@ pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes};
 pub use owners::Owners;
 pub use resources::{Column, ResourceIndex, Resources};
+pub use storage::Storage;
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};
@@ -31,7 +33,7 @@ pub use topology::{Topologies, Topology, TopologyKey};
 use crate::fact::{Fact, PodFact, Uid};
 use crate::needs::{
     Clause, Images, Needs, NodeAffinity, PodAffinity, PodSelector, Ports, Requests, Spread,
-    Tolerations,
+    Tolerations, Volumes,
 };
 use crate::pool::{Id, Pool};
 
@@ -60,6 +62,8 @@ pub struct Ask {
     pub identity: Id<Identity>,
     /// The pods that are like it, where it does not say itself how it is spread.
     pub like: Option<CrowdId>,
+    /// Volumes that its place depends on, where it has any.
+    pub volumes: Option<Id<Volumes>>,
 }
 
 /// The parts of asks, each kept once.
@@ -75,6 +79,8 @@ pub struct Asks {
     pub node_affinity: Pool<NodeAffinity>,
     /// Images of containers.
     pub images: Pool<Images>,
+    /// Volumes of pods.
+    pub volumes: Pool<Volumes>,
 }
 
 impl Asks {
@@ -86,6 +92,7 @@ impl Asks {
             && self.tolerations.is_empty()
             && self.node_affinity.is_empty()
             && self.images.is_empty()
+            && self.volumes.is_empty()
     }
 }
 
@@ -137,6 +144,8 @@ pub struct Ledger {
     pub terms: Terms,
     /// Services and controllers.
     pub owners: Owners,
+    /// Volumes, claims and who uses them.
+    pub storage: Storage,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     pods: FxHashMap<Uid, PodRow>,
@@ -175,6 +184,7 @@ impl Ledger {
             Fact::Owner { namespace, owner, selector } => {
                 self.owners.put(&namespace, owner, selector);
             }
+            Fact::Storage(fact) => self.storage.apply(fact),
             Fact::Pod(pod) => self.put_pod(*pod),
             Fact::PodGone(uid) => self.remove_pod(&uid),
         }
@@ -193,6 +203,7 @@ impl Ledger {
         let like = if spreads_itself { None } else { self.owners.like(namespace, labels, own) };
         let like = like.map(|like| PodSelector::one(Clause::within(namespace, like)));
         let (asks, symbols) = (&mut self.asks, &mut self.symbols);
+        let volumes = Some(&needs.volumes).filter(|own| !own.volumes.is_empty());
         Ask {
             requests: asks.requests.hold_as(requests, || requests.clone()),
             taken: asks.requests.hold_as(taken, || taken.clone()),
@@ -204,6 +215,7 @@ impl Ledger {
             spread: self.terms.hold_spread(&needs.spread, &self.nodes, symbols),
             identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
+            volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
         }
     }
 
@@ -221,6 +233,9 @@ impl Ledger {
         self.terms.crowds.release_identity(ask.identity, symbols);
         if let Some(like) = ask.like {
             self.terms.crowds.release(like, symbols);
+        }
+        if let Some(volumes) = ask.volumes {
+            asks.volumes.release(volumes);
         }
     }
 
@@ -310,6 +325,9 @@ impl Ledger {
         self.nodes.occupy(node, taken, ports);
         self.terms.crowds.arrive(ask.identity, node, deleting);
         self.terms.arrive(ask.pod_affinity, node);
+        if let Some(id) = ask.volumes {
+            self.storage.arrive(id, self.asks.volumes.get(id), node);
+        }
     }
 
     fn vacate(&mut self, node: NodeIndex, Placed { ask, deleting }: Placed) {
@@ -317,6 +335,9 @@ impl Ledger {
         self.nodes.vacate(node, taken, ports);
         self.terms.crowds.leave(ask.identity, node, deleting);
         self.terms.leave(ask.pod_affinity, node);
+        if let Some(id) = ask.volumes {
+            self.storage.leave(id, self.asks.volumes.get(id), node);
+        }
     }
 }
 

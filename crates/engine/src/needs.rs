@@ -8,11 +8,13 @@ mod node_affinity;
 mod pod_selector;
 mod ports;
 mod requests;
+mod volumes;
 
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
 pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Spread};
 pub use ports::{HostPort, Ports};
 pub use requests::{Amounts, Requests};
+pub use volumes::{Disk, Volume, Volumes};
 
 use object::taint::Toleration;
 
@@ -37,6 +39,8 @@ pub struct Needs {
     pub spread: Spread,
     /// The controller that made it.
     pub owner: Option<Owner>,
+    /// Volumes that its place depends on.
+    pub volumes: Volumes,
 }
 
 /// What makes pods, or leads to them.

@@ -36,6 +36,14 @@ pub trait Filter: Send + Sync {
     /// What of the ask the answers follow from; none where every node is fine.
     fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key>;
 
+    /// Whether the pod can be taken anywhere at all: a refusal is one of every node.
+    ///
+    /// # Errors
+    /// The reason why no node can take it.
+    fn admit(&self, _ledger: &Ledger, _ask: Ask) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Clears from `nodes` those that cannot take the pod.
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet);
 

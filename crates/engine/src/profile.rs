@@ -7,8 +7,12 @@ use crate::plugins::node_affinity::NodeAffinity;
 use crate::plugins::node_ports::NodePorts;
 use crate::plugins::node_resources::{BalancedAllocation, Fit};
 use crate::plugins::node_unschedulable::NodeUnschedulable;
+use crate::plugins::node_volume_limits::NodeVolumeLimits;
 use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::plugins::taint_toleration::TaintToleration;
+use crate::plugins::volume_binding::VolumeBinding;
+use crate::plugins::volume_restrictions::VolumeRestrictions;
+use crate::plugins::volume_zone::VolumeZone;
 
 /// What a plugin's score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,10 @@ impl Profile {
             .filter(NodeAffinity::default())
             .filter(NodePorts)
             .filter(Fit::default())
+            .filter(VolumeRestrictions)
+            .filter(NodeVolumeLimits)
+            .filter(VolumeBinding)
+            .filter(VolumeZone)
             .filter(PodTopologySpread::default())
             .filter(InterPodAffinity::default())
             .score(TaintToleration, Weight(3))

@@ -3,9 +3,13 @@
 //! Events, conditions and explanations render the same value. The text of each reason is that of
 //! kube-scheduler, because people and programs search for it.
 
+mod volumes;
+
 use std::fmt;
 
 use object::taint::Taint;
+
+pub use volumes::VolumeReason;
 
 /// Whether evicting pods of the node could help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +76,8 @@ pub enum Reason {
         /// What the node has in all.
         allocatable: i64,
     },
+    /// A volume of the pod.
+    Volume(VolumeReason),
 }
 
 impl fmt::Display for Reason {
@@ -91,6 +97,7 @@ impl fmt::Display for Reason {
             Self::NotAway => "node(s) didn't match pod anti-affinity rules",
             Self::KeptAway => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::TooManyPods { .. } => "Too many pods",
+            Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
         })
     }

@@ -25,6 +25,8 @@ pub struct Answer {
     pub scores: BTreeMap<String, BTreeMap<String, i64>>,
     /// The sums.
     pub totals: BTreeMap<String, i64>,
+    /// What each claim that waits for a node would get there; empty where a volume is made.
+    pub volumes: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Answer {
@@ -54,6 +56,14 @@ impl Answer {
                 .map(|(node, status)| (node.clone(), refused(status)))
                 .collect(),
             scores,
+            volumes: map(&probe["volumes"])
+                .iter()
+                .map(|(node, claims)| {
+                    let claims = map(claims);
+                    let told = claims.iter().map(|(claim, volume)| (claim.clone(), text(volume)));
+                    (node.clone(), told.collect())
+                })
+                .collect(),
             totals: numbers(&probe["totals"]),
         }
     }
@@ -111,6 +121,10 @@ pub fn differences(pod: &str, truth: &Answer, ours: &Answer) -> Vec<Difference> 
     for node in keys(&truth.totals, &ours.totals) {
         let told = |answer: &Answer| format!("{:?}", answer.totals.get(node));
         note(format!("total of {node}"), told(truth), told(ours));
+    }
+    for node in keys(&truth.volumes, &ours.volumes) {
+        let told = |answer: &Answer| format!("{:?}", answer.volumes.get(node));
+        note(format!("volumes on {node}"), told(truth), told(ours));
     }
     found
 }

@@ -1,5 +1,7 @@
 //! Random clusters, pods to ask about, and changes in between.
 
+mod volumes;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -55,21 +57,40 @@ impl Script {
                 objects.extend(draw.maybe(40, |draw| owner(draw, namespace, kind)));
             }
         }
+        let stored = draw.percent(60);
+        if stored {
+            objects.extend(volumes::objects(&mut draw, nodes));
+        }
         let bound = draw.between(0, 40);
         for index in 0..bound {
             let node = draw.below(nodes);
-            objects.push(bound_pod(&mut draw, index, node));
+            let mut pod = bound_pod(&mut draw, index, node);
+            if stored {
+                pod["spec"]["volumes"] = json!(volumes::of_pod(&mut draw));
+            }
+            objects.push(pod);
         }
         let mut there = There(objects.iter().map(name_of).collect());
         let mut steps = Vec::new();
         for question in 0..draw.between(2, 8) {
             for _ in 0..draw.below(4) {
-                let step = change(&mut draw, nodes, bound);
+                let step = if stored && draw.percent(50) {
+                    volumes::change(&mut draw, nodes)
+                } else {
+                    change(&mut draw, nodes, bound)
+                };
                 steps.extend(there.allows(&step).then_some(step));
             }
             let mut pod = pod(&mut draw, &format!("asked-{question}"));
             pod["spec"]["priority"] = json!(draw.below(3));
+            if stored {
+                pod["spec"]["volumes"] = json!(volumes::of_pod(&mut draw));
+            }
             steps.push(Step::Probe(pod));
+        }
+        if stored && draw.percent(60) {
+            objects = objects.into_iter().map(volumes::only).collect();
+            steps = steps.into_iter().map(only_volumes).collect();
         }
         Self { objects, steps }
     }
@@ -93,6 +114,14 @@ impl Script {
     }
 }
 
+fn only_volumes(step: Step) -> Step {
+    match step {
+        Step::Put(object) => Step::Put(volumes::only(object)),
+        Step::Probe(pod) => Step::Probe(volumes::only(pod)),
+        other => other,
+    }
+}
+
 /// Which objects there are.
 struct There(BTreeSet<(String, String, String)>);
 
@@ -112,7 +141,8 @@ impl There {
     }
 }
 
-fn name_of(object: &Value) -> (String, String, String) {
+/// Kind, namespace and name.
+pub fn name_of(object: &Value) -> (String, String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     (text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
@@ -191,6 +221,11 @@ fn node(draw: &mut Draw, index: usize) -> Value {
     }
     if draw.percent(40) {
         labels.insert("size".to_owned(), json!(draw.one(&["1", "5", "12", "many"])));
+    }
+    for label in ["topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"] {
+        if draw.percent(30) {
+            labels.insert(label.to_owned(), json!(draw.one(&ZONES)));
+        }
     }
     let count = draw.below(3);
     let taints: Vec<Value> = draw.list(if count == 2 { 2 } else { 0 }, taint);

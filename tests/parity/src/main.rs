@@ -11,13 +11,15 @@ mod generate;
 mod ours;
 mod shrink;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use serde_json::Value;
 use truth::{Binaries, Oracle};
 
-use crate::answer::Difference;
+use crate::answer::{Answer, Difference};
 use crate::generate::Script;
 use crate::ours::Ours;
 
@@ -29,6 +31,9 @@ struct Arguments {
     /// The first of them.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
+    /// Say how often the real scheduler gave each reason, to see that all were met.
+    #[arg(long)]
+    reasons: bool,
 }
 
 fn main() -> ExitCode {
@@ -48,10 +53,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let mut oracle = Oracle::start(&binaries)?;
     let mut ours = Ours::default();
     let (mut probes, mut failed) = (0, 0);
+    let mut reasons = BTreeMap::new();
     for seed in arguments.first_seed..arguments.first_seed + arguments.seeds {
         let script = Script::from_seed(seed);
         probes += script.probes();
-        let differences = play(&script, &mut oracle, &mut ours)?;
+        let truth = oracle.ask(&script.request())?;
+        count(&truth, &mut reasons);
+        let differences = ours.play(&script, &truth)?;
         if let Some(first) = differences.first() {
             failed += 1;
             println!("seed {seed}: {first}");
@@ -66,8 +74,30 @@ fn run(arguments: &Arguments) -> Result<bool> {
             }
         }
     }
+    for (reason, count) in reasons.iter().filter(|_| arguments.reasons) {
+        println!("{count:>8} {reason}");
+    }
     println!("{} seeds, {probes} questions, {failed} seeds with differences", arguments.seeds);
     Ok(failed == 0)
+}
+
+/// Counts reasons by what is left of them without names.
+fn count(truth: &Value, reasons: &mut BTreeMap<String, usize>) {
+    let probes = truth["steps"].as_array().into_iter().flatten().map(|step| &step["probe"]);
+    for probe in probes {
+        let answer = Answer::from_oracle(probe);
+        for refused in answer.refused.values() {
+            let said = refused.reasons.join("; ");
+            let quoted = said.split('"').enumerate();
+            let words: Vec<&str> =
+                quoted.map(|(index, part)| if index % 2 == 0 { part } else { "…" }).collect();
+            *reasons.entry(format!("{}: {}", refused.plugin, words.concat())).or_default() += 1;
+        }
+        for volume in answer.volumes.values().flat_map(BTreeMap::values) {
+            let what = if volume.is_empty() { "a volume is made" } else { "a volume is bound" };
+            *reasons.entry(what.to_owned()).or_default() += 1;
+        }
+    }
 }
 
 fn play(script: &Script, oracle: &mut Oracle, ours: &mut Ours) -> Result<Vec<Difference>> {

@@ -1,5 +1,7 @@
 //! Our side: the engine, fed with the same objects.
 
+mod storage;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
@@ -8,13 +10,14 @@ use engine::decide::Decider;
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
 use engine::ledger::Ledger;
 use engine::needs::Owner;
+use engine::plugins::volume_binding::{Binding, VolumeBinding};
 use engine::profile::Profile;
 use engine::reason::Code;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::answer::{Answer, Difference, Refused, differences};
-use crate::generate::{Script, Step};
+use crate::generate::{Script, Step, name_of};
 
 /// The engine, with what earlier scripts left in it.
 pub struct Ours {
@@ -25,6 +28,8 @@ pub struct Ours {
     nodes: BTreeSet<String>,
     /// Services and controllers by kind, namespace and name.
     owners: BTreeMap<(String, String, String), (Box<str>, Owner)>,
+    /// Objects of storage by kind, namespace and name.
+    stored: BTreeSet<(String, String, String)>,
 }
 
 impl Default for Ours {
@@ -35,6 +40,7 @@ impl Default for Ours {
             ledger,
             decider,
             owners: BTreeMap::new(),
+            stored: BTreeSet::new(),
             pods: BTreeMap::new(),
             nodes: BTreeSet::new(),
         }
@@ -72,12 +78,22 @@ impl Ours {
         for (namespace, owner) in std::mem::take(&mut self.owners).into_values() {
             self.ledger.apply(Fact::Owner { namespace, owner, selector: None });
         }
+        for (kind, namespace, name) in std::mem::take(&mut self.stored) {
+            if let Some(fact) = storage::gone(&kind, &namespace, &name) {
+                self.ledger.apply(Fact::Storage(fact));
+            }
+        }
         for name in std::mem::take(&mut self.nodes) {
             self.ledger.apply(Fact::NodeGone(name.into()));
         }
     }
 
     fn put(&mut self, object: &Value) -> Result<()> {
+        if let Some(fact) = storage::fact(object)? {
+            self.stored.insert(name_of(object));
+            self.ledger.apply(Fact::Storage(fact));
+            return Ok(());
+        }
         let read = "the generator makes objects that can be read";
         match object["kind"].as_str() {
             Some("Node") => {
@@ -123,6 +139,11 @@ impl Ours {
     }
 
     fn delete(&mut self, kind: &str, namespace: &str, name: &str) -> Result<()> {
+        if let Some(fact) = storage::gone(kind, namespace, name) {
+            self.stored.remove(&(kind.to_owned(), namespace.to_owned(), name.to_owned()));
+            self.ledger.apply(Fact::Storage(fact));
+            return Ok(());
+        }
         match kind {
             "Node" => {
                 self.nodes.remove(name);
@@ -154,6 +175,14 @@ impl Ours {
             for ((plugin, _), score) in decider.profile().scores.iter().zip(&one.by_plugin) {
                 let own = answer.scores.entry(plugin.name().to_owned()).or_default();
                 own.insert(node.clone(), *score);
+            }
+            let plan = VolumeBinding.plan(ledger, ask, one.node).unwrap_or_default();
+            if !plan.is_empty() {
+                let told = |one: Binding| {
+                    let volume = one.volume.map(String::from).unwrap_or_default();
+                    (String::from(one.claim), volume)
+                };
+                answer.volumes.insert(node.clone(), plan.into_iter().map(told).collect());
             }
             answer.totals.insert(node, one.total);
         }

@@ -10,6 +10,7 @@ use object::selector::label::Selector;
 
 use super::amounts::{amounts, asked, named, taken};
 use super::pod_terms::{pod_affinity, spread};
+use super::storage_wire::volumes;
 use super::{Fact, NodeFact, PodFact, Uid};
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
@@ -89,6 +90,7 @@ impl From<&Pod> for Needs {
             pod_affinity: pod_affinity(pod),
             spread: spread(pod),
             owner: owner(pod),
+            volumes: volumes(pod),
         }
     }
 }
@@ -166,7 +168,7 @@ fn node_affinity(pod: &Pod) -> NodeAffinity {
 }
 
 /// A term; none where it asks for something that nobody understands, so that it holds nowhere.
-fn term(wire: &NodeSelectorTerm) -> Option<NodeTerm> {
+pub(super) fn term(wire: &NodeSelectorTerm) -> Option<NodeTerm> {
     let labels = wire.match_expressions.iter().map(requirement).collect::<Option<_>>()?;
     let fields = wire.match_fields.iter().map(field).collect::<Option<_>>()?;
     Some(NodeTerm { labels, fields })

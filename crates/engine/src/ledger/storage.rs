@@ -1,0 +1,272 @@
+//! Storage: volumes, claims and what binds them, and which pods use them where.
+//!
+//! Everything is kept by name, as the API server has it, so that it does not matter which of a
+//! claim, its volume, its class and the pods that use it is told first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::NodeIndex;
+use crate::fact::{
+    Attachment, Capacity, Claim, Class, CsiDriver, CsiNode, PersistentVolume, StorageFact,
+};
+use crate::needs::{Volume, Volumes};
+use crate::pool::Id;
+
+/// A namespace and a name.
+type Key = (Box<str>, Box<str>);
+type ByName<T> = FxHashMap<Box<str>, T>;
+
+/// What is known of storage.
+#[derive(Debug, Clone, Default)]
+pub struct Storage {
+    volumes: ByName<PersistentVolume>,
+    /// Names of volumes, by class.
+    of_class: ByName<BTreeSet<Box<str>>>,
+    /// By namespace and name.
+    claims: ByName<ByName<Claim>>,
+    classes: ByName<Class>,
+    csi_nodes: ByName<CsiNode>,
+    csi_drivers: ByName<CsiDriver>,
+    /// By class, then by namespace and name.
+    capacities: ByName<BTreeMap<Key, Capacity>>,
+    /// The class of each capacity, by namespace and name.
+    capacity_classes: FxHashMap<Key, Box<str>>,
+    attachments: ByName<Attachment>,
+    /// Names of attachments, by node.
+    attached: ByName<BTreeSet<Box<str>>>,
+    /// How many pods on which node use a claim, by its namespace and name.
+    users: ByName<ByName<BTreeMap<NodeIndex, u32>>>,
+    on_node: FxHashMap<NodeIndex, InUse>,
+}
+
+/// Volumes that pods of a node use.
+#[derive(Debug, Clone, Default)]
+struct InUse {
+    /// One entry for each pod with volumes.
+    pods: Vec<Id<Volumes>>,
+    /// How many volumes those are, counted as often as they are used.
+    uses: usize,
+}
+
+impl Storage {
+    /// Takes a fact in.
+    pub(super) fn apply(&mut self, fact: StorageFact) {
+        match fact {
+            StorageFact::Volume(name, volume) => self.put_volume(name, volume.map(|own| *own)),
+            StorageFact::Claim(namespace, name, claim) => {
+                put_within(&mut self.claims, namespace, name, claim.map(|own| *own));
+            }
+            StorageFact::Class(name, class) => put(&mut self.classes, name, class),
+            StorageFact::CsiNode(name, node) => put(&mut self.csi_nodes, name, node),
+            StorageFact::CsiDriver(name, driver) => put(&mut self.csi_drivers, name, driver),
+            StorageFact::Capacity(namespace, name, capacity) => {
+                self.put_capacity((namespace, name), capacity);
+            }
+            StorageFact::Attachment(name, attachment) => self.put_attachment(name, attachment),
+        }
+    }
+
+    fn put_volume(&mut self, name: Box<str>, volume: Option<PersistentVolume>) {
+        if let Some(old) = self.volumes.get(&name) {
+            leave(&mut self.of_class, &old.class, &name);
+        }
+        if let Some(new) = &volume {
+            self.of_class.entry(new.class.clone()).or_default().insert(name.clone());
+        }
+        put(&mut self.volumes, name, volume);
+    }
+
+    fn put_capacity(&mut self, name: Key, capacity: Option<Capacity>) {
+        if let Some(class) = self.capacity_classes.remove(&name)
+            && let Some(own) = self.capacities.get_mut(&class)
+        {
+            own.remove(&name);
+            if own.is_empty() {
+                self.capacities.remove(&class);
+            }
+        }
+        if let Some(capacity) = capacity {
+            let class = capacity.class.clone();
+            self.capacity_classes.insert(name.clone(), class.clone());
+            self.capacities.entry(class).or_default().insert(name, capacity);
+        }
+    }
+
+    fn put_attachment(&mut self, name: Box<str>, attachment: Option<Attachment>) {
+        if let Some(old) = self.attachments.get(&name) {
+            leave(&mut self.attached, &old.node, &name);
+        }
+        if let Some(new) = &attachment {
+            self.attached.entry(new.node.clone()).or_default().insert(name.clone());
+        }
+        put(&mut self.attachments, name, attachment);
+    }
+
+    /// A persistent volume.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
+        self.volumes.get(name)
+    }
+
+    /// The persistent volumes of a class, by name.
+    pub fn volumes_of(&self, class: &str) -> impl Iterator<Item = (&str, &PersistentVolume)> {
+        let names = self.of_class.get(class).into_iter().flatten();
+        names.filter_map(|name| Some((&**name, self.volumes.get(name)?)))
+    }
+
+    /// A claim.
+    #[must_use]
+    pub fn claim(&self, namespace: &str, name: &str) -> Option<&Claim> {
+        self.claims.get(namespace)?.get(name)
+    }
+
+    /// A class.
+    #[must_use]
+    pub fn class(&self, name: &str) -> Option<&Class> {
+        self.classes.get(name)
+    }
+
+    /// What CSI drivers say of a node.
+    #[must_use]
+    pub fn csi_node(&self, name: &str) -> Option<&CsiNode> {
+        self.csi_nodes.get(name)
+    }
+
+    /// A CSI driver.
+    #[must_use]
+    pub fn csi_driver(&self, name: &str) -> Option<CsiDriver> {
+        self.csi_drivers.get(name).copied()
+    }
+
+    /// How much room there is for volumes of a class.
+    pub fn capacities_of(&self, class: &str) -> impl Iterator<Item = &Capacity> {
+        self.capacities.get(class).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// What is attached to a node, or is to be.
+    pub fn attached(&self, node: &str) -> impl Iterator<Item = &Attachment> {
+        let names = self.attached.get(node).into_iter().flatten();
+        names.filter_map(|name| self.attachments.get(name))
+    }
+
+    /// How many volumes a node may have at most: those that its pods use, each as often as it is
+    /// used, and those that are attached.
+    #[must_use]
+    pub fn most_on(&self, node: NodeIndex, name: &str) -> usize {
+        let uses = self.on_node.get(&node).map_or(0, |own| own.uses);
+        uses + self.attached.get(name).map_or(0, BTreeSet::len)
+    }
+
+    /// The volumes of each pod on a node that has some.
+    pub fn pods_on(&self, node: NodeIndex) -> impl Iterator<Item = Id<Volumes>> {
+        self.on_node.get(&node).into_iter().flat_map(|own| own.pods.iter().copied())
+    }
+
+    /// Nodes with pods that use a claim.
+    pub fn users(&self, namespace: &str, claim: &str) -> impl Iterator<Item = NodeIndex> {
+        let users = self.users.get(namespace).and_then(|claims| claims.get(claim));
+        users.into_iter().flat_map(|users| users.keys().copied())
+    }
+
+    /// A pod with volumes is on a node now.
+    pub(super) fn arrive(&mut self, id: Id<Volumes>, volumes: &Volumes, node: NodeIndex) {
+        let own = self.on_node.entry(node).or_default();
+        own.pods.push(id);
+        own.uses += volumes.volumes.len();
+        for name in claims(volumes) {
+            let users = self.users.entry(volumes.namespace.clone()).or_default();
+            *users.entry(name.into()).or_default().entry(node).or_default() += 1;
+        }
+    }
+
+    /// A pod with volumes is no longer on a node.
+    pub(super) fn leave(&mut self, id: Id<Volumes>, volumes: &Volumes, node: NodeIndex) {
+        if let Some(own) = self.on_node.get_mut(&node) {
+            if let Some(place) = own.pods.iter().position(|other| *other == id) {
+                own.pods.swap_remove(place);
+                own.uses -= volumes.volumes.len();
+            }
+            if own.pods.is_empty() {
+                self.on_node.remove(&node);
+            }
+        }
+        let Some(users) = self.users.get_mut(&volumes.namespace) else { return };
+        for name in claims(volumes) {
+            let Some(nodes) = users.get_mut(name) else { continue };
+            if let Some(count) = nodes.get_mut(&node) {
+                *count -= 1;
+                if *count == 0 {
+                    nodes.remove(&node);
+                }
+            }
+            if nodes.is_empty() {
+                users.remove(name);
+            }
+        }
+        if users.is_empty() {
+            self.users.remove(&volumes.namespace);
+        }
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.volumes.is_empty()
+            && self.of_class.is_empty()
+            && self.claims.is_empty()
+            && self.classes.is_empty()
+            && self.csi_nodes.is_empty()
+            && self.csi_drivers.is_empty()
+            && self.capacities.is_empty()
+            && self.capacity_classes.is_empty()
+            && self.attachments.is_empty()
+            && self.attached.is_empty()
+            && self.users.is_empty()
+            && self.on_node.is_empty()
+    }
+}
+
+/// The claims that others may name as well.
+fn claims(volumes: &Volumes) -> impl Iterator<Item = &str> {
+    volumes.volumes.iter().filter_map(|volume| match volume {
+        Volume::Claim(name) => Some(&**name),
+        _ => None,
+    })
+}
+
+fn put<T>(map: &mut ByName<T>, name: Box<str>, value: Option<T>) {
+    match value {
+        Some(value) => map.insert(name, value),
+        None => map.remove(&name),
+    };
+}
+
+fn put_within<T>(
+    map: &mut ByName<ByName<T>>,
+    namespace: Box<str>,
+    name: Box<str>,
+    value: Option<T>,
+) {
+    match value {
+        Some(value) => {
+            map.entry(namespace).or_default().insert(name, value);
+        }
+        None => {
+            let Some(own) = map.get_mut(&namespace) else { return };
+            own.remove(&name);
+            if own.is_empty() {
+                map.remove(&namespace);
+            }
+        }
+    }
+}
+
+fn leave(map: &mut ByName<BTreeSet<Box<str>>>, of: &str, name: &str) {
+    let Some(names) = map.get_mut(of) else { return };
+    names.remove(name);
+    if names.is_empty() {
+        map.remove(of);
+    }
+}
