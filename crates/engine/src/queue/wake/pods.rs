@@ -23,7 +23,7 @@ pub(super) fn placed(
     let gone = new.is_none();
     match plugin {
         Plugin::NodeResourcesFit => {
-            let need = &ledger.asks.requests.get(ask.taken).charged;
+            let need = &ledger.asks.requests.get(ask.requests).charged;
             let shrank = |old: &PodView, new: &PodView| grew(need, &new.taken, &old.taken);
             Hint::when(gone || old.zip(new).is_some_and(|(old, new)| shrank(old, new)))
         }
