@@ -15,6 +15,7 @@ mod ours;
 mod queue;
 mod shrink;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -113,10 +114,14 @@ fn play(script: &Script, oracle: &mut Oracle, ours: &mut Ours) -> Result<Vec<Dif
 fn queues(seeds: &Seeds) -> Result<bool> {
     let mut oracle = oracle()?;
     let (mut compared, mut failed) = (0, 0);
+    let mut hints = BTreeMap::<String, usize>::new();
     for seed in seeds.iter() {
         let script = queue::Script::from_seed(seed)?;
         let outcome = queue::compare(&script, &mut oracle)?;
         compared += outcome.compared;
+        for (said, count) in &outcome.hints {
+            *hints.entry(said.clone()).or_default() += count;
+        }
         if outcome.difference.is_none() {
             continue;
         }
@@ -127,6 +132,9 @@ fn queues(seeds: &Seeds) -> Result<bool> {
             println!("after step {:?}:", found.step);
             println!("the real queue has {}\nours has {}", found.truth, found.ours);
         }
+    }
+    for (said, count) in hints {
+        println!("{count:7} {said}");
     }
     println!("{} seeds, {compared} comparisons, {failed} seeds with differences", seeds.seeds);
     Ok(failed == 0)

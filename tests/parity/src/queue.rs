@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use truth::Oracle;
 
 pub use generate::Script;
-use play::{Places, Player};
+use play::{Hints, Places, Player};
 
 /// Where both sides differ.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Outcome {
     pub compared: usize,
     /// The first difference.
     pub difference: Option<Difference>,
+    /// How often plugins said what.
+    pub hints: Hints,
 }
 
 /// Plays a script to both queues.
@@ -38,7 +40,7 @@ pub struct Outcome {
 /// # Errors
 /// When a script cannot be played.
 pub fn compare(script: &Script, oracle: &mut Oracle) -> Result<Outcome> {
-    let (ours, truth) = (play(script)?, ask(script, oracle)?);
+    let ((ours, hints), truth) = (play(script)?, ask(script, oracle)?);
     let mut compared = 0;
     for (index, place) in ours.iter().enumerate().take(truth.len()) {
         compared += 1;
@@ -46,24 +48,24 @@ pub fn compare(script: &Script, oracle: &mut Oracle) -> Result<Outcome> {
         if *place != *truth {
             let (truth, ours) = (truth.to_string(), place.to_string());
             let difference = Some(Difference { step: index.checked_sub(1), truth, ours });
-            return Ok(Outcome { compared, difference });
+            return Ok(Outcome { compared, difference, hints });
         }
     }
     if truth.len() < ours.len() {
         bail!("the real queue stopped after {} steps and did not differ before", truth.len());
     }
-    Ok(Outcome { compared, difference: None })
+    Ok(Outcome { compared, difference: None, hints })
 }
 
 /// Where our queue has every pod, at the start and after every step.
-fn play(script: &Script) -> Result<Vec<Places>> {
+fn play(script: &Script) -> Result<(Vec<Places>, Hints)> {
     let mut player = Player::start(&script.objects)?;
     let mut places = vec![player.places(String::new())];
     for step in &script.steps {
         let popped = player.step(step)?;
         places.push(player.places(popped));
     }
-    Ok(places)
+    Ok((places, player.hints))
 }
 
 /// Where the real queue has them. It cannot go on after a step that makes no sense to it, such as

@@ -81,15 +81,15 @@ impl Resources {
     /// What a node has. A scalar of which it has nothing is left out.
     #[must_use]
     pub fn allowed(&self, node: NodeIndex) -> Amounts {
-        let scalar = |(name, index): (&Box<str>, &ResourceIndex)| {
-            let amount = self.scalar(*index).allocatable[node.get()];
-            (amount != 0).then(|| (name.clone(), amount))
-        };
+        let amounts = self
+            .by_name
+            .iter()
+            .map(|(name, index)| (name.clone(), self.scalar(*index).allocatable[node.get()]));
         Amounts {
             cpu_millis: self.cpu.allocatable[node.get()],
             memory_bytes: self.memory.allocatable[node.get()],
             storage_bytes: self.storage.allocatable[node.get()],
-            scalars: self.by_name.iter().filter_map(scalar).collect(),
+            scalars: amounts.filter(|(_, amount)| *amount != 0).collect(),
         }
     }
 

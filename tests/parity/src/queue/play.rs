@@ -9,7 +9,7 @@ use api::{Namespace, Node, Pod};
 use engine::fact::{Fact, NodeFact, Uid};
 use engine::ledger::Ledger;
 use engine::queue::{
-    Change, Moment, Pending, Plugin, Queue, Rejection, Settings, Standing, Waking,
+    Change, Hint, Moment, Pending, Plugin, Queue, Rejection, Settings, Standing, Waking, hint,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +69,12 @@ pub struct Player {
     pub nodes: BTreeMap<String, Value>,
     /// Popped and not answered for.
     pub in_flight: Vec<String>,
+    /// How often plugins said what of a change to a pod that they refused and that waits.
+    pub hints: Hints,
 }
+
+/// How often plugins said what.
+pub type Hints = BTreeMap<String, usize>;
 
 /// "namespace/name".
 pub fn key_of(object: &Value) -> String {
@@ -96,6 +101,7 @@ impl Player {
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             in_flight: Vec::new(),
+            hints: Hints::new(),
         };
         for object in objects {
             player.put(object)?;
@@ -141,7 +147,28 @@ impl Player {
             self.queue.put(Pending { uid, priority, ask, gated }, self.now);
         }
         if let Some(change) = change {
+            self.count_hints(&change);
             self.queue.notice(&self.ledger, change, self.now);
+        }
+    }
+
+    fn count_hints(&mut self, change: &Change) {
+        for (uid, standing) in self.queue.standings() {
+            let concerned = !matches!(change, Change::Own { uid: own, .. } if own != uid);
+            let rejection = self.queue.rejection(uid).zip(self.ledger.pod(uid));
+            let Some((rejection, row)) = rejection else { continue };
+            if standing != Standing::Waiting || !concerned {
+                continue;
+            }
+            for plugin in rejection.unschedulable.and(rejection.pending).iter() {
+                let said = match hint(plugin, &self.ledger, row.ask, change) {
+                    Hint::No => "no".to_owned(),
+                    Hint::Yes => "yes".to_owned(),
+                    Hint::Vain => "in vain".to_owned(),
+                    Hint::Missed(why) => format!("missed: {why:?}"),
+                };
+                *self.hints.entry(format!("{plugin} {said}")).or_default() += 1;
+            }
         }
     }
 
