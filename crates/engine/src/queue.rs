@@ -374,13 +374,15 @@ impl Queue {
             return;
         }
         self.leftovers_seen = beat;
-        let too_long = |uid: &&Uid| {
-            let queued = self.pods.get(*uid).map(|entry| entry.queued);
-            queued.is_some_and(|queued| beat.since(queued) > self.settings.wait_max)
-        };
-        let left = self.waiting.values().flatten().filter(too_long);
-        let left: Vec<Uid> = left.cloned().collect();
-        for uid in left {
+        let too_long = |entry: &Entry| beat.since(entry.queued) > self.settings.wait_max;
+        let waits = |entry: &Entry| matches!(entry.place, Place::Waiting | Place::Gated);
+        let late = self.pods.iter().filter(|(_, entry)| waits(entry) && too_long(entry));
+        let late: Vec<(Uid, Place)> = late.map(|(uid, entry)| (uid.clone(), entry.place)).collect();
+        if !late.is_empty() && !self.flights.is_empty() {
+            self.log.push_back(Change::Overdue);
+        }
+        let waiting = late.into_iter().filter(|(_, place)| *place == Place::Waiting);
+        for (uid, _) in waiting {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
             entry.leftover = true;
             let entry = entry.clone();
@@ -452,8 +454,13 @@ impl Queue {
     /// How a change wakes pods of a shape; none where they sleep on.
     fn wake(&self, shape: Shape, ledger: &Ledger, change: &Change) -> Option<Wake> {
         let Shape { ask, rejection } = shape;
-        if let Change::Asked(_) = change {
-            return Some(Wake::AfterBackoff);
+        match change {
+            Change::Asked(_) => return Some(Wake::AfterBackoff),
+            Change::Overdue => {
+                let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
+                return as_kubernetes.then_some(Wake::AfterBackoff);
+            }
+            _ => {}
         }
         let wakes = |plugin: &Plugin| match hint(*plugin, ledger, ask, change) {
             Hint::No => false,

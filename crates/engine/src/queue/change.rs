@@ -36,6 +36,9 @@ pub enum Change {
     },
     /// Somebody asks to try this pod at once.
     Asked(Uid),
+    /// Pods were found that wait for too long: for kube-scheduler, that is a reason to try those in
+    /// flight again as well.
+    Overdue,
     /// The labels of a namespace are others now.
     Namespace,
     /// A volume, a claim or what stands behind them changed.

@@ -74,6 +74,7 @@ pub fn hint(plugin: Plugin, ledger: &Ledger, ask: Ask, change: &Change) -> Hint 
         }
         Change::Own { old, new, .. } => pods::own(plugin, ledger, ask, old, new),
         Change::Asked(_) => Hint::Yes,
+        Change::Overdue => Hint::Vain,
         Change::Namespace => match plugin {
             Plugin::InterPodAffinity => Hint::Missed(Missed::NamespaceLabels),
             Plugin::Other => Hint::Yes,
