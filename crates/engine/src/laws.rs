@@ -30,7 +30,7 @@ enum Step {
     Refuse(u8),
 }
 
-fn uid(number: u8) -> Uid {
+pub(crate) fn uid(number: u8) -> Uid {
     Uid::new(&format!("pod-{number}"))
 }
 
@@ -239,7 +239,7 @@ fn owner() -> impl Strategy<Value = Fact> {
     })
 }
 
-fn fact() -> impl Strategy<Value = Fact> {
+pub(crate) fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
         4 => node().prop_map(Fact::Node),
         1 => (0..12_u8).prop_map(|number| Fact::NodeGone(format!("node-{number}").into())),
@@ -259,7 +259,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn decider(ledger: &mut Ledger) -> Decider {
+pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
     Decider::new(Profile::kubernetes(), ledger, 7)
 }
 

@@ -15,6 +15,7 @@ pub mod plugin;
 pub mod plugins;
 pub mod pool;
 pub mod profile;
+pub mod queue;
 pub mod reason;
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ pub struct Script {
     pub steps: Vec<Step>,
 }
 
-const NAMESPACES: [&str; 3] = ["default", "red", "blue"];
-const ZONES: [&str; 3] = ["z1", "z2", "z3"];
-const APPS: [&str; 3] = ["web", "db", "cache"];
+pub const NAMESPACES: [&str; 3] = ["default", "red", "blue"];
+pub const ZONES: [&str; 3] = ["z1", "z2", "z3"];
+pub const APPS: [&str; 3] = ["web", "db", "cache"];
 /// Kinds by which pods are known to be alike.
 const KINDS: [(&str, &str); 4] = [
     ("Service", "v1"),
@@ -39,7 +39,7 @@ const KINDS: [(&str, &str); 4] = [
     ("StatefulSet", "apps/v1"),
 ];
 const HOSTNAME: &str = "kubernetes.io/hostname";
-const ZONE: &str = "topology.kubernetes.io/zone";
+pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Images and their sizes in MiB: one size for a name, wherever it is.
 const IMAGES: [(&str, u64); 4] =
     [("web:1", 300), ("db:2", 900), ("cache:latest", 40), ("x/y:3", 2500)];
@@ -183,7 +183,7 @@ fn change(draw: &mut Draw, nodes: usize, bound: usize) -> Step {
     }
 }
 
-fn namespace(draw: &mut Draw, name: &str) -> Value {
+pub fn namespace(draw: &mut Draw, name: &str) -> Value {
     let team = draw.maybe(60, |draw| *draw.one(&["a", "b"]));
     let labels = team.map_or(json!({}), |team| json!({"team": team}));
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
@@ -207,7 +207,7 @@ fn owner(draw: &mut Draw, namespace: &str, (kind, version): (&str, &str)) -> Val
     json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-fn node(draw: &mut Draw, index: usize) -> Value {
+pub fn node(draw: &mut Draw, index: usize) -> Value {
     let name = format!("node-{index}");
     let mut labels = Map::new();
     if draw.percent(92) {
@@ -268,7 +268,7 @@ fn unique(images: Vec<Value>) -> Vec<Value> {
     unique
 }
 
-fn taint(draw: &mut Draw) -> Value {
+pub fn taint(draw: &mut Draw) -> Value {
     json!({
         "key": draw.one(&["dedicated", "infra"]),
         "value": draw.one(&["", "gpu"]),
@@ -276,11 +276,11 @@ fn taint(draw: &mut Draw) -> Value {
     })
 }
 
-fn namespace_of(index: usize) -> &'static str {
+pub fn namespace_of(index: usize) -> &'static str {
     NAMESPACES[[0, 0, 0, 1, 2][index % 5]]
 }
 
-fn bound_pod(draw: &mut Draw, index: usize, node: usize) -> Value {
+pub fn bound_pod(draw: &mut Draw, index: usize, node: usize) -> Value {
     let mut pod = pod(draw, &format!("bound-{index}"));
     pod["metadata"]["namespace"] = json!(namespace_of(index));
     pod["spec"]["nodeName"] = json!(format!("node-{node}"));
@@ -295,7 +295,7 @@ fn bound_pod(draw: &mut Draw, index: usize, node: usize) -> Value {
     pod
 }
 
-fn pod(draw: &mut Draw, name: &str) -> Value {
+pub fn pod(draw: &mut Draw, name: &str) -> Value {
     let mut labels = json!({"app": draw.one(&APPS)});
     if draw.percent(40) {
         labels["tier"] = json!(draw.one(&["front", "back"]));
@@ -393,7 +393,7 @@ fn container(draw: &mut Draw, number: &mut usize) -> Value {
     container
 }
 
-fn toleration(draw: &mut Draw) -> Value {
+pub fn toleration(draw: &mut Draw) -> Value {
     let effect = draw.one(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"]);
     match draw.below(4) {
         0 => json!({"operator": "Exists", "effect": effect}),

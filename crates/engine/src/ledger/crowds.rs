@@ -90,6 +90,11 @@ fn held(labels: &BTreeMap<Box<str>, Box<str>>, symbols: &mut Symbols) -> Box<[(S
     held.into()
 }
 
+fn told(labels: &[(Symbol, Symbol)], symbols: &Symbols) -> BTreeMap<Box<str>, Box<str>> {
+    let text = |symbol: Symbol| symbols.text(symbol).into();
+    labels.iter().map(|(key, value)| (text(*key), text(*value))).collect()
+}
+
 fn let_go(labels: &[(Symbol, Symbol)], symbols: &mut Symbols) {
     for (key, value) in labels {
         symbols.release(*key);
@@ -289,6 +294,54 @@ impl Crowds {
     #[must_use]
     pub fn get(&self, crowd: CrowdId) -> &Crowd {
         &self.crowds[crowd.get()]
+    }
+
+    /// The namespace of an identity.
+    #[must_use]
+    pub fn namespace_of<'a>(&self, identity: Id<Identity>, symbols: &'a Symbols) -> &'a str {
+        symbols.text(self.identities.get(identity).namespace)
+    }
+
+    /// A label of an identity.
+    #[must_use]
+    pub fn label_of<'a>(
+        &self,
+        identity: Id<Identity>,
+        key: &str,
+        symbols: &'a Symbols,
+    ) -> Option<&'a str> {
+        label(&self.identities.get(identity).labels, key, symbols)
+    }
+
+    /// The labels of an identity.
+    #[must_use]
+    pub fn labels_of(
+        &self,
+        identity: Id<Identity>,
+        symbols: &Symbols,
+    ) -> BTreeMap<Box<str>, Box<str>> {
+        told(&self.identities.get(identity).labels, symbols)
+    }
+
+    /// A label of a namespace.
+    #[must_use]
+    pub fn namespace_label<'a>(
+        &self,
+        namespace: &str,
+        key: &str,
+        symbols: &'a Symbols,
+    ) -> Option<&'a str> {
+        label(self.namespaces.get(&symbols.find(namespace)?)?, key, symbols)
+    }
+
+    /// The labels of a namespace; none where it is not known.
+    #[must_use]
+    pub fn namespace_labels(
+        &self,
+        namespace: &str,
+        symbols: &Symbols,
+    ) -> Option<BTreeMap<Box<str>, Box<str>>> {
+        Some(told(self.namespaces.get(&symbols.find(namespace)?)?, symbols))
     }
 
     /// Whether nothing is known.

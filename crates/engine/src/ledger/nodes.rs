@@ -172,6 +172,23 @@ impl Nodes {
         self.image_changes
     }
 
+    /// A node as the last fact told it, but for its images; none where its object is not there.
+    #[must_use]
+    pub fn told(&self, name: &str, symbols: &Symbols) -> Option<NodeFact> {
+        let node = self.find(name).filter(|node| self.present.contains(*node))?;
+        let row = &self.rows[node.get()];
+        let text = |symbol: Symbol| symbols.text(symbol).into();
+        Some(NodeFact {
+            name: name.into(),
+            labels: row.labels.iter().map(|(key, value)| (text(*key), text(*value))).collect(),
+            taints: Arc::clone(&row.taints),
+            unschedulable: self.unschedulable.contains(node),
+            allocatable: self.resources.allowed(node),
+            pods_allowed: self.pods_allowed[node.get()],
+            images: Arc::default(),
+        })
+    }
+
     /// The place of a node, made where there is none yet.
     pub fn place(&mut self, name: &str) -> NodeIndex {
         if let Some(node) = self.find(name) {

@@ -78,6 +78,21 @@ impl Resources {
         changed
     }
 
+    /// What a node has. A scalar of which it has nothing is left out.
+    #[must_use]
+    pub fn allowed(&self, node: NodeIndex) -> Amounts {
+        let amounts = self
+            .by_name
+            .iter()
+            .map(|(name, index)| (name.clone(), self.scalar(*index).allocatable[node.get()]));
+        Amounts {
+            cpu_millis: self.cpu.allocatable[node.get()],
+            memory_bytes: self.memory.allocatable[node.get()],
+            storage_bytes: self.storage.allocatable[node.get()],
+            scalars: amounts.filter(|(_, amount)| *amount != 0).collect(),
+        }
+    }
+
     /// Charges a node for requests, or ends the charge.
     pub fn charge(&mut self, node: NodeIndex, requests: &Requests, sign: i64) {
         let Requests { charged, .. } = requests;

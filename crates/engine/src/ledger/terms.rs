@@ -175,6 +175,18 @@ impl Terms {
         &self.resolved_spreads[id.get()]
     }
 
+    /// What a pod wants of others, in its own words.
+    #[must_use]
+    pub fn told_affinity(&self, id: Id<PodAffinity>) -> &PodAffinity {
+        self.affinities.get(id)
+    }
+
+    /// How a pod is spread, in its own words.
+    #[must_use]
+    pub fn told_spread(&self, id: Id<Spread>) -> &Spread {
+        self.spreads.get(id)
+    }
+
     /// A pod with these wants is on a node.
     pub fn arrive(&mut self, id: Id<PodAffinity>, node: NodeIndex) {
         for ((crowd, topology), want) in self.resolved_affinities[id.get()].wants() {

@@ -1,0 +1,589 @@
+//! The queue: which pod is decided next, and when.
+//!
+//! A pod is **active** (by priority, then by how long it waits), in **back-off** (refused lately),
+//! **waiting** (refused, until a change may cure that), **gated**, or **in flight** (popped and
+//! not answered for). Waiting pods are kept by shape: those that ask the same and were refused by
+//! the same plugins wake together, and a change is held against shapes, not pods.
+//!
+//! The queue is a state machine. The time is an argument, and what is due by then happens before
+//! anything else; it holds no clock, and nothing in it waits. It holds no pods either: what a pod
+//! asks is known by the numbers of the ledger, so the queue must hear of a pod (by
+//! [`Queue::put`] or [`Queue::remove`]) right after the ledger did.
+
+mod backoff;
+mod change;
+#[cfg(test)]
+mod laws;
+mod plugins;
+mod wake;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+pub use backoff::Moment;
+pub use change::{Change, PodView};
+pub use plugins::{Plugin, Plugins};
+pub use wake::{Hint, Missed, hint};
+
+use crate::fact::Uid;
+use crate::ledger::{Ask, Ledger};
+
+/// Which changes wake pods.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Waking {
+    /// Those that may cure what the pod was refused for.
+    #[default]
+    Needed,
+    /// Those for which kube-scheduler wakes pods, for comparison with it.
+    AsKubernetes,
+}
+
+/// How the queue keeps time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a pod is left alone after the first refusal.
+    pub backoff_initial: Duration,
+    /// How long it is left alone at most; nothing turns back-off off.
+    pub backoff_max: Duration,
+    /// How long a pod may wait before it is tried without a reason.
+    pub wait_max: Duration,
+    /// Which changes wake pods.
+    pub waking: Waking,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            backoff_initial: Duration::from_secs(1),
+            backoff_max: Duration::from_secs(10),
+            wait_max: Duration::from_secs(300),
+            waking: Waking::Needed,
+        }
+    }
+}
+
+/// How often pods are looked for that wait for too long.
+const LEFTOVER_INTERVAL: Duration = Duration::from_secs(30);
+
+/// A pod that wants a node.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// Which pod.
+    pub uid: Uid,
+    /// Higher goes first.
+    pub priority: i32,
+    /// What it asks, as the ledger knows it.
+    pub ask: Ask,
+    /// Whether something keeps it from being tried at all.
+    pub gated: bool,
+}
+
+/// Who refused a pod. Nobody did where the attempt failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Rejection {
+    /// They said that no node can take it.
+    pub unschedulable: Plugins,
+    /// They wait for something, and have it tried at once when that is there.
+    pub pending: Plugins,
+}
+
+impl Rejection {
+    fn is_error(self) -> bool {
+        self.unschedulable.is_empty() && self.pending.is_empty()
+    }
+}
+
+/// Where a pod stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It can be popped.
+    Active,
+    /// It was refused lately. It is active in the window after this moment, and before that it is
+    /// popped where nothing is active.
+    Backoff(Moment),
+    /// Its attempt failed. It is active in the window after this moment, and not before.
+    ErrorBackoff(Moment),
+    /// It was refused and waits for a change.
+    Waiting,
+    /// It may not be tried.
+    Gated,
+    /// It was popped.
+    InFlight,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Active,
+    Backoff,
+    ErrorBackoff,
+    Waiting,
+    Gated,
+    /// Popped when the log of changes was this long.
+    InFlight(u64),
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    priority: i32,
+    ask: Ask,
+    /// When it came or was last refused.
+    queued: Moment,
+    attempts: u32,
+    refusals: u32,
+    /// Attempts that failed, since the last that did not.
+    errors: u32,
+    until: Moment,
+    rejection: Rejection,
+    /// Whether it was tried because it waited for too long.
+    leftover: bool,
+    place: Place,
+}
+
+/// The order of pods: higher priority, then the longer wait.
+type Turn = (Reverse<i32>, Moment, Uid);
+
+impl Entry {
+    fn turn(&self, uid: &Uid) -> Turn {
+        (Reverse(self.priority), self.queued, uid.clone())
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { ask: self.ask, rejection: self.rejection }
+    }
+}
+
+/// Pods that wake together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Shape {
+    ask: Ask,
+    rejection: Rejection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    AfterBackoff,
+    AtOnce,
+}
+
+/// A pod to be decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Popped {
+    /// Which pod.
+    pub uid: Uid,
+    /// How often it has been tried, this time included.
+    pub attempts: u32,
+}
+
+/// Pods that want a node.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    settings: Settings,
+    started: Moment,
+    leftovers_seen: Moment,
+    pods: FxHashMap<Uid, Entry>,
+    active: BTreeSet<Turn>,
+    backoff: BTreeSet<(Moment, Turn)>,
+    error_backoff: BTreeSet<(Moment, Turn)>,
+    waiting: FxHashMap<Shape, BTreeSet<Uid>>,
+    /// When the pods in flight were popped, by the length of the log then.
+    flights: BTreeSet<(u64, Uid)>,
+    /// What changed since the first of the pods in flight was popped.
+    log: VecDeque<Change>,
+    log_start: u64,
+    missed_wakes: u64,
+}
+
+impl Queue {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(settings: Settings, now: Moment) -> Self {
+        Self {
+            settings,
+            started: now,
+            leftovers_seen: now,
+            pods: FxHashMap::default(),
+            active: BTreeSet::new(),
+            backoff: BTreeSet::new(),
+            error_backoff: BTreeSet::new(),
+            waiting: FxHashMap::default(),
+            flights: BTreeSet::new(),
+            log: VecDeque::new(),
+            log_start: 0,
+            missed_wakes: 0,
+        }
+    }
+
+    /// A pod is there, or is now this. What of it changed is told by [`Queue::notice`].
+    pub fn put(&mut self, pod: Pending, now: Moment) {
+        self.settle(now);
+        let Pending { uid, priority, ask, gated } = pod;
+        let Some(mut entry) = self.take(&uid) else {
+            let place = if gated { Place::Gated } else { Place::Active };
+            let entry = Entry {
+                priority,
+                ask,
+                queued: now,
+                attempts: 0,
+                refusals: 0,
+                errors: 0,
+                until: Moment::default(),
+                rejection: Rejection::default(),
+                leftover: false,
+                place,
+            };
+            return self.enter(uid, entry);
+        };
+        entry.priority = priority;
+        entry.ask = ask;
+        if entry.place == Place::Gated && !gated {
+            entry.place = Place::Active;
+        }
+        self.enter(uid, entry);
+    }
+
+    /// A pod is gone, or has a node. Where that is because we found it one, [`Queue::placed`] is
+    /// the one to call.
+    pub fn remove(&mut self, uid: &Uid) {
+        self.take(uid);
+        self.forget_changes();
+    }
+
+    /// A popped pod got a node.
+    pub fn placed(&mut self, uid: &Uid) {
+        if self.take(uid).is_some_and(|entry| entry.leftover) {
+            self.missed_wakes += 1;
+        }
+        self.forget_changes();
+    }
+
+    /// The next pod to be decided. Where none is active, one in back-off is taken early: there is
+    /// time for it.
+    pub fn pop(&mut self, now: Moment) -> Option<Popped> {
+        self.settle(now);
+        let first = self.active.first().map(|(_, _, uid)| uid.clone());
+        let early = || self.backoff.first().map(|(_, (_, _, uid))| uid.clone());
+        let uid = first.or_else(early)?;
+        let mut entry = self.take(&uid)?;
+        entry.attempts += 1;
+        entry.rejection = Rejection::default();
+        entry.place = Place::InFlight(self.log_end());
+        let popped = Popped { uid: uid.clone(), attempts: entry.attempts };
+        self.enter(uid, entry);
+        Some(popped)
+    }
+
+    /// A popped pod got no node. What changed since it was popped may wake it at once. A pod that
+    /// is not in flight, because it is gone by now, is left alone.
+    pub fn reject(&mut self, uid: &Uid, rejection: Rejection, ledger: &Ledger, now: Moment) {
+        self.settle(now);
+        let Some(Place::InFlight(since)) = self.pods.get(uid).map(|entry| entry.place) else {
+            return;
+        };
+        let Some(mut entry) = self.take(uid) else { return };
+        if rejection.is_error() {
+            entry.errors += 1;
+        } else {
+            entry.refusals += 1;
+            entry.errors = 0;
+        }
+        entry.rejection = rejection;
+        entry.queued = now;
+        entry.leftover = false;
+        let failures = if entry.errors > 0 { entry.errors } else { entry.refusals };
+        let Settings { backoff_initial, backoff_max, .. } = self.settings;
+        let duration = backoff::backoff(backoff_initial, backoff_max, failures);
+        entry.until = now.after(duration).window();
+        let wake = match rejection.is_error() {
+            true => Some(Wake::AfterBackoff),
+            false => {
+                let first = usize::try_from(since - self.log_start).unwrap_or(usize::MAX);
+                let own = |change: &&Change| concerns(change, uid);
+                let changes = self.log.iter().skip(first).filter(own);
+                let wakes = changes.filter_map(|change| self.wake(entry.shape(), ledger, change));
+                strongest(wakes)
+            }
+        };
+        entry.place = match wake {
+            Some(wake) => self.place(&entry, wake, now),
+            None => Place::Waiting,
+        };
+        self.enter(uid.clone(), entry);
+        self.forget_changes();
+    }
+
+    /// Has a pod tried at once, back-off or not. A gated pod stays gated.
+    pub fn activate(&mut self, uid: &Uid, now: Moment) {
+        self.settle(now);
+        let Some(place) = self.pods.get(uid).map(|entry| entry.place) else { return };
+        match place {
+            Place::Active | Place::Gated => {}
+            Place::InFlight(_) => self.log.push_back(Change::Asked(uid.clone())),
+            Place::Backoff | Place::ErrorBackoff | Place::Waiting => {
+                self.move_to(uid, Place::Active);
+            }
+        }
+    }
+
+    /// Whether anybody may care about a change: nothing needs to be noticed while nobody waits.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        !self.waiting.is_empty() || !self.flights.is_empty()
+    }
+
+    /// Something changed: pods that it may help wake. The ledger knows of it already.
+    pub fn notice(&mut self, ledger: &Ledger, change: Change, now: Moment) {
+        self.settle(now);
+        let mut woken = Vec::new();
+        if let Change::Own { uid, .. } = &change {
+            let entry = self.pods.get(uid).filter(|entry| entry.place == Place::Waiting);
+            let wake = entry.and_then(|entry| self.wake(entry.shape(), ledger, &change));
+            woken.extend(wake.map(|wake| (uid.clone(), wake)));
+        } else {
+            for (shape, pods) in &self.waiting {
+                if let Some(wake) = self.wake(*shape, ledger, &change) {
+                    woken.extend(pods.iter().map(|uid| (uid.clone(), wake)));
+                }
+            }
+        }
+        for (uid, wake) in woken {
+            if let Some(entry) = self.pods.get(&uid) {
+                let place = self.place(entry, wake, now);
+                self.move_to(&uid, place);
+            }
+        }
+        if !self.flights.is_empty() {
+            self.log.push_back(change);
+        }
+    }
+
+    /// Does what is due by now: back-offs end, and pods that waited for too long are tried.
+    pub fn settle(&mut self, now: Moment) {
+        let over =
+            |(until, (_, _, uid)): &(Moment, Turn)| (*until < now.window()).then(|| uid.clone());
+        while let Some(uid) = self.backoff.first().and_then(over) {
+            self.move_to(&uid, Place::Active);
+        }
+        while let Some(uid) = self.error_backoff.first().and_then(over) {
+            self.move_to(&uid, Place::Active);
+        }
+        let beat = now.last_beat(self.started, LEFTOVER_INTERVAL);
+        if beat <= self.leftovers_seen {
+            return;
+        }
+        self.leftovers_seen = beat;
+        let too_long = |entry: &Entry| beat.since(entry.queued) > self.settings.wait_max;
+        let waits = |entry: &Entry| matches!(entry.place, Place::Waiting | Place::Gated);
+        let late = self.pods.iter().filter(|(_, entry)| waits(entry) && too_long(entry));
+        let late: Vec<(Uid, Place)> = late.map(|(uid, entry)| (uid.clone(), entry.place)).collect();
+        if !late.is_empty() && !self.flights.is_empty() {
+            self.log.push_back(Change::Overdue);
+        }
+        let waiting = late.into_iter().filter(|(_, place)| *place == Place::Waiting);
+        for (uid, _) in waiting {
+            let Some(entry) = self.pods.get_mut(&uid) else { continue };
+            entry.leftover = true;
+            let entry = entry.clone();
+            let place = self.place(&entry, Wake::AfterBackoff, now);
+            self.move_to(&uid, place);
+        }
+    }
+
+    /// When something is due next, if no fact comes before: a pod can be popped, or pods that
+    /// waited for too long are to be looked for.
+    #[must_use]
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
+        if !self.active.is_empty() || !self.backoff.is_empty() {
+            return Some(now);
+        }
+        let ends = self.error_backoff.first().map(|(until, _)| until.next_window());
+        let leftovers = self.leftovers_seen.after(LEFTOVER_INTERVAL);
+        let leftovers = (!self.waiting.is_empty()).then_some(leftovers);
+        ends.into_iter().chain(leftovers).min()
+    }
+
+    /// Where a pod stands; none where it is not here.
+    #[must_use]
+    pub fn standing(&self, uid: &Uid) -> Option<Standing> {
+        self.pods.get(uid).map(standing)
+    }
+
+    /// Where every pod stands, in no order.
+    pub fn standings(&self) -> impl Iterator<Item = (&Uid, Standing)> {
+        self.pods.iter().map(|(uid, entry)| (uid, standing(entry)))
+    }
+
+    /// The active pods, the next one first.
+    pub fn active(&self) -> impl Iterator<Item = &Uid> {
+        self.active.iter().map(|(_, _, uid)| uid)
+    }
+
+    /// Who refused a pod last.
+    #[must_use]
+    pub fn rejection(&self, uid: &Uid) -> Option<Rejection> {
+        self.pods.get(uid).map(|entry| entry.rejection)
+    }
+
+    /// How many shapes wait: what a change is held against.
+    #[must_use]
+    pub fn waiting_shapes(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many pods are here.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether no pod is here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// How many pods got a node that nothing but the passing of time had woken: a change that
+    /// should have woken them was overlooked.
+    #[must_use]
+    pub fn missed_wakes(&self) -> u64 {
+        self.missed_wakes
+    }
+
+    /// How a change wakes pods of a shape; none where they sleep on.
+    fn wake(&self, shape: Shape, ledger: &Ledger, change: &Change) -> Option<Wake> {
+        let Shape { ask, rejection } = shape;
+        match change {
+            Change::Asked(_) => return Some(Wake::AfterBackoff),
+            Change::Overdue => {
+                let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
+                return as_kubernetes.then_some(Wake::AfterBackoff);
+            }
+            _ => {}
+        }
+        let wakes = |plugin: &Plugin| match hint(*plugin, ledger, ask, change) {
+            Hint::No => false,
+            Hint::Yes => true,
+            Hint::Vain => self.settings.waking == Waking::AsKubernetes,
+            Hint::Missed(_) => self.settings.waking == Waking::Needed,
+        };
+        if rejection.pending.iter().any(|plugin| wakes(&plugin)) {
+            return Some(Wake::AtOnce);
+        }
+        rejection.unschedulable.iter().any(|plugin| wakes(&plugin)).then_some(Wake::AfterBackoff)
+    }
+
+    fn place(&self, entry: &Entry, wake: Wake, now: Moment) -> Place {
+        let turned_off = self.settings.backoff_max.is_zero();
+        let over = turned_off || entry.until < now.window();
+        match wake {
+            Wake::AtOnce => Place::Active,
+            Wake::AfterBackoff if over => Place::Active,
+            Wake::AfterBackoff if entry.rejection.is_error() => Place::ErrorBackoff,
+            Wake::AfterBackoff => Place::Backoff,
+        }
+    }
+
+    fn move_to(&mut self, uid: &Uid, place: Place) {
+        if let Some(mut entry) = self.take(uid) {
+            entry.place = place;
+            self.enter(uid.clone(), entry);
+        }
+    }
+
+    fn take(&mut self, uid: &Uid) -> Option<Entry> {
+        let entry = self.pods.remove(uid)?;
+        let turn = entry.turn(uid);
+        match entry.place {
+            Place::Active => {
+                self.active.remove(&turn);
+            }
+            Place::Backoff => {
+                self.backoff.remove(&(entry.until, turn));
+            }
+            Place::ErrorBackoff => {
+                self.error_backoff.remove(&(entry.until, turn));
+            }
+            Place::Waiting => {
+                if let Some(pods) = self.waiting.get_mut(&entry.shape()) {
+                    pods.remove(uid);
+                    if pods.is_empty() {
+                        self.waiting.remove(&entry.shape());
+                    }
+                }
+            }
+            Place::Gated => {}
+            Place::InFlight(since) => {
+                self.flights.remove(&(since, uid.clone()));
+            }
+        }
+        Some(entry)
+    }
+
+    fn enter(&mut self, uid: Uid, entry: Entry) {
+        let turn = entry.turn(&uid);
+        match entry.place {
+            Place::Active => {
+                self.active.insert(turn);
+            }
+            Place::Backoff => {
+                self.backoff.insert((entry.until, turn));
+            }
+            Place::ErrorBackoff => {
+                self.error_backoff.insert((entry.until, turn));
+            }
+            Place::Waiting => {
+                self.waiting.entry(entry.shape()).or_default().insert(uid.clone());
+            }
+            Place::Gated => {}
+            Place::InFlight(since) => {
+                self.flights.insert((since, uid.clone()));
+            }
+        }
+        self.pods.insert(uid, entry);
+    }
+
+    fn log_end(&self) -> u64 {
+        self.log_start + self.log.len() as u64
+    }
+
+    /// Drops changes that no pod in flight has to be held against.
+    fn forget_changes(&mut self) {
+        let needed = self.flights.first().map_or(self.log_end(), |(since, _)| *since);
+        while self.log_start < needed {
+            self.log.pop_front();
+            self.log_start += 1;
+        }
+    }
+}
+
+/// Whether a change is any business of a pod: those of other pods without a node are not.
+fn concerns(change: &Change, pod: &Uid) -> bool {
+    match change {
+        Change::Own { uid, .. } | Change::Asked(uid) => uid == pod,
+        _ => true,
+    }
+}
+
+fn strongest(wakes: impl Iterator<Item = Wake>) -> Option<Wake> {
+    let mut strongest = None;
+    for wake in wakes {
+        if wake == Wake::AtOnce {
+            return Some(wake);
+        }
+        strongest = Some(wake);
+    }
+    strongest
+}
+
+fn standing(entry: &Entry) -> Standing {
+    match entry.place {
+        Place::Active => Standing::Active,
+        Place::Backoff => Standing::Backoff(entry.until),
+        Place::ErrorBackoff => Standing::ErrorBackoff(entry.until),
+        Place::Waiting => Standing::Waiting,
+        Place::Gated => Standing::Gated,
+        Place::InFlight(_) => Standing::InFlight,
+    }
+}

@@ -1,0 +1,208 @@
+//! What always holds of the queue: no pod sleeps that could run, and time alone is enough.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::decide::Decider;
+use crate::fact::{Fact, PodFact};
+use crate::laws::{decider, fact};
+use crate::needs::{Clause, Needs};
+
+const START: Moment = Moment(1_000_000_000_000_000_000);
+
+/// A scheduler that binds in no time.
+struct World {
+    ledger: Ledger,
+    decider: Decider,
+    queue: Queue,
+    now: Moment,
+    pods: BTreeMap<Uid, PodFact>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut ledger = Ledger::default();
+        let decider = decider(&mut ledger);
+        let queue = Queue::new(Settings::default(), START);
+        Self { ledger, decider, queue, now: START, pods: BTreeMap::new() }
+    }
+
+    /// What the API server would make of a fact: of a pod that is there, few things may change.
+    fn allowed(&self, fact: Fact) -> Fact {
+        let Fact::Pod(mut new) = fact else { return fact };
+        if let Some(old) = self.pods.get(&new.uid) {
+            let mut same = old.clone();
+            same.labels = new.labels;
+            same.deleting |= new.deleting;
+            same.node = old.node.clone().or(new.node);
+            return Fact::Pod(Box::new(same));
+        }
+        for rule in &mut new.needs.spread.0 {
+            rule.pods = Clause::within(&new.namespace, rule.pods.labels.clone());
+        }
+        new.needs.taken = new.needs.requests.clone();
+        Fact::Pod(new)
+    }
+
+    fn take(&mut self, fact: Fact) {
+        let change = Change::of(&self.ledger, &fact);
+        self.ledger.apply(fact.clone());
+        match fact {
+            Fact::Pod(pod) if pod.node.is_some() => {
+                self.queue.remove(&pod.uid);
+                self.pods.insert(pod.uid.clone(), *pod);
+            }
+            Fact::Pod(pod) => {
+                let ask = self.ledger.pod(&pod.uid).expect("it was put").ask;
+                let (uid, priority) = (pod.uid.clone(), pod.priority);
+                self.queue.put(Pending { uid, priority, ask, gated: false }, self.now);
+                self.pods.insert(pod.uid.clone(), *pod);
+            }
+            Fact::PodGone(uid) => {
+                self.queue.remove(&uid);
+                self.pods.remove(&uid);
+            }
+            _ => {}
+        }
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, self.now);
+        }
+    }
+
+    fn decide_all(&mut self) {
+        while let Some(Popped { uid, .. }) = self.queue.pop(self.now) {
+            let ask = self.ledger.pod(&uid).expect("it is in the queue").ask;
+            if let Some(node) = self.decider.pick(&self.ledger, ask, 0) {
+                self.queue.placed(&uid);
+                let mut bound = self.pods[&uid].clone();
+                bound.node = Some(self.ledger.nodes.name(node).into());
+                self.take(Fact::Pod(Box::new(bound)));
+                continue;
+            }
+            let nodes = self.ledger.nodes.present().iter();
+            let refused = nodes.filter_map(|node| self.decider.refusal(&self.ledger, ask, node));
+            let unschedulable = refused.map(|(plugin, _)| Plugin::named(plugin)).collect();
+            let rejection = Rejection { unschedulable, pending: Plugins::default() };
+            self.queue.reject(&uid, rejection, &self.ledger, self.now);
+        }
+    }
+
+    /// Pods that stand like this though a node could take them.
+    fn left_out(&mut self, stands: impl Fn(Standing) -> bool) -> Vec<(Uid, Rejection)> {
+        let all: Vec<Uid> = self.queue.pods.keys().cloned().collect();
+        let mut left = Vec::new();
+        for uid in all {
+            let ask = self.ledger.pod(&uid).expect("it is in the queue").ask;
+            let fits = !self.decider.feasible(&self.ledger, ask).is_empty();
+            if fits && self.queue.standing(&uid).is_some_and(&stands) {
+                left.push((uid.clone(), self.queue.rejection(&uid).unwrap_or_default()));
+            }
+        }
+        left
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_pod_that_would_fit_is_decided_within_its_back_off(facts in vec(fact(), 1..60)) {
+        let mut world = World::new();
+        for fact in facts {
+            let fact = world.allowed(fact);
+            let told = format!("{fact:?}");
+            world.take(fact);
+            world.decide_all();
+            let left = world.left_out(|standing| standing == Standing::Waiting);
+            prop_assert!(left.is_empty(), "{left:?} sleeps after {told}");
+            world.now = world.now.after(Duration::from_millis(700));
+        }
+        world.now = world.now.after(Settings::default().backoff_max + Duration::from_secs(2));
+        world.decide_all();
+        let left = world.left_out(|_| true);
+        prop_assert!(left.is_empty(), "{left:?} was not decided by time alone");
+        prop_assert_eq!(world.queue.missed_wakes(), 0);
+    }
+}
+
+/// A queue with pods that ask the same, and the ledger that knows them.
+fn with_pods(count: u8) -> (Queue, Ledger) {
+    let (mut queue, mut ledger) = (Queue::new(Settings::default(), START), Ledger::default());
+    for number in 0..count {
+        let ask = ledger.hold("default", &BTreeMap::new(), &Needs::default());
+        let uid = crate::laws::uid(number);
+        let priority = i32::from(number % 3);
+        let now = START.after(Duration::from_millis(number.into()));
+        queue.put(Pending { uid, priority, ask, gated: false }, now);
+    }
+    (queue, ledger)
+}
+
+fn refused() -> Rejection {
+    let unschedulable = Plugins::from_iter([Plugin::NodeResourcesFit]);
+    Rejection { unschedulable, pending: Plugins::default() }
+}
+
+#[test]
+fn pods_go_by_priority_and_then_by_age() {
+    let (mut queue, _) = with_pods(6);
+    let mut popped = Vec::new();
+    while let Some(next) = queue.pop(START.after(Duration::from_secs(1))) {
+        popped.push(next.uid);
+    }
+    assert_eq!(popped, [2, 5, 1, 4, 0, 3].map(crate::laws::uid));
+}
+
+#[test]
+fn pods_that_ask_the_same_wake_as_one_shape() {
+    let (mut queue, ledger) = with_pods(50);
+    let now = START.after(Duration::from_secs(1));
+    while let Some(next) = queue.pop(now) {
+        queue.reject(&next.uid, refused(), &ledger, now);
+    }
+    assert_eq!(queue.waiting_shapes(), 1);
+    queue.notice(&ledger, Change::Storage, now);
+    assert_eq!(queue.waiting_shapes(), 1, "no volume makes room");
+    queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
+    assert_eq!(queue.waiting_shapes(), 0);
+    assert!(queue.standings().all(|(_, standing)| matches!(standing, Standing::Backoff(_))));
+}
+
+#[test]
+fn a_failed_attempt_waits_out_its_back_off_and_a_refused_one_need_not() {
+    let (mut queue, ledger) = with_pods(1);
+    let uid = crate::laws::uid(0);
+    let mut now = START;
+    assert!(queue.pop(now).is_some());
+    queue.reject(&uid, Rejection::default(), &ledger, now);
+    let until = START.after(Duration::from_secs(1));
+    assert_eq!(queue.standing(&uid), Some(Standing::ErrorBackoff(until)));
+    assert_eq!(queue.pop(until), None, "the window is not over");
+    assert_eq!(queue.next_due(now), Some(until.next_window()));
+    now = until.next_window();
+    assert!(queue.pop(now).is_some());
+    // What happens to a pod in flight is held against its refusal.
+    queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
+    queue.reject(&uid, refused(), &ledger, now);
+    assert!(matches!(queue.standing(&uid), Some(Standing::Backoff(_))));
+    assert_eq!(queue.pop(now).map(|popped| popped.attempts), Some(3));
+}
+
+#[test]
+fn a_pod_that_waited_for_too_long_is_tried_and_counted() {
+    let (mut queue, ledger) = with_pods(1);
+    let uid = crate::laws::uid(0);
+    queue.pop(START);
+    queue.reject(&uid, refused(), &ledger, START);
+    let at = |seconds| START.after(Duration::from_secs(seconds));
+    assert_eq!(queue.pop(at(300)), None);
+    assert_eq!(queue.next_due(at(300)), Some(at(330)));
+    assert!(queue.pop(at(330)).is_some());
+    queue.placed(&uid);
+    assert_eq!(queue.missed_wakes(), 1);
+    assert!(queue.is_empty());
+}

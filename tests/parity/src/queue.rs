@@ -1,0 +1,124 @@
+//! The second suite: a script of facts is played to the real scheduler's queue and to ours, and
+//! every pod must be at the same place after every step.
+//!
+//! Ours wakes pods here as the real one does, also in vain. What it does otherwise is a list with
+//! a reason for each: the hints that say `Vain` and `Missed`.
+
+mod generate;
+mod play;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use truth::Oracle;
+
+pub use generate::Script;
+use play::{Hints, Places, Player};
+
+/// Where both sides differ.
+#[derive(Debug)]
+pub struct Difference {
+    /// After which step; none for the start.
+    pub step: Option<usize>,
+    /// What the real queue says.
+    pub truth: String,
+    /// What ours says.
+    pub ours: String,
+}
+
+/// What both sides were asked, and where they differ first.
+pub struct Outcome {
+    /// How often places were compared.
+    pub compared: usize,
+    /// The first difference.
+    pub difference: Option<Difference>,
+    /// How often plugins said what.
+    pub hints: Hints,
+}
+
+/// Plays a script to both queues.
+///
+/// # Errors
+/// When a script cannot be played.
+pub fn compare(script: &Script, oracle: &mut Oracle) -> Result<Outcome> {
+    let ((ours, hints), truth) = (play(script)?, ask(script, oracle)?);
+    let mut compared = 0;
+    for (index, place) in ours.iter().enumerate().take(truth.len()) {
+        compared += 1;
+        let truth = &truth[index];
+        if *place != *truth {
+            let (truth, ours) = (truth.to_string(), place.to_string());
+            let difference = Some(Difference { step: index.checked_sub(1), truth, ours });
+            return Ok(Outcome { compared, difference, hints });
+        }
+    }
+    if truth.len() < ours.len() {
+        bail!("the real queue stopped after {} steps and did not differ before", truth.len());
+    }
+    Ok(Outcome { compared, difference: None, hints })
+}
+
+/// Where our queue has every pod, at the start and after every step.
+fn play(script: &Script) -> Result<(Vec<Places>, Hints)> {
+    let mut player = Player::start(&script.objects)?;
+    let mut places = vec![player.places(String::new())];
+    for step in &script.steps {
+        let popped = player.step(step)?;
+        places.push(player.places(popped));
+    }
+    Ok((places, player.hints))
+}
+
+/// Where the real queue has them. It cannot go on after a step that makes no sense to it, such as
+/// an answer for a pod that only ours popped: then the steps before are asked for.
+fn ask(script: &Script, oracle: &mut Oracle) -> Result<Vec<Places>> {
+    let mut count = script.steps.len();
+    loop {
+        let request =
+            json!({"objects": script.objects, "queue": true, "steps": script.steps[..count]});
+        match oracle.ask(&request) {
+            Ok(answer) => {
+                let mut places = vec![Places::from_oracle(&answer["start"], "")];
+                for step in answer["steps"].as_array().into_iter().flatten() {
+                    let popped = step["popped"].as_str().unwrap_or_default();
+                    places.push(Places::from_oracle(&step["queue"], popped));
+                }
+                return Ok(places);
+            }
+            Err(error) if count == 0 => return Err(error),
+            Err(_) => count -= 1,
+        }
+    }
+}
+
+/// Leaves out what is not needed for a script to differ.
+pub fn shrink(script: &Script, oracle: &mut Oracle) -> Script {
+    let mut differs =
+        |script: &Script| compare(script, oracle).is_ok_and(|outcome| outcome.difference.is_some());
+    let mut small = script.clone();
+    loop {
+        let before = small.steps.len() + small.objects.len();
+        for index in (0..small.steps.len()).rev() {
+            let mut less = small.clone();
+            less.steps.remove(index);
+            if differs(&less) {
+                small = less;
+            }
+        }
+        for index in (0..small.objects.len()).rev() {
+            let mut less = small.clone();
+            less.objects.remove(index);
+            if differs(&less) {
+                small = less;
+            }
+        }
+        if small.steps.len() + small.objects.len() == before {
+            return small;
+        }
+    }
+}
+
+/// A script as text, one step a line.
+pub fn told(script: &Script) -> String {
+    let lines = script.objects.iter().chain(&script.steps).map(Value::to_string);
+    lines.collect::<Vec<_>>().join("\n")
+}
