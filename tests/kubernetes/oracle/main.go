@@ -10,6 +10,7 @@
 //	time     when the script begins (2026-01-01T00:00:00Z when absent); only steps move the clock
 //	objects  API objects, or Lists of them, stored in this order before the first step
 //	queue    true to have the queue in the answer: at the start and after every step
+//	plugins  true to have in the answer what runs in each profile
 //	steps    what happens then; each is an object with one of the fields below
 //
 // Steps on the cluster:
@@ -43,9 +44,11 @@
 // are filled in, so are missing uids and namespaces, revisions grow, the priority is taken from
 // the class, and pods that ended are gone. A field that the API does not have is an error.
 //
-// The answer has id, start (the queue, when asked for), steps (one entry per step, in order) and,
-// where something could not be done, error; the steps before it are answered. The entry of a step
-// has queue when asked for, popped after a pop, and after a probe the field probe:
+// The answer has id, start (the queue, when asked for), plugins (when asked for: of each profile, of
+// each extension point the plugins in their order, with the weights of those that score), steps (one
+// entry per step, in order) and, where something could not be done, error; the steps before it are
+// answered. The entry of a step has queue when asked for, popped after a pop, and after a probe the
+// field probe:
 //
 //	pod                   its "namespace/name"
 //	skipped               the scheduler leaves this pod alone, and why; nothing else is there then

@@ -22,6 +22,7 @@ type request struct {
 	Time    *time.Time        `json:"time,omitempty"`
 	Objects []json.RawMessage `json:"objects,omitempty"`
 	Queue   bool              `json:"queue,omitempty"`
+	Plugins bool              `json:"plugins,omitempty"`
 	Steps   []step            `json:"steps,omitempty"`
 }
 
@@ -75,10 +76,16 @@ type moveStep struct {
 }
 
 type response struct {
-	ID    json.RawMessage `json:"id,omitempty"`
-	Start *queueAnswer    `json:"start,omitempty"`
-	Steps []stepAnswer    `json:"steps,omitempty"`
-	Error string          `json:"error,omitempty"`
+	ID      json.RawMessage                      `json:"id,omitempty"`
+	Start   *queueAnswer                         `json:"start,omitempty"`
+	Plugins map[string]map[string][]pluginAnswer `json:"plugins,omitempty"`
+	Steps   []stepAnswer                         `json:"steps,omitempty"`
+	Error   string                               `json:"error,omitempty"`
+}
+
+type pluginAnswer struct {
+	Name   string `json:"name"`
+	Weight int32  `json:"weight,omitempty"`
 }
 
 type stepAnswer struct {
@@ -242,6 +249,9 @@ func answer(request *request) (answer response) {
 	}
 	if request.Queue {
 		answer.Start = script.look()
+	}
+	if request.Plugins {
+		answer.Plugins = script.plugins()
 	}
 	for i := range request.Steps {
 		done, err := script.play(&request.Steps[i])

@@ -136,6 +136,28 @@ func readConfiguration(raw json.RawMessage) (*config.KubeSchedulerConfiguration,
 	return configuration, nil
 }
 
+// plugins is what runs at each extension point of each profile, in its order.
+func (s *script) plugins() map[string]map[string][]pluginAnswer {
+	answer := map[string]map[string][]pluginAnswer{}
+	for name, profile := range s.scheduler.Profiles {
+		running := profile.ListPlugins()
+		points := map[string][]pluginAnswer{}
+		for point, set := range map[string]config.PluginSet{
+			"preEnqueue": running.PreEnqueue, "queueSort": running.QueueSort,
+			"preFilter": running.PreFilter, "filter": running.Filter, "postFilter": running.PostFilter,
+			"preScore": running.PreScore, "score": running.Score, "reserve": running.Reserve,
+			"permit": running.Permit, "preBind": running.PreBind, "bind": running.Bind,
+			"postBind": running.PostBind,
+		} {
+			for _, plugin := range set.Enabled {
+				points[point] = append(points[point], pluginAnswer{Name: plugin.Name, Weight: plugin.Weight})
+			}
+		}
+		answer[name] = points
+	}
+	return answer
+}
+
 // close ends what the scheduler started.
 func (s *script) close() {
 	s.cancel()

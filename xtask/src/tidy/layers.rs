@@ -19,7 +19,7 @@ pub struct Package {
 const ALL: &[&str] = &["*"];
 
 /// For each package of the workspace, the packages of the workspace it may reach.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("gantry-object", &[]),
     ("gantry-api", &["gantry-object"]),
     ("gantry-engine", &["gantry-object", "gantry-api"]),
@@ -27,6 +27,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("gantry-drydock", &["gantry-object", "gantry-api"]),
     ("gantry-workloads", &["gantry-object", "gantry-api", "gantry-chassis"]),
     ("gantry-hollow", &["gantry-object", "gantry-api", "gantry-chassis"]),
+    ("gantry-scheduler", &["gantry-object", "gantry-api", "gantry-engine", "gantry-chassis"]),
     ("gantry", ALL),
     ("bench", ALL),
     ("scenarios", ALL),
@@ -143,6 +144,8 @@ mod tests {
         check("gantry-drydock", &["gantry-chassis", "gantry-workloads", "gantry-hollow"], &[], 3);
         check("gantry-workloads", &["gantry-drydock"], &[], 1);
         check("gantry-hollow", &["gantry-drydock"], &[], 1);
+        check("gantry-scheduler", &["gantry-engine", "gantry-chassis"], &["tokio"], 0);
+        check("gantry-scheduler", &["gantry-drydock"], &[], 1);
         check("gantry", &["gantry-drydock", "gantry-chassis"], &["tokio"], 0);
     }
 

@@ -1,0 +1,173 @@
+//! A profile: which plugins run, with which arguments, and the engine's profile that this makes.
+
+use engine::plugins::image_locality::ImageLocality;
+use engine::plugins::node_ports::NodePorts;
+use engine::plugins::node_unschedulable::NodeUnschedulable;
+use engine::plugins::taint_toleration::TaintToleration;
+use engine::profile::{Profile, Weight};
+use object::field::{Error, Errors, Path};
+
+use super::args::{self, PluginArgs};
+use super::lineup::{Lineup, lineup};
+use super::plugin::{ExtensionPoint, Plugin};
+use super::{file, percent};
+
+/// The name of the only profile, where the file gives it none.
+const DEFAULT_NAME: &str = "default-scheduler";
+
+/// A way to schedule.
+#[derive(Debug, Clone)]
+pub struct ProfileConfig {
+    /// What pods name to be scheduled this way.
+    pub scheduler_name: String,
+    /// Goes before the number for all profiles.
+    pub percentage_of_nodes_to_score: Option<u8>,
+    /// Which plugins run where.
+    pub lineup: Lineup,
+    /// Their arguments.
+    pub args: PluginArgs,
+}
+
+/// A profile of the engine, and what of the file it does not have.
+#[derive(Default)]
+pub struct Assembled {
+    /// What the engine runs.
+    pub profile: Profile,
+    /// Plugins that are on and that the engine does not have as a filter or a score: what they do
+    /// is done elsewhere, or not yet.
+    pub elsewhere: Vec<(ExtensionPoint, Plugin)>,
+}
+
+impl ProfileConfig {
+    /// The profile of the engine: each plugin of the file at its place, with its arguments.
+    #[must_use]
+    pub fn assemble(&self) -> Assembled {
+        let args = &self.args;
+        let mut elsewhere = Vec::new();
+        let mut profile = Profile::default();
+        for plugin in self.lineup.at(ExtensionPoint::Filter) {
+            profile = match plugin {
+                Plugin::NodeUnschedulable => profile.filter(NodeUnschedulable),
+                Plugin::TaintToleration => profile.filter(TaintToleration),
+                Plugin::NodeAffinity => profile.filter(args.node_affinity.clone()),
+                Plugin::NodePorts => profile.filter(NodePorts),
+                Plugin::NodeResourcesFit => profile.filter(args.node_resources_fit.clone()),
+                Plugin::PodTopologySpread => profile.filter(args.pod_topology_spread.clone()),
+                Plugin::InterPodAffinity => profile.filter(args.inter_pod_affinity),
+                other => {
+                    elsewhere.push((ExtensionPoint::Filter, *other));
+                    profile
+                }
+            };
+        }
+        for (plugin, weight) in self.lineup.scores() {
+            let weight = Weight(i64::from(weight));
+            profile = match plugin {
+                Plugin::TaintToleration => profile.score(TaintToleration, weight),
+                Plugin::NodeAffinity => profile.score(args.node_affinity.clone(), weight),
+                Plugin::NodeResourcesFit => profile.score(args.node_resources_fit.clone(), weight),
+                Plugin::NodeResourcesBalancedAllocation => {
+                    profile.score(args.balanced_allocation.clone(), weight)
+                }
+                Plugin::PodTopologySpread => {
+                    profile.score(args.pod_topology_spread.clone(), weight)
+                }
+                Plugin::InterPodAffinity => profile.score(args.inter_pod_affinity, weight),
+                Plugin::ImageLocality => profile.score(ImageLocality, weight),
+                other => {
+                    elsewhere.push((ExtensionPoint::Score, other));
+                    profile
+                }
+            };
+        }
+        // Filters and scores of the engine prepare themselves; what runs at the other points is
+        // the work of the queue, of preemption and of the writers.
+        let prepared = [
+            ExtensionPoint::Filter,
+            ExtensionPoint::Score,
+            ExtensionPoint::PreFilter,
+            ExtensionPoint::PreScore,
+        ];
+        for point in ExtensionPoint::ALL.into_iter().filter(|point| !prepared.contains(point)) {
+            elsewhere.extend(self.lineup.at(point).iter().map(|plugin| (point, *plugin)));
+        }
+        Assembled { profile, elsewhere }
+    }
+}
+
+/// All profiles of a file.
+pub(super) fn profiles(wire: &[file::Profile], errors: &mut Errors) -> Vec<ProfileConfig> {
+    let standard = [file::Profile::default()];
+    let wire = if wire.is_empty() { &standard } else { wire };
+    let path = Path::new("profiles");
+    let mut profiles: Vec<ProfileConfig> = Vec::new();
+    for (index, one) in wire.iter().enumerate() {
+        let path = path.index(index);
+        let alone = (wire.len() == 1).then(|| DEFAULT_NAME.to_owned());
+        let name = one.scheduler_name.clone().or(alone).unwrap_or_default();
+        let name_path = path.child("schedulerName");
+        if name.is_empty() {
+            errors.push(Error::required(&name_path, ""));
+        } else if let Some(other) = profiles.iter().position(|other| other.scheduler_name == name) {
+            let other = format!("{name}, as of profiles[{other}]");
+            errors.push(Error::duplicate(&name_path, other));
+        }
+        profiles.push(profile(one, name, &path, errors));
+    }
+    for (index, one) in wire.iter().enumerate().skip(1) {
+        if !same(&wire[0].plugins.queue_sort, &one.plugins.queue_sort) {
+            let path = path.index(index).child("plugins").child("queueSort");
+            let names = one.plugins.queue_sort.enabled.iter().map(|entry| entry.name.as_str());
+            let names: Vec<&str> = names.collect();
+            errors.push(Error::invalid(&path, names, "must be the same for all profiles"));
+        }
+    }
+    profiles
+}
+
+fn profile(wire: &file::Profile, name: String, path: &Path, errors: &mut Errors) -> ProfileConfig {
+    let score_path = path.child("percentageOfNodesToScore");
+    let percentage = wire.percentage_of_nodes_to_score;
+    let percentage_of_nodes_to_score = percentage.map(|value| percent(value, &score_path, errors));
+    let plugins_path = path.child("plugins");
+    let before = errors.len();
+    let lineup = lineup(&wire.plugins, &plugins_path, errors);
+    // A name that is not understood is enough to say.
+    if errors.len() == before {
+        check_points(&lineup, &name, &plugins_path, errors);
+    }
+    let args = args::read(&wire.plugin_config, &path.child("pluginConfig"), errors);
+    ProfileConfig { scheduler_name: name, percentage_of_nodes_to_score, lineup, args }
+}
+
+/// Some extension points cannot do without a plugin, and some plugins do not work here.
+fn check_points(lineup: &Lineup, name: &str, path: &Path, errors: &mut Errors) {
+    let sorts = lineup.at(ExtensionPoint::QueueSort).len();
+    if sorts != 1 {
+        let reason = format!(
+            "only one queue sort plugin required for profile with scheduler name {name:?}, but got \
+             {sorts}"
+        );
+        errors.push(Error::invalid(&path.child("queueSort"), sorts, reason));
+    }
+    if lineup.at(ExtensionPoint::Bind).is_empty() {
+        let reason =
+            format!("at least one bind plugin is needed for profile with scheduler name {name:?}");
+        errors.push(Error::required(&path.child("bind"), reason));
+    }
+    if lineup.plugins().contains(&Plugin::GangScheduling) {
+        let reason = "plugin GangScheduling is behind a feature gate that is off; leave it out";
+        errors.push(Error::forbidden(path, reason));
+    }
+}
+
+/// Whether two lists say the same; a weight that is left out is 0.
+fn same(a: &file::PluginSet, b: &file::PluginSet) -> bool {
+    fn said(set: &file::PluginSet) -> (Vec<(&str, i32)>, Vec<&str>) {
+        let enabled = set.enabled.iter();
+        let enabled = enabled.map(|entry| (entry.name.as_str(), entry.weight.unwrap_or(0)));
+        let disabled = set.disabled.iter().map(|entry| entry.name.as_str());
+        (enabled.collect(), disabled.collect())
+    }
+    said(a) == said(b)
+}

@@ -1,0 +1,300 @@
+use engine::profile::Profile;
+use proptest::prelude::*;
+
+use super::*;
+
+fn configuration(body: &str) -> Result<Configuration, ConfigurationError> {
+    let text = format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{body}\n");
+    parse("s.yaml".as_ref(), &text)
+}
+
+/// What is said of a body, without the name of the file.
+fn refusal(body: &str) -> String {
+    let told = configuration(body).expect_err(body).to_string();
+    told.strip_prefix("configuration s.yaml: ").unwrap().to_owned()
+}
+
+fn check(body: &str, expected: &str) {
+    assert_eq!(refusal(body), expected, "{body}");
+}
+
+/// The same for the arguments of a plugin.
+fn check_args(plugin: &str, args: &str, expected: &str) {
+    let body = format!("profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]");
+    check(&body, &format!("profiles[0].pluginConfig[0].args{expected}"));
+}
+
+#[test]
+fn the_default_configuration_is_that_of_kube_scheduler() {
+    insta::assert_debug_snapshot!(Configuration::default());
+    let (file, none) = (configuration("").unwrap(), Configuration::default());
+    assert_eq!(format!("{file:?}"), format!("{none:?}"));
+}
+
+#[test]
+fn the_default_profile_is_the_one_of_the_engine() {
+    let names = |profile: &Profile| {
+        let filters = profile.filters.iter().map(|filter| filter.name().to_owned());
+        let scores = profile.scores.iter();
+        let scores = scores.map(|(score, weight)| format!("{} {}", score.name(), weight.0));
+        (filters.collect::<Vec<_>>(), scores.collect::<Vec<_>>())
+    };
+    let assembled = Configuration::default().profiles[0].assemble();
+    assert_eq!(names(&assembled.profile), names(&Profile::kubernetes()));
+    let elsewhere: Vec<String> = assembled
+        .elsewhere
+        .iter()
+        .map(|(point, plugin)| format!("{} {plugin}", point.field()))
+        .collect();
+    insta::assert_snapshot!(elsewhere.join("\n"), @r"
+    filter NodeName
+    filter VolumeRestrictions
+    filter NodeVolumeLimits
+    filter VolumeBinding
+    filter VolumeZone
+    filter DynamicResources
+    score VolumeBinding
+    score DynamicResources
+    preEnqueue SchedulingGates
+    preEnqueue DynamicResources
+    preEnqueue DefaultPreemption
+    queueSort PrioritySort
+    postFilter DynamicResources
+    postFilter DefaultPreemption
+    reserve VolumeBinding
+    reserve DynamicResources
+    preBind VolumeBinding
+    preBind DynamicResources
+    bind DefaultBinder
+    ");
+}
+
+#[test]
+fn another_version_or_kind_is_told_clearly() {
+    let check = |text: &str, expected: &str| {
+        let told = parse("s.yaml".as_ref(), text).unwrap_err().to_string();
+        let write = format!("write apiVersion: {API_VERSION} and kind: {KIND}");
+        assert_eq!(told, format!("configuration s.yaml: {expected}; {write}"));
+    };
+    check(
+        "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\nold: 1",
+        "apiVersion: \"kubescheduler.config.k8s.io/v1beta3\" is a version that Kubernetes no longer \
+         has",
+    );
+    check("apiVersion: v1\nkind: Pod", "apiVersion: \"v1\" is not understood");
+    check(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: Policy",
+        "kind: \"Policy\" is not understood",
+    );
+    check("kind: KubeSchedulerConfiguration", "apiVersion: is missing");
+    check("apiVersion: kubescheduler.config.k8s.io/v1", "kind: is missing");
+    check("[]", "apiVersion: is missing");
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_its_path_and_the_nearest_name() {
+    check("paralelism: 3", "paralelism: unknown field; did you mean parallelism?");
+    check(
+        "profiles: [{plugins: {scores: {}}}]",
+        "profiles[0].plugins.scores: unknown field; did you mean score?",
+    );
+    check(
+        "extenders: [{urlPrefx: a}]",
+        "extenders[0].urlPrefx: unknown field; did you mean urlPrefix?",
+    );
+    check("parallelism: many", "parallelism: invalid type: string \"many\", expected i32");
+    check_args(
+        "InterPodAffinity",
+        "{hardPodAffinityWeigth: 1}",
+        ".hardPodAffinityWeigth: Invalid value: unknown field; did you mean hardPodAffinityWeight?",
+    );
+    check_args(
+        "NodeResourcesFit",
+        "{scoringStrategy: {resources: [{name: cpu, weigth: 1}]}}",
+        ".scoringStrategy.resources[0].weigth: Invalid value: unknown field; did you mean weight?",
+    );
+}
+
+#[test]
+fn an_unknown_plugin_is_refused_with_the_nearest_name() {
+    let wrong = "Invalid value: \"PodTopologySpred\": there is no such plugin; did you mean \
+                 PodTopologySpread?";
+    for place in ["multiPoint: {enabled", "filter: {enabled", "score: {disabled"] {
+        let body = format!("profiles: [{{plugins: {{{place}: [{{name: PodTopologySpred}}]}}}}}}]");
+        let path = place.replace(": {", ".");
+        check(&body, &format!("profiles[0].plugins.{path}[0]: {wrong}"));
+    }
+    check(
+        "profiles: [{pluginConfig: [{name: PodTopologySpred}]}]",
+        &format!("profiles[0].pluginConfig[0]: {wrong}"),
+    );
+}
+
+#[test]
+fn profiles_have_names_of_their_own_and_one_queue_sort() {
+    check(
+        "profiles: [{schedulerName: a}, {schedulerName: a}]",
+        "profiles[1].schedulerName: Duplicate value: \"a, as of profiles[0]\"",
+    );
+    check("profiles: [{}, {schedulerName: a}]", "profiles[0].schedulerName: Required value");
+    check(
+        "profiles: [{plugins: {queueSort: {disabled: [{name: '*'}]}}}]",
+        "profiles[0].plugins.queueSort: Invalid value: 0: only one queue sort plugin required for \
+         profile with scheduler name \"default-scheduler\", but got 0",
+    );
+    check(
+        "profiles: [{plugins: {queueSort: {enabled: [{name: PrioritySort}, {name: PrioritySort}]}}}]",
+        "profiles[0].plugins.queueSort.enabled[1]: Duplicate value: \"PrioritySort\"",
+    );
+    check(
+        "profiles: [{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled: \
+         [{name: PrioritySort}]}}}]",
+        "profiles[1].plugins.queueSort: Invalid value: [\"PrioritySort\"]: must be the same for all \
+         profiles",
+    );
+    check(
+        "profiles: [{plugins: {bind: {disabled: [{name: '*'}]}}}]",
+        "profiles[0].plugins.bind: Required value: at least one bind plugin is needed for profile \
+         with scheduler name \"default-scheduler\"",
+    );
+}
+
+#[test]
+fn plugins_run_where_they_can_and_once() {
+    check(
+        "profiles: [{plugins: {filter: {enabled: [{name: ImageLocality}]}}}]",
+        "profiles[0].plugins.filter.enabled[0]: Invalid value: \"ImageLocality\": plugin \
+         \"ImageLocality\" does not extend filter",
+    );
+    check(
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}}}]",
+        "profiles[0].plugins.multiPoint.enabled[0]: Duplicate value: \"NodeName\"",
+    );
+    check(
+        "profiles: [{plugins: {score: {enabled: [{name: NodeAffinity, weight: -1}]}}}]",
+        "profiles[0].plugins.score.enabled[0].weight: Invalid value: -1: must be positive; to leave \
+         a plugin out, disable it",
+    );
+}
+
+#[test]
+fn arguments_are_checked() {
+    check(
+        "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: NodeAffinity}]}]",
+        "profiles[0].pluginConfig[1]: Duplicate value: \"NodeAffinity\"",
+    );
+    check_args("ImageLocality", "{a: 1}", ": Forbidden: plugin ImageLocality takes no arguments");
+    check_args(
+        "NodeAffinity",
+        "{kind: PodArgs}",
+        ".kind: Invalid value: \"PodArgs\": must be NodeAffinityArgs",
+    );
+    let fit = |args: &str, expected: &str| {
+        let expected = format!(".scoringStrategy.{expected}");
+        check_args("NodeResourcesFit", &format!("{{scoringStrategy: {args}}}"), &expected);
+    };
+    let shape = "requestedToCapacityRatio.shape";
+    let ratio = |points: &str| {
+        format!("{{type: RequestedToCapacityRatio, requestedToCapacityRatio: {{shape: {points}}}}}")
+    };
+    fit(&ratio("[]"), &format!("{shape}: Required value: at least one point must be specified"));
+    fit(
+        &ratio("[{utilization: 50, score: 1}, {utilization: 50, score: 2}]"),
+        &format!(
+            "{shape}[1].utilization: Invalid value: 50: values must be sorted in increasing order"
+        ),
+    );
+    fit(
+        &ratio("[{utilization: 0, score: 11}]"),
+        &format!("{shape}[0].score: Invalid value: 11: not in valid range [0, 10]"),
+    );
+    fit(
+        "{type: Best}",
+        "type: Unsupported value: \"Best\": supported values: \"LeastAllocated\", \
+         \"MostAllocated\", \"RequestedToCapacityRatio\"",
+    );
+    fit(
+        "{type: RequestedToCapacityRatio}",
+        "requestedToCapacityRatio: Required value: the strategy needs a shape",
+    );
+    fit(
+        "{type: MostAllocated, resources: [{name: cpu, weight: 101}]}",
+        "resources[0].weight: Invalid value: 101: resource weight of cpu not in valid range (0, 100]",
+    );
+}
+
+#[test]
+fn extenders_are_checked() {
+    check(
+        "extenders: [{urlPrefix: 'http://e', preemptVerb: p}]",
+        "extenders[0].preemptVerb: Forbidden: extenders cannot take part in preemption yet; leave \
+         it out",
+    );
+    check(
+        "extenders: [{urlPrefix: 'http://e', prioritizeVerb: p}]",
+        "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+    );
+    check(
+        "extenders: [{urlPrefix: 'http://e', bindVerb: b}, {urlPrefix: 'http://f', bindVerb: b}]",
+        "extenders: Invalid value: \"found 2 extenders implementing bind\": only one extender can \
+         implement bind",
+    );
+    check(
+        "extenders: [{urlPrefix: 'http://e', managedResources: [{name: cpu}]}]",
+        "extenders[0].managedResources[0].name: Invalid value: \"cpu\": is an invalid extended \
+         resource name",
+    );
+    check(
+        "extenders: [{urlPrefix: e}]",
+        "extenders[0].urlPrefix: Invalid value: \"e\": must be a URL such as \
+         http://127.0.0.1:8888/scheduler",
+    );
+    let body = "extenders: [{urlPrefix: 'http://e', ignorable: true}, {urlPrefix: 'https://f/p', \
+                filterVerb: filter, enableHTTPS: true, managedResources: [{name: example.com/a, \
+                ignoredByScheduler: true}]}]";
+    let good = configuration(body).unwrap();
+    let order: Vec<&str> = good.extenders.iter().map(|one| one.url_prefix.as_str()).collect();
+    assert_eq!(order, ["https://f/p", "http://e"], "those that may fail are asked last");
+    assert_eq!(good.extenders[0].tls.trust, Trust::Anyone);
+    let ignored = &good.profiles[0].args.node_resources_fit.ignored;
+    assert_eq!(ignored.iter().map(|name| &**name).collect::<Vec<_>>(), ["example.com/a"]);
+}
+
+#[test]
+fn the_process_is_as_the_file_says() {
+    let limit = |body: &str| {
+        let rate = configuration(&format!("clientConnection: {body}")).unwrap();
+        rate.client_connection.rate.map(|rate| (rate.qps, rate.burst))
+    };
+    assert_eq!(limit("{}"), None, "no limit unless one is set");
+    assert_eq!(limit("{qps: 20}"), Some((20.0, 100)));
+    assert_eq!(limit("{qps: 0.5, burst: 3}"), Some((0.5, 3)));
+    assert_eq!(limit("{qps: -1}"), None);
+    assert!(
+        configuration("leaderElection: {leaderElect: false}").unwrap().leader_election.is_none()
+    );
+    check(
+        "leaderElection: {leaseDuration: 10s}",
+        "leaderElection.leaseDuration: Invalid value: \"10s\": must be greater than `RenewDeadline`",
+    );
+    check(
+        "leaderElection: {resourceLock: endpoints}",
+        "leaderElection.resourceLock: Invalid value: \"endpoints\": resourceLock value must be \
+         \"leases\"",
+    );
+    check(
+        "parallelism: 0\npodInitialBackoffSeconds: 11\npercentageOfNodesToScore: 101",
+        "parallelism: Invalid value: 0: should be an integer value greater than zero\n  \
+         percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]\n  \
+         podMaxBackoffSeconds: Invalid value: 10: must be greater than or equal to \
+         PodInitialBackoffSeconds",
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_fall_over(text in "[ \\[\\]{}:,*\\-\nа-яA-Za-z0-9]{0,80}") {
+        let _ = configuration(&text);
+        let _ = configuration(&format!("profiles: [{{plugins: {{{text}}}, pluginConfig: [{text}]}}]"));
+    }
+}
