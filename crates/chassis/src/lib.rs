@@ -3,7 +3,7 @@
 //! A component watches objects, asks a core, and writes the answer. Everything in
 //! between that is the same for all of them is here: the [`client`] of an API server,
 //! the [`reflector`] that turns lists and watches into one ordered stream of deltas,
-//! the [`queue`] and the [`controller`] loop, [`events`] for users, [`metrics`] and the
+//! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for users, [`metrics`] and the
 //! endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`] files and the
 //! [`clock`].
 //!
@@ -11,7 +11,7 @@
 //! machine that takes the time as an argument, with a thin shell around it that does the
 //! I/O, so that every interleaving can be tested without a socket.
 //!
-//! This crate knows no resource by name, apart from Events and the two subresources that
+//! This crate knows no resource by name, apart from Events, Leases and the two subresources that
 //! have a verb of their own (binding and eviction), and decides nothing about any object.
 
 pub mod backoff;
@@ -19,6 +19,7 @@ pub mod client;
 pub mod clock;
 pub mod config;
 pub mod controller;
+pub mod election;
 pub mod events;
 #[cfg(test)]
 mod fake;
