@@ -3,9 +3,9 @@
 //! A component watches objects, asks a core, and writes the answer. Everything in
 //! between that is the same for all of them is here: the [`client`] of an API server,
 //! the [`reflector`] that turns lists and watches into one ordered stream of deltas,
-//! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for users, [`metrics`] and the
-//! endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`] files and the
-//! [`clock`].
+//! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for
+//! users, [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict
+//! [`config`] files and the [`clock`].
 //!
 //! Each conversation (list and watch, back-off, work queue, rate limit) is a state
 //! machine that takes the time as an argument, with a thin shell around it that does the
