@@ -1,5 +1,5 @@
-//! Several candidates against one Lease, over a network that delays, loses and repeats
-//! nothing in order: never do two lead at once.
+//! Several candidates against one Lease, over a network that delays, loses and reorders: never
+//! do two lead at once.
 
 use std::collections::BTreeMap;
 
