@@ -4,15 +4,15 @@
 //! between that is the same for all of them is here: the [`client`] of an API server,
 //! the [`reflector`] that turns lists and watches into one ordered stream of deltas, the
 //! [`informer`] that keeps them in a [`store`] for all who read it,
-//! the [`queue`] and the [`controller`] loop, [`events`] for users, [`metrics`] and the
-//! endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`] files and the
-//! [`clock`].
+//! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for
+//! users, [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict
+//! [`config`] files and the [`clock`].
 //!
 //! Each conversation (list and watch, back-off, work queue, rate limit) is a state
 //! machine that takes the time as an argument, with a thin shell around it that does the
 //! I/O, so that every interleaving can be tested without a socket.
 //!
-//! This crate knows no resource by name, apart from Events and the two subresources that
+//! This crate knows no resource by name, apart from Events, Leases and the two subresources that
 //! have a verb of their own (binding and eviction), and decides nothing about any object.
 
 pub mod backoff;
@@ -20,6 +20,7 @@ pub mod client;
 pub mod clock;
 pub mod config;
 pub mod controller;
+pub mod election;
 pub mod events;
 #[cfg(test)]
 mod fake;

@@ -92,7 +92,35 @@ impl Script {
             objects = objects.into_iter().map(volumes::only).collect();
             steps = steps.into_iter().map(only_volumes).collect();
         }
-        Self { objects, steps }
+        let mut script = Self { objects, steps };
+        script.give_each_port_once();
+        script
+    }
+
+    /// Of two pods of a node with the same port, kube-scheduler forgets the port when one goes, and
+    /// we do not: no node has two.
+    fn give_each_port_once(&mut self) {
+        let put = self.steps.iter_mut().filter_map(|step| match step {
+            Step::Put(object) => Some(object),
+            _ => None,
+        });
+        let mut taken = BTreeSet::new();
+        for object in self.objects.iter_mut().chain(put) {
+            let node = object["spec"]["nodeName"].to_string();
+            let lists = ["containers", "initContainers"].map(|list| object["spec"][list].take());
+            let lists = lists.map(|mut list| {
+                for container in list.as_array_mut().into_iter().flatten() {
+                    let Some(ports) = container["ports"].as_array_mut() else { continue };
+                    ports.retain(|port| taken.insert((node.clone(), port.to_string())));
+                }
+                list
+            });
+            for (name, list) in ["containers", "initContainers"].into_iter().zip(lists) {
+                if !list.is_null() {
+                    object["spec"][name] = list;
+                }
+            }
+        }
     }
 
     /// How many questions there are.

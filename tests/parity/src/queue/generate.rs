@@ -44,7 +44,6 @@ impl Script {
     /// # Errors
     /// When the generator makes a step that nobody can play.
     pub fn from_seed(seed: u64) -> Result<Self> {
-        // Neighbouring seeds of a draw share most of their choices; a wide step keeps them apart.
         let mut draw = Draw::new(seed);
         let mut objects: Vec<Value> =
             NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
