@@ -7,6 +7,7 @@ mod bench;
 mod control_plane;
 mod coverage;
 mod generate;
+mod parity;
 mod progress;
 mod repository;
 mod test;
@@ -36,6 +37,7 @@ enum Chore {
     Generate(generate::Arguments),
     ControlPlane(control_plane::Arguments),
     Bench(bench::Arguments),
+    Parity(parity::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Chore::Generate(arguments) => generate::run(arguments),
         Chore::ControlPlane(arguments) => control_plane::run(arguments),
         Chore::Bench(arguments) => bench::run(arguments),
+        Chore::Parity(arguments) => parity::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,8 @@
 //! How many decisions a second the engine makes: one at a time, each applied before the next, on a
 //! cluster with bound pods, with one deletion for every ten decisions.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark takes the time")]
+
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,9 +10,7 @@ use std::time::Instant;
 use engine::decide::Decider;
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
 use engine::ledger::Ledger;
-use engine::needs::{
-    Amounts, Clause, Constraint, Needs, PodAffinity, PodTerm, Requests, Spread,
-};
+use engine::needs::{Amounts, Clause, Constraint, Needs, PodAffinity, PodTerm, Requests, Spread};
 use engine::profile::Profile;
 use object::selector::label::Selector;
 

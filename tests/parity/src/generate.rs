@@ -106,18 +106,21 @@ impl Script {
         });
         let mut taken = BTreeSet::new();
         for object in self.objects.iter_mut().chain(put) {
-            let node = object["spec"]["nodeName"].to_string();
-            let lists = ["containers", "initContainers"].map(|list| object["spec"][list].take());
-            let lists = lists.map(|mut list| {
-                for container in list.as_array_mut().into_iter().flatten() {
-                    let Some(ports) = container["ports"].as_array_mut() else { continue };
-                    ports.retain(|port| taken.insert((node.clone(), port.to_string())));
-                }
-                list
-            });
-            for (name, list) in ["containers", "initContainers"].into_iter().zip(lists) {
-                if !list.is_null() {
-                    object["spec"][name] = list;
+            let is_pod = object["kind"] == "Pod";
+            let spec = object.get_mut("spec").and_then(Value::as_object_mut);
+            let Some(spec) = spec.filter(|_| is_pod) else { continue };
+            let node = spec["nodeName"].to_string();
+            for list in ["containers", "initContainers"] {
+                let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+                for container in containers.into_iter().flatten() {
+                    let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+                    if let Some(ports) = ports {
+                        ports.retain(|port| {
+                            // Both mean every address.
+                            let port = port.to_string().replace("0.0.0.0", "");
+                            taken.insert((node.clone(), port))
+                        });
+                    }
                 }
             }
         }

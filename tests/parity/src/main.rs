@@ -168,3 +168,105 @@ fn queues(seeds: &Seeds) -> Result<bool> {
     println!("{} seeds, {compared} comparisons, {failed} seeds with differences", seeds.seeds);
     Ok(failed == 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::generate::Step;
+
+    /// A share of the seeds that `cargo xtask parity` plays.
+    const SHARE: Seeds = Seeds { seeds: 60, first_seed: 1, reasons: false };
+
+    #[test]
+    fn decisions_are_those_of_kube_scheduler() {
+        assert!(decisions(&SHARE).unwrap(), "see the differences above");
+    }
+
+    #[test]
+    fn queues_are_those_of_kube_scheduler() {
+        assert!(queues(&SHARE).unwrap(), "see the differences above");
+    }
+
+    /// Plays a script in which the two sides differ as docs/COMPATIBILITY.md says, and returns the
+    /// nodes that each of them lets the last pod have.
+    fn check(objects: Value, steps: Vec<Step>, theirs: &[&str], ours: &[&str]) {
+        let objects = objects.as_array().unwrap().clone();
+        let script = Script { objects, steps };
+        let truth = oracle().unwrap().ask(&script.request()).unwrap();
+        let last = truth["steps"].as_array().unwrap().last().unwrap();
+        let answer = Answer::from_oracle(&last["probe"]);
+        assert_eq!(answer.totals.keys().collect::<Vec<_>>(), theirs);
+        let found = Ours::default().play(&script, &truth).unwrap();
+        let mut nodes: std::collections::BTreeSet<&str> = theirs.iter().copied().collect();
+        for one in found.iter().filter(|one| one.what.starts_with("refusal")) {
+            let node = one.what.rsplit(' ').next().unwrap();
+            if one.ours == "None" {
+                nodes.insert(node)
+            } else {
+                nodes.remove(node)
+            };
+        }
+        assert_eq!(nodes.into_iter().collect::<Vec<_>>(), ours);
+    }
+
+    fn node(name: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+        })
+    }
+
+    fn pod(name: &str, namespace: &str, spec: Value) -> Value {
+        let mut pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace, "uid": name},
+            "spec": {"containers": [{"name": "c", "image": "c"}]},
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            pod["spec"][key] = value.clone();
+        }
+        pod
+    }
+
+    #[test]
+    fn a_namespace_selector_means_the_namespaces_it_selects() {
+        let namespace = |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        let absent = json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]});
+        let term = json!({
+            "labelSelector": {},
+            "namespaceSelector": absent,
+            "topologyKey": "kubernetes.io/hostname",
+        });
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        let asked = pod("asked", "default", json!({"affinity": {"podAntiAffinity": required}}));
+        let objects = json!([
+            namespace("default", json!({})),
+            namespace("red", json!({"team": "a"})),
+            node("n"),
+            pod("other", "red", json!({"nodeName": "n"})),
+        ]);
+        check(objects, vec![Step::Probe(asked)], &[], &["n"]);
+    }
+
+    #[test]
+    fn a_port_is_free_when_the_last_pod_that_has_it_goes() {
+        let containers =
+            json!([{"name": "c", "image": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]);
+        let with_port = |name: &str| {
+            pod(name, "default", json!({"nodeName": "n", "containers": containers.clone()}))
+        };
+        let gone = Step::Delete {
+            kind: "Pod".to_owned(),
+            namespace: "default".to_owned(),
+            name: "first".to_owned(),
+        };
+        let asked = pod("asked", "default", json!({"containers": containers.clone()}));
+        let objects = json!([node("n"), with_port("first"), with_port("second")]);
+        check(objects, vec![gone, Step::Probe(asked)], &["n"], &[]);
+    }
+}

@@ -19,7 +19,7 @@ pub struct Package {
 const ALL: &[&str] = &["*"];
 
 /// For each package of the workspace, the packages of the workspace it may reach.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("gantry-object", &[]),
     ("gantry-api", &["gantry-object"]),
     ("gantry-engine", &["gantry-object", "gantry-api"]),
@@ -30,6 +30,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("gantry-scheduler", &["gantry-object", "gantry-api", "gantry-engine", "gantry-chassis"]),
     ("gantry", ALL),
     ("bench", ALL),
+    ("parity", ALL),
     ("scenarios", ALL),
     ("truth", &[]),
     ("xtask", ALL),

@@ -3,7 +3,11 @@
 use engine::plugins::image_locality::ImageLocality;
 use engine::plugins::node_ports::NodePorts;
 use engine::plugins::node_unschedulable::NodeUnschedulable;
+use engine::plugins::node_volume_limits::NodeVolumeLimits;
 use engine::plugins::taint_toleration::TaintToleration;
+use engine::plugins::volume_binding::VolumeBinding;
+use engine::plugins::volume_restrictions::VolumeRestrictions;
+use engine::plugins::volume_zone::VolumeZone;
 use engine::profile::{Profile, Weight};
 use object::field::{Error, Errors, Path};
 
@@ -52,6 +56,10 @@ impl ProfileConfig {
                 Plugin::NodeAffinity => profile.filter(args.node_affinity.clone()),
                 Plugin::NodePorts => profile.filter(NodePorts),
                 Plugin::NodeResourcesFit => profile.filter(args.node_resources_fit.clone()),
+                Plugin::VolumeRestrictions => profile.filter(VolumeRestrictions),
+                Plugin::NodeVolumeLimits => profile.filter(NodeVolumeLimits),
+                Plugin::VolumeBinding => profile.filter(VolumeBinding),
+                Plugin::VolumeZone => profile.filter(VolumeZone),
                 Plugin::PodTopologySpread => profile.filter(args.pod_topology_spread.clone()),
                 Plugin::InterPodAffinity => profile.filter(args.inter_pod_affinity),
                 other => {
