@@ -79,7 +79,7 @@ pub const TESTED_APART: &[(&str, &[&str])] = &[
             "a_first_object_that_is_deleted_stays_away",
         ],
     ),
-    ("health-details", &["health_is_told_without_details"]),
+    ("health-details", &["health_tells_of_few_parts"]),
     ("impersonation", &["who_wants_to_be_somebody_else_is_refused"]),
     ("json-depth", &["what_is_stored_can_be_read_however_deep_it_nests"]),
     ("object-size", &["an_object_that_grew_too_large_is_refused"]),
