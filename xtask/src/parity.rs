@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         command.args(["--seeds", &arguments.seeds.to_string()]);
         command.args(["--first-seed", &arguments.first_seed.to_string()]);
         let ran = command.status().context("cannot run cargo")?;
-        ensure!(ran.success(), "the {suite} of kube-scheduler are others");
+        ensure!(ran.success(), "the suite `{suite}` failed: what it printed says why");
     }
     Ok(())
 }

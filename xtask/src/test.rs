@@ -17,11 +17,11 @@ const DEFINITIONS: &str = "crates/api/crds";
 
 /// Run every check: format, lints, house rules, and all tests against a real kube-apiserver
 ///
-/// Builds etcd and kube-apiserver 1.35 with Go on the first run, into a cache folder outside
-/// the tree (GANTRY_CACHE, else XDG_CACHE_HOME/gantry, else ~/.cache/gantry), starts one etcd
+/// Builds etcd, the programs of Kubernetes 1.35 and the scheduler's oracle with Go 1.25 or newer on
+/// the first run, into a cache folder outside the tree (GANTRY_CACHE, else XDG_CACHE_HOME/gantry, else ~/.cache/gantry), starts one etcd
 /// and two kube-apiservers, runs all tests against them and ends them. KUBEBUILDER_ASSETS names
 /// a folder with programs to use instead. The Python client of Kubernetes is installed into the
-/// same cache folder.
+/// same cache folder, with Python 3.10 or newer.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {}

@@ -88,7 +88,7 @@ async fn a_definition_in_a_protected_group_tells_its_approval() {
         definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": value});
         definition
     };
-    let name = "things.approved.k8s.io";
+    let name = "things.approved.gantry.test.k8s.io";
     // Three controllers write one condition each, in whatever order.
     let told = (0..3).fold(shown(name), |told, index| {
         told.with(&format!("/status/conditions/{index}/status"), "True")
