@@ -52,10 +52,10 @@ pub(crate) struct NodeArguments {
     /// Nodes: a count, a type, which makes one node, or COUNTxTYPE such as 100x32cpu,256Gi;
     /// repeatable
     ///
-    /// The pieces of a type are separated by commas. By default a node has 8cpu, 32Gi (memory),
-    /// 110pods, disk=100Gi, name=node (start of the names), zone=zone-a, region=local and
-    /// arch=amd64. Further pieces are 2example.com/resource, type=m5.large, label:KEY=VALUE and
-    /// taint:KEY=VALUE:EFFECT; zone=a+b deals zones out in turn
+    /// The pieces of a type are separated by commas. Left out, they are by default: 8cpu, 32Gi
+    /// (memory), 110pods, disk=100Gi, name=node (start of the names), zone=zone-a, region=local,
+    /// arch=amd64. There may also be: zone=a+b (in turn), type=m5.large, 2example.com/resource,
+    /// label:KEY=VALUE, taint:KEY=VALUE:EFFECT
     #[arg(
         long,
         value_name = "NODES",

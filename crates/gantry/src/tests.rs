@@ -42,8 +42,12 @@ fn the_help_of_nodes_names_every_piece_of_a_type() {
     let up = command.find_subcommand("up").expect("there is such a command");
     let nodes = up.get_arguments().find(|argument| argument.get_long() == Some("nodes"));
     let help = nodes.and_then(clap::Arg::get_long_help).expect("it has a help").to_string();
-    let pieces = help.split_once("default: ").expect("it lists the pieces").1;
-    for piece in pieces.split(", ").filter(|piece| !piece.contains(['K', '('])) {
+    let (defaults, further) = help
+        .split_once("default: ")
+        .and_then(|(_, pieces)| pieces.split_once(". There may also be: "))
+        .expect("it lists the pieces");
+    let pieces = defaults.split(", ").chain(further.split(", "));
+    for piece in pieces.filter(|piece| !piece.contains(['K', '('])) {
         assert!(piece.parse::<hollow::NodeGroup>().is_ok(), "{piece} is not read");
     }
     let table = include_str!("../../hollow/src/group.md");
