@@ -2,6 +2,7 @@
 
 mod controllers;
 mod kubeconfig;
+mod scheduling;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use crate::progress::Line;
 use crate::{address, machine, output};
 use controllers::{ControllerArguments, Given};
 use kubeconfig::Place;
+use scheduling::SchedulerArguments;
 
 /// How long tasks may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -33,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Run a control plane with nodes in this process
 ///
 /// An embedded Kubernetes API server with every kind of Gantry installed, workload
-/// controllers, and nodes whose kubelet is simulated. Nothing is kept when it ends.
+/// controllers, the scheduler, and nodes whose kubelet is simulated. Nothing is kept when it ends.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry up
@@ -44,6 +46,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     controllers: ControllerArguments,
+
+    #[command(flatten)]
+    scheduler: SchedulerArguments,
 
     #[command(flatten)]
     metrics: MetricsArguments,
@@ -93,6 +98,8 @@ async fn keep_up(
     let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics, health };
     let client = in_process(&server.drydock, "controllers");
     let working = arguments.controllers.start(&client, given, shutdown);
+    let make = |options: &Options| in_process_as(&server.drydock, options);
+    let mut scheduling = arguments.scheduler.start(make, (seed, &metrics, health), shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
         let client = in_process(&server.drydock, "hollow-nodes");
@@ -100,8 +107,12 @@ async fn keep_up(
         let started = arguments.nodes.start(&client, &run, shutdown)?;
         nodes.insert(started).finish(&line, shutdown).await?;
     }
+    let all = async {
+        working.cancelled().await;
+        scheduling.ready().await;
+    };
     tokio::select! {
-        () = working.cancelled() => {}
+        () = all => {}
         () = shutdown.begun() => {}
     }
     if !shutdown.has_begun() {
@@ -122,6 +133,7 @@ impl Arguments {
     fn checks(&self, health: &Health) -> Vec<HealthCheck> {
         let wanted = [
             (controllers::CHECK, self.controllers.is_any()),
+            (scheduling::CHECK, self.scheduler.is_any()),
             (hollow_nodes::CHECK, self.nodes.count() > 0),
         ];
         let wanted = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
@@ -137,9 +149,13 @@ impl Arguments {
 /// The client of a component that runs in this process, let in as one of the system. Each has
 /// its own, so that none takes up the requests that another may have under way.
 fn in_process(drydock: &Drydock, component: &str) -> Client {
+    in_process_as(drydock, &Options::new(component))
+}
+
+fn in_process_as(drydock: &Drydock, options: &Options) -> Client {
     let groups = vec!["system:masters".to_owned()];
     let identity = Identity { user: "system:up".to_owned(), groups };
-    Client::from_service(drydock.trusting(identity), &Options::new(component))
+    Client::from_service(drydock.trusting(identity), options)
 }
 
 struct Server {

@@ -93,7 +93,7 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     assert!(welcome.contains(&format!("export KUBECONFIG={}", kubeconfig.display())), "{welcome}");
     assert_eq!(kubeconfig.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert!(get(&metrics, "/readyz").ends_with("\r\n\r\nok"));
-    let checks = "\r\n\r\n[+]ping ok\n[+]controllers ok\n[+]nodes ok\nreadyz check passed\n";
+    let checks = "\r\n\r\n[+]ping ok\n[+]controllers ok\n[+]scheduler ok\n[+]nodes ok\nreadyz check passed\n";
     let verbose = get(&metrics, "/readyz?verbose");
     assert!(verbose.ends_with(checks), "{verbose}");
     let text = get(&metrics, "/metrics");
@@ -103,12 +103,12 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
     let mut names = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let page = include_str!("../../../docs/UP.md");
+    let pages = [include_str!("../../../docs/UP.md"), include_str!("../../../docs/SCHEDULER.md")];
     let is_named = |line: &str| {
         let (name, kind) = line.split_once(' ').unwrap();
         let total = if kind == "counter" { "_total" } else { "" };
-        let is_ours = name.starts_with("gantry_") || name.starts_with("workqueue_");
-        is_ours && page.contains(&format!("`{name}{total}`"))
+        let is_ours = ["gantry_", "workqueue_", "scheduler_"].iter().any(|own| name.starts_with(own));
+        is_ours && pages.iter().any(|page| page.contains(&format!("`{name}{total}`")))
     };
     assert!(names.all(is_named), "{text}");
 
@@ -243,9 +243,10 @@ fn the_server_is_ready_when_what_was_asked_for_runs() {
         assert_eq!(nodes.is_ok(), more.contains("nodes"), "{arguments:?}: {nodes:?}");
         assert!(up.interrupt().success());
     };
-    check(&["--nodes", "2"], "[+]controllers ok\n[+]nodes ok\n");
-    check(&["--nodes", "0"], "[+]controllers ok\n");
-    check(&["--nodes", "1", "--controllers", "none"], "[+]nodes ok\n");
+    check(&["--nodes", "2"], "[+]controllers ok\n[+]scheduler ok\n[+]nodes ok\n");
+    check(&["--nodes", "0", "--scheduler", "none"], "[+]controllers ok\n");
+    let alone = ["--nodes", "1", "--controllers", "none", "--scheduler", "none"];
+    check(&alone, "[+]nodes ok\n");
 }
 
 #[test]

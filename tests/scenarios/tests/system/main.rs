@@ -14,6 +14,7 @@ mod nodes;
 mod programs;
 mod python;
 mod replica_sets;
+mod scheduling;
 mod shows;
 mod story;
 mod transcript;
