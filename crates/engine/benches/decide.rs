@@ -50,6 +50,8 @@ fn pod(number: usize, app: usize, needs: Needs, node: Option<usize>) -> PodFact 
         node: node.map(|node| format!("node-{node}").into()),
         priority: 0,
         deleting: false,
+        scheduler: "default-scheduler".into(),
+        gates: Box::default(),
         needs,
     }
 }

@@ -176,6 +176,22 @@ impl Decider {
     }
 }
 
+impl Decider {
+    /// Why a node cannot take the pod, from every plugin that refuses it.
+    #[must_use]
+    pub fn refusals(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+    ) -> Vec<(&'static str, Refusal)> {
+        let filters = self.profile.filters.iter();
+        filters
+            .filter_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
+            .collect()
+    }
+}
+
 /// The highest raw score of feasible nodes.
 fn most(raw: &[i32], feasible: &NodeSet) -> i64 {
     feasible.iter().map(|node| raw[node.get()]).max().unwrap_or(0).into()

@@ -106,6 +106,10 @@ pub struct PodFact {
     pub priority: i32,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Who is to find it a node.
+    pub scheduler: Arc<str>,
+    /// What keeps it from being tried.
+    pub gates: Box<[Box<str>]>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }

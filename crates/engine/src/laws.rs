@@ -190,6 +190,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 spread,
                 owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
                 volumes,
+                resource_claims: false,
             }
         })
 }
@@ -206,6 +207,8 @@ fn pod() -> impl Strategy<Value = PodFact> {
             node: node.map(Into::into),
             priority: 0,
             deleting,
+            scheduler: "default-scheduler".into(),
+            gates: Box::default(),
             needs,
         },
     )
@@ -421,6 +424,8 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         node: node.map(Into::into),
         priority: 0,
         deleting: false,
+        scheduler: Arc::default(),
+        gates: Box::default(),
         needs: Needs::default(),
     };
     let check = |steps: &dyn Fn(&mut Ledger), expected: [i64; 2]| {

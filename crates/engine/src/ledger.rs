@@ -32,7 +32,7 @@ pub use topology::{Topologies, Topology, TopologyKey};
 
 use crate::fact::{Fact, PodFact, Uid};
 use crate::needs::{
-    Clause, Images, Needs, NodeAffinity, PodAffinity, PodSelector, Ports, Requests, Spread,
+    Clause, Images, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports, Requests, Spread,
     Tolerations, Volumes,
 };
 use crate::pool::{Id, Pool};
@@ -64,6 +64,8 @@ pub struct Ask {
     pub like: Option<CrowdId>,
     /// Volumes that its place depends on, where it has any.
     pub volumes: Option<Id<Volumes>>,
+    /// Whether it claims devices and the like.
+    pub resource_claims: bool,
 }
 
 /// The parts of asks, each kept once.
@@ -198,10 +200,9 @@ impl Ledger {
         needs: &Needs,
     ) -> Ask {
         let Needs { requests, taken, ports, tolerations, node_affinity, images, .. } = needs;
-        let own = needs.owner.as_ref();
         let spreads_itself = !needs.spread.0.is_empty();
-        let like = if spreads_itself { None } else { self.owners.like(namespace, labels, own) };
-        let like = like.map(|like| PodSelector::one(Clause::within(namespace, like)));
+        let like =
+            if spreads_itself { None } else { self.like(namespace, labels, needs.owner.as_ref()) };
         let (asks, symbols) = (&mut self.asks, &mut self.symbols);
         let volumes = Some(&needs.volumes).filter(|own| !own.volumes.is_empty());
         Ask {
@@ -216,6 +217,39 @@ impl Ledger {
             identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
+            resource_claims: needs.resource_claims,
+        }
+    }
+
+    /// The pods that are like one of this namespace, labels and controller, as services and
+    /// controllers say now.
+    fn like(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        owner: Option<&Owner>,
+    ) -> Option<PodSelector> {
+        let like = self.owners.like(namespace, labels, owner)?;
+        Some(PodSelector::one(Clause::within(namespace, like)))
+    }
+
+    /// Finds out anew which pods are like one with these labels and this controller: services and
+    /// controllers may become known after their pods.
+    pub fn liken(
+        &mut self,
+        uid: &Uid,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        owner: Option<&Owner>,
+    ) {
+        let Some(row) = self.pods.get(uid) else { return };
+        if !self.terms.spread(row.ask.spread).is_empty() {
+            return;
+        }
+        let like = self.like(&row.namespace, labels, owner);
+        let like = like.map(|like| self.terms.crowds.hold(&like, &mut self.symbols));
+        let Some(row) = self.pods.get_mut(uid) else { return };
+        if let Some(old) = std::mem::replace(&mut row.ask.like, like) {
+            self.terms.crowds.release(old, &mut self.symbols);
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod cache;
 pub mod decide;
+pub mod diagnosis;
 pub mod fact;
 pub mod ledger;
 pub mod needs;
@@ -17,6 +18,10 @@ pub mod pool;
 pub mod profile;
 pub mod queue;
 pub mod reason;
+pub mod turn;
+pub mod why;
+
+pub use turn::Engine;
 
 #[cfg(test)]
 mod laws;

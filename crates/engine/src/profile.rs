@@ -1,6 +1,7 @@
 //! A profile: which plugins judge a pod, in which order, with which weight.
 
 use crate::plugin::{Filter, Score};
+use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
 use crate::plugins::node_affinity::NodeAffinity;
@@ -43,6 +44,7 @@ impl Profile {
             .filter(VolumeZone)
             .filter(PodTopologySpread::default())
             .filter(InterPodAffinity::default())
+            .filter(DynamicResources)
             .score(TaintToleration, Weight(3))
             .score(NodeAffinity::default(), Weight(2))
             .score(Fit::default(), Weight(1))

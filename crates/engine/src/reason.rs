@@ -78,6 +78,8 @@ pub enum Reason {
     },
     /// A volume of the pod.
     Volume(VolumeReason),
+    /// The pod claims devices, which nobody here can give yet.
+    ResourceClaims,
 }
 
 impl fmt::Display for Reason {
@@ -97,6 +99,7 @@ impl fmt::Display for Reason {
             Self::NotAway => "node(s) didn't match pod anti-affinity rules",
             Self::KeptAway => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::TooManyPods { .. } => "Too many pods",
+            Self::ResourceClaims => "pod has resource claims, which Gantry does not allocate yet",
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
         })

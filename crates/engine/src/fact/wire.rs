@@ -65,6 +65,8 @@ impl From<&Pod> for PodFact {
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
             priority: spec.priority.unwrap_or(0),
             deleting: metadata.deletion_timestamp.is_some(),
+            scheduler: spec.scheduler_name.as_str().into(),
+            gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             needs: Needs::from(pod),
         }
     }
@@ -91,6 +93,7 @@ impl From<&Pod> for Needs {
             spread: spread(pod),
             owner: owner(pod),
             volumes: volumes(pod),
+            resource_claims: !spec.resource_claims.is_empty(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A profile: which plugins run, with which arguments, and the engine's profile that this makes.
 
+use engine::plugins::dynamic_resources::DynamicResources;
 use engine::plugins::image_locality::ImageLocality;
 use engine::plugins::node_ports::NodePorts;
 use engine::plugins::node_unschedulable::NodeUnschedulable;
@@ -62,6 +63,7 @@ impl ProfileConfig {
                 Plugin::VolumeZone => profile.filter(VolumeZone),
                 Plugin::PodTopologySpread => profile.filter(args.pod_topology_spread.clone()),
                 Plugin::InterPodAffinity => profile.filter(args.inter_pod_affinity),
+                Plugin::DynamicResources => profile.filter(DynamicResources),
                 other => {
                     elsewhere.push((ExtensionPoint::Filter, *other));
                     profile

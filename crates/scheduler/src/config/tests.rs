@@ -48,7 +48,6 @@ fn the_default_profile_is_the_one_of_the_engine() {
         .collect();
     insta::assert_snapshot!(elsewhere.join("\n"), @r"
     filter NodeName
-    filter DynamicResources
     score VolumeBinding
     score DynamicResources
     preEnqueue SchedulingGates

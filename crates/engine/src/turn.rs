@@ -1,0 +1,272 @@
+//! The engine as a whole: facts in, one decision at a time out.
+//!
+//! An [`Engine`] holds the one ledger, the one queue and a decider for each profile, and keeps them
+//! in step: what a fact changes is worked out before the ledger takes it in, the queue hears of a
+//! pod right after the ledger did, and pods that the change may help wake last. Whoever drives the
+//! engine tells it facts and answers, asks for decisions, and waits as long as it says.
+//!
+//! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::decide::Decider;
+use crate::diagnosis::Diagnosis;
+use crate::fact::{Fact, PodFact, Uid};
+use crate::ledger::{Ask, Ledger};
+use crate::needs::Owner;
+use crate::profile::Profile;
+use crate::queue::{self, Change, History, Moment, Pending, Popped, Queue};
+
+/// How an engine works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// How the queue keeps time.
+    pub queue: queue::Settings,
+    /// What spreads pods over nodes that are equally good.
+    pub seed: u64,
+}
+
+/// Which pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRef {
+    /// What the API server calls it.
+    pub uid: Uid,
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The pod.
+    pub pod: PodRef,
+    /// The profile that decided.
+    pub scheduler: Arc<str>,
+    /// How often the pod has been tried, this time included.
+    pub attempts: u32,
+    /// What is to be done.
+    pub verdict: Verdict,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is to be bound to this node, which is charged for it already. The engine waits for the
+    /// answer.
+    Bind(Box<str>),
+    /// No node can take it, for this reason. It waits, and nothing has to be answered.
+    Wait(Arc<Diagnosis>),
+}
+
+/// What the API server said for sure of a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The pod is bound as asked.
+    Bound,
+    /// The pod is gone, or has another node.
+    Lost,
+    /// The pod is there and was not bound.
+    NotBound,
+}
+
+/// A pod that has no node as far as the API server says.
+#[derive(Debug, Clone)]
+struct Unbound {
+    profile: usize,
+    gated: bool,
+    labels: BTreeMap<Box<str>, Box<str>>,
+    owner: Option<Owner>,
+    /// When it was found out which pods are like it.
+    likened: u64,
+    /// What it went through, where we decided on a node.
+    history: History,
+}
+
+/// Pods to nodes.
+pub struct Engine {
+    ledger: Ledger,
+    queue: Queue,
+    profiles: Vec<(Arc<str>, Decider)>,
+    unbound: FxHashMap<Uid, Unbound>,
+    /// Why pods have no node, as long as the ledger is what it was.
+    refused: FxHashMap<(usize, Ask), Arc<Diagnosis>>,
+}
+
+impl Engine {
+    /// An engine that decides for pods that name one of these profiles.
+    #[must_use]
+    pub fn new(settings: Settings, profiles: Vec<(Arc<str>, Profile)>, now: Moment) -> Self {
+        let mut ledger = Ledger::default();
+        let mut decider = |profile| Decider::new(profile, &mut ledger, settings.seed);
+        let profiles =
+            profiles.into_iter().map(|(name, profile)| (name, decider(profile))).collect();
+        Self {
+            ledger,
+            queue: Queue::new(settings.queue, now),
+            profiles,
+            unbound: FxHashMap::default(),
+            refused: FxHashMap::default(),
+        }
+    }
+
+    /// Takes a fact in.
+    pub fn apply(&mut self, fact: Fact, now: Moment) {
+        self.refused.clear();
+        let listening = self.queue.is_listening();
+        let change = listening.then(|| Change::of(&self.ledger, &fact)).flatten();
+        let told = match &fact {
+            Fact::Pod(pod) => {
+                let wanting = self.wanting(pod);
+                Some((pod.uid.clone(), wanting))
+            }
+            Fact::PodGone(uid) => Some((uid.clone(), None)),
+            _ => None,
+        };
+        self.ledger.apply(fact);
+        if let Some((uid, wanting)) = told {
+            self.follow(uid, wanting, now);
+        }
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, now);
+        }
+    }
+
+    /// What has to be known of a pod to find it a node; none where that is not our business.
+    fn wanting(&self, pod: &PodFact) -> Option<Unbound> {
+        let profile = self.profiles.iter().position(|(name, _)| *name == pod.scheduler)?;
+        let wants = pod.node.is_none() && !pod.deleting;
+        wants.then(|| Unbound {
+            profile,
+            gated: !pod.gates.is_empty(),
+            labels: pod.labels.clone(),
+            owner: pod.needs.owner.clone(),
+            likened: self.ledger.owners.epoch(),
+            history: History::default(),
+        })
+    }
+
+    /// The ledger knows of a pod: so does the queue, where the pod wants a node.
+    fn follow(&mut self, uid: Uid, wanting: Option<Unbound>, now: Moment) {
+        let Some(mut wanting) = wanting else {
+            self.unbound.remove(&uid);
+            return self.queue.remove(&uid);
+        };
+        let Some(row) = self.ledger.pod(&uid) else { return };
+        if row.node().is_some() {
+            // We decided on a node and wait for the answer.
+            if let Some(old) = self.unbound.get(&uid) {
+                wanting.history = old.history;
+            }
+        } else {
+            let (priority, ask, gated) = (row.priority, row.ask, wanting.gated);
+            self.queue.put(Pending { uid: uid.clone(), priority, ask, gated }, now);
+        }
+        self.unbound.insert(uid, wanting);
+    }
+
+    /// Decides about the pod whose turn it is; none where no pod can be tried now.
+    pub fn decide(&mut self, now: Moment) -> Option<Decision> {
+        let Popped { uid, attempts } = self.queue.pop(now)?;
+        self.liken(&uid, now);
+        let expected = "the queue holds pods that the ledger knows";
+        let row = self.ledger.pod(&uid).expect(expected);
+        let own = self.unbound.get_mut(&uid).expect(expected);
+        let (namespace, name) = (row.namespace.clone(), row.name.clone());
+        let (ask, profile) = (row.ask, own.profile);
+        let (scheduler, decider) = &mut self.profiles[profile];
+        let turn = FxBuildHasher.hash_one(&uid);
+        let verdict = match decider.pick(&self.ledger, ask, turn) {
+            Some(node) => {
+                let name = self.ledger.nodes.name(node).into();
+                self.ledger.claim(&uid, node).expect("a pod in the queue has no node");
+                self.refused.clear();
+                own.history = self.queue.placed(&uid).unwrap_or_default();
+                Verdict::Bind(name)
+            }
+            None => {
+                let why = self.refused.entry((profile, ask));
+                let diagnosis =
+                    why.or_insert_with(|| Diagnosis::of(&self.ledger, decider, ask).into());
+                self.queue.reject(&uid, diagnosis.rejection, &self.ledger, now);
+                Verdict::Wait(diagnosis.clone())
+            }
+        };
+        let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
+        Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// Services and controllers may have become known since the pod did.
+    fn liken(&mut self, uid: &Uid, now: Moment) {
+        let epoch = self.ledger.owners.epoch();
+        let Some(own) = self.unbound.get_mut(uid).filter(|own| own.likened != epoch) else {
+            return;
+        };
+        own.likened = epoch;
+        self.ledger.liken(uid, &own.labels, own.owner.as_ref());
+        if let Some(row) = self.ledger.pod(uid) {
+            let (priority, ask) = (row.priority, row.ask);
+            self.queue.put(Pending { uid: uid.clone(), priority, ask, gated: false }, now);
+        }
+    }
+
+    /// Takes in what the API server said of a binding. While nothing is certain, the node stays
+    /// charged.
+    pub fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) {
+        if answer == Answer::Bound {
+            // The pod itself will tell.
+            return;
+        }
+        let Some(row) = self.ledger.pod(uid) else { return };
+        if row.is_bound() || row.node().is_none() {
+            return;
+        }
+        let (priority, ask) = (row.priority, row.ask);
+        self.refused.clear();
+        let change = Change::unplaced(&self.ledger, uid);
+        let _ = self.ledger.disclaim(uid);
+        if answer == Answer::Lost {
+            // What became of it, it will tell itself.
+            self.unbound.remove(uid);
+        } else if let Some(own) = self.unbound.get(uid) {
+            let pending = Pending { uid: uid.clone(), priority, ask, gated: false };
+            self.queue.put_back(pending, own.history, now);
+        }
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, now);
+        }
+    }
+
+    /// When something is due, if no fact comes before.
+    #[must_use]
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
+        self.queue.next_due(now)
+    }
+
+    /// What the facts add up to.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The pods that want a node.
+    #[must_use]
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Why a pod that waits has no node now; none where it is not ours to find it one.
+    #[must_use]
+    pub fn diagnosis(&self, uid: &Uid) -> Option<Diagnosis> {
+        let (own, row) = (self.unbound.get(uid)?, self.ledger.pod(uid)?);
+        Some(Diagnosis::of(&self.ledger, &self.profiles[own.profile].1, row.ask))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::diagnosis::Fault;
+use crate::fact::NodeFact;
+use crate::laws::fact;
+use crate::needs::{Amounts, Needs, OwnerKind, Requests};
+use crate::queue::Standing;
+
+const START: Moment = Moment(1_000_000_000_000_000_000);
+const OURS: &str = "default-scheduler";
+
+fn engine() -> Engine {
+    let profiles =
+        vec![(OURS.into(), Profile::kubernetes()), ("other".into(), Profile::kubernetes())];
+    Engine::new(Settings::default(), profiles, START)
+}
+
+fn node(name: &str, cpu_millis: i64) -> Fact {
+    Fact::Node(NodeFact {
+        name: name.into(),
+        allocatable: Amounts { cpu_millis, ..Amounts::default() },
+        pods_allowed: 110,
+        ..NodeFact::default()
+    })
+}
+
+fn pod(name: &str, cpu_millis: i64) -> PodFact {
+    let charged = Amounts { cpu_millis, ..Amounts::default() };
+    let requests = Requests { charged, cpu_millis_scored: cpu_millis, ..Requests::default() };
+    PodFact {
+        uid: Uid::new(name),
+        namespace: "default".into(),
+        name: name.into(),
+        labels: BTreeMap::new(),
+        node: None,
+        priority: 0,
+        deleting: false,
+        scheduler: OURS.into(),
+        gates: Box::default(),
+        needs: Needs { taken: requests.clone(), requests, ..Needs::default() },
+    }
+}
+
+fn told(fact: PodFact) -> Fact {
+    Fact::Pod(Box::new(fact))
+}
+
+/// Decides all that can be decided, and writes it down.
+fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
+    let written = |decision: Decision| {
+        let Decision { pod, attempts, verdict, .. } = decision;
+        match verdict {
+            Verdict::Bind(node) => format!("{} to {node}, try {attempts}", pod.name),
+            Verdict::Wait(why) => format!("{} waits, try {attempts}: {why}", pod.name),
+        }
+    };
+    std::iter::from_fn(|| engine.decide(now)).map(written).collect()
+}
+
+#[test]
+fn a_pod_goes_where_there_is_room_and_waits_where_there_is_none() {
+    let mut engine = engine();
+    engine.apply(told(pod("early", 1000)), START);
+    assert_eq!(
+        decided(&mut engine, START),
+        ["early waits, try 1: no nodes available to schedule pods"]
+    );
+    engine.apply(node("a", 1500), START);
+    engine.apply(told(pod("late", 1000)), START);
+    assert_eq!(
+        decided(&mut engine, START),
+        ["late to a, try 1", "early waits, try 2: 0/1 nodes are available: 1 Insufficient cpu."]
+    );
+    engine.apply(node("b", 1000), START);
+    assert_eq!(decided(&mut engine, START), ["early to b, try 3"]);
+    assert!(engine.queue().is_empty());
+}
+
+#[test]
+fn a_binding_that_failed_for_sure_frees_the_node_and_the_pod_is_tried_again_after_a_while() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    engine.apply(told(pod("one", 1000)), START);
+    assert_eq!(decided(&mut engine, START), ["one to a, try 1"]);
+    // What the API server still shows does not end the claim.
+    engine.apply(told(pod("one", 1000)), START);
+    engine.apply(told(pod("two", 1000)), START);
+    let full = "two waits, try 1: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut engine, START), [full]);
+    engine.answered(&Uid::new("one"), Answer::NotBound, START);
+    assert!(matches!(engine.queue().standing(&Uid::new("one")), Some(Standing::ErrorBackoff(_))));
+    assert_eq!(decided(&mut engine, START), ["two to a, try 2"]);
+    engine.answered(&Uid::new("two"), Answer::Lost, START);
+    assert_eq!(decided(&mut engine, START), [""; 0], "it is gone, and the other one backs off");
+    let later = engine.next_due(START).unwrap();
+    assert!(later.since(START) <= Duration::from_secs(3));
+    assert_eq!(decided(&mut engine, later), ["one to a, try 2"]);
+    engine.answered(&Uid::new("one"), Answer::Bound, later);
+    engine.apply(Fact::PodGone(Uid::new("one")), later);
+    engine.answered(&Uid::new("one"), Answer::NotBound, later);
+    assert!(engine.queue().is_empty());
+}
+
+#[test]
+fn only_pods_of_our_profiles_that_may_be_tried_are_decided() {
+    let check = |change: &dyn Fn(&mut PodFact), expected: usize| {
+        let mut engine = engine();
+        engine.apply(node("a", 1000), START);
+        let mut fact = pod("one", 1000);
+        change(&mut fact);
+        engine.apply(told(fact), START);
+        assert_eq!(decided(&mut engine, START).len(), expected);
+        engine
+    };
+    check(&|_| {}, 1);
+    check(&|pod| pod.scheduler = "other".into(), 1);
+    check(&|pod| pod.scheduler = "somebody".into(), 0);
+    check(&|pod| pod.deleting = true, 0);
+    check(&|pod| pod.node = Some("a".into()), 0);
+    let mut engine = check(&|pod| pod.gates = ["wait".into()].into(), 0);
+    engine.apply(told(pod("one", 1000)), START);
+    assert_eq!(decided(&mut engine, START), ["one to a, try 1"]);
+}
+
+#[test]
+fn a_pod_of_another_scheduler_takes_room() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    let theirs = PodFact { scheduler: "theirs".into(), node: Some("a".into()), ..pod("one", 600) };
+    engine.apply(told(theirs), START);
+    engine.apply(told(pod("two", 600)), START);
+    let full = "two waits, try 1: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut engine, START), [full]);
+}
+
+#[test]
+fn a_pod_that_claims_devices_waits_and_says_so() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    let mut fact = pod("one", 100);
+    fact.needs.resource_claims = true;
+    engine.apply(told(fact), START);
+    let decision = engine.decide(START).unwrap();
+    let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
+    assert!(matches!(why.fault, Fault::Everywhere(_)));
+    assert_eq!(
+        why.to_string(),
+        "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
+    );
+}
+
+#[test]
+fn which_pods_are_alike_is_known_as_late_as_the_decision() {
+    let owner = Owner { kind: OwnerKind::ReplicaSet, name: "web".into() };
+    let selector = object::selector::label::Selector::from_pairs([("app", "web")]);
+    let set =
+        Fact::Owner { namespace: "default".into(), owner: owner.clone(), selector: Some(selector) };
+    let like = |set_first: bool| {
+        let mut engine = engine();
+        engine.apply(node("a", 1000), START);
+        let mut fact = pod("one", 100);
+        fact.labels = BTreeMap::from([("app".into(), "web".into())]);
+        fact.needs.owner = Some(owner.clone());
+        let facts = [set.clone(), told(fact)];
+        let ordered = if set_first {
+            facts
+        } else {
+            let [a, b] = facts;
+            [b, a]
+        };
+        for fact in ordered {
+            engine.apply(fact, START);
+        }
+        assert_eq!(decided(&mut engine, START).len(), 1);
+        engine.ledger().pod(&Uid::new("one")).unwrap().ask.like.is_some()
+    };
+    assert!(like(true));
+    assert!(like(false));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Fact(Fact),
+    Decide,
+    Answer(u8, Answer),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let answer = prop_oneof![Just(Answer::Bound), Just(Answer::Lost), Just(Answer::NotBound)];
+    prop_oneof![
+        6 => fact().prop_map(Step::Fact),
+        4 => Just(Step::Decide),
+        1 => (0..20_u8, answer).prop_map(|(pod, answer)| Step::Answer(pod, answer)),
+        1 => (0..40_u64).prop_map(Step::Pass),
+    ]
+}
+
+fn play(steps: &[Step]) -> (Engine, Vec<Decision>) {
+    let (mut engine, mut now) = (engine(), START);
+    let mut decisions = Vec::new();
+    for step in steps {
+        match step {
+            Step::Fact(fact) => engine.apply(fact.clone(), now),
+            Step::Decide => decisions.extend(engine.decide(now)),
+            Step::Answer(pod, answer) => {
+                engine.answered(&crate::laws::uid(*pod), *answer, now);
+            }
+            Step::Pass(seconds) => now = now.after(Duration::from_secs(*seconds)),
+        }
+    }
+    (engine, decisions)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn equal_facts_give_equal_decisions(steps in vec(step(), 1..80)) {
+        prop_assert_eq!(play(&steps).1, play(&steps).1);
+    }
+
+    #[test]
+    fn every_pod_that_wants_a_node_is_in_the_queue_or_has_a_claim(steps in vec(step(), 1..80)) {
+        let (engine, _) = play(&steps);
+        for uid in engine.unbound.keys() {
+            let row = engine.ledger.pod(uid).unwrap();
+            let queued = engine.queue.standing(uid).is_some();
+            prop_assert!(!row.is_bound());
+            prop_assert_eq!(queued, row.node().is_none());
+        }
+        prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.contains_key(uid)));
+    }
+}
