@@ -107,7 +107,8 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     let is_named = |line: &str| {
         let (name, kind) = line.split_once(' ').unwrap();
         let total = if kind == "counter" { "_total" } else { "" };
-        let is_ours = ["gantry_", "workqueue_", "scheduler_"].iter().any(|own| name.starts_with(own));
+        let is_ours =
+            ["gantry_", "workqueue_", "scheduler_"].iter().any(|own| name.starts_with(own));
         is_ours && pages.iter().any(|page| page.contains(&format!("`{name}{total}`")))
     };
     assert!(names.all(is_named), "{text}");

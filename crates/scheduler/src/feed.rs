@@ -14,7 +14,7 @@ use chassis::client::{Client, Object, ResourceType};
 use chassis::key::Key;
 use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
-use engine::fact::{Fact, NodeFact, PodFact, StorageFact, Uid};
+use engine::fact::{Fact, NodeFact, StorageFact, Uid};
 use engine::needs::{Owner, OwnerKind};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -40,50 +40,72 @@ impl Feed<'_> {
     /// Starts all watches; they run until `stop` is cancelled.
     pub(crate) fn start(mut self) {
         self.pods();
-        self.kind(Kind::Node, |node: &Node| Fact::Node(NodeFact::from(node)), |key| {
-            Fact::NodeGone(key.name().into())
-        });
+        self.kind(
+            Kind::Node,
+            |node: &Node| Fact::Node(NodeFact::from(node)),
+            |key| Fact::NodeGone(key.name().into()),
+        );
         self.kind(Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
         self.owners();
         self.storage();
     }
 
     fn owners(&mut self) {
-        self.kind(Kind::Service, |one: &Service| one.into(), |key| {
-            ownerless(OwnerKind::Service, key)
-        });
-        self.kind(Kind::ReplicationController, |one: &ReplicationController| one.into(), |key| {
-            ownerless(OwnerKind::ReplicationController, key)
-        });
-        self.kind(Kind::ReplicaSet, |one: &ReplicaSet| one.into(), |key| {
-            ownerless(OwnerKind::ReplicaSet, key)
-        });
-        self.kind(Kind::StatefulSet, |one: &StatefulSet| one.into(), |key| {
-            ownerless(OwnerKind::StatefulSet, key)
-        });
+        self.kind(
+            Kind::Service,
+            |one: &Service| one.into(),
+            |key| ownerless(OwnerKind::Service, key),
+        );
+        self.kind(
+            Kind::ReplicationController,
+            |one: &ReplicationController| one.into(),
+            |key| ownerless(OwnerKind::ReplicationController, key),
+        );
+        self.kind(
+            Kind::ReplicaSet,
+            |one: &ReplicaSet| one.into(),
+            |key| ownerless(OwnerKind::ReplicaSet, key),
+        );
+        self.kind(
+            Kind::StatefulSet,
+            |one: &StatefulSet| one.into(),
+            |key| ownerless(OwnerKind::StatefulSet, key),
+        );
     }
 
     fn storage(&mut self) {
         use StorageFact as S;
-        self.stored(Kind::PersistentVolume, |one: &PersistentVolume| one.into(), |key| {
-            S::Volume(name(key), None)
-        });
-        self.stored(Kind::PersistentVolumeClaim, |one: &PersistentVolumeClaim| one.into(), |key| {
-            S::Claim(key.namespace().into(), name(key), None)
-        });
-        self.stored(Kind::StorageClass, |one: &StorageClass| one.into(), |key| {
-            S::Class(name(key), None)
-        });
+        self.stored(
+            Kind::PersistentVolume,
+            |one: &PersistentVolume| one.into(),
+            |key| S::Volume(name(key), None),
+        );
+        self.stored(
+            Kind::PersistentVolumeClaim,
+            |one: &PersistentVolumeClaim| one.into(),
+            |key| S::Claim(key.namespace().into(), name(key), None),
+        );
+        self.stored(
+            Kind::StorageClass,
+            |one: &StorageClass| one.into(),
+            |key| S::Class(name(key), None),
+        );
         self.stored(Kind::CsiNode, |one: &CsiNode| one.into(), |key| S::CsiNode(name(key), None));
-        self.stored(Kind::CsiDriver, |one: &CsiDriver| one.into(), |key| {
-            S::CsiDriver(name(key), None)
-        });
-        self.stored(Kind::CsiStorageCapacity, |one: &CsiStorageCapacity| one.into(), |key| {
-            S::Capacity(key.namespace().into(), name(key), None)
-        });
-        self.stored(Kind::VolumeAttachment, |one: &VolumeAttachment| one.into(), |key| {
-            S::Attachment(name(key), None)
-        });
+        self.stored(
+            Kind::CsiDriver,
+            |one: &CsiDriver| one.into(),
+            |key| S::CsiDriver(name(key), None),
+        );
+        self.stored(
+            Kind::CsiStorageCapacity,
+            |one: &CsiStorageCapacity| one.into(),
+            |key| S::Capacity(key.namespace().into(), name(key), None),
+        );
+        self.stored(
+            Kind::VolumeAttachment,
+            |one: &VolumeAttachment| one.into(),
+            |key| S::Attachment(name(key), None),
+        );
     }
 
     fn stored<T: Resource + Object>(
@@ -119,8 +141,7 @@ impl Feed<'_> {
         gone: impl Fn(&Key, &str) -> Message + Send + 'static,
     ) {
         let access = self.client.access::<T>(ResourceType::of::<T>(), "");
-        let reflector =
-            Reflector::new(access).fields(fields).seed(self.seed).metrics(self.metrics);
+        let reflector = Reflector::new(access).fields(fields).seed(self.seed).metrics(self.metrics);
         let map = move |delta: Delta<T>| match delta {
             Delta::Upserted(object) => message(object),
             Delta::Deleted { key, uid } => gone(&key, &uid),

@@ -112,9 +112,17 @@ impl Meters {
                     pod could not be scheduled, while 'error' means an internal scheduler problem";
         registry.register("scheduler_schedule_attempts", help, self.attempts.clone());
         let help = "Scheduling attempt latency in seconds (scheduling algorithm + binding)";
-        registry.register("scheduler_scheduling_attempt_duration_seconds", help, self.durations.clone());
+        registry.register(
+            "scheduler_scheduling_attempt_duration_seconds",
+            help,
+            self.durations.clone(),
+        );
         let help = "Scheduling algorithm latency in seconds";
-        registry.register("scheduler_scheduling_algorithm_duration_seconds", help, self.algorithm.clone());
+        registry.register(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            help,
+            self.algorithm.clone(),
+        );
         let help = "Number of pending pods, by the queue type";
         registry.register("scheduler_pending_pods", help, self.pending.clone());
         let help = "E2e latency for a pod being scheduled, from the time the pod enters the \
@@ -177,8 +185,12 @@ impl Meters {
                 Standing::Gated => gated += 1,
             }
         }
-        let queues =
-            [("active", active), ("backoff", backoff), ("unschedulable", waiting), ("gated", gated)];
+        let queues = [
+            ("active", active),
+            ("backoff", backoff),
+            ("unschedulable", waiting),
+            ("gated", gated),
+        ];
         for (queue, count) in queues {
             self.pending.get_or_create(&QueueLabel { queue }).set(count);
         }

@@ -40,8 +40,7 @@ impl Notes {
     pub(crate) fn scheduled(&self, order: &BindOrder) {
         let BindOrder { pod, node, scheduler } = order;
         if let Some(recorder) = self.0.get(scheduler) {
-            let words =
-                format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+            let words = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
             recorder.normal(&subject(pod), "Scheduled", words);
         }
     }

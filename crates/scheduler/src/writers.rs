@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::Pod;
-use chassis::client::{
-    Access, Binding, Client, Error, Nameplate, Patch, Reason, ResourceType,
-};
+use chassis::client::{Access, Binding, Client, Error, Nameplate, Patch, Reason, ResourceType};
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::Leadership;
@@ -114,7 +112,12 @@ impl Hands {
             Answer::Definite(Outcome::Bound) => self.notes.scheduled(&order),
             Answer::Definite(Outcome::Elsewhere(node)) => {
                 let pod = format!("{}/{}", order.pod.namespace, order.pod.name);
-                tracing::info!(pod, ours = &*order.node, theirs = &**node, "pod is bound elsewhere");
+                tracing::info!(
+                    pod,
+                    ours = &*order.node,
+                    theirs = &**node,
+                    "pod is bound elsewhere"
+                );
             }
             _ => {}
         }
@@ -199,7 +202,8 @@ impl Hands {
         }
         let pod = &order.pod;
         let patch = status::unscheduled(&pod.uid.0, condition, &order.message, self.clock().now());
-        let pods: Access<IgnoredAny> = self.client.within(&pod.namespace);
+        let pods: Access<IgnoredAny> =
+            self.client.access(ResourceType::of::<Pod>(), &pod.namespace);
         match pods.patch_sub(&pod.name, "status", &Patch::Strategic(patch)).await {
             Ok(_) => Message::Told,
             Err(error) => {

@@ -46,7 +46,8 @@ struct Figures {
 /// When a program does not start or a request fails.
 pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     let truth = Truth::start(gantry)?;
-    let up = Gantry::start(gantry, &["--nodes", "0", "--controllers", "none", "--scheduler", "none"])?;
+    let up =
+        Gantry::start(gantry, &["--nodes", "0", "--controllers", "none", "--scheduler", "none"])?;
     let theirs = client(truth.kubeconfig()).await?;
     let ours = client(&up.kubeconfig).await?;
     let (mut our_figures, mut their_figures) = (Figures::default(), Figures::default());

@@ -8,6 +8,7 @@ use scheduler::config::Configuration;
 use scheduler::{Clients, State};
 use tokio::sync::watch;
 
+use crate::output;
 use crate::scheduler::readiness;
 
 /// The name of the check whether it works.
@@ -60,7 +61,7 @@ impl SchedulerArguments {
         let (token, ending) = (shutdown.token(), shutdown.clone());
         shutdown.spawn("scheduler", async move {
             if let Err(error) = scheduler::run(clients, options, token).await {
-                tracing::error!(%error, "the scheduler cannot run");
+                output::note(&format!("the scheduler cannot run: {error}"));
                 ending.begin();
             }
         });

@@ -8,7 +8,7 @@ fn played(events: &[Event]) -> Option<Effect> {
     let mut last = conversation.step(Event::Begin);
     for event in events {
         if let Some(Effect::Wait(_)) = last {
-            last = conversation.step(Event::Woke);
+            conversation.step(Event::Woke);
         }
         last = conversation.step(event.clone());
     }

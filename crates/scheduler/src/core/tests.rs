@@ -142,14 +142,19 @@ fn a_condition_is_written_when_it_changes() {
     tell(&mut core, [pod("p", "2", json!({}))]);
     check(&mut core, START, &[&told("now")]);
     let mut now = START;
-    // Another node that is too small wakes it, and it is told the same of two nodes.
+    // A node that is large enough wakes it, and is not for everybody.
     let mut again = |core: &mut Core, message: Message, expected: &str| {
         now = now.after(Duration::from_secs(60));
         assert_eq!(core.take(message, now), None);
         check(core, now, &[expected]);
     };
-    let two = told("still").replace("0/1", "0/2").replace("1 Ins", "2 Ins");
-    again(&mut core, node("n2", 1), &two);
+    let mut tainted = node("n2", 4);
+    if let Message::Fact(Fact::Node(node)) = &mut tainted {
+        node.unschedulable = true;
+    }
+    let cordoned = "1 Insufficient cpu, 1 node(s) were unschedulable.";
+    let two = told("still").replace("0/1", "0/2").replace("1 Insufficient cpu.", cordoned);
+    again(&mut core, tainted, &two);
     // The server has it, and so would a scheduler that starts anew.
     let message = "0/1 nodes are available: 1 Insufficient cpu.";
     let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
@@ -172,9 +177,7 @@ fn a_refused_binding_is_told_and_tried_again() {
     check(&mut core, START, &[]);
     let due = core.next_due(START).expect("it is tried again");
     check(&mut core, due, &["p to n1"]);
-    for (outcome, why) in
-        [(Outcome::Gone, "gone"), (Outcome::Elsewhere("n2".into()), "taken")]
-    {
+    for (outcome, why) in [(Outcome::Gone, "gone"), (Outcome::Elsewhere("n2".into()), "taken")] {
         let mut core = deciding(4);
         tell(&mut core, [pod("p", "4", json!({})), pod("q", "4", json!({}))]);
         let first = decisions(&mut core, START);

@@ -79,9 +79,8 @@ async fn told(kubectl: &mut Transcript<'_>, name: &str) -> Result<()> {
     let condition = "{.status.conditions[?(@.type=='PodScheduled')]['status','reason',\
                      'observedGeneration','message']}";
     let condition = kubectl.show(&pod, condition).await?;
-    let without_preemption = |text: &str| {
-        text.split(" preemption: ").next().unwrap_or_default().to_owned()
-    };
+    let without_preemption =
+        |text: &str| text.split(" preemption: ").next().unwrap_or_default().to_owned();
     kubectl.keep(&pod, &without_preemption(&condition));
     let which = format!("events --field-selector=involvedObject.name={name}");
     let mut message = String::new();
