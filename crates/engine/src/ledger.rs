@@ -24,7 +24,7 @@ pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes};
 pub use owners::Owners;
 pub use resources::{Column, ResourceIndex, Resources};
-pub use storage::Storage;
+pub use storage::{Promises, Storage};
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};

@@ -1,5 +1,7 @@
 //! A profile: which plugins judge a pod, in which order, with which weight.
 
+use std::time::Duration;
+
 use crate::plugin::{Filter, Score};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
@@ -26,13 +28,20 @@ pub struct Profile {
     pub filters: Vec<Box<dyn Filter>>,
     /// Say how good the others are.
     pub scores: Vec<(Box<dyn Score>, Weight)>,
+    /// How long the volumes of a pod that has a node may take to be ready; none where nobody makes
+    /// them ready.
+    pub volume_wait_max: Option<Duration>,
 }
+
+/// How long volumes may take to be ready, where nobody says otherwise.
+pub const VOLUME_WAIT_MAX: Duration = Duration::from_secs(600);
 
 impl Profile {
     /// Kubernetes' default plugins in their order.
     #[must_use]
     pub fn kubernetes() -> Self {
-        Self::default()
+        let prepares = Self { volume_wait_max: Some(VOLUME_WAIT_MAX), ..Self::default() };
+        prepares
             .filter(NodeUnschedulable)
             .filter(TaintToleration)
             .filter(NodeAffinity::default())

@@ -3,8 +3,10 @@
 
 mod claims;
 mod plan;
+mod preparation;
 
 pub use plan::Binding;
+pub use preparation::{Failure, Preparation, Progress, Write};
 
 use super::volume_restrictions::{key, volumes};
 use crate::fact::Claim;

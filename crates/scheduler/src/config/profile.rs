@@ -49,7 +49,9 @@ impl ProfileConfig {
     pub fn assemble(&self) -> Assembled {
         let args = &self.args;
         let mut elsewhere = Vec::new();
-        let mut profile = Profile::default();
+        let prepares = self.lineup.at(ExtensionPoint::PreBind).contains(&Plugin::VolumeBinding);
+        let volume_wait_max = prepares.then_some(args.volume_binding.bind_timeout);
+        let mut profile = Profile { volume_wait_max, ..Profile::default() };
         for plugin in self.lineup.at(ExtensionPoint::Filter) {
             profile = match plugin {
                 Plugin::NodeUnschedulable => profile.filter(NodeUnschedulable),
