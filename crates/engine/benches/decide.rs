@@ -50,6 +50,11 @@ fn pod(number: usize, app: usize, needs: Needs, node: Option<usize>) -> PodFact 
         node: node.map(|node| format!("node-{node}").into()),
         priority: 0,
         deleting: false,
+        giving_way: false,
+        gated: false,
+        may_preempt: true,
+        nominated: None,
+        started: None,
         needs,
     }
 }

@@ -13,6 +13,7 @@ use crate::plugins::taint_toleration::TaintToleration;
 use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
+use crate::preemption;
 
 /// What a plugin's score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,17 @@ pub struct Profile {
     pub filters: Vec<Box<dyn Filter>>,
     /// Say how good the others are.
     pub scores: Vec<(Box<dyn Score>, Weight)>,
+    /// What is tried, in this order, for a pod that no node can take.
+    pub last_resorts: Vec<LastResort>,
+}
+
+/// What is tried for a pod that no node can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastResort {
+    /// Devices that nobody uses are given back. It has nothing to do for a pod without claims.
+    DynamicResources,
+    /// Pods of lower priority make room.
+    DefaultPreemption(preemption::Settings),
 }
 
 impl Profile {
@@ -50,12 +62,21 @@ impl Profile {
             .score(InterPodAffinity::default(), Weight(2))
             .score(BalancedAllocation::default(), Weight(1))
             .score(ImageLocality, Weight(1))
+            .last_resort(LastResort::DynamicResources)
+            .last_resort(LastResort::DefaultPreemption(preemption::Settings::default()))
     }
 
     /// With one more filter, after the others.
     #[must_use]
     pub fn filter(mut self, filter: impl Filter + 'static) -> Self {
         self.filters.push(Box::new(filter));
+        self
+    }
+
+    /// With one more thing to try for a pod that no node can take.
+    #[must_use]
+    pub fn last_resort(mut self, last_resort: LastResort) -> Self {
+        self.last_resorts.push(last_resort);
         self
     }
 
