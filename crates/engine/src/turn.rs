@@ -10,6 +10,7 @@
 mod preparations;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -21,8 +22,11 @@ use crate::fact::{Fact, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::Owner;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
+use crate::preemption::{LastResorts, Nominating, Outcome, Room};
 use crate::profile::Profile;
-use crate::queue::{self, Change, History, Moment, Pending, Popped, Queue};
+use crate::queue::{
+    self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
+};
 use preparations::{Ended, Preparations};
 
 /// How an engine works.
@@ -68,10 +72,44 @@ pub enum Verdict {
     /// ready by these writes. The engine waits for the answer, then for the facts to show it, and
     /// decides again.
     Prepare(Box<str>, Vec<Write>),
-    /// No node can take it, for this reason. It waits, and nothing has to be answered.
-    Wait(Arc<Diagnosis>),
+    /// No node can take it. It waits, and nothing has to be answered.
+    Wait(Arc<Waiting>),
     /// Its volumes could not be made ready. It is tried again, and nothing has to be answered.
     Unprepared(Failure),
+}
+
+/// Why a pod waits, and what is to be done for it meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Why no node can take it.
+    pub diagnosis: Diagnosis,
+    /// What came of what is tried then.
+    pub last_resorts: LastResorts,
+    /// Who refused it.
+    pub rejection: Rejection,
+}
+
+impl fmt::Display for Waiting {
+    /// As kube-scheduler tells it in the event and in the condition of the pod.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.diagnosis.fmt(f)?;
+        match &*self.last_resorts.text {
+            "" => Ok(()),
+            _ if self.diagnosis.nodes == 0 => Ok(()),
+            text => write!(f, " {text}"),
+        }
+    }
+}
+
+impl Waiting {
+    /// The pods that are to be deleted to make room, and the node.
+    #[must_use]
+    pub fn room(&self) -> Option<&Room> {
+        match &self.last_resorts.preemption {
+            Some(Outcome::Room(room)) => Some(room),
+            _ => None,
+        }
+    }
 }
 
 /// What the API server said for sure of what was to be written.
@@ -98,6 +136,16 @@ struct Unbound {
     history: History,
 }
 
+/// What the answer to a pod that no node can take follows from, besides the ledger, while room is
+/// made for nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Question {
+    profile: usize,
+    ask: Ask,
+    priority: i32,
+    may_preempt: bool,
+}
+
 /// Pods to nodes.
 pub struct Engine {
     ledger: Ledger,
@@ -108,7 +156,7 @@ pub struct Engine {
     /// Decisions that wait to be asked for.
     due: VecDeque<Decision>,
     /// Why pods have no node, as long as the ledger is what it was.
-    refused: FxHashMap<(usize, Ask), Arc<Diagnosis>>,
+    refused: FxHashMap<Question, Arc<Waiting>>,
 }
 
 impl Engine {
@@ -208,26 +256,68 @@ impl Engine {
         let row = self.ledger.pod(&uid).expect(expected);
         let own = self.unbound.get_mut(&uid).expect(expected);
         let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        let (ask, profile) = (row.ask, own.profile);
-        let (scheduler, decider) = &mut self.profiles[profile];
+        let question = Question {
+            profile: own.profile,
+            ask: row.ask,
+            priority: row.priority,
+            may_preempt: row.may_preempt,
+        };
+        let (scheduler, decider) = &mut self.profiles[own.profile];
         let turn = FxBuildHasher.hash_one(&uid);
         let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
-        let verdict = match decider.pick(&self.ledger, ask, turn) {
+        let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
             Some(node) => {
                 self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
                 self.refused.clear();
                 own.history = self.queue.placed(&pod.uid).unwrap_or_default();
-                self.place(&pod, (profile, ask, node), attempts, now)
+                self.place(&pod, (question.profile, question.ask, node), attempts, now)
             }
             None => {
-                let why = self.refused.entry((profile, ask));
-                let diagnosis =
-                    why.or_insert_with(|| Diagnosis::of(&self.ledger, decider, ask).into());
-                self.queue.reject(&pod.uid, diagnosis.rejection, &self.ledger, now);
-                Verdict::Wait(diagnosis.clone())
+                let waiting = self.refuse(&pod.uid, question, turn, now);
+                self.queue.reject(&pod.uid, waiting.rejection, &self.ledger, now);
+                Verdict::Wait(waiting)
             }
         };
         Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// Why no node can take a pod, and what else was tried. Where room is made, the pod is nominated
+    /// to the node, and those that waited for it before are not.
+    fn refuse(&mut self, uid: &Uid, question: Question, turn: u64, now: Moment) -> Arc<Waiting> {
+        let alone = self.ledger.nominations.is_empty();
+        if let Some(known) = self.refused.get(&question).filter(|_| alone) {
+            return known.clone();
+        }
+        let decider = &self.profiles[question.profile].1;
+        let expected = "a pod that was popped is there";
+        let diagnosis = decider.diagnose(&mut self.ledger, uid).expect(expected);
+        let last_resorts = decider.last_resorts(&mut self.ledger, uid, &diagnosis, turn, now);
+        let last_resorts = last_resorts.expect(expected);
+        match last_resorts.nominating() {
+            Nominating::Unchanged => {}
+            Nominating::Nowhere => self.nominate(uid, None),
+            Nominating::To(node) => {
+                let name: Box<str> = self.ledger.nodes.name(node).into();
+                self.nominate(uid, Some(&name));
+            }
+        }
+        let rejection = rejection(&diagnosis);
+        let waiting = Arc::new(Waiting { diagnosis, last_resorts, rejection });
+        if let Some(room) = waiting.room() {
+            for other in &room.passed_over {
+                self.nominate(&other.uid, None);
+            }
+        } else if alone && self.ledger.nominations.is_empty() {
+            self.refused.insert(question, waiting.clone());
+        }
+        waiting
+    }
+
+    fn nominate(&mut self, uid: &Uid, node: Option<&str>) {
+        if self.ledger.nominated(uid) != node {
+            self.refused.clear();
+            let _ = self.ledger.nominate(uid, node);
+        }
     }
 
     /// What is to be done for a pod that has a node.
@@ -335,13 +425,16 @@ impl Engine {
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
+}
 
-    /// Why a pod that waits has no node now; none where it is not ours to find it one.
-    #[must_use]
-    pub fn diagnosis(&self, uid: &Uid) -> Option<Diagnosis> {
-        let (own, row) = (self.unbound.get(uid)?, self.ledger.pod(uid)?);
-        Some(Diagnosis::of(&self.ledger, &self.profiles[own.profile].1, row.ask))
-    }
+/// Who refused a pod. Where there is no node to refuse, any change may bring one.
+fn rejection(diagnosis: &Diagnosis) -> Rejection {
+    let plugins = diagnosis.plugins().into_iter().map(Plugin::named);
+    let unschedulable = match diagnosis.nodes {
+        0 => Plugins::from_iter([Plugin::Other]),
+        _ => plugins.collect(),
+    };
+    Rejection { unschedulable, pending: Plugins::default() }
 }
 
 #[cfg(test)]

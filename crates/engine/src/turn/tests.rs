@@ -6,7 +6,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::diagnosis::Fault;
 use crate::fact::{Claim, ClaimReference, Class, NodeFact, PersistentVolume, Source, StorageFact};
 use crate::laws::fact;
 use crate::needs::{Amounts, Needs, OwnerKind, Requests, Volume, Volumes};
@@ -43,6 +42,10 @@ fn pod(name: &str, cpu_millis: i64) -> PodFact {
         deleting: false,
         scheduler: OURS.into(),
         gates: Box::default(),
+        giving_way: false,
+        may_preempt: true,
+        nominated: None,
+        started: None,
         needs: Needs { taken: requests.clone(), requests, ..Needs::default() },
     }
 }
@@ -58,7 +61,13 @@ fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
         match verdict {
             Verdict::Bind(node) => format!("{} to {node}, try {attempts}", pod.name),
             Verdict::Prepare(node, writes) => format!("{} to {node} after {writes:?}", pod.name),
-            Verdict::Wait(why) => format!("{} waits, try {attempts}: {why}", pod.name),
+            Verdict::Wait(why) => match why.room() {
+                Some(room) => {
+                    let victims: Vec<&str> = room.victims.iter().map(|pod| &*pod.name).collect();
+                    format!("{} waits for {} to go", pod.name, victims.join(" and "))
+                }
+                None => format!("{} waits, try {attempts}: {}", pod.name, why.diagnosis),
+            },
             Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
         }
     };
@@ -142,6 +151,29 @@ fn a_pod_of_another_scheduler_takes_room() {
 }
 
 #[test]
+fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
+    let mut engine = engine();
+    let bound = |name: &str| PodFact { node: Some("a".into()), ..pod(name, 500) };
+    for fact in [node("a", 1000), told(bound("one")), told(bound("two"))] {
+        engine.apply(fact, START);
+    }
+    engine.apply(told(PodFact { priority: 10, ..pod("high", 500) }), START);
+    let decision = engine.decide(START).unwrap();
+    let Verdict::Wait(waiting) = decision.verdict else { panic!("there is no room yet") };
+    let full = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
+    let victim = waiting.room().unwrap().victims[0].clone();
+    assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
+    // While the victim leaves, nobody else is chosen, and nobody else gets its room.
+    engine.apply(told(PodFact { deleting: true, ..bound(&victim.name) }), START);
+    engine.apply(told(pod("low", 500)), START);
+    engine.apply(Fact::PodGone(victim.uid), START);
+    let told = decided(&mut engine, START.after(Duration::from_secs(2)));
+    assert_eq!(told[0], "high to a, try 2");
+    assert_eq!(told[1], format!("low waits, try 1: {full}"));
+}
+
+#[test]
 fn a_pod_that_claims_devices_waits_and_says_so() {
     let mut engine = engine();
     engine.apply(node("a", 1000), START);
@@ -150,9 +182,9 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     engine.apply(told(fact), START);
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
-    assert!(matches!(why.fault, Fault::Everywhere(_)));
+    assert!(why.diagnosis.everywhere.is_some());
     assert_eq!(
-        why.to_string(),
+        why.diagnosis.to_string(),
         "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
     );
 }
