@@ -266,14 +266,14 @@ impl EventMeters {
         self.written.inc();
     }
 
-    /// An event was spared, since its object has had its share.
+    /// An event was spared, since its object has had its share or its count is written later.
     pub(crate) fn spared(&self) {
         self.spared.inc();
     }
 
-    /// An event was refused, given up, or found the line full.
-    pub(crate) fn dropped(&self) {
-        self.dropped.inc();
+    /// Events were refused, given up, or found the line full.
+    pub(crate) fn dropped(&self, events: usize) {
+        self.dropped.inc_by(u64::try_from(events).unwrap_or(u64::MAX));
     }
 }
 
@@ -309,7 +309,7 @@ mod tests {
         ] {
             assert_eq!(text.lines().filter(|own| *own == line).count(), 1, "{line}\n{text}");
         }
-        metrics.events().dropped();
+        metrics.events().dropped(1);
         let text = metrics.render();
         let mut names = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let is_named = |name: &str| name.starts_with("gantry_") || name.starts_with("workqueue_");

@@ -52,6 +52,10 @@ fn pod(number: usize, app: usize, needs: Needs, node: Option<usize>) -> PodFact 
         deleting: false,
         scheduler: "default-scheduler".into(),
         gates: Box::default(),
+        giving_way: false,
+        may_preempt: true,
+        nominated: None,
+        started: None,
         needs,
     }
 }

@@ -9,13 +9,15 @@ use crate::reason::{Code, Refusal};
 
 /// Decides for one profile.
 pub struct Decider {
-    profile: Profile,
+    pub(crate) profile: Profile,
     cache: Cache,
+    /// Nodes that are left to others.
+    pub(crate) except: NodeSet,
     feasible: NodeSet,
     totals: Vec<i64>,
     /// Scores that are never kept.
     whole: Vec<i32>,
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// What each plugin gives a node, weighted.
@@ -37,8 +39,8 @@ impl Decider {
         for key in profile.scores.iter().flat_map(|(score, _)| score.topology_keys()) {
             ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
         }
-        let (cache, feasible) = (Cache::default(), NodeSet::new());
-        Self { profile, cache, feasible, totals: Vec::new(), whole: Vec::new(), seed }
+        let (cache, feasible, except) = (Cache::default(), NodeSet::new(), NodeSet::new());
+        Self { profile, cache, except, feasible, totals: Vec::new(), whole: Vec::new(), seed }
     }
 
     /// The profile.
@@ -86,6 +88,7 @@ impl Decider {
                 filter.filter(ledger, ask, &mut self.feasible);
             }
         }
+        self.feasible.take_out(&self.except);
         &self.feasible
     }
 
@@ -226,7 +229,7 @@ fn add(totals: &mut [i64], raw: &[i32], weight: i64, score: &dyn Score, feasible
 }
 
 /// A number in which every bit of another one plays a part.
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,100 +1,165 @@
-//! Why a pod has no node, as data: what each node was refused for, counted.
+//! Why no node can take a pod, for all nodes at once.
 //!
-//! The text is that of kube-scheduler, because people and programs search for it.
+//! The text is that of kube-scheduler's event and condition, because people and programs search for
+//! it.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::decide::Decider;
-use crate::ledger::{Ask, Ledger};
-use crate::queue::{Plugin, Plugins, Rejection};
-use crate::reason::Refusal;
+use crate::fact::Uid;
+use crate::judge::Trial;
+use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
+use crate::node_set::NodeSet;
+use crate::reason::{Code, Reason, Refusal};
 
-/// Why a pod has no node.
+/// Why a node cannot take a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The node.
+    pub node: NodeIndex,
+    /// Who refuses; none where the node was not asked, because a plugin named those to ask.
+    pub plugin: Option<&'static str>,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// Why nodes cannot take a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     /// How many nodes there are.
     pub nodes: usize,
-    /// What is wrong.
-    pub fault: Fault,
-    /// Who refused it.
-    pub rejection: Rejection,
+    /// Who refuses the pod whatever the nodes are, and why. Then no node is asked.
+    pub everywhere: Option<(&'static str, Refusal)>,
+    /// The nodes that were refused, in the order of the ledger.
+    pub refused: Vec<Refused>,
 }
 
-/// What is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// There is no node.
-    NoNodes,
-    /// Something that holds for every node.
-    Everywhere(Refusal),
-    /// How many nodes are refused for each reason, by its text.
-    OfNodes(BTreeMap<String, usize>),
-}
-
-impl Diagnosis {
-    /// Why a pod that asks this has no node, if no node can take it.
-    #[must_use]
-    pub fn of(ledger: &Ledger, decider: &Decider, ask: Ask) -> Self {
-        let nodes = ledger.nodes.present().len();
-        let (fault, unschedulable) = if nodes == 0 {
-            // Whoever would refuse a node, any change may bring one.
-            (Fault::NoNodes, Plugins::from_iter([Plugin::Other]))
-        } else if let Some((plugin, refusal)) = decider.refused_everywhere(ledger, ask) {
-            (Fault::Everywhere(refusal), Plugins::from_iter([Plugin::named(plugin)]))
-        } else {
-            of_nodes(ledger, decider, ask)
-        };
-        let rejection = Rejection { unschedulable, pending: Plugins::default() };
-        Self { nodes, fault, rejection }
+/// Counts how often each text is said, and tells it in the order of the texts with their counts.
+pub(crate) fn counted(
+    f: &mut fmt::Formatter<'_>,
+    nodes: usize,
+    texts: BTreeMap<String, usize>,
+) -> fmt::Result {
+    write!(f, "0/{nodes} nodes are available:")?;
+    let mut told: Vec<String> =
+        texts.into_iter().map(|(text, count)| format!("{count} {text}")).collect();
+    told.sort_unstable();
+    if !told.is_empty() {
+        write!(f, " {}.", told.join(", "))?;
     }
-}
-
-fn of_nodes(ledger: &Ledger, decider: &Decider, ask: Ask) -> (Fault, Plugins) {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let mut names: Vec<&'static str> = Vec::new();
-    let mut text = String::new();
-    for node in ledger.nodes.present().iter() {
-        let Some((plugin, refusal)) = decider.refusal(ledger, ask, node) else { continue };
-        if !names.contains(&plugin) {
-            names.push(plugin);
-        }
-        for reason in &refusal.reasons {
-            text.clear();
-            let _ = write!(text, "{reason}");
-            match counts.get_mut(&text) {
-                Some(count) => *count += 1,
-                None => {
-                    counts.insert(text.clone(), 1);
-                }
-            }
-        }
-    }
-    (Fault::OfNodes(counts), names.into_iter().map(Plugin::named).collect())
+    Ok(())
 }
 
 impl fmt::Display for Diagnosis {
+    /// Without what was tried after all nodes had refused.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.fault == Fault::NoNodes {
+        if self.nodes == 0 {
             return f.write_str("no nodes available to schedule pods");
         }
-        write!(f, "0/{} nodes are available:", self.nodes)?;
-        let told = match &self.fault {
-            Fault::NoNodes => return Ok(()),
-            Fault::Everywhere(refusal) => {
-                refusal.reasons.iter().map(ToString::to_string).collect::<Vec<_>>()
-            }
-            // Sorted as texts, counts included.
-            Fault::OfNodes(counts) => {
-                let mut told: Vec<String> =
-                    counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-                told.sort_unstable();
-                told
-            }
-        };
-        if !told.is_empty() {
-            write!(f, " {}.", told.join(", "))?;
+        if let Some((_, refusal)) = &self.everywhere {
+            let reasons: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
+            return write!(f, "0/{} nodes are available: {}.", self.nodes, reasons.join(", "));
         }
-        Ok(())
+        let mut texts = BTreeMap::new();
+        for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
+            *texts.entry(reason.to_string()).or_default() += 1;
+        }
+        counted(f, self.nodes, texts)
+    }
+}
+
+impl Diagnosis {
+    /// The plugins that refused the pod, or a node for it.
+    #[must_use]
+    pub fn plugins(&self) -> BTreeSet<&'static str> {
+        let mut plugins: BTreeSet<&'static str> = BTreeSet::new();
+        plugins.extend(self.everywhere.as_ref().map(|(plugin, _)| plugin));
+        plugins.extend(self.refused.iter().filter_map(|one| one.plugin));
+        for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
+            if let Reason::LeftOut { plugins: naming } = reason {
+                plugins.extend(naming);
+            }
+        }
+        plugins
+    }
+
+    /// Whether evicting pods of a node could help; none where the node takes the pod.
+    #[must_use]
+    pub fn code_of(&self, node: NodeIndex) -> Option<Code> {
+        if let Some((_, refusal)) = &self.everywhere {
+            return Some(refusal.code);
+        }
+        self.refused.iter().find(|one| one.node == node).map(|one| one.refusal.code)
+    }
+
+    /// Nodes that evicting pods could help.
+    pub fn curable(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        let of_them = |one: &&Refused| one.refusal.code == Code::Unschedulable;
+        self.refused.iter().filter(of_them).map(|one| one.node)
+    }
+}
+
+impl Decider {
+    /// Why nodes cannot take a pod that waits.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub fn diagnose(&self, ledger: &mut Ledger, uid: &Uid) -> Result<Diagnosis, ClaimError> {
+        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let (ask, priority) = (row.ask, row.priority);
+        let own = row.nomination.node().and_then(|name| ledger.nodes.find(name));
+        let nodes = ledger.nodes.present().clone();
+        let mut diagnosis = Diagnosis {
+            nodes: nodes.len(),
+            everywhere: self.refused_everywhere(ledger, ask),
+            refused: Vec::new(),
+        };
+        if diagnosis.everywhere.is_some() {
+            return Ok(diagnosis);
+        }
+        let mut promised: BTreeMap<NodeIndex, _> =
+            ledger.promised(uid, priority).into_iter().collect();
+        let (named, mut naming) = self.named(ledger, ask);
+        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        for node in nodes.iter() {
+            let asked = own == Some(node) || named.as_ref().is_none_or(|all| all.contains(node));
+            if !asked {
+                continue;
+            }
+            let others = promised.remove(&node).unwrap_or_default();
+            if let Some((plugin, refusal)) = trial.refusal_with(&others, node) {
+                // Upstream blames who refuses the node that is tried first for those it leaves out.
+                if own == Some(node) {
+                    naming.insert(plugin);
+                }
+                diagnosis.refused.push(Refused { node, plugin: Some(plugin), refusal });
+            }
+        }
+        if let Some(named) = named {
+            let left_out = nodes.iter().filter(|node| own != Some(*node) && !named.contains(*node));
+            let plugins: Vec<&'static str> = naming.into_iter().collect();
+            diagnosis.refused.extend(left_out.map(|node| {
+                let reason = Reason::LeftOut { plugins: plugins.clone() };
+                let refusal = Refusal::new(Code::Unresolvable, reason);
+                Refused { node, plugin: None, refusal }
+            }));
+            diagnosis.refused.sort_by_key(|one| one.node);
+        }
+        Ok(diagnosis)
+    }
+
+    /// The only nodes that plugins want asked, where they name some, and who does.
+    fn named(&self, ledger: &Ledger, ask: Ask) -> (Option<NodeSet>, BTreeSet<&'static str>) {
+        let (mut all, mut naming) = (None, BTreeSet::new());
+        for filter in &self.profile.filters {
+            let Some(nodes) = filter.names(ledger, ask) else { continue };
+            naming.insert(filter.name());
+            match &mut all {
+                None => all = Some(nodes),
+                Some(all) => all.keep(&nodes),
+            }
+        }
+        (all, naming)
     }
 }

@@ -18,6 +18,7 @@ use crate::needs::{
     OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
 };
 use crate::profile::Profile;
+use crate::queue::Moment;
 
 mod storage;
 
@@ -198,17 +199,24 @@ fn needs() -> impl Strategy<Value = Needs> {
 fn pod() -> impl Strategy<Value = PodFact> {
     let bound =
         proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
-    (0..20_u8, labels(), bound, any::<bool>(), needs()).prop_map(
-        |(number, labels, node, deleting, needs)| PodFact {
+    let nominated =
+        proptest::option::weighted(0.2, (0..12_u8).prop_map(|number| format!("node-{number}")));
+    let rank = (0..4_i32, any::<[bool; 2]>(), proptest::option::of(0..5_u64));
+    (0..20_u8, labels(), bound, any::<bool>(), needs(), nominated, rank).prop_map(
+        |(number, labels, node, deleting, needs, nominated, rank)| PodFact {
             uid: uid(number),
             namespace: if number % 4 == 0 { "other".into() } else { "default".into() },
             name: format!("pod-{number}").into(),
             labels,
             node: node.map(Into::into),
-            priority: 0,
+            priority: rank.0,
             deleting,
             scheduler: "default-scheduler".into(),
-            gates: Box::default(),
+            gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
+            giving_way: deleting && rank.1[0],
+            may_preempt: !rank.1[1],
+            nominated: nominated.map(Into::into),
+            started: rank.2.map(Moment),
             needs,
         },
     )
@@ -426,6 +434,10 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         deleting: false,
         scheduler: Arc::default(),
         gates: Box::default(),
+        giving_way: false,
+        may_preempt: true,
+        nominated: None,
+        started: None,
         needs: Needs::default(),
     };
     let check = |steps: &dyn Fn(&mut Ledger), expected: [i64; 2]| {

@@ -9,12 +9,15 @@ pub mod cache;
 pub mod decide;
 pub mod diagnosis;
 pub mod fact;
+pub mod judge;
 pub mod ledger;
 pub mod needs;
 pub mod node_set;
+pub mod nominations;
 pub mod plugin;
 pub mod plugins;
 pub mod pool;
+pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod reason;
@@ -22,6 +25,7 @@ pub mod turn;
 pub mod why;
 
 pub use turn::Engine;
+pub mod speculate;
 
 #[cfg(test)]
 mod laws;

@@ -7,7 +7,10 @@
 //!
 //! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
 
-use std::collections::BTreeMap;
+mod preparations;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -16,10 +19,15 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::decide::Decider;
 use crate::diagnosis::Diagnosis;
 use crate::fact::{Fact, PodFact, Uid};
-use crate::ledger::{Ask, Ledger};
+use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::Owner;
+use crate::plugins::volume_binding::{Failure, Preparation, Write};
+use crate::preemption::{LastResorts, Nominating, Outcome, Room};
 use crate::profile::Profile;
-use crate::queue::{self, Change, History, Moment, Pending, Popped, Queue};
+use crate::queue::{
+    self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
+};
+use preparations::{Ended, Preparations};
 
 /// How an engine works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,19 +68,59 @@ pub enum Verdict {
     /// It is to be bound to this node, which is charged for it already. The engine waits for the
     /// answer.
     Bind(Box<str>),
-    /// No node can take it, for this reason. It waits, and nothing has to be answered.
-    Wait(Arc<Diagnosis>),
+    /// It is to get this node, which is charged for it already, but first volumes have to be made
+    /// ready by these writes. The engine waits for the answer, then for the facts to show it, and
+    /// decides again.
+    Prepare(Box<str>, Vec<Write>),
+    /// No node can take it. It waits, and nothing has to be answered.
+    Wait(Arc<Waiting>),
+    /// Its volumes could not be made ready. It is tried again, and nothing has to be answered.
+    Unprepared(Failure),
 }
 
-/// What the API server said for sure of a binding.
+/// Why a pod waits, and what is to be done for it meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Why no node can take it.
+    pub diagnosis: Diagnosis,
+    /// What came of what is tried then.
+    pub last_resorts: LastResorts,
+    /// Who refused it.
+    pub rejection: Rejection,
+}
+
+impl fmt::Display for Waiting {
+    /// As kube-scheduler tells it in the event and in the condition of the pod.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.diagnosis.fmt(f)?;
+        match &*self.last_resorts.text {
+            "" => Ok(()),
+            _ if self.diagnosis.nodes == 0 => Ok(()),
+            text => write!(f, " {text}"),
+        }
+    }
+}
+
+impl Waiting {
+    /// The pods that are to be deleted to make room, and the node.
+    #[must_use]
+    pub fn room(&self) -> Option<&Room> {
+        match &self.last_resorts.preemption {
+            Some(Outcome::Room(room)) => Some(room),
+            _ => None,
+        }
+    }
+}
+
+/// What the API server said for sure of what was to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The pod is bound as asked.
-    Bound,
+    /// The pod is bound as asked, or all that prepares it is written.
+    Done,
     /// The pod is gone, or has another node.
     Lost,
-    /// The pod is there and was not bound.
-    NotBound,
+    /// The pod is there and was not bound, or could not be prepared.
+    Refused,
 }
 
 /// A pod that has no node as far as the API server says.
@@ -88,14 +136,27 @@ struct Unbound {
     history: History,
 }
 
+/// What the answer to a pod that no node can take follows from, besides the ledger, while room is
+/// made for nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Question {
+    profile: usize,
+    ask: Ask,
+    priority: i32,
+    may_preempt: bool,
+}
+
 /// Pods to nodes.
 pub struct Engine {
     ledger: Ledger,
     queue: Queue,
     profiles: Vec<(Arc<str>, Decider)>,
     unbound: FxHashMap<Uid, Unbound>,
+    preparations: Preparations,
+    /// Decisions that wait to be asked for.
+    due: VecDeque<Decision>,
     /// Why pods have no node, as long as the ledger is what it was.
-    refused: FxHashMap<(usize, Ask), Arc<Diagnosis>>,
+    refused: FxHashMap<Question, Arc<Waiting>>,
 }
 
 impl Engine {
@@ -111,6 +172,8 @@ impl Engine {
             queue: Queue::new(settings.queue, now),
             profiles,
             unbound: FxHashMap::default(),
+            preparations: Preparations::default(),
+            due: VecDeque::new(),
             refused: FxHashMap::default(),
         }
     }
@@ -128,9 +191,17 @@ impl Engine {
             Fact::PodGone(uid) => Some((uid.clone(), None)),
             _ => None,
         };
+        let concerned = match &fact {
+            Fact::Storage(fact) => self.preparations.concerned(fact),
+            Fact::NodeGone(node) => self.preparations.on(node),
+            _ => Vec::new(),
+        };
         self.ledger.apply(fact);
         if let Some((uid, wanting)) = told {
             self.follow(uid, wanting, now);
+        }
+        for ended in self.preparations.ended(&concerned, &mut self.ledger) {
+            self.end(ended, now);
         }
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
@@ -155,6 +226,7 @@ impl Engine {
     fn follow(&mut self, uid: Uid, wanting: Option<Unbound>, now: Moment) {
         let Some(mut wanting) = wanting else {
             self.unbound.remove(&uid);
+            self.preparations.drop(&uid, &mut self.ledger);
             return self.queue.remove(&uid);
         };
         let Some(row) = self.ledger.pod(&uid) else { return };
@@ -172,33 +244,119 @@ impl Engine {
 
     /// Decides about the pod whose turn it is; none where no pod can be tried now.
     pub fn decide(&mut self, now: Moment) -> Option<Decision> {
+        for late in self.preparations.late(now, &mut self.ledger) {
+            self.end(late, now);
+        }
+        if let Some(decision) = self.due.pop_front() {
+            return Some(decision);
+        }
         let Popped { uid, attempts } = self.queue.pop(now)?;
         self.liken(&uid, now);
         let expected = "the queue holds pods that the ledger knows";
         let row = self.ledger.pod(&uid).expect(expected);
         let own = self.unbound.get_mut(&uid).expect(expected);
         let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        let (ask, profile) = (row.ask, own.profile);
-        let (scheduler, decider) = &mut self.profiles[profile];
+        let question = Question {
+            profile: own.profile,
+            ask: row.ask,
+            priority: row.priority,
+            may_preempt: row.may_preempt,
+        };
+        let (scheduler, decider) = &mut self.profiles[own.profile];
         let turn = FxBuildHasher.hash_one(&uid);
-        let verdict = match decider.pick(&self.ledger, ask, turn) {
+        let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
+        let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
             Some(node) => {
-                let name = self.ledger.nodes.name(node).into();
-                self.ledger.claim(&uid, node).expect("a pod in the queue has no node");
+                self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
                 self.refused.clear();
-                own.history = self.queue.placed(&uid).unwrap_or_default();
-                Verdict::Bind(name)
+                own.history = self.queue.placed(&pod.uid).unwrap_or_default();
+                self.place(&pod, (question.profile, question.ask, node), attempts, now)
             }
             None => {
-                let why = self.refused.entry((profile, ask));
-                let diagnosis =
-                    why.or_insert_with(|| Diagnosis::of(&self.ledger, decider, ask).into());
-                self.queue.reject(&uid, diagnosis.rejection, &self.ledger, now);
-                Verdict::Wait(diagnosis.clone())
+                let waiting = self.refuse(&pod.uid, question, turn, now);
+                self.queue.reject(&pod.uid, waiting.rejection, &self.ledger, now);
+                Verdict::Wait(waiting)
             }
         };
-        let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
         Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// Why no node can take a pod, and what else was tried. Where room is made, the pod is nominated
+    /// to the node, and those that waited for it before are not.
+    fn refuse(&mut self, uid: &Uid, question: Question, turn: u64, now: Moment) -> Arc<Waiting> {
+        let alone = self.ledger.nominations.is_empty();
+        if let Some(known) = self.refused.get(&question).filter(|_| alone) {
+            return known.clone();
+        }
+        let decider = &self.profiles[question.profile].1;
+        let expected = "a pod that was popped is there";
+        let diagnosis = decider.diagnose(&mut self.ledger, uid).expect(expected);
+        let last_resorts = decider.last_resorts(&mut self.ledger, uid, &diagnosis, turn, now);
+        let last_resorts = last_resorts.expect(expected);
+        match last_resorts.nominating() {
+            Nominating::Unchanged => {}
+            Nominating::Nowhere => self.nominate(uid, None),
+            Nominating::To(node) => {
+                let name: Box<str> = self.ledger.nodes.name(node).into();
+                self.nominate(uid, Some(&name));
+            }
+        }
+        let rejection = rejection(&diagnosis);
+        let waiting = Arc::new(Waiting { diagnosis, last_resorts, rejection });
+        if let Some(room) = waiting.room() {
+            for other in &room.passed_over {
+                self.nominate(&other.uid, None);
+            }
+        } else if alone && self.ledger.nominations.is_empty() {
+            self.refused.insert(question, waiting.clone());
+        }
+        waiting
+    }
+
+    fn nominate(&mut self, uid: &Uid, node: Option<&str>) {
+        if self.ledger.nominated(uid) != node {
+            self.refused.clear();
+            let _ = self.ledger.nominate(uid, node);
+        }
+    }
+
+    /// What is to be done for a pod that has a node.
+    fn place(
+        &mut self,
+        pod: &PodRef,
+        (profile, ask, node): (usize, Ask, NodeIndex),
+        attempts: u32,
+        now: Moment,
+    ) -> Verdict {
+        let name = self.ledger.nodes.name(node).into();
+        let wait_max = self.profiles[profile].1.profile().volume_wait_max;
+        let wait_max = wait_max.filter(|_| ask.volumes.is_some());
+        let begun = wait_max.and_then(|wait_max| {
+            let (preparation, writes) = Preparation::begin(&mut self.ledger, ask, node)?;
+            Some((preparation, writes, now.after(wait_max)))
+        });
+        match begun {
+            Some((preparation, writes, until)) => {
+                self.preparations.begin(pod.clone(), attempts, preparation, until);
+                Verdict::Prepare(name, writes)
+            }
+            None => Verdict::Bind(name),
+        }
+    }
+
+    /// The volumes of a pod are ready, or will not be.
+    fn end(&mut self, ended: Ended, now: Moment) {
+        let Ended { pod, attempts, outcome } = ended;
+        let Some(own) = self.unbound.get(&pod.uid) else { return };
+        let scheduler = self.profiles[own.profile].0.clone();
+        let verdict = match outcome {
+            Ok(node) => Verdict::Bind(node),
+            Err(failure) => {
+                self.withdraw(&pod.uid, Answer::Refused, now);
+                Verdict::Unprepared(failure)
+            }
+        };
+        self.due.push_back(Decision { pod, scheduler, attempts, verdict });
     }
 
     /// Services and controllers may have become known since the pod did.
@@ -215,13 +373,18 @@ impl Engine {
         }
     }
 
-    /// Takes in what the API server said of a binding. While nothing is certain, the node stays
-    /// charged.
+    /// Takes in what the API server said of a binding or of a preparation. While nothing is
+    /// certain, the node stays charged.
     pub fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) {
-        if answer == Answer::Bound {
-            // The pod itself will tell.
-            return;
+        // What was done, the objects themselves will tell.
+        if answer != Answer::Done {
+            self.preparations.drop(uid, &mut self.ledger);
+            self.withdraw(uid, answer, now);
         }
+    }
+
+    /// A pod does not get the node that we decided on.
+    fn withdraw(&mut self, uid: &Uid, answer: Answer, now: Moment) {
         let Some(row) = self.ledger.pod(uid) else { return };
         if row.is_bound() || row.node().is_none() {
             return;
@@ -245,7 +408,10 @@ impl Engine {
     /// When something is due, if no fact comes before.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        self.queue.next_due(now)
+        if !self.due.is_empty() {
+            return Some(now);
+        }
+        self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()
     }
 
     /// What the facts add up to.
@@ -259,13 +425,16 @@ impl Engine {
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
+}
 
-    /// Why a pod that waits has no node now; none where it is not ours to find it one.
-    #[must_use]
-    pub fn diagnosis(&self, uid: &Uid) -> Option<Diagnosis> {
-        let (own, row) = (self.unbound.get(uid)?, self.ledger.pod(uid)?);
-        Some(Diagnosis::of(&self.ledger, &self.profiles[own.profile].1, row.ask))
-    }
+/// Who refused a pod. Where there is no node to refuse, any change may bring one.
+fn rejection(diagnosis: &Diagnosis) -> Rejection {
+    let plugins = diagnosis.plugins().into_iter().map(Plugin::named);
+    let unschedulable = match diagnosis.nodes {
+        0 => Plugins::from_iter([Plugin::Other]),
+        _ => plugins.collect(),
+    };
+    Rejection { unschedulable, pending: Plugins::default() }
 }
 
 #[cfg(test)]

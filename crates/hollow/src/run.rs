@@ -245,13 +245,7 @@ impl Hollow {
 }
 
 fn tell_users(recorder: &Recorder, note: Note) {
-    let subject = About {
-        api_version: Pod::api_version(),
-        kind: Pod::KIND,
-        key: note.key,
-        uid: note.uid,
-        resource_version: Box::default(),
-    };
+    let subject = About::named::<Pod>(note.key, note.uid.into());
     recorder.warning(&subject, note.reason, note.message);
 }
 

@@ -193,7 +193,7 @@ mod tests {
     /// nodes that each of them lets the last pod have.
     fn check(objects: Value, steps: Vec<Step>, theirs: &[&str], ours: &[&str]) {
         let objects = objects.as_array().unwrap().clone();
-        let script = Script { objects, steps };
+        let script = Script { objects, steps, preempts: false };
         let truth = oracle().unwrap().ask(&script.request()).unwrap();
         let last = truth["steps"].as_array().unwrap().last().unwrap();
         let answer = Answer::from_oracle(&last["probe"]);

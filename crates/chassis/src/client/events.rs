@@ -7,12 +7,12 @@ use std::marker::PhantomData;
 
 use bytes::{Buf as _, BytesMut};
 use http_body_util::BodyExt as _;
-use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{Refusal, StatusWire};
 use super::resource::Nameplate;
+use super::transport::AnswerBody;
 
 /// The longest line that is read. No server keeps an object of a tenth of this.
 const EVENT_BYTES_MAX: usize = 64 << 20;
@@ -80,7 +80,7 @@ enum Wire<T> {
 
 /// An open watch.
 pub struct EventStream<T> {
-    body: Body,
+    body: AnswerBody,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no line end.
     searched: usize,
@@ -88,7 +88,7 @@ pub struct EventStream<T> {
 }
 
 impl<T: DeserializeOwned> EventStream<T> {
-    pub(crate) fn new(body: Body) -> Self {
+    pub(crate) fn new(body: AnswerBody) -> Self {
         Self { body, buffer: BytesMut::new(), searched: 0, reads: PhantomData }
     }
 
@@ -113,7 +113,7 @@ impl<T: DeserializeOwned> EventStream<T> {
             match self.body.frame().await {
                 // A last line without an end was cut short: its event comes again.
                 None => return Ok(None),
-                Some(Err(error)) => return Err(StreamError::Broken(super::cause_of(error))),
+                Some(Err(error)) => return Err(StreamError::Broken(error)),
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
                         self.buffer.extend_from_slice(data);

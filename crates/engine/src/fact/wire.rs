@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
-use api::pod::{Pod, PodPhase, RestartPolicy};
-use api::{ObjectMeta, ReplicaSet, ReplicationController, Service, StatefulSet};
+use api::pod::{Pod, PodPhase, PreemptionPolicy, RestartPolicy};
+use api::{
+    ObjectMeta, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
+};
 use object::selector::label::Selector;
 
 use super::amounts::{amounts, asked, named, taken};
 use super::pod_terms::{pod_affinity, spread};
 use super::storage_wire::volumes;
-use super::{Fact, NodeFact, PodFact, Uid};
+use super::{Budget, Fact, NodeFact, PodFact, Uid};
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
     Preference, Requirement, Tolerations,
 };
+use crate::queue::Moment;
 
 impl From<&Node> for NodeFact {
     fn from(node: &Node) -> Self {
@@ -53,7 +56,9 @@ impl From<&Pod> for Fact {
 
 impl From<&Pod> for PodFact {
     fn from(pod: &Pod) -> Self {
-        let (metadata, spec) = (&pod.metadata, &pod.spec);
+        let (metadata, spec, status) = (&pod.metadata, &pod.spec, &pod.status);
+        let deleting = metadata.deletion_timestamp.is_some();
+        let nominated = status.nominated_node_name.as_str();
         let labels = metadata.labels.iter();
         Self {
             uid: Uid::new(&metadata.uid),
@@ -64,10 +69,39 @@ impl From<&Pod> for PodFact {
                 .collect(),
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
             priority: spec.priority.unwrap_or(0),
-            deleting: metadata.deletion_timestamp.is_some(),
             scheduler: spec.scheduler_name.as_str().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
+            deleting,
+            giving_way: deleting && is_preempted(pod),
+            may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
+            nominated: (!nominated.is_empty()).then(|| nominated.into()),
+            started: status
+                .start_time
+                .and_then(|time| u64::try_from(time.timestamp().as_nanosecond()).ok().map(Moment)),
             needs: Needs::from(pod),
+        }
+    }
+}
+
+/// Whether a scheduler pushed the pod out for another one.
+fn is_preempted(pod: &Pod) -> bool {
+    let target = pod.status.conditions.iter().find(|one| one.r#type == "DisruptionTarget");
+    target.is_some_and(|one| one.is_true() && one.reason == "PreemptionByScheduler")
+}
+
+impl From<&PodDisruptionBudget> for Fact {
+    /// A budget whose selector cannot be read protects no pod.
+    fn from(wire: &PodDisruptionBudget) -> Self {
+        let selector = wire.spec.selector.as_ref().and_then(|own| own.to_selector().ok());
+        let going = wire.status.disrupted_pods.keys();
+        Self::Budget {
+            namespace: wire.metadata.namespace.as_str().into(),
+            name: wire.metadata.name.as_str().into(),
+            budget: Some(Budget {
+                pods: selector.unwrap_or_else(Selector::nothing),
+                allowed: wire.status.disruptions_allowed,
+                going: going.map(|name| name.as_str().into()).collect(),
+            }),
         }
     }
 }

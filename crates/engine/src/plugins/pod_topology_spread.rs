@@ -1,8 +1,11 @@
 //! PodTopologySpread: pods and their like are spread over domains.
 
+mod judge;
+
 use std::borrow::Cow;
 
 use super::{node_affinity, taint_toleration};
+use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex, SpreadRule};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Reads, SCORE_MAX, Score};
@@ -181,6 +184,10 @@ impl Filter for PodTopologySpread {
             _ => Code::Unschedulable,
         };
         Some(Refusal::new(code, reason))
+    }
+
+    fn judge(&self, ledger: &Ledger, ask: Ask) -> Judging {
+        judge::judge(self, ledger, ask)
     }
 }
 

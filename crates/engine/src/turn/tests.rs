@@ -1,13 +1,14 @@
 use std::time::Duration;
 
+use object::quantity::Quantity;
+use object::selector::label::Selector;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::diagnosis::Fault;
-use crate::fact::NodeFact;
+use crate::fact::{Claim, ClaimReference, Class, NodeFact, PersistentVolume, Source, StorageFact};
 use crate::laws::fact;
-use crate::needs::{Amounts, Needs, OwnerKind, Requests};
+use crate::needs::{Amounts, Needs, OwnerKind, Requests, Volume, Volumes};
 use crate::queue::Standing;
 
 const START: Moment = Moment(1_000_000_000_000_000_000);
@@ -41,6 +42,10 @@ fn pod(name: &str, cpu_millis: i64) -> PodFact {
         deleting: false,
         scheduler: OURS.into(),
         gates: Box::default(),
+        giving_way: false,
+        may_preempt: true,
+        nominated: None,
+        started: None,
         needs: Needs { taken: requests.clone(), requests, ..Needs::default() },
     }
 }
@@ -55,7 +60,15 @@ fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
         let Decision { pod, attempts, verdict, .. } = decision;
         match verdict {
             Verdict::Bind(node) => format!("{} to {node}, try {attempts}", pod.name),
-            Verdict::Wait(why) => format!("{} waits, try {attempts}: {why}", pod.name),
+            Verdict::Prepare(node, writes) => format!("{} to {node} after {writes:?}", pod.name),
+            Verdict::Wait(why) => match why.room() {
+                Some(room) => {
+                    let victims: Vec<&str> = room.victims.iter().map(|pod| &*pod.name).collect();
+                    format!("{} waits for {} to go", pod.name, victims.join(" and "))
+                }
+                None => format!("{} waits, try {attempts}: {}", pod.name, why.diagnosis),
+            },
+            Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
         }
     };
     std::iter::from_fn(|| engine.decide(now)).map(written).collect()
@@ -91,7 +104,7 @@ fn a_binding_that_failed_for_sure_frees_the_node_and_the_pod_is_tried_again_afte
     engine.apply(told(pod("two", 1000)), START);
     let full = "two waits, try 1: 0/1 nodes are available: 1 Insufficient cpu.";
     assert_eq!(decided(&mut engine, START), [full]);
-    engine.answered(&Uid::new("one"), Answer::NotBound, START);
+    engine.answered(&Uid::new("one"), Answer::Refused, START);
     assert!(matches!(engine.queue().standing(&Uid::new("one")), Some(Standing::ErrorBackoff(_))));
     assert_eq!(decided(&mut engine, START), ["two to a, try 2"]);
     engine.answered(&Uid::new("two"), Answer::Lost, START);
@@ -99,9 +112,9 @@ fn a_binding_that_failed_for_sure_frees_the_node_and_the_pod_is_tried_again_afte
     let later = engine.next_due(START).unwrap();
     assert!(later.since(START) <= Duration::from_secs(3));
     assert_eq!(decided(&mut engine, later), ["one to a, try 2"]);
-    engine.answered(&Uid::new("one"), Answer::Bound, later);
+    engine.answered(&Uid::new("one"), Answer::Done, later);
     engine.apply(Fact::PodGone(Uid::new("one")), later);
-    engine.answered(&Uid::new("one"), Answer::NotBound, later);
+    engine.answered(&Uid::new("one"), Answer::Refused, later);
     assert!(engine.queue().is_empty());
 }
 
@@ -138,6 +151,29 @@ fn a_pod_of_another_scheduler_takes_room() {
 }
 
 #[test]
+fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
+    let mut engine = engine();
+    let bound = |name: &str| PodFact { node: Some("a".into()), ..pod(name, 500) };
+    for fact in [node("a", 1000), told(bound("one")), told(bound("two"))] {
+        engine.apply(fact, START);
+    }
+    engine.apply(told(PodFact { priority: 10, ..pod("high", 500) }), START);
+    let decision = engine.decide(START).unwrap();
+    let Verdict::Wait(waiting) = decision.verdict else { panic!("there is no room yet") };
+    let full = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
+    let victim = waiting.room().unwrap().victims[0].clone();
+    assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
+    // While the victim leaves, nobody else is chosen, and nobody else gets its room.
+    engine.apply(told(PodFact { deleting: true, ..bound(&victim.name) }), START);
+    engine.apply(told(pod("low", 500)), START);
+    engine.apply(Fact::PodGone(victim.uid), START);
+    let told = decided(&mut engine, START.after(Duration::from_secs(2)));
+    assert_eq!(told[0], "high to a, try 2");
+    assert_eq!(told[1], format!("low waits, try 1: {full}"));
+}
+
+#[test]
 fn a_pod_that_claims_devices_waits_and_says_so() {
     let mut engine = engine();
     engine.apply(node("a", 1000), START);
@@ -146,9 +182,9 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     engine.apply(told(fact), START);
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
-    assert!(matches!(why.fault, Fault::Everywhere(_)));
+    assert!(why.diagnosis.everywhere.is_some());
     assert_eq!(
-        why.to_string(),
+        why.diagnosis.to_string(),
         "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
     );
 }
@@ -156,7 +192,7 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
 #[test]
 fn which_pods_are_alike_is_known_as_late_as_the_decision() {
     let owner = Owner { kind: OwnerKind::ReplicaSet, name: "web".into() };
-    let selector = object::selector::label::Selector::from_pairs([("app", "web")]);
+    let selector = Selector::from_pairs([("app", "web")]);
     let set =
         Fact::Owner { namespace: "default".into(), owner: owner.clone(), selector: Some(selector) };
     let like = |set_first: bool| {
@@ -182,6 +218,127 @@ fn which_pods_are_alike_is_known_as_late_as_the_decision() {
     assert!(like(false));
 }
 
+/// A claim of class `late`, which waits for a node; bound to a volume where one is named.
+fn claim(name: &str, selected: Option<&str>, volume: Option<&str>) -> Fact {
+    let claim = Claim {
+        uid: name.into(),
+        class: "late".into(),
+        request: None,
+        access_modes: Box::default(),
+        is_block: false,
+        attributes_class: Box::default(),
+        selector: Selector::everything(),
+        volume: volume.map(Into::into),
+        bind_completed: volume.is_some(),
+        is_lost: false,
+        is_going: false,
+        selected_node: selected.map(Into::into),
+        controller: None,
+    };
+    Fact::Storage(StorageFact::Claim("default".into(), name.into(), Some(Box::new(claim))))
+}
+
+fn volume(name: &str, claim: Option<&str>) -> Fact {
+    let claim = claim.map(|name| ClaimReference {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: name.into(),
+    });
+    let volume = PersistentVolume {
+        class: "late".into(),
+        capacity: Quantity::ZERO,
+        access_modes: Box::default(),
+        is_block: false,
+        attributes_class: Box::default(),
+        is_available: claim.is_none(),
+        claim,
+        is_going: false,
+        labels: BTreeMap::new(),
+        reach: None,
+        reach_taken_over: None,
+        zones: Box::default(),
+        source: Source::Other,
+    };
+    Fact::Storage(StorageFact::Volume(name.into(), Some(Box::new(volume))))
+}
+
+/// A class whose claims wait for a node, made by somebody or by nobody.
+fn class(provisioner: &str) -> Fact {
+    let class = Class { provisioner: provisioner.into(), waits: true, topologies: Box::default() };
+    Fact::Storage(StorageFact::Class("late".into(), Some(class)))
+}
+
+fn with_claim(name: &str, claim: &str) -> Fact {
+    let mut fact = pod(name, 100);
+    fact.needs.volumes =
+        Volumes { namespace: "default".into(), volumes: [Volume::Claim(claim.into())].into() };
+    told(fact)
+}
+
+fn storage(provisioner: &str) -> Engine {
+    let mut engine = engine();
+    for fact in [node("a", 1000), class(provisioner), claim("data", None, None)] {
+        engine.apply(fact, START);
+    }
+    engine
+}
+
+#[test]
+fn a_volume_is_promised_to_one_claim_and_the_pod_is_bound_when_the_claim_is() {
+    let mut engine = storage("");
+    engine.apply(volume("disk", None), START);
+    engine.apply(claim("more", None, None), START);
+    engine.apply(with_claim("one", "data"), START);
+    let keep = "one to a after [KeepVolume { volume: \"disk\", claim: ClaimReference { \
+                namespace: \"default\", name: \"data\", uid: \"data\" } }]";
+    assert_eq!(decided(&mut engine, START), [keep]);
+    engine.apply(with_claim("two", "more"), START);
+    let none = "two waits, try 1: 0/1 nodes are available: \
+                1 node(s) didn't find available persistent volumes to bind.";
+    assert_eq!(decided(&mut engine, START), [none]);
+    engine.answered(&Uid::new("one"), Answer::Done, START);
+    // What was true before the write does not take it back.
+    engine.apply(volume("disk", None), START);
+    engine.apply(volume("disk", Some("data")), START);
+    assert_eq!(decided(&mut engine, START), [none.replace("try 1", "try 2")]);
+    engine.apply(claim("data", None, Some("disk")), START);
+    assert_eq!(decided(&mut engine, START)[0], "one to a, try 1");
+    assert!(engine.ledger().storage.promises.is_empty());
+}
+
+#[test]
+fn a_volume_is_made_for_the_node_or_the_pod_is_tried_again() {
+    let select = "one to a after [SelectNode { namespace: \"default\", claim: \"data\", \
+                  node: \"a\" }]";
+    let late = START.after(Duration::from_secs(601));
+    let check = |facts: &[Fact], now: Moment, expected: &[&str]| {
+        let mut engine = storage("somebody");
+        engine.apply(with_claim("one", "data"), START);
+        assert_eq!(decided(&mut engine, START), [select]);
+        for fact in facts {
+            engine.apply(fact.clone(), START);
+        }
+        let told = decided(&mut engine, now);
+        assert_eq!(told.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+        let waits = engine.preparations.next_due().is_some();
+        assert_eq!(engine.ledger().storage.promises.is_empty(), !waits);
+    };
+    let selected = || claim("data", Some("a"), None);
+    let made = || claim("data", Some("a"), Some("disk"));
+    check(&[], START, &[]);
+    check(&[selected(), made()], START, &[]);
+    check(&[selected(), made(), volume("disk", Some("data"))], START, &["one to a, try 1"]);
+    check(&[volume("disk", Some("data")), made()], START, &["one to a, try 1"]);
+    let failed = "one is not ready: binding volumes: provisioning failed for PVC \"data\"";
+    check(&[selected(), claim("data", None, None)], START, &[failed]);
+    check(&[claim("data", None, None)], START, &[]);
+    let deadline = "one is not ready: binding volumes: context deadline exceeded";
+    check(&[selected()], late, &[deadline]);
+    let node = "one is not ready: binding volumes: failed to get node \"a\"";
+    check(&[Fact::NodeGone("a".into())], START, &[node]);
+    check(&[Fact::PodGone(Uid::new("one"))], late, &[]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Fact(Fact),
@@ -191,7 +348,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let answer = prop_oneof![Just(Answer::Bound), Just(Answer::Lost), Just(Answer::NotBound)];
+    let answer = prop_oneof![Just(Answer::Done), Just(Answer::Lost), Just(Answer::Refused)];
     prop_oneof![
         6 => fact().prop_map(Step::Fact),
         4 => Just(Step::Decide),
@@ -233,6 +390,8 @@ proptest! {
             prop_assert!(!row.is_bound());
             prop_assert_eq!(queued, row.node().is_none());
         }
+        let prepares = engine.preparations.next_due().is_some();
+        prop_assert!(prepares || engine.ledger.storage.promises.is_empty());
         prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.contains_key(uid)));
     }
 }

@@ -9,7 +9,7 @@ use engine::plugins::taint_toleration::TaintToleration;
 use engine::plugins::volume_binding::VolumeBinding;
 use engine::plugins::volume_restrictions::VolumeRestrictions;
 use engine::plugins::volume_zone::VolumeZone;
-use engine::profile::{Profile, Weight};
+use engine::profile::{LastResort, Profile, Weight};
 use object::field::{Error, Errors, Path};
 
 use super::args::{self, PluginArgs};
@@ -49,7 +49,9 @@ impl ProfileConfig {
     pub fn assemble(&self) -> Assembled {
         let args = &self.args;
         let mut elsewhere = Vec::new();
-        let mut profile = Profile::default();
+        let prepares = self.lineup.at(ExtensionPoint::PreBind).contains(&Plugin::VolumeBinding);
+        let volume_wait_max = prepares.then_some(args.volume_binding.bind_timeout);
+        let mut profile = Profile { volume_wait_max, ..Profile::default() };
         for plugin in self.lineup.at(ExtensionPoint::Filter) {
             profile = match plugin {
                 Plugin::NodeUnschedulable => profile.filter(NodeUnschedulable),
@@ -90,6 +92,18 @@ impl ProfileConfig {
                 }
             };
         }
+        for plugin in self.lineup.at(ExtensionPoint::PostFilter) {
+            profile = match plugin {
+                Plugin::DynamicResources => profile.last_resort(LastResort::DynamicResources),
+                Plugin::DefaultPreemption => {
+                    profile.last_resort(LastResort::DefaultPreemption(args.default_preemption))
+                }
+                other => {
+                    elsewhere.push((ExtensionPoint::PostFilter, *other));
+                    profile
+                }
+            };
+        }
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.
         let prepared = [
@@ -97,6 +111,7 @@ impl ProfileConfig {
             ExtensionPoint::Score,
             ExtensionPoint::PreFilter,
             ExtensionPoint::PreScore,
+            ExtensionPoint::PostFilter,
         ];
         for point in ExtensionPoint::ALL.into_iter().filter(|point| !prepared.contains(point)) {
             elsewhere.extend(self.lineup.at(point).iter().map(|plugin| (point, *plugin)));

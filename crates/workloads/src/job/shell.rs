@@ -239,7 +239,7 @@ impl Shell {
                     self.events.normal(&subject, "Completed", "Job completed".to_owned());
                 }
                 ("Failed", true) => {
-                    self.events.warning(&subject, &told.reason, told.message.clone());
+                    self.events.warning(&subject, told.reason.clone(), told.message.clone());
                 }
                 _ => {}
             }

@@ -84,7 +84,7 @@ impl Service<Request<Body>> for Flaky {
             if matches!(fate, Fate::Expired) {
                 *request.uri_mut() = from_long_ago(request.uri());
             }
-            let answer = client.inner().send(request).await?;
+            let answer = client.send(request).await?;
             if matches!(fate, Fate::Lost) {
                 return Err("connection reset by peer".into());
             }
