@@ -176,7 +176,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);
-    let options = Options { seed, metrics, health, ..Options::new(configuration, &identity) };
+    let options = Options { seed, host, metrics, health, ..Options::new(configuration, &identity) };
     readiness(&options.health, &options.state.subscribe());
     shutdown.spawn("progress", told(options.state.subscribe(), shutdown.clone(), names(&options)));
     let ended = scheduler::run(clients, options, shutdown.token()).await;

@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::fact::{Fact, Uid};
+use engine::preemption::{Nominating, Room};
 use engine::queue::Moment;
 use engine::turn::{self, Decision, Engine, PodRef, Verdict};
 use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
 use crate::message::{
-    Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, Scheduled, TellOrder, Written,
+    Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
+    Scheduled, TellOrder, Written,
 };
 use crate::meters::{Attempt, Meters};
 
@@ -35,8 +37,6 @@ pub const TELLS_MAX: usize = 256;
 const UNSCHEDULABLE: &str = "Unschedulable";
 /// The reason of a condition when the attempt itself failed.
 const SCHEDULER_ERROR: &str = "SchedulerError";
-/// The longest message of an event, in bytes.
-const NOTE_BYTES_MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -46,13 +46,29 @@ enum Phase {
     Ending,
 }
 
-/// A Binding that was asked for and is not answered.
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Bind,
+    Prepare,
+}
+
+/// A Binding, or a preparation for one, that was asked for and is not answered.
 #[derive(Debug)]
 struct Flight {
+    asked: Asked,
     pod: PodRef,
     attempt: Attempt,
     decided: Moment,
     is_unclear: bool,
+}
+
+/// Why a pod has no node.
+struct Why {
+    reason: &'static str,
+    message: Box<str>,
+    /// The node on which room is made for it, or empty for none; nothing where that stays as it is.
+    nominated: Option<Box<str>>,
 }
 
 /// A pod that has no node.
@@ -124,6 +140,7 @@ impl Core {
                 self.telling = self.telling.saturating_sub(1);
                 if let Some(waiting) = self.waiting.get_mut(&uid) {
                     waiting.written.scheduled = None;
+                    waiting.written.nominated = Box::default();
                 }
             }
             Message::Unreadable(what) => {
@@ -148,26 +165,43 @@ impl Core {
     fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) -> Option<Order> {
         let flight = self.flights.remove(uid)?;
         self.unclear -= usize::from(flight.is_unclear);
-        let Answer::Definite(outcome) = answer else { return None };
+        let outcome = match answer {
+            Answer::Abandoned => return None,
+            Answer::Prepared => {
+                self.engine.answered(uid, turn::Answer::Done, now);
+                return None;
+            }
+            Answer::Definite(outcome) => outcome,
+        };
         let answer = match &outcome {
-            Outcome::Bound => turn::Answer::Bound,
+            Outcome::Bound => turn::Answer::Done,
             Outcome::Gone | Outcome::Elsewhere(_) => turn::Answer::Lost,
-            Outcome::NotBound(_) => turn::Answer::NotBound,
+            Outcome::NotBound(_) => turn::Answer::Refused,
         };
         self.engine.answered(uid, answer, now);
+        let Flight { asked, pod, attempt, decided, .. } = flight;
         match outcome {
             Outcome::Bound => {
-                self.meters.scheduled(&flight.attempt, flight.decided, now);
+                self.meters.scheduled(&attempt, decided, now);
                 None
             }
             Outcome::NotBound(why) => {
-                self.meters.failed(&flight.attempt, flight.decided, now);
-                let message = format!("running Bind plugin \"DefaultBinder\": {why}");
-                let Flight { pod, attempt, .. } = flight;
-                Some(self.tell(pod, attempt.profile, SCHEDULER_ERROR, message.into()))
+                self.meters.failed(&attempt, decided, now);
+                let plugin = match asked {
+                    Asked::Bind => "Bind plugin \"DefaultBinder\"",
+                    Asked::Prepare => "PreBind plugin \"VolumeBinding\"",
+                };
+                let message = format!("running {plugin}: {why}");
+                Some(self.failed(pod, attempt.profile, message))
             }
             Outcome::Gone | Outcome::Elsewhere(_) => None,
         }
+    }
+
+    /// An attempt failed for another reason than that no node can take the pod.
+    fn failed(&mut self, pod: PodRef, scheduler: Arc<str>, message: String) -> Order {
+        let why = Why { reason: SCHEDULER_ERROR, message: message.into(), nominated: None };
+        self.tell(pod, scheduler, why, None)
     }
 
     /// Whether anything more may be decided before something is answered.
@@ -187,44 +221,90 @@ impl Core {
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let tried = *waiting.tried.get_or_insert(now);
-        match verdict {
+        let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
+        let order = match verdict {
             Verdict::Bind(node) => {
-                let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
-                let (own, uid) = (pod.clone(), pod.uid.clone());
-                let flight = Flight { pod: own, attempt, decided: now, is_unclear: false };
-                self.flights.insert(uid, flight);
-                Some(Order::Bind(BindOrder { pod, node, scheduler }))
+                self.begin(Asked::Bind, &pod, attempt, now);
+                Order::Bind(BindOrder { pod, node, scheduler })
             }
-            Verdict::Wait(diagnosis) => {
-                self.meters.unschedulable(&scheduler, Duration::ZERO);
-                Some(self.tell(pod, scheduler, UNSCHEDULABLE, diagnosis.to_string().into()))
+            Verdict::Prepare(_, writes) => {
+                self.begin(Asked::Prepare, &pod, attempt, now);
+                Order::Prepare(PrepareOrder { pod, writes })
             }
+            Verdict::Unprepared(failure) => {
+                self.meters.failed(&attempt, now, now);
+                let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
+                self.failed(pod, scheduler, message)
+            }
+            Verdict::Wait(waiting) => {
+                self.meters.unschedulable(&scheduler);
+                let nominated = match waiting.last_resorts.nominating() {
+                    Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
+                    Nominating::Nowhere => Some(Box::default()),
+                    Nominating::Unchanged => None,
+                };
+                let message = waiting.to_string().into();
+                let why = Why { reason: UNSCHEDULABLE, message, nominated };
+                let room = waiting.room().map(|room| self.room(room));
+                self.tell(pod, scheduler, why, room)
+            }
+        };
+        Some(order)
+    }
+
+    fn begin(&mut self, asked: Asked, pod: &PodRef, attempt: Attempt, decided: Moment) {
+        let uid = pod.uid.clone();
+        let flight = Flight { asked, pod: pod.clone(), attempt, decided, is_unclear: false };
+        self.flights.insert(uid, flight);
+    }
+
+    fn room(&self, room: &Room) -> RoomOrder {
+        let named = |pod: &engine::preemption::PodRef| PodRef {
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+        };
+        let victims = room.victims.iter().filter(|pod| !pod.deleting);
+        RoomOrder {
+            node: self.engine.ledger().nodes.name(room.node).into(),
+            victims: victims.map(named).collect(),
+            passed_over: room.passed_over.iter().map(named).collect(),
         }
     }
 
+    /// Has users told why a pod has no node: what of it is not written already.
     fn tell(
         &mut self,
         pod: PodRef,
         scheduler: Arc<str>,
-        reason: &'static str,
-        message: Box<str>,
+        why: Why,
+        room: Option<RoomOrder>,
     ) -> Order {
         self.telling += 1;
-        let waiting = self.waiting.get_mut(&pod.uid);
-        let condition = waiting.and_then(|waiting| {
-            let written = &mut waiting.written;
-            let old = written.scheduled.as_ref();
-            let was_false = old.is_some_and(|old| old.is_false);
-            let is_same = |old: &Scheduled| *old.reason == *reason && old.message == message;
-            if was_false && old.is_some_and(is_same) {
-                return None;
+        if let Some(room) = &room {
+            for other in &room.passed_over {
+                if let Some(waiting) = self.waiting.get_mut(&other.uid) {
+                    waiting.written.nominated = Box::default();
+                }
             }
-            let new = Scheduled { is_false: true, reason: reason.into(), message: message.clone() };
-            written.scheduled = Some(new);
-            let generation = written.generation;
-            Some(ConditionOrder { reason, generation, is_transition: !was_false })
-        });
-        Order::Tell(TellOrder { pod, scheduler, message, condition })
+        }
+        let Why { reason, message, mut nominated } = why;
+        let mut condition = None;
+        if let Some(Waiting { written, .. }) = self.waiting.get_mut(&pod.uid) {
+            let old = written.scheduled.as_ref().filter(|old| old.is_false);
+            let is_same = |old: &Scheduled| *old.reason == *reason && old.message == message;
+            if !old.is_some_and(is_same) {
+                let (generation, is_transition) = (written.generation, old.is_none());
+                condition = Some(ConditionOrder { reason, generation, is_transition });
+                let (reason, message) = (reason.into(), message.clone());
+                written.scheduled = Some(Scheduled { is_false: true, reason, message });
+            }
+            nominated = nominated.filter(|node| *node != written.nominated);
+            if let Some(node) = &nominated {
+                written.nominated.clone_from(node);
+            }
+        }
+        Order::Tell(Box::new(TellOrder { pod, scheduler, message, condition, nominated, room }))
     }
 
     /// When to come again if nothing happens before; none where only a message can help.
@@ -246,23 +326,16 @@ impl Core {
     }
 
     /// A decision took so long.
-    pub fn took(&self, duration: Duration) {
-        self.meters.decided(duration);
+    pub fn took(&self, order: &Order, duration: Duration) {
+        let profile = match order {
+            Order::Tell(order) => Some(&order.scheduler),
+            _ => None,
+        };
+        self.meters.decided(duration, profile);
     }
 
     /// Shows how much there is of everything.
     pub fn measure(&self) {
         self.meters.measure(&self.engine, self.flights.len(), self.unclear);
     }
-}
-
-/// A message as an event can carry it.
-#[must_use]
-pub fn note(message: &str) -> String {
-    const CUT: &str = " ...";
-    if message.len() <= NOTE_BYTES_MAX {
-        return message.to_owned();
-    }
-    let end = message.floor_char_boundary(NOTE_BYTES_MAX - CUT.len());
-    format!("{}{CUT}", &message[..end])
 }

@@ -7,8 +7,8 @@
 use api::condition;
 use api::{
     CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, ReplicaSet, ReplicationController, Resource, Service, StatefulSet,
-    StorageClass, VolumeAttachment,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Resource,
+    Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 use chassis::client::{Client, Object, ResourceType};
 use chassis::key::Key;
@@ -46,6 +46,7 @@ impl Feed<'_> {
             |key| Fact::NodeGone(key.name().into()),
         );
         self.kind(Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
+        self.kind(Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
         self.owners();
         self.storage();
     }
@@ -166,6 +167,10 @@ fn namespace(namespace: &Namespace) -> Fact {
     }
 }
 
+fn budgetless(key: &Key) -> Fact {
+    Fact::Budget { namespace: key.namespace().into(), name: name(key), budget: None }
+}
+
 fn ownerless(kind: OwnerKind, key: &Key) -> Fact {
     let owner = Owner { kind, name: name(key) };
     Fact::Owner { namespace: key.namespace().into(), owner, selector: None }
@@ -189,5 +194,6 @@ fn written(pod: &Pod) -> Written {
             reason: condition.reason.as_str().into(),
             message: condition.message.as_str().into(),
         }),
+        nominated: pod.status.nominated_node_name.as_str().into(),
     }
 }

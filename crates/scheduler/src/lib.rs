@@ -38,6 +38,7 @@ mod notes;
 mod run;
 mod status;
 mod thread;
+mod volumes;
 mod writers;
 
 pub use clients::Clients;

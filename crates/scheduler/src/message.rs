@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, Uid};
+use engine::plugins::volume_binding::Write;
 use engine::turn::PodRef;
 
 use crate::bind::Outcome;
@@ -39,11 +40,13 @@ pub enum Kind {
     CsiStorageCapacity,
     /// Volumes on nodes.
     VolumeAttachment,
+    /// Disruption budgets.
+    PodDisruptionBudget,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Node,
         Self::Pod,
         Self::Namespace,
@@ -58,6 +61,7 @@ impl Kind {
         Self::CsiDriver,
         Self::CsiStorageCapacity,
         Self::VolumeAttachment,
+        Self::PodDisruptionBudget,
     ];
 }
 
@@ -70,7 +74,7 @@ pub enum Message {
     Pod(Box<PodNews>),
     /// All objects of a kind have been told.
     Synced(Kind),
-    /// What came of a Binding.
+    /// What came of a Binding, or of what prepares a pod for one.
     Answered(Uid, Answer),
     /// Nobody knows yet what became of a Binding; it is being asked for.
     Unclear(Uid),
@@ -84,11 +88,13 @@ pub enum Message {
     Stop,
 }
 
-/// What came of a Binding.
+/// What came of a Binding, or of what prepares a pod for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It is definite.
     Definite(Outcome),
+    /// All that prepares the pod is written.
+    Prepared,
     /// This process no longer leads, or ends: whoever leads next will see what became of it.
     Abandoned,
 }
@@ -109,6 +115,8 @@ pub struct Written {
     pub generation: i64,
     /// Whether it has a node, and why not.
     pub scheduled: Option<Scheduled>,
+    /// The node on which room is made for it; empty for none.
+    pub nominated: Box<str>,
 }
 
 /// The condition `PodScheduled`.
@@ -133,6 +141,26 @@ pub struct BindOrder {
     pub scheduler: Arc<str>,
 }
 
+/// What has to be written before a pod can be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrepareOrder {
+    /// Which pod.
+    pub pod: PodRef,
+    /// One after the other.
+    pub writes: Vec<Write>,
+}
+
+/// Room that is made for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomOrder {
+    /// Where.
+    pub node: Box<str>,
+    /// Who has to go.
+    pub victims: Vec<PodRef>,
+    /// Who waited for that room before, and does not any longer.
+    pub passed_over: Vec<PodRef>,
+}
+
 /// That a pod got no node, to be told to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TellOrder {
@@ -144,6 +172,11 @@ pub struct TellOrder {
     pub message: Box<str>,
     /// The condition to be written, where it is not written already.
     pub condition: Option<ConditionOrder>,
+    /// The node that is to be written as the one on which room is made, or empty for none; nothing
+    /// where it is written already.
+    pub nominated: Option<Box<str>>,
+    /// The room that is to be made.
+    pub room: Option<RoomOrder>,
 }
 
 /// A condition `PodScheduled` that is `False`, to be written.
@@ -162,8 +195,10 @@ pub struct ConditionOrder {
 pub enum Order {
     /// A Binding.
     Bind(BindOrder),
+    /// What has to be there before a Binding.
+    Prepare(PrepareOrder),
     /// That a pod got no node.
-    Tell(TellOrder),
+    Tell(Box<TellOrder>),
     /// That an object cannot be read.
     Complain(Unreadable),
 }

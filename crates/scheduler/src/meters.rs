@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 /// Attempts from here on are counted together.
 const ATTEMPTS_TOLD_MAX: u32 = 15;
+const UNSCHEDULABLE: &str = "unschedulable";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -157,15 +158,18 @@ impl Meters {
     }
 
     /// No node can take a pod.
-    pub(crate) fn unschedulable(&self, profile: &Arc<str>, took: Duration) {
-        let labels = ResultLabels { result: "unschedulable", profile: (**profile).to_owned() };
+    pub(crate) fn unschedulable(&self, profile: &Arc<str>) {
+        let labels = ResultLabels { result: UNSCHEDULABLE, profile: (**profile).to_owned() };
         self.attempts.get_or_create(&labels).inc();
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// A decision took so long.
-    pub(crate) fn decided(&self, took: Duration) {
+    /// A decision took so long; for one that no node can take the pod, that is the whole attempt.
+    pub(crate) fn decided(&self, took: Duration, unschedulable: Option<&Arc<str>>) {
         self.algorithm.observe(took.as_secs_f64());
+        if let Some(profile) = unschedulable {
+            let labels = ResultLabels { result: UNSCHEDULABLE, profile: (**profile).to_owned() };
+            self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        }
     }
 
     fn ended(&self, result: &'static str, attempt: &Attempt, decided: Moment, now: Moment) {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chassis::client::Client;
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::{self, Election};
@@ -42,6 +41,8 @@ pub struct Options {
     pub seed: u64,
     /// The name of this process in the lease, which no other may have.
     pub identity: String,
+    /// The machine it runs on, as events name it.
+    pub host: String,
     /// Where it counts.
     pub metrics: Metrics,
     /// Where it tells whether its lease is renewed.
@@ -58,6 +59,7 @@ impl Options {
             configuration,
             seed: 0,
             identity: identity.to_owned(),
+            host: "localhost".to_owned(),
             metrics: Metrics::new(),
             health: Health::new(),
             state: watch::Sender::default(),
@@ -175,8 +177,11 @@ impl Term {
         let (sink, tasks) = (&messages, &mut feed);
         Feed { client, sink, seed, metrics, stop: &end_feed, tasks }.start();
 
-        let (notes, writing) =
-            EventWriters::start(names.into_iter(), &clients.events, seed, metrics);
+        let with = (&clients.events, seed, metrics);
+        let (notes, writer) = Notes::new(&names, &options.host, with);
+        let give_up = CancellationToken::new();
+        let mut events = JoinSet::new();
+        events.spawn(writer.run(give_up.clone()));
         let hands = Hands {
             client: clients.write.clone(),
             notes,
@@ -209,7 +214,7 @@ impl Term {
         end_feed.cancel();
         joined(feed).await;
         joined(writers).await;
-        writing.finish(clients.events.clock()).await;
+        finish(events, &give_up, clients.events.clock()).await;
     }
 }
 
@@ -262,34 +267,11 @@ async fn joined(mut tasks: JoinSet<()>) {
     }
 }
 
-/// Those who write events.
-struct EventWriters {
-    tasks: JoinSet<()>,
-    give_up: CancellationToken,
-}
-
-impl EventWriters {
-    fn start(
-        names: impl Iterator<Item = Arc<str>>,
-        client: &Client,
-        seed: u64,
-        metrics: &Metrics,
-    ) -> (Notes, Self) {
-        let (notes, writers) = Notes::new(names, client, seed, metrics);
-        let give_up = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        for writer in writers {
-            tasks.spawn(writer.run(give_up.clone()));
-        }
-        (notes, Self { tasks, give_up })
-    }
-
-    /// Waits a while for what is noted to be written. Whoever takes notes has ended.
-    async fn finish(mut self, clock: &Clock) {
-        let all = async { while self.tasks.join_next().await.is_some() {} };
-        if clock.timeout(EVENTS_GRACE, all).await.is_none() {
-            self.give_up.cancel();
-            while self.tasks.join_next().await.is_some() {}
-        }
+/// Waits a while for the events that are noted to be written. Whoever takes notes has ended.
+async fn finish(mut events: JoinSet<()>, give_up: &CancellationToken, clock: &Clock) {
+    let all = async { while events.join_next().await.is_some() {} };
+    if clock.timeout(EVENTS_GRACE, all).await.is_none() {
+        give_up.cancel();
+        while events.join_next().await.is_some() {}
     }
 }

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, watch};
 use crate::State;
 use crate::core::Core;
 use crate::inbox::{Heard, Inbox};
-use crate::message::{BindOrder, Message, Order};
-use crate::writers::Telling;
+use crate::message::{Message, Order};
+use crate::writers::{Telling, Work};
 
 /// How many messages are taken in before decisions are made again.
 const MESSAGES_PER_TURN_MAX: usize = 1024;
@@ -46,7 +46,7 @@ fn nanos_of(duration: Duration) -> u64 {
 
 /// Where orders go. Each line has room for all that the core may have under way.
 pub(crate) struct Outlets {
-    pub(crate) binds: mpsc::Sender<BindOrder>,
+    pub(crate) binds: mpsc::Sender<Work>,
     pub(crate) tells: mpsc::Sender<Telling>,
 }
 
@@ -112,21 +112,15 @@ impl Turns {
         for _ in 0..DECISIONS_PER_TURN_MAX {
             let begun = self.time.now();
             let Some(order) = self.core.decide(begun) else { return };
-            self.core.took(self.time.now().since(begun));
+            self.core.took(&order, self.time.now().since(begun));
             self.send(order);
         }
     }
 
     fn send(&mut self, order: Order) {
         let telling = match order {
-            Order::Bind(order) => {
-                let uid = order.pod.uid.clone();
-                if self.outlets.binds.try_send(order).is_err() {
-                    // The writers have ended before us, which they do only with the process.
-                    tracing::error!(uid = &*uid.0, "nobody is left to bind pods");
-                }
-                return;
-            }
+            Order::Bind(order) => return self.hand_out(Work::Bind(order)),
+            Order::Prepare(order) => return self.hand_out(Work::Prepare(order)),
             Order::Tell(order) => Telling::Wait(order),
             Order::Complain(what) => Telling::Unreadable(what),
         };
@@ -139,6 +133,13 @@ impl Turns {
                 }
             };
             self.core.take(back, self.time.now());
+        }
+    }
+
+    fn hand_out(&mut self, work: Work) {
+        if self.outlets.binds.try_send(work).is_err() {
+            // The writers have ended before us, which they do only with the process.
+            tracing::error!("nobody is left to bind pods");
         }
     }
 }

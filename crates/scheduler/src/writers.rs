@@ -6,21 +6,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Pod;
-use chassis::client::{Access, Binding, Client, Error, Nameplate, Patch, Reason, ResourceType};
+use api::{PersistentVolume, PersistentVolumeClaim, Pod};
+use chassis::client::{
+    Access, Binding, Client, DeleteOptions, Error, Nameplate, Patch, Reason, ResourceType,
+};
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::Leadership;
 use chassis::random::seed_for;
+use engine::plugins::volume_binding::Write;
+use engine::turn::PodRef;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Conversation, Effect, Event, Found, Outcome};
-use crate::message::{Answer, BindOrder, Kind, Message, TellOrder, Unreadable};
+use crate::message::{
+    Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
+};
 use crate::notes::Notes;
 use crate::status;
+use crate::volumes::{self, Step};
 
 /// How many Bindings are under way at once: where a kube-apiserver saturates.
 const BINDS_IN_FLIGHT_MAX: usize = 64;
@@ -28,6 +36,12 @@ const BINDS_IN_FLIGHT_MAX: usize = 64;
 const TELLS_IN_FLIGHT_MAX: usize = 16;
 /// How often a leader whose lease is late looks whether it may write again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
+/// How often anything but a Binding is tried while its answers are unclear.
+const TRIES_MAX: u32 = 4;
+/// How long to wait between tries.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long to wait at most, even where the server asks for more.
+const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// Whether this process may write.
 #[derive(Debug, Clone)]
@@ -81,14 +95,19 @@ impl Hands {
         let _ = self.answers.send(message).await;
     }
 
-    /// Binds pods until no more orders come, and waits for those under way.
-    pub(crate) async fn bind_all(self, mut orders: mpsc::Receiver<BindOrder>) {
+    /// Binds and prepares pods until no more orders come, and waits for those under way.
+    pub(crate) async fn bind_all(self, mut orders: mpsc::Receiver<Work>) {
         let own = Arc::new(self);
         let room = Arc::new(Semaphore::new(BINDS_IN_FLIGHT_MAX));
         let mut tasks = JoinSet::new();
         while let Some(order) = orders.recv().await {
             let (own, room) = (own.clone(), room.clone());
-            tasks.spawn(async move { own.bind(order, &room).await });
+            tasks.spawn(async move {
+                match order {
+                    Work::Bind(order) => own.bind(order, &room).await,
+                    Work::Prepare(order) => own.prepare(order, &room).await,
+                }
+            });
             while let Some(ended) = tasks.try_join_next() {
                 if let Err(error) = ended {
                     go_on_panicking(error);
@@ -196,21 +215,127 @@ impl Hands {
 
     async fn tell(&self, order: &TellOrder) -> Message {
         self.notes.waits(order);
-        let Some(condition) = &order.condition else { return Message::Told };
-        if !self.may_write().await {
-            return Message::Told;
+        let mut message = Message::Told;
+        if let Some(patch) = status::unscheduled(order, self.clock().now())
+            && let Err(error) = self.patch_status(&order.pod, patch).await
+        {
+            self.warn(&order.pod, &error, "cannot write why a pod has no node");
+            message = Message::Untold(order.pod.uid.clone());
         }
-        let pod = &order.pod;
-        let patch = status::unscheduled(&pod.uid.0, condition, &order.message, self.clock().now());
+        if let Some(room) = &order.room {
+            self.make_room(order, room).await;
+        }
+        message
+    }
+
+    /// Writes a status, as often as it takes and as is allowed.
+    async fn patch_status(&self, pod: &PodRef, patch: Value) -> Result<(), Error> {
         let pods: Access<IgnoredAny> =
             self.client.access(ResourceType::of::<Pod>(), &pod.namespace);
-        match pods.patch_sub(&pod.name, "status", &Patch::Strategic(patch)).await {
-            Ok(_) => Message::Told,
-            Err(error) => {
-                if !error.is_not_found() {
-                    tracing::warn!(pod = %pod.name, %error, "cannot write the condition of a pod");
+        let patch = &Patch::Strategic(patch);
+        self.again(|| pods.patch_sub(&pod.name, "status", patch)).await.map(drop)
+    }
+
+    /// Tries a write that may be repeated until the answer is clear, some times.
+    async fn again<T, F>(&self, write: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut tries = 0;
+        loop {
+            if !self.may_write().await {
+                return Err(Error::Request { what: "this process no longer leads".to_owned() });
+            }
+            tries += 1;
+            match write().await {
+                Err(error) if tries < TRIES_MAX && is_unclear(&error) => {
+                    let wait = error.retry_after().unwrap_or(RETRY).min(RETRY_MAX);
+                    self.clock().sleep(wait).await;
                 }
-                Message::Untold(pod.uid.clone())
+                answer => return answer,
+            }
+        }
+    }
+
+    fn warn(&self, pod: &PodRef, error: &Error, what: &str) {
+        // A pod that is gone needs nothing.
+        if !error.is_not_found() {
+            tracing::warn!(pod = %format_args!("{}/{}", pod.namespace, pod.name), %error, "{what}");
+        }
+    }
+
+    /// Deletes who has to go, and has those wait elsewhere who waited for the same room.
+    async fn make_room(&self, order: &TellOrder, room: &RoomOrder) {
+        for other in &room.passed_over {
+            let patch = status::passed_over(&other.uid.0);
+            if let Err(error) = self.patch_status(other, patch).await {
+                self.warn(other, &error, "cannot write that no room is made for a pod");
+            }
+        }
+        for victim in &room.victims {
+            match self.evict(order, victim).await {
+                Ok(true) => self.notes.preempted(order, victim, &room.node),
+                Ok(false) => {}
+                Err(error) => self.warn(victim, &error, "cannot delete a pod to make room"),
+            }
+        }
+    }
+
+    /// Deletes a pod to make room; false where it goes already.
+    async fn evict(&self, order: &TellOrder, victim: &PodRef) -> Result<bool, Error> {
+        let pods: Access<Pod> = self.client.within(&victim.namespace);
+        let Some(pod) = self.again(|| pods.find(&victim.name)).await? else { return Ok(false) };
+        let metadata = &pod.metadata;
+        if metadata.uid != *victim.uid.0 || metadata.deletion_timestamp.is_some() {
+            return Ok(false);
+        }
+        let (uid, now) = (&victim.uid.0, self.clock().now());
+        let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
+        self.patch_status(victim, patch).await?;
+        let options = &DeleteOptions::of(uid);
+        self.again(|| pods.delete(&victim.name, options)).await?;
+        Ok(true)
+    }
+
+    async fn prepare(&self, order: PrepareOrder, room: &Semaphore) {
+        let _turn = room.acquire().await.ok();
+        let mut answer = Answer::Prepared;
+        for write in &order.writes {
+            if !self.may_write().await {
+                answer = Answer::Abandoned;
+                break;
+            }
+            if let Err(why) = self.ready(write).await {
+                answer = Answer::Definite(Outcome::NotBound(why.into()));
+                break;
+            }
+        }
+        self.answer(Message::Answered(order.pod.uid, answer)).await;
+    }
+
+    /// Carries out one write that prepares a pod; an error in words where it cannot be.
+    async fn ready(&self, write: &Write) -> Result<(), String> {
+        let told = |error: Error| format!("binding volumes: {}", error.told());
+        match write {
+            Write::KeepVolume { volume, claim } => {
+                let volumes: Access<PersistentVolume> = self.client.all();
+                let own = self.again(|| volumes.get(volume)).await.map_err(told)?;
+                let patch = match volumes::keep(&own, claim) {
+                    Step::Nothing => return Ok(()),
+                    Step::Never(why) => return Err(why),
+                    Step::Patch(patch) => Patch::Merge(patch),
+                };
+                self.again(|| volumes.patch(volume, &patch)).await.map(drop).map_err(told)
+            }
+            Write::SelectNode { namespace, claim, node } => {
+                let claims: Access<PersistentVolumeClaim> = self.client.within(namespace);
+                let own = self.again(|| claims.get(claim)).await.map_err(told)?;
+                let patch = match volumes::select(&own, node) {
+                    Step::Nothing => return Ok(()),
+                    Step::Never(why) => return Err(why),
+                    Step::Patch(patch) => Patch::Merge(patch),
+                };
+                self.again(|| claims.patch(claim, &patch)).await.map(drop).map_err(told)
             }
         }
     }
@@ -230,13 +355,30 @@ impl Hands {
     }
 }
 
+/// Something that a pod waits for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A Binding.
+    Bind(BindOrder),
+    /// What has to be there before.
+    Prepare(PrepareOrder),
+}
+
 /// Something to be told to users.
 #[derive(Debug)]
 pub(crate) enum Telling {
     /// Why a pod waits.
-    Wait(TellOrder),
+    Wait(Box<TellOrder>),
     /// That an object cannot be read.
     Unreadable(Unreadable),
+}
+
+/// Whether nobody knows what became of a request.
+fn is_unclear(error: &Error) -> bool {
+    match error.refusal() {
+        Some(refusal) => matches!(refusal.code, 408 | 429 | 500..),
+        None => matches!(error, Error::TimedOut { .. } | Error::Unreachable { .. }),
+    }
 }
 
 /// What an answer to a Binding means.

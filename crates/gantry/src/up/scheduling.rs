@@ -8,8 +8,8 @@ use scheduler::config::Configuration;
 use scheduler::{Clients, State};
 use tokio::sync::watch;
 
-use crate::output;
 use crate::scheduler::readiness;
+use crate::{machine, output};
 
 /// The name of the check whether it works.
 pub(super) const CHECK: &str = crate::scheduler::CHECK;
@@ -52,6 +52,7 @@ impl SchedulerArguments {
         let (metrics, health) = (metrics.clone(), health.clone());
         let options = scheduler::Options {
             seed,
+            host: machine::host_name().unwrap_or_else(|| "localhost".to_owned()),
             metrics,
             health,
             ..scheduler::Options::new(configuration, "gantry up")

@@ -70,7 +70,7 @@ fn ensure_words(message: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the pod says of its node, up to what is said of preemption.
+/// What the pod says of its node.
 async fn told(kubectl: &mut Transcript<'_>, name: &str) -> Result<()> {
     let pod = format!("pod {name}");
     let template = "{.status.conditions[?(@.type=='PodScheduled')].status} \
@@ -79,13 +79,11 @@ async fn told(kubectl: &mut Transcript<'_>, name: &str) -> Result<()> {
     let condition = "{.status.conditions[?(@.type=='PodScheduled')]['status','reason',\
                      'observedGeneration','message']}";
     let condition = kubectl.show(&pod, condition).await?;
-    let without_preemption =
-        |text: &str| text.split(" preemption: ").next().unwrap_or_default().to_owned();
-    kubectl.keep(&pod, &without_preemption(&condition));
+    kubectl.keep(&pod, &condition);
     let which = format!("events --field-selector=involvedObject.name={name}");
     let mut message = String::new();
     let mut first = |told: &str| {
-        message = without_preemption(told);
+        told.clone_into(&mut message);
         Ok(())
     };
     kubectl.follow(&which, "{.type} {.reason} {.message}", &mut first).await?;
@@ -100,7 +98,7 @@ async fn a_pod_that_no_node_can_take_is_told_why() {
         ("large", asking("cpu: 1k")),
         ("larger", asking("cpu: 1k, memory: 1Ei")),
         ("choosy", format!("nodeSelector: {{disk: fast}}\n  {none}")),
-        ("device", asking("example.com/device: 1")),
+        ("device", asking("example.com/device: 1}, limits: {example.com/device: 1")),
         (
             "away",
             format!(
