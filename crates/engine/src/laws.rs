@@ -311,6 +311,7 @@ proptest! {
             let mut fresh = decider(&mut ledger);
             for ask in &asks {
                 prop_assert_eq!(seen(&ledger, &mut kept, *ask), seen(&ledger, &mut fresh, *ask));
+                prop_assert_eq!(kept.pick(&ledger, *ask, number), fresh.pick(&ledger, *ask, number));
             }
         }
     }

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
-pub use nodes::{NodeId, NodeIndex, Nodes};
+pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use resources::{Column, ResourceIndex, Resources};
 pub use storage::Storage;
