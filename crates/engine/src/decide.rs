@@ -88,6 +88,7 @@ impl Decider {
             let shape = cache.shape(Question { profile, plan, ledger, ask });
             self.feasible.clone_from(&shape.feasible);
             sift(Question { profile, plan, ledger, ask }, &mut self.feasible);
+            self.cache.shrink();
         }
         &self.feasible
     }

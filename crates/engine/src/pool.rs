@@ -189,12 +189,6 @@ impl<T> Pool<T> {
         self.slots[id.get()].value.as_ref().expect("an id is used only while it is held")
     }
 
-    /// How many hold a value; 0 where nobody does.
-    #[must_use]
-    pub fn holders(&self, id: Id<T>) -> u32 {
-        self.slots[id.get()].holders
-    }
-
     /// Whether one hold is left.
     #[must_use]
     pub fn is_last_hold(&self, id: Id<T>) -> bool {

@@ -148,11 +148,11 @@ impl Mix {
 
 impl Terms {
     fn affinity(&self, app: &str) -> PodAffinity {
-        let term = |key: &Box<str>| PodTerm { pods: pods_of(app), topology_key: key.clone() };
+        let term = |key: &str| PodTerm { pods: pods_of(app), topology_key: key.into() };
         let preferred = self.preferred.iter();
         PodAffinity {
-            near: self.near.iter().map(term).collect(),
-            away: self.away.iter().map(term).collect(),
+            near: self.near.iter().map(|key| term(key)).collect(),
+            away: self.away.iter().map(|key| term(key)).collect(),
             preferred: preferred.map(|one| (one.weight, term(&one.topology_key))).collect(),
         }
     }
@@ -232,7 +232,7 @@ impl World {
             self.ledger.claim(&uid, node).expect("it has no node yet");
             self.placed.push_back(uid);
             self.decided += 1;
-            if self.decided % self.decisions_per_deletion == 0 {
+            if self.decided.is_multiple_of(self.decisions_per_deletion) {
                 self.delete_oldest();
             }
         }

@@ -80,6 +80,8 @@ pub(super) struct Lent {
 
 /// A repair of one node costs about as much as a fresh answer for so many nodes in a row.
 const REPAIR_SHARE: usize = 8;
+/// So few are always repaired.
+const REPAIR_MIN: usize = 16;
 
 /// Who is asked, on what, and for which pod.
 #[derive(Clone, Copy)]
@@ -136,7 +138,8 @@ impl Cache {
         }
         let known = answer.seen != Position::MAX && answer.epoch == epoch;
         let since = known.then(|| changes.since(answer.seen)).flatten();
-        let few = since.filter(|nodes| nodes.len() <= ledger.nodes.places() / REPAIR_SHARE);
+        let repaired_max = (ledger.nodes.places() / REPAIR_SHARE).max(REPAIR_MIN);
+        let few = since.filter(|nodes| nodes.len() <= repaired_max);
         match few {
             Some(nodes) => self.repair(&mut answer.value, nodes, question),
             None => self.compute(&mut answer.value, question),

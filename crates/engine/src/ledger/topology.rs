@@ -20,6 +20,8 @@ pub struct Topology {
     of_node: Vec<u32>,
     /// Each node of a domain holds it.
     domains: Pool<Symbol>,
+    /// By domain, how many nodes it has.
+    sizes: Vec<u32>,
     labelled: NodeSet,
 }
 
@@ -55,7 +57,7 @@ impl Topology {
     /// How many nodes a domain has.
     #[must_use]
     pub fn nodes_in(&self, domain: usize) -> u32 {
-        self.domains.holders(Id::at(domain))
+        self.sizes[domain]
     }
 
     fn put(&mut self, node: NodeIndex, value: Option<Symbol>) {
@@ -68,6 +70,11 @@ impl Topology {
         let old = std::mem::replace(&mut self.of_node[node.get()], number);
         if old != NONE {
             self.domains.release(Id::at(old as usize));
+            self.sizes[old as usize] -= 1;
+        }
+        if number != NONE {
+            self.sizes.resize(self.domains.places(), 0);
+            self.sizes[number as usize] += 1;
         }
     }
 }

@@ -148,7 +148,7 @@ impl PodTopologySpread {
 fn keep_counting(ledger: &Ledger, ask: Ask, rule: &Rule<'_>, nodes: &mut NodeSet) {
     let affinity = node_affinity::asked(ledger, ask);
     if rule.honours_affinity && !affinity.admits_all() {
-        nodes.keep_where(|node| node_affinity::admits(ledger, affinity, node));
+        node_affinity::Asked::new(ledger, affinity).keep_admitted(nodes);
     }
     if rule.honours_taints {
         taint_toleration::take_out_untolerated(ledger, ask, nodes);

@@ -135,7 +135,7 @@ mod tests {
     proptest! {
         #[test]
         fn many_at_once_score_as_each_does(one in amounts(), two in amounts(), added in 0..100_i64) {
-            with_parts((&one, &two), added, 1, |parts, nodes| {
+            with_parts([&one, &two], added, 1, |parts, nodes| {
                 let mut raw = vec![-1; nodes];
                 score_all(parts, &mut raw);
                 let each = |node| evenness(deviation(parts, node));

@@ -279,7 +279,7 @@ pub(super) mod tests {
 
     /// Calls with two parts that have these amounts.
     pub fn with_parts(
-        (one, two): (&[(i64, i64)], &[(i64, i64)]),
+        [one, two]: [&[(i64, i64)]; 2],
         added: i64,
         weight: i64,
         call: impl FnOnce(&[Part<'_>], usize),
@@ -296,7 +296,9 @@ pub(super) mod tests {
     #[test]
     fn what_is_behind_the_point_is_cut_off() {
         let check = |number: f64| assert_eq!(whole(number), number as i32, "{number}");
-        [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 99.999_999_999, 100.0, 2e9].map(check);
+        [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 99.999_999_999, 100.0, 2e9]
+            .into_iter()
+            .for_each(check);
         check(1.0_f64.next_down());
         check(3.0_f64.next_up());
     }
@@ -310,7 +312,7 @@ pub(super) mod tests {
             weight in 1..4_i64,
         ) {
             for strategy in [Strategy::LeastAllocated, Strategy::MostAllocated] {
-                with_parts((&one, &two), added, weight, |parts, nodes| {
+                with_parts([&one, &two], added, weight, |parts, nodes| {
                     let mut raw = vec![-1; nodes];
                     strategy.score_all(parts, &mut raw);
                     let each = |node| i32::try_from(strategy.score(parts, node)).unwrap();
