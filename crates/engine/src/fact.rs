@@ -142,3 +142,29 @@ pub struct PodFact {
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }
+
+impl PodFact {
+    /// A pod that asks for nothing and has no node.
+    #[must_use]
+    pub fn new(uid: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            uid: Uid::new(uid),
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: BTreeMap::new(),
+            node: None,
+            priority: 0,
+            deleting: false,
+            scheduler: DEFAULT_SCHEDULER.into(),
+            gates: Box::default(),
+            giving_way: false,
+            may_preempt: true,
+            nominated: None,
+            started: None,
+            needs: Needs::default(),
+        }
+    }
+}
+
+/// Who finds a node for pods that name nobody.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

@@ -322,6 +322,7 @@ proptest! {
             let mut fresh = decider(&mut ledger);
             for ask in &asks {
                 prop_assert_eq!(seen(&ledger, &mut kept, *ask), seen(&ledger, &mut fresh, *ask));
+                prop_assert_eq!(kept.pick(&ledger, *ask, number), fresh.pick(&ledger, *ask, number));
             }
         }
     }
@@ -425,20 +426,8 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         ..NodeFact::default()
     };
     let pod = |node: Option<&str>| PodFact {
-        uid: uid(1),
-        namespace: "default".into(),
-        name: "pod".into(),
-        labels: BTreeMap::new(),
         node: node.map(Into::into),
-        priority: 0,
-        deleting: false,
-        scheduler: Arc::default(),
-        gates: Box::default(),
-        giving_way: false,
-        may_preempt: true,
-        nominated: None,
-        started: None,
-        needs: Needs::default(),
+        ..PodFact::new(&uid(1).0, "default", "pod")
     };
     let check = |steps: &dyn Fn(&mut Ledger), expected: [i64; 2]| {
         let mut ledger = Ledger::default();
