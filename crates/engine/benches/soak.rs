@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitCode;
 
 use engine::decide::Decider;
-use engine::fact::{Fact, NodeFact, PodFact, Uid};
+use engine::fact::{Fact, NodeFact, PodFact};
 use engine::ledger::Ledger;
 use engine::needs::{Amounts, Clause, Needs, PodAffinity, PodTerm, Requests};
 use engine::profile::Profile;
