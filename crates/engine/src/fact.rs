@@ -123,20 +123,22 @@ pub struct PodFact {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The node it is bound to.
     pub node: Option<Box<str>>,
-    /// Higher goes first.
-    pub priority: i32,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether it is being deleted to make room for another pod.
-    pub giving_way: bool,
-    /// Whether something keeps it from being tried at all.
-    pub gated: bool,
-    /// Whether pods of lower priority may be pushed out for it.
-    pub may_preempt: bool,
     /// The node on which room is being made for it.
     pub nominated: Option<Box<str>>,
     /// When its node accepted it.
     pub started: Option<Moment>,
+    /// Whether pods of lower priority may be pushed out for it.
+    pub may_preempt: bool,
+    /// Whether it is being deleted to make room for another pod.
+    pub giving_way: bool,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Who is to find it a node.
+    pub scheduler: Arc<str>,
+    /// What keeps it from being tried.
+    pub gates: Box<[Box<str>]>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }

@@ -334,7 +334,7 @@ impl Ledger {
             priority: fact.priority,
             deleting: fact.deleting,
             giving_way: fact.giving_way,
-            gated: fact.gated,
+            gated: !fact.gates.is_empty(),
             may_preempt: fact.may_preempt,
             started: fact.started,
             ask,

@@ -7,7 +7,7 @@
 
 pub mod cache;
 pub mod decide;
-pub mod diagnosis;
+pub mod examination;
 pub mod fact;
 pub mod judge;
 pub mod ledger;

@@ -137,7 +137,7 @@ impl Decider {
             && ledger.nodes.present().contains(node)
             && self.refused_everywhere(ledger, ask).is_none()
         {
-            let others = ledger.awaited_before(&ledger.nodes.name(node).to_owned(), uid, priority);
+            let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
             let mut trial = Trial::new(ledger, &self.profile().filters, ask);
             if trial.refusal_with(&others, node).is_none() {
                 return Ok(Some(node));

@@ -8,7 +8,8 @@ use engine::plugins::taint_toleration::TaintToleration;
 use engine::plugins::volume_binding::VolumeBinding;
 use engine::plugins::volume_restrictions::VolumeRestrictions;
 use engine::plugins::volume_zone::VolumeZone;
-use engine::profile::{Profile, Weight};
+use engine::preemption::Settings;
+use engine::profile::{LastResort, Profile, Weight};
 use object::field::{Error, Errors, Path};
 
 use super::args::{self, PluginArgs};
@@ -88,6 +89,7 @@ impl ProfileConfig {
                 }
             };
         }
+        profile.last_resorts = self.last_resorts();
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.
         let prepared = [
@@ -100,6 +102,22 @@ impl ProfileConfig {
             elsewhere.extend(self.lineup.at(point).iter().map(|plugin| (point, *plugin)));
         }
         Assembled { profile, elsewhere }
+    }
+
+    /// What is tried for a pod that no node can take.
+    fn last_resorts(&self) -> Vec<LastResort> {
+        let plugins = self.lineup.at(ExtensionPoint::PostFilter).iter();
+        let last_resort = |plugin: &Plugin| match plugin {
+            Plugin::DynamicResources => Some(LastResort::DynamicResources),
+            Plugin::DefaultPreemption => {
+                let args::DefaultPreemption { candidate_nodes_percent_min, candidate_nodes_min } =
+                    self.args.default_preemption;
+                let settings = Settings { candidate_nodes_percent_min, candidate_nodes_min };
+                Some(LastResort::DefaultPreemption(settings))
+            }
+            _ => None,
+        };
+        plugins.filter_map(last_resort).collect()
     }
 }
 
