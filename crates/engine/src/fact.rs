@@ -123,6 +123,14 @@ pub struct PodFact {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The node it is bound to.
     pub node: Option<Box<str>>,
+    /// The node on which room is being made for it.
+    pub nominated: Option<Box<str>>,
+    /// When its node accepted it.
+    pub started: Option<Moment>,
+    /// Whether pods of lower priority may be pushed out for it.
+    pub may_preempt: bool,
+    /// Whether it is being deleted to make room for another pod.
+    pub giving_way: bool,
     /// Higher goes first.
     pub priority: i32,
     /// Whether it is being deleted.
@@ -131,14 +139,6 @@ pub struct PodFact {
     pub scheduler: Arc<str>,
     /// What keeps it from being tried.
     pub gates: Box<[Box<str>]>,
-    /// Whether it is being deleted to make room for another pod.
-    pub giving_way: bool,
-    /// Whether pods of lower priority may be pushed out for it.
-    pub may_preempt: bool,
-    /// The node on which room is being made for it.
-    pub nominated: Option<Box<str>>,
-    /// When its node accepted it.
-    pub started: Option<Moment>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }

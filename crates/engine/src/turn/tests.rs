@@ -56,7 +56,7 @@ fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
                     let victims: Vec<&str> = room.victims.iter().map(|pod| &*pod.name).collect();
                     format!("{} waits for {} to go", pod.name, victims.join(" and "))
                 }
-                None => format!("{} waits, try {attempts}: {}", pod.name, why.diagnosis),
+                None => format!("{} waits, try {attempts}: {}", pod.name, why.examination),
             },
             Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
         }
@@ -172,9 +172,9 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     engine.apply(told(fact), START);
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
-    assert!(why.diagnosis.everywhere.is_some());
+    assert!(why.examination.everywhere.is_some());
     assert_eq!(
-        why.diagnosis.to_string(),
+        why.examination.to_string(),
         "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
     );
 }
