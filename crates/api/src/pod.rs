@@ -88,6 +88,9 @@ pub struct PodSpec {
     /// Those of its volumes that its place depends on.
     #[serde(deserialize_with = "volume::read", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Volume>,
+    /// Devices it waits for.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub resource_claims: Vec<PodResourceClaim>,
     /// What happens when a container ends.
     #[serde(deserialize_with = "wire::or_default")]
     pub restart_policy: RestartPolicy,
@@ -173,6 +176,15 @@ pub struct ReadinessGate {
     /// The type of the condition that has to be `True`.
     #[serde(deserialize_with = "wire::or_default")]
     pub condition_type: String,
+}
+
+/// A claim on devices that a pod has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaim {
+    /// Name within the pod.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub name: Box<str>,
 }
 
 wire_enum! {

@@ -161,7 +161,7 @@ fn a_pod_comes_back_whole() {
             "readinessGates": [{ "conditionType": "example.com/checked" }],
             "preemptionPolicy": "Never", "nodeSelector": { "disk": "ssd" },
             "affinity": affinity(), "topologySpreadConstraints": spread(),
-            "volumes": volumes(),
+            "volumes": volumes(), "resourceClaims": [{ "name": "gpu" }],
         },
         "status": {
             "phase": "Running",
