@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
+use progress::Progress;
 
-use crate::progress::Progress;
 use crate::repository;
 
 /// Measure against bars, as ratios taken in one run
