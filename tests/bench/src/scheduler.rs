@@ -4,6 +4,7 @@
 //! ([`throughput`]), how soon a pod is bound while pods come and go ([`steady`]), and how soon a
 //! fresh scheduler binds in a full cluster ([`first_bind`]).
 
+mod audit;
 mod cluster;
 mod contender;
 mod fetch;

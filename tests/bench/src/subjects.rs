@@ -173,12 +173,14 @@ impl Truth {
         Self::start_with(gantry, Flags::default())
     }
 
-    /// The same with the flags for a race of schedulers.
+    /// The same with the flags for a race of schedulers, and some more for the server.
     ///
     /// # Errors
     /// When a program is missing or does not start.
-    pub fn start_for_race(gantry: &Path) -> Result<Self> {
-        Self::start_with(gantry, RACE)
+    pub fn start_for_race(gantry: &Path, more: &[String]) -> Result<Self> {
+        let more = more.iter().map(String::as_str);
+        let server: Vec<&str> = RACE.server.iter().copied().chain(more).collect();
+        Self::start_with(gantry, Flags { server: &server, ..RACE })
     }
 
     fn start_with(gantry: &Path, flags: Flags<'_>) -> Result<Self> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use chassis::client::{Call, Client, DeleteOptions, ListOptions, Nameplate, ResourceType};
 use http::Method;
 use serde::Deserialize;
@@ -16,6 +16,8 @@ use crate::subjects::{Truth, client};
 
 /// Objects an answer: what clients of Go and ours ask for.
 const PAGE: u32 = 500;
+/// How often deletion of everything is asked for.
+const CLEANINGS_MAX: usize = 5;
 /// Where the events of the load are.
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/bench/events";
 
@@ -53,12 +55,12 @@ struct Regarding {
 }
 
 impl Cluster {
-    /// Starts the server and makes the namespace.
+    /// Starts the server, with some flags more than every race has, and makes the namespace.
     ///
     /// # Errors
     /// When a program is missing or does not start.
-    pub async fn start(programs: &Programs) -> Result<Self> {
-        let truth = Truth::start_for_race(&programs.gantry)?;
+    pub async fn start(programs: &Programs, flags: &[String]) -> Result<Self> {
+        let truth = Truth::start_for_race(&programs.gantry, flags)?;
         let client = client(truth.kubeconfig()).await?;
         load::prepare(&client, 0).await?;
         Ok(Self { truth, client })
@@ -162,24 +164,20 @@ impl Cluster {
     /// Deletes all pods and events and the memory of them, so that rows begin alike.
     ///
     /// # Errors
-    /// When a request fails or something stays.
+    /// When something stays.
     pub async fn clean(&self) -> Result<()> {
-        load::clean(&self.client).await?;
         let pods = self.client.access::<Nameplate>(load::pods(), NAMESPACE).metadata_only();
-        let left = pods.list_all(&pages()).await?.len() + self.event_count().await?;
-        ensure!(left == 0, "{left} pods and events are left over");
-        self.truth.compact()
-    }
-
-    /// How many lists of each resource the server has answered so far, as the server counts
-    /// them.
-    ///
-    /// # Errors
-    /// When the server does not tell.
-    pub async fn lists_answered(&self) -> Result<super::first_bind::Lists> {
-        let metrics = self.client.call_bytes(Call::new(Method::GET, "/metrics")).await?;
-        let text = std::str::from_utf8(&metrics).context("metrics are text")?;
-        Ok(super::first_bind::lists_in(text))
+        let mut cleaned = Ok(());
+        for _ in 0..CLEANINGS_MAX {
+            // The server gives up on a request after a minute, however many it has deleted.
+            cleaned = load::clean(&self.client).await;
+            let left = pods.list_all(&pages()).await?.len() + self.event_count().await?;
+            if left == 0 {
+                return self.truth.compact();
+            }
+        }
+        cleaned?;
+        bail!("pods or events are left over that should be deleted")
     }
 }
 

@@ -103,7 +103,7 @@ impl Contender {
             Row::Gantry => (
                 "gantry",
                 &programs.gantry,
-                arguments(&["scheduler", &config, "--secure-port=0", "--leader-elect=false"]),
+                arguments(&["scheduler", &config, "--kubeconfig", &server]),
             ),
             Row::Bind => {
                 ("bind", &programs.own, arguments(&["limit-writer", "--kubeconfig", &server]))

@@ -11,8 +11,6 @@ use serde::Deserialize;
 
 use crate::subjects::{IN_FLIGHT, client_with};
 
-/// Objects a page.
-const PAGE: &str = "500";
 /// How far into an answer its items may begin.
 const HEAD_BYTES_MAX: usize = 4096;
 
@@ -22,7 +20,7 @@ pub struct Arguments {
     /// The server.
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// The paths of the lists, such as `/api/v1/pods`.
+    /// The lists, such as `/api/v1/pods?limit=500`.
     lists: Vec<String>,
 }
 
@@ -32,7 +30,7 @@ pub struct Arguments {
 /// When a request fails.
 pub async fn run(arguments: &Arguments) -> Result<()> {
     let client = client_with(&arguments.kubeconfig, IN_FLIGHT).await?;
-    future::try_join_all(arguments.lists.iter().map(|path| read(&client, path))).await?;
+    future::try_join_all(arguments.lists.iter().map(|list| read(&client, list))).await?;
     println!("{DONE}");
     Ok(())
 }
@@ -40,15 +38,15 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
 /// What it says at the end.
 pub const DONE: &str = "all lists are read";
 
-async fn read(client: &Client, path: &str) -> Result<()> {
+async fn read(client: &Client, list: &str) -> Result<()> {
     let mut token = String::new();
     loop {
-        let mut call = Call::new(Method::GET, path).query("limit", PAGE);
+        let mut call = Call::new(Method::GET, list);
         if !token.is_empty() {
             call = call.query("continue", &token);
         }
         let page = client.call_bytes(call).await?;
-        token = next(&page).with_context(|| format!("{path} is not a list"))?;
+        token = next(&page).with_context(|| format!("{list} is not a list"))?;
         if token.is_empty() {
             return Ok(());
         }

@@ -62,7 +62,7 @@ struct Sample {
 /// # Errors
 /// When a program does not start, a request fails, or pods stay unbound.
 pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
-    let cluster = Arc::new(Cluster::start(programs).await?);
+    let cluster = Arc::new(Cluster::start(programs, &[]).await?);
     let nodes = arguments.hollow_nodes;
     let kubeconfig = cluster.kubeconfig();
     let _hollow = HollowNodes::start(&programs.gantry, kubeconfig, nodes, NODES, Cores::All)?;

@@ -54,7 +54,7 @@ struct Bound {
 /// # Errors
 /// When a program does not start, a request fails, or pods stay unbound.
 pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
-    let cluster = Cluster::start(programs).await?;
+    let cluster = Cluster::start(programs, &[]).await?;
     println!(
         "\nOffered load: all pods are there before a row begins. Client limits: the writers keep \
          {IN_FLIGHT} requests under way over HTTP/1.1; both schedulers may send \
