@@ -1,25 +1,67 @@
 //! Answers of plugins, kept by key and repaired where nodes changed.
 //!
+//! Two kinds of answers are kept. What a plugin says that reads only nodes is kept for the plugin,
+//! and shared by all pods with that part of an ask. What follows for all nodes from every plugin
+//! that looks at one node at a time is kept as a [`Shape`]: which nodes are left, and what their
+//! scores add up to. The next pod of a shape costs a look at the nodes that changed.
+//!
 //! **Invariant:** an answer taken from here equals one computed afresh. A property test holds it
 //! after any sequence of facts.
+
+/// The answer of a place that is known to hold one of this kind.
+macro_rules! answer {
+    ($kept:expr, $kind:ident) => {
+        match $kept {
+            Kept::$kind(_, answer) => answer,
+            _ => unreachable!("a place holds what its map says"),
+        }
+    };
+}
+
+mod recency;
+mod shape;
 
 use rustc_hash::FxHashMap;
 
 use crate::ledger::{Ask, Changes, Ledger, Position};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Reads, Score};
+use recency::{Place, Recency};
+pub use shape::{INFEASIBLE, Plan, Question, Shape, TOTAL_MAX};
 
 /// What a kept answer is known by: which plugin gave it, and for which part of an ask.
 type Name = (u16, Key);
 
+/// The keys of all plugins that a shape follows from.
+type ShapeKey = Box<[Option<Key>]>;
+
 /// Answers of one profile's plugins.
 pub struct Cache {
-    filters: FxHashMap<Name, Answer<NodeSet>>,
-    scores: FxHashMap<Name, Answer<Vec<i32>>>,
-    /// Counts uses, to know which answer was used least recently.
-    uses: u64,
+    filters: FxHashMap<Name, Place>,
+    scores: FxHashMap<Name, Place>,
+    shapes: FxHashMap<ShapeKey, Place>,
+    kept: Recency<Kept>,
     bytes: usize,
     bytes_max: usize,
+    lent: shape::Lent,
+}
+
+/// Something that is kept, with what it is known by.
+enum Kept {
+    Filter(Name, Answer<NodeSet>),
+    Score(Name, Answer<Raw>),
+    Shape(ShapeKey, Answer<Shape>),
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Filter(_, answer) => answer.value.bytes(),
+                Self::Score(_, answer) => answer.value.scores.capacity() * size_of::<i32>(),
+                Self::Shape(key, answer) => size_of_val::<[_]>(key) + answer.value.bytes(),
+            }
+    }
 }
 
 struct Answer<T> {
@@ -27,7 +69,22 @@ struct Answer<T> {
     /// Up to where changes of nodes are in it.
     seen: Position,
     epoch: u64,
-    used: u64,
+}
+
+impl<T: Default> Default for Answer<T> {
+    /// An answer that has seen nothing.
+    fn default() -> Self {
+        Self { value: T::default(), seen: Position::MAX, epoch: 0 }
+    }
+}
+
+/// Raw scores of a plugin, by node.
+#[derive(Default)]
+pub struct Raw {
+    /// By node.
+    pub scores: Vec<i32>,
+    /// No present node has more; possibly all have less.
+    pub most: i32,
 }
 
 /// Bytes of answers that are kept by default.
@@ -43,8 +100,15 @@ impl Cache {
     /// A cache that keeps about so many bytes, and always what was used last.
     #[must_use]
     pub fn with_bytes_max(bytes_max: usize) -> Self {
-        let (filters, scores) = (FxHashMap::default(), FxHashMap::default());
-        Self { filters, scores, uses: 0, bytes: 0, bytes_max }
+        Self {
+            filters: FxHashMap::default(),
+            scores: FxHashMap::default(),
+            shapes: FxHashMap::default(),
+            kept: Recency::default(),
+            bytes: 0,
+            bytes_max,
+            lent: shape::Lent::default(),
+        }
     }
 
     /// The nodes that a filter does not refuse, out of those that are present; none where it
@@ -57,16 +121,16 @@ impl Cache {
         ask: Ask,
     ) -> Option<&NodeSet> {
         let name = (plugin_number(plugin), filter.key(ledger, ask)?);
-        self.uses += 1;
+        let Self { kept, bytes, .. } = self;
+        let new = || {
+            *bytes += size_of::<Kept>();
+            kept.insert(Kept::Filter(name, Answer::default()))
+        };
+        let place = *self.filters.entry(name).or_insert_with(new);
+        let entry = self.kept.use_mut(place);
+        let before = entry.bytes();
+        let answer = answer!(entry, Filter);
         let changes = changes_of(ledger, filter.reads());
-        let answer = self.filters.entry(name).or_insert_with(|| Answer {
-            value: NodeSet::new(),
-            seen: Position::MAX,
-            epoch: 0,
-            used: 0,
-        });
-        answer.used = self.uses;
-        let before = answer.value.bytes();
         match stale(answer.seen, changes) {
             Stale::Not => {}
             Stale::Nodes(nodes) => {
@@ -83,62 +147,67 @@ impl Cache {
             }
         }
         answer.seen = changes.end();
-        self.bytes = self.bytes + answer.value.bytes() - before;
-        Some(&self.filters[&name].value)
+        self.weigh(place, before);
+        Some(&answer!(self.kept.get(place), Filter).value)
     }
 
-    /// The raw scores of a plugin, by node; none where they are all 0.
+    /// The raw scores of a plugin; none where they are all 0.
     pub fn score(
         &mut self,
         plugin: usize,
         score: &dyn Score,
         ledger: &Ledger,
         ask: Ask,
-    ) -> Option<&[i32]> {
+    ) -> Option<&Raw> {
         let name = (plugin_number(plugin), score.key(ledger, ask)?);
-        self.uses += 1;
+        let Self { kept, bytes, .. } = self;
+        let new = || {
+            *bytes += size_of::<Kept>();
+            kept.insert(Kept::Score(name, Answer::default()))
+        };
+        let place = *self.scores.entry(name).or_insert_with(new);
+        let entry = self.kept.use_mut(place);
+        let before = entry.bytes();
+        let answer = answer!(entry, Score);
         let (changes, epoch) = (changes_of(ledger, score.reads()), score.epoch(ledger));
-        let answer = self.scores.entry(name).or_insert_with(|| Answer {
-            value: Vec::new(),
-            seen: Position::MAX,
-            epoch,
-            used: 0,
-        });
-        answer.used = self.uses;
-        let before = answer.value.capacity();
         let places = ledger.nodes.places();
         let stale = if answer.epoch == epoch { stale(answer.seen, changes) } else { Stale::All };
+        let Raw { scores, most } = &mut answer.value;
         match stale {
             Stale::Not => {}
             Stale::Nodes(mut nodes) => {
-                answer.value.resize(places, 0);
+                scores.resize(places, 0);
                 nodes.keep(ledger.nodes.present());
-                score.score(ledger, ask, &nodes, &mut answer.value);
+                score.score(ledger, ask, &nodes, scores);
+                nodes.each(|node| *most = scores[node].max(*most));
             }
             Stale::All => {
-                answer.value.clear();
-                answer.value.resize(places, 0);
-                score.score(ledger, ask, ledger.nodes.present(), &mut answer.value);
+                scores.clear();
+                scores.resize(places, 0);
+                score.score(ledger, ask, ledger.nodes.present(), scores);
+                *most = scores.iter().copied().max().unwrap_or(0);
             }
         }
         (answer.seen, answer.epoch) = (changes.end(), epoch);
-        self.bytes += (answer.value.capacity() - before) * size_of::<i32>();
-        Some(&self.scores[&name].value)
+        self.weigh(place, before);
+        Some(&answer!(self.kept.get(place), Score).value)
+    }
+
+    /// Takes in that an entry had so many bytes before.
+    fn weigh(&mut self, place: Place, before: usize) {
+        self.bytes = self.bytes + self.kept.get(place).bytes() - before;
     }
 
     /// Forgets what was used least recently, until what is left fits.
     pub fn shrink(&mut self) {
         while self.bytes > self.bytes_max {
-            let filter =
-                self.filters.iter().map(|(name, answer)| (answer.used, false, *name)).min();
-            let score = self.scores.iter().map(|(name, answer)| (answer.used, true, *name)).min();
-            let Some((_, is_score, name)) = filter.into_iter().chain(score).min() else { return };
-            let freed = if is_score {
-                self.scores.remove(&name).map(|answer| answer.value.capacity() * size_of::<i32>())
-            } else {
-                self.filters.remove(&name).map(|answer| answer.value.bytes())
+            let Some(oldest) = self.kept.take_oldest() else { return };
+            self.bytes -= oldest.bytes();
+            match &oldest {
+                Kept::Filter(name, _) => self.filters.remove(name),
+                Kept::Score(name, _) => self.scores.remove(name),
+                Kept::Shape(key, _) => self.shapes.remove(key),
             };
-            self.bytes -= freed.unwrap_or(0);
         }
     }
 }

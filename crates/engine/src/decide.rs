@@ -1,22 +1,28 @@
 //! Which node is best for a pod, and why the others are not.
+//!
+//! A pick starts from the pod's [`Shape`](crate::cache::Shape), which is kept: the nodes that no
+//! filter refuses that looks at one node at a time, and what their scores add up to. On top of that
+//! come those that look at the whole cluster, and scores that count in proportion to the feasible
+//! nodes. Totals are one column of small integers, so that the best of thousands of nodes is found
+//! by plain loops over it.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Normalise, Reads, SCORE_MAX, Score};
+use crate::plugin::{Lent, Normalise, Reads, SCORE_MAX, Wanted};
 use crate::profile::Profile;
 use crate::reason::{Code, Refusal};
 
 /// Decides for one profile.
 pub struct Decider {
     pub(crate) profile: Profile,
+    plan: Plan,
     cache: Cache,
     /// Nodes that are left to others.
     pub(crate) except: NodeSet,
     feasible: NodeSet,
-    totals: Vec<i64>,
-    /// Scores that are never kept.
-    whole: Vec<i32>,
+    totals: Vec<i32>,
+    lent: Lent,
     pub(crate) seed: u64,
 }
 
@@ -33,14 +39,23 @@ pub struct NodeScores {
 
 impl Decider {
     /// Decides by this profile on this ledger; the seed spreads pods over nodes that are equally
-    /// good.
+    /// good. Of a profile whose weights are too large (see [`Profile::check`]) the totals mean
+    /// nothing.
     #[must_use]
     pub fn new(profile: Profile, ledger: &mut Ledger, seed: u64) -> Self {
         for key in profile.scores.iter().flat_map(|(score, _)| score.topology_keys()) {
             ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
         }
-        let (cache, feasible, except) = (Cache::default(), NodeSet::new(), NodeSet::new());
-        Self { profile, cache, except, feasible, totals: Vec::new(), whole: Vec::new(), seed }
+        Self {
+            plan: Plan::new(&profile),
+            profile,
+            cache: Cache::default(),
+            except: NodeSet::new(),
+            feasible: NodeSet::new(),
+            totals: Vec::new(),
+            lent: Lent::default(),
+            seed,
+        }
     }
 
     /// The profile.
@@ -70,23 +85,13 @@ impl Decider {
 
     /// The nodes that can take the pod.
     pub fn feasible(&mut self, ledger: &Ledger, ask: Ask) -> &NodeSet {
-        if self.refused_everywhere(ledger, ask).is_some() {
-            self.feasible = NodeSet::new();
-            return &self.feasible;
-        }
-        self.feasible.clone_from(ledger.nodes.present());
-        // Those that look at the whole cluster look at few nodes when they come last.
-        let (whole, single): (Vec<_>, Vec<_>) = (self.profile.filters.iter().enumerate())
-            .partition(|(_, filter)| filter.reads() == Reads::Cluster);
-        for (index, filter) in single {
-            if let Some(nodes) = self.cache.filter(index, &**filter, ledger, ask) {
-                self.feasible.keep(nodes);
-            }
-        }
-        for (_, filter) in whole {
-            if filter.key(ledger, ask).is_some() {
-                filter.filter(ledger, ask, &mut self.feasible);
-            }
+        self.feasible.clear();
+        if self.refused_everywhere(ledger, ask).is_none() {
+            let Self { profile, plan, cache, .. } = self;
+            let shape = cache.shape(Question { profile, plan, ledger, ask });
+            self.feasible.clone_from(&shape.feasible);
+            sift(Question { profile, plan, ledger, ask }, &mut self.feasible);
+            self.cache.shrink();
         }
         self.feasible.take_out(&self.except);
         &self.feasible
@@ -95,39 +100,60 @@ impl Decider {
     /// The best node for a pod; none where no node can take it. `spread` differs from pod to pod,
     /// so that equally good nodes take turns.
     pub fn pick(&mut self, ledger: &Ledger, ask: Ask, spread: u64) -> Option<NodeIndex> {
-        self.feasible(ledger, ask);
-        if self.feasible.is_empty() {
+        if self.refused_everywhere(ledger, ask).is_some() {
             return None;
         }
-        self.totals.clear();
-        self.totals.resize(ledger.nodes.places(), 0);
-        for (index, (score, weight)) in self.profile.scores.iter().enumerate() {
-            let raw = match score.reads() {
-                Reads::Cluster => {
-                    if score.key(ledger, ask).is_none() {
-                        continue;
-                    }
-                    self.whole.clear();
-                    self.whole.resize(ledger.nodes.places(), 0);
-                    score.score(ledger, ask, &self.feasible, &mut self.whole);
-                    &self.whole[..]
-                }
-                _ => match self.cache.score(index, &**score, ledger, ask) {
-                    Some(raw) => raw,
-                    None => continue,
-                },
-            };
-            add(&mut self.totals, raw, weight.0, &**score, &self.feasible);
-        }
+        let turn = mixed(self.seed ^ spread);
+        let picked = if self.is_settled(ledger, ask) {
+            let Self { profile, plan, cache, .. } = self;
+            best(&cache.shape(Question { profile, plan, ledger, ask }).totals, turn)
+        } else {
+            self.total(ledger, ask);
+            best(&self.totals, turn)
+        };
         self.cache.shrink();
-        Some(self.best(spread))
+        picked
     }
 
-    fn best(&self, spread: u64) -> NodeIndex {
-        let best = self.feasible.iter().map(|node| self.totals[node.get()]).max();
-        let equal = || self.feasible.iter().filter(|node| Some(self.totals[node.get()]) == best);
-        let turn = mixed(self.seed ^ spread) % equal().count() as u64;
-        equal().nth(usize::try_from(turn).unwrap_or(0)).expect("the best node is one of them")
+    /// Whether the pod's shape says it all: nobody has anything to say on the whole cluster.
+    fn is_settled(&mut self, ledger: &Ledger, ask: Ask) -> bool {
+        if !self.except.is_empty() {
+            return false;
+        }
+        let Self { profile, plan, cache, .. } = self;
+        let plain = |place: &usize| profile.filters[*place].key(ledger, ask).is_none();
+        let flat = |place: &usize| profile.scores[*place].0.key(ledger, ask).is_none();
+        plan.whole_filters.iter().all(plain)
+            && plan.whole_scores.iter().all(flat)
+            && plan.scaled_scores.iter().all(|place| {
+                let raw = cache.score(*place, &*profile.scores[*place].0, ledger, ask);
+                raw.is_none_or(|raw| raw.most == 0)
+            })
+    }
+
+    /// Adds up what all plugins say.
+    fn total(&mut self, ledger: &Ledger, ask: Ask) {
+        let Self { profile, plan, cache, except, feasible, totals, lent, .. } = self;
+        let question = Question { profile, plan, ledger, ask };
+        let shape = cache.shape(question);
+        feasible.clone_from(&shape.feasible);
+        feasible.take_out(except);
+        sift(question, feasible);
+        totals.clone_from(&shape.totals);
+        shape.feasible.each_beyond(feasible, |node| totals[node] = INFEASIBLE);
+        for place in &plan.scaled_scores {
+            let score = &*profile.scores[*place].0;
+            if let Some(raw) = cache.score(*place, score, ledger, ask) {
+                add(totals, raw, plan.weights[*place], score.normalise(), feasible);
+            }
+        }
+        lent.counts.resize(totals.len(), 0);
+        for place in &plan.whole_scores {
+            let (score, weight) = (&*profile.scores[*place].0, plan.weights[*place]);
+            if score.key(ledger, ask).is_some() {
+                score.add(Wanted { ledger, ask, weight }, feasible, totals, lent);
+            }
+        }
     }
 
     /// What each plugin gives each node that can take the pod.
@@ -143,7 +169,7 @@ impl Decider {
                     score.score(ledger, ask, &feasible, &mut whole);
                     &whole[..]
                 }),
-                _ => self.cache.score(index, &**score, ledger, ask),
+                _ => self.cache.score(index, &**score, ledger, ask).map(|raw| &raw.scores[..]),
             };
             match raw {
                 Some(raw) => {
@@ -157,6 +183,7 @@ impl Decider {
             }
             columns.push(column);
         }
+        self.cache.shrink();
         let of = |node: NodeIndex| {
             let by_plugin: Vec<i64> = columns.iter().map(|column| column[node.get()]).collect();
             NodeScores { node, total: by_plugin.iter().sum(), by_plugin }
@@ -177,9 +204,7 @@ impl Decider {
             filters.find_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
         })
     }
-}
 
-impl Decider {
     /// Why a node cannot take the pod, from every plugin that refuses it.
     #[must_use]
     pub fn refusals(
@@ -195,9 +220,45 @@ impl Decider {
     }
 }
 
+/// Takes out the nodes that a filter refuses that looks at the whole cluster.
+fn sift(question: Question<'_>, nodes: &mut NodeSet) {
+    let Question { profile, plan, ledger, ask } = question;
+    for place in &plan.whole_filters {
+        let filter = &profile.filters[*place];
+        if filter.key(ledger, ask).is_some() {
+            filter.filter(ledger, ask, nodes);
+        }
+    }
+}
+
+/// Nodes whose totals are looked at together.
+const BLOCK: usize = 512;
+
+/// One of the nodes with the highest total, by a number that differs from turn to turn; none where
+/// no node can take the pod.
+fn best(totals: &[i32], turn: u64) -> Option<NodeIndex> {
+    let most = totals.iter().copied().fold(i32::MIN, i32::max);
+    if most <= INFEASIBLE / 2 {
+        return None;
+    }
+    let count = |totals: &[i32]| totals.iter().map(|total| u32::from(*total == most)).sum::<u32>();
+    let mut left = (turn % u64::from(count(totals))) as u32;
+    for (number, block) in totals.chunks(BLOCK).enumerate() {
+        let own = count(block);
+        if left < own {
+            let mut equal = block.iter().enumerate().filter(|(_, total)| **total == most);
+            return equal.nth(left as usize).map(|(at, _)| NodeIndex::at(number * BLOCK + at));
+        }
+        left -= own;
+    }
+    None
+}
+
 /// The highest raw score of feasible nodes.
 fn most(raw: &[i32], feasible: &NodeSet) -> i64 {
-    feasible.iter().map(|node| raw[node.get()]).max().unwrap_or(0).into()
+    let mut most = i32::MIN;
+    feasible.each(|node| most = most.max(raw[node]));
+    most.into()
 }
 
 fn normalised(how: Normalise, raw: i64, most: i64) -> i64 {
@@ -210,22 +271,21 @@ fn normalised(how: Normalise, raw: i64, most: i64) -> i64 {
     }
 }
 
-/// Adds a plugin's scores to the totals. What it would add to all nodes alike is left out.
-fn add(totals: &mut [i64], raw: &[i32], weight: i64, score: &dyn Score, feasible: &NodeSet) {
-    let how = score.normalise();
-    if how == Normalise::No {
-        for (total, raw) in totals.iter_mut().zip(raw) {
-            *total += weight * i64::from(*raw);
-        }
+/// Adds scores that count in proportion to those of the feasible nodes. What would be added to all
+/// nodes alike is left out.
+fn add(totals: &mut [i32], raw: &Raw, weight: i32, how: Normalise, feasible: &NodeSet) {
+    if raw.most == 0 {
         return;
     }
-    let most = most(raw, feasible);
+    let most = most(&raw.scores, feasible);
     if most == 0 {
         return;
     }
-    for node in feasible.iter().map(NodeIndex::get) {
-        totals[node] += weight * normalised(how, raw[node].into(), most);
-    }
+    let weighted = |raw: i32| {
+        let score = normalised(how, raw.into(), most);
+        weight.wrapping_mul(i32::try_from(score).unwrap_or(i32::MAX))
+    };
+    feasible.each(|node| totals[node] = totals[node].wrapping_add(weighted(raw.scores[node])));
 }
 
 /// A number in which every bit of another one plays a part.

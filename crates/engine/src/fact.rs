@@ -123,6 +123,14 @@ pub struct PodFact {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The node it is bound to.
     pub node: Option<Box<str>>,
+    /// The node on which room is being made for it.
+    pub nominated: Option<Box<str>>,
+    /// When its node accepted it.
+    pub started: Option<Moment>,
+    /// Whether pods of lower priority may be pushed out for it.
+    pub may_preempt: bool,
+    /// Whether it is being deleted to make room for another pod.
+    pub giving_way: bool,
     /// Higher goes first.
     pub priority: i32,
     /// Whether it is being deleted.
@@ -131,14 +139,32 @@ pub struct PodFact {
     pub scheduler: Arc<str>,
     /// What keeps it from being tried.
     pub gates: Box<[Box<str>]>,
-    /// Whether it is being deleted to make room for another pod.
-    pub giving_way: bool,
-    /// Whether pods of lower priority may be pushed out for it.
-    pub may_preempt: bool,
-    /// The node on which room is being made for it.
-    pub nominated: Option<Box<str>>,
-    /// When its node accepted it.
-    pub started: Option<Moment>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }
+
+impl PodFact {
+    /// A pod that asks for nothing and has no node.
+    #[must_use]
+    pub fn new(uid: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            uid: Uid::new(uid),
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: BTreeMap::new(),
+            node: None,
+            priority: 0,
+            deleting: false,
+            scheduler: DEFAULT_SCHEDULER.into(),
+            gates: Box::default(),
+            giving_way: false,
+            may_preempt: true,
+            nominated: None,
+            started: None,
+            needs: Needs::default(),
+        }
+    }
+}
+
+/// Who finds a node for pods that name nobody.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

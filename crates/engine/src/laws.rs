@@ -11,7 +11,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use crate::decide::Decider;
-use crate::fact::{Fact, NodeFact, PodFact, Uid};
+use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{
     Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
@@ -20,6 +20,7 @@ use crate::needs::{
 use crate::profile::Profile;
 use crate::queue::Moment;
 
+mod preemption;
 mod storage;
 
 #[derive(Debug, Clone)]
@@ -209,14 +210,14 @@ fn pod() -> impl Strategy<Value = PodFact> {
             name: format!("pod-{number}").into(),
             labels,
             node: node.map(Into::into),
-            priority: rank.0,
-            deleting,
-            scheduler: "default-scheduler".into(),
-            gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
-            giving_way: deleting && rank.1[0],
-            may_preempt: !rank.1[1],
             nominated: nominated.map(Into::into),
             started: rank.2.map(Moment),
+            may_preempt: !rank.1[1],
+            giving_way: deleting && rank.1[0],
+            priority: rank.0,
+            deleting,
+            scheduler: DEFAULT_SCHEDULER.into(),
+            gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
             needs,
         },
     )
@@ -258,6 +259,7 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
         2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
         1 => namespace(),
         1 => owner(),
+        1 => preemption::budget(),
         6 => storage::fact().prop_map(Fact::Storage),
     ]
 }
@@ -322,6 +324,7 @@ proptest! {
             let mut fresh = decider(&mut ledger);
             for ask in &asks {
                 prop_assert_eq!(seen(&ledger, &mut kept, *ask), seen(&ledger, &mut fresh, *ask));
+                prop_assert_eq!(kept.pick(&ledger, *ask, number), fresh.pick(&ledger, *ask, number));
             }
         }
     }
@@ -408,12 +411,23 @@ proptest! {
         }
         prop_assert!(ledger.storage.is_empty());
         prop_assert!(ledger.owners.is_empty());
+        for namespace in ["default", "other"] {
+            let (namespace, name) = (namespace.into(), "few".into());
+            ledger.apply(Fact::Budget { namespace, name, budget: None });
+        }
+        prop_assert!(ledger.budgets.is_empty());
+        prop_assert!(ledger.residents.is_empty());
+        prop_assert!(ledger.nominations.is_empty());
         prop_assert_eq!(ledger.pod_count(), 0);
         prop_assert!(ledger.terms.is_empty());
         prop_assert!(ledger.symbols.is_empty());
         prop_assert!(ledger.asks.is_empty());
         prop_assert!(ledger.nodes.is_empty());
     }
+}
+
+fn pod_on(node: Option<&str>) -> PodFact {
+    PodFact { node: node.map(Into::into), ..PodFact::new(&uid(1).0, "default", "pod") }
 }
 
 #[test]
@@ -424,28 +438,12 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         taints: Arc::default(),
         ..NodeFact::default()
     };
-    let pod = |node: Option<&str>| PodFact {
-        uid: uid(1),
-        namespace: "default".into(),
-        name: "pod".into(),
-        labels: BTreeMap::new(),
-        node: node.map(Into::into),
-        priority: 0,
-        deleting: false,
-        scheduler: Arc::default(),
-        gates: Box::default(),
-        giving_way: false,
-        may_preempt: true,
-        nominated: None,
-        started: None,
-        needs: Needs::default(),
-    };
     let check = |steps: &dyn Fn(&mut Ledger), expected: [i64; 2]| {
         let mut ledger = Ledger::default();
         for name in ["a", "b"] {
             ledger.apply(Fact::Node(node(name)));
         }
-        ledger.apply(Fact::Pod(Box::new(pod(None))));
+        ledger.apply(Fact::Pod(Box::new(pod_on(None))));
         let a = ledger.nodes.find("a").unwrap();
         ledger.claim(&uid(1), a).unwrap();
         assert!(ledger.claim(&uid(1), a).is_err(), "no pod is placed twice");
@@ -454,14 +452,14 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         assert_eq!(pods, expected);
     };
     check(&|_| {}, [1, 0]);
-    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(None)))), [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod_on(None)))), [1, 0]);
     check(&|ledger| ledger.disclaim(&uid(1)).unwrap(), [0, 0]);
     check(&|ledger| ledger.apply(Fact::PodGone(uid(1))), [0, 0]);
-    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(Some("a"))))), [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod_on(Some("a"))))), [1, 0]);
     // Somebody else was faster.
-    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(Some("b"))))), [0, 1]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod_on(Some("b"))))), [0, 1]);
     let bound_then_refused = |ledger: &mut Ledger| {
-        ledger.apply(Fact::Pod(Box::new(pod(Some("a")))));
+        ledger.apply(Fact::Pod(Box::new(pod_on(Some("a")))));
         ledger.disclaim(&uid(1)).unwrap();
     };
     check(&bound_then_refused, [1, 0]);

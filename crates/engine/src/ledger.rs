@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
-pub use nodes::{NodeId, NodeIndex, Nodes};
+pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use residents::{Resident, Residents};
 pub use resources::{Column, ResourceIndex, Resources};

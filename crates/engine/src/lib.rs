@@ -7,7 +7,7 @@
 
 pub mod cache;
 pub mod decide;
-pub mod diagnosis;
+pub mod examination;
 pub mod fact;
 pub mod judge;
 pub mod ledger;
@@ -21,11 +21,11 @@ pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod reason;
+pub mod speculate;
 pub mod turn;
 pub mod why;
 
 pub use turn::Engine;
-pub mod speculate;
 
 #[cfg(test)]
 mod laws;

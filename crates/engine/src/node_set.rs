@@ -10,9 +10,20 @@ const BITS: usize = u64::BITS as usize;
 ///
 /// Sets of different lengths are equal when they hold the same nodes, and work together: what a
 /// set does not reach it does not hold.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct NodeSet {
     words: Vec<u64>,
+}
+
+impl Clone for NodeSet {
+    fn clone(&self) -> Self {
+        Self { words: self.words.clone() }
+    }
+
+    /// Becomes the other set in the memory that is there already.
+    fn clone_from(&mut self, other: &Self) {
+        self.words.clone_from(&other.words);
+    }
 }
 
 impl NodeSet {
@@ -71,11 +82,26 @@ impl NodeSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Takes all nodes out.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
     /// Takes out what the other set does not hold.
     pub fn keep(&mut self, other: &Self) {
-        for (index, word) in self.words.iter_mut().enumerate() {
-            *word &= other.words.get(index).copied().unwrap_or(0);
+        self.words.truncate(other.words.len());
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
         }
+    }
+
+    /// Whether every node of this set is in the other one.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let shared = self.words.len().min(other.words.len());
+        let (own, rest) = self.words.split_at(shared);
+        own.iter().zip(&other.words).all(|(own, other)| own & !other == 0)
+            && rest.iter().all(|word| *word == 0)
     }
 
     /// Takes out what the other set holds.
@@ -95,6 +121,62 @@ impl NodeSet {
                 if !test(NodeIndex::at(index * BITS + bit.trailing_zeros() as usize)) {
                     *word ^= bit;
                 }
+            }
+        }
+    }
+
+    /// Takes out the nodes for which a test of columns says no. It is asked without branches, and
+    /// so of places between nodes of the set as well: it must be cheap and answer for any place.
+    pub fn keep_dense(&mut self, test: impl Fn(usize) -> bool) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            let (first, count) = (index * BITS, (u64::BITS - word.leading_zeros()) as usize);
+            let mut kept = 0;
+            for bit in 0..count {
+                kept |= u64::from(test(first + bit)) << bit;
+            }
+            *word &= kept;
+        }
+    }
+
+    /// Calls for each node with its place, in order.
+    #[inline]
+    pub fn each(&self, mut call: impl FnMut(usize)) {
+        for (index, word) in self.words.iter().enumerate() {
+            let first = index * BITS;
+            if *word == u64::MAX {
+                (first..first + BITS).for_each(&mut call);
+                continue;
+            }
+            let mut left = *word;
+            while left != 0 {
+                call(first + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// Calls for each node that the other set does not hold.
+    pub fn each_beyond(&self, other: &Self, mut call: impl FnMut(usize)) {
+        for (index, word) in self.words.iter().enumerate() {
+            let mut left = word & !other.words.get(index).copied().unwrap_or(0);
+            while left != 0 {
+                call(index * BITS + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// Calls for each place below `places` whose node is not in the set.
+    pub fn each_other(&self, places: usize, mut call: impl FnMut(usize)) {
+        for index in 0..places.div_ceil(BITS) {
+            let mut left = !self.words.get(index).copied().unwrap_or(0);
+            while left != 0 {
+                let place = index * BITS + left.trailing_zeros() as usize;
+                if place >= places {
+                    return;
+                }
+                call(place);
+                left &= left - 1;
             }
         }
     }
@@ -186,6 +268,22 @@ mod tests {
             let mut even = set(&a);
             even.keep_where(|node| node.get() % 2 == 0);
             prop_assert_eq!(told(&even), a.iter().copied().filter(|n| n % 2 == 0).collect());
+            let mut even = set(&a);
+            even.keep_dense(|place| place % 2 == 0);
+            prop_assert_eq!(told(&even), a.iter().copied().filter(|n| n % 2 == 0).collect());
+            prop_assert_eq!(set(&a).is_within(&set(&b)), a.is_subset(&b));
+            let mut each = BTreeSet::new();
+            set(&a).each(|place| { each.insert(place); });
+            prop_assert_eq!(&each, &a);
+            let mut beyond = BTreeSet::new();
+            set(&a).each_beyond(&set(&b), |place| { beyond.insert(place); });
+            prop_assert_eq!(beyond, a.difference(&b).copied().collect());
+            let mut others = BTreeSet::new();
+            set(&a).each_other(300, |place| { others.insert(place); });
+            prop_assert_eq!(others, (0..300).filter(|place| !a.contains(place)).collect());
+            let mut copy = set(&b);
+            copy.clone_from(&set(&a));
+            prop_assert_eq!(told(&copy), a);
         }
     }
 }

@@ -76,6 +76,28 @@ pub enum Normalise {
     ToMaxReversed,
 }
 
+/// For which pod, on what and with which weight scores are wanted.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// What the scores follow from.
+    pub ledger: &'a Ledger,
+    /// What the pod asks for.
+    pub ask: Ask,
+    /// What a score counts.
+    pub weight: i32,
+}
+
+/// Columns that plugins write to and nobody reads afterwards, so that none is made for each pod.
+#[derive(Debug, Default)]
+pub struct Lent {
+    /// Scores, by node.
+    pub scores: Vec<i32>,
+    /// Sums on the way to scores, by node.
+    pub sums: Vec<f64>,
+    /// Counts, by node: all are 0 when it is lent and must be when it is given back.
+    pub counts: Vec<i64>,
+}
+
 /// Says how good nodes are for a pod.
 pub trait Score: Send + Sync {
     /// The name in profiles and reports.
@@ -95,9 +117,21 @@ pub trait Score: Send + Sync {
     /// How raw scores become scores.
     fn normalise(&self) -> Normalise;
 
-    /// Writes the raw score of each of `nodes` to its place. Where the scores follow from the whole
-    /// cluster, `nodes` are all nodes that can take the pod.
+    /// Writes the raw score of each of `nodes` to its place. Other places are left as they are or
+    /// get the score of their own node. Where the scores follow from the whole cluster, `nodes` are
+    /// all nodes that can take the pod.
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]);
+
+    /// Adds the weighted scores to the totals of `nodes`, which are all nodes that can take the
+    /// pod. What would be added to all of them alike may be left out. Asked only where the scores
+    /// follow from the whole cluster.
+    fn add(&self, wanted: Wanted<'_>, nodes: &NodeSet, totals: &mut [i32], lent: &mut Lent) {
+        let Wanted { ledger, ask, weight } = wanted;
+        lent.scores.clear();
+        lent.scores.resize(totals.len(), 0);
+        self.score(ledger, ask, nodes, &mut lent.scores);
+        nodes.each(|node| totals[node] += weight * lent.scores[node]);
+    }
 
     /// Labels whose values the plugin takes for domains, besides those that pods name.
     fn topology_keys(&self) -> Vec<&str> {

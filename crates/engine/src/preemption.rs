@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::decide::{Decider, mixed};
-use crate::diagnosis::{Diagnosis, counted};
+use crate::examination::{Examination, counted};
 use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
@@ -180,7 +180,7 @@ pub enum Nominating {
 pub struct LastResorts {
     /// What came of preemption, if it was come to.
     pub preemption: Option<Outcome>,
-    /// What is added to the diagnosis; empty where room is made.
+    /// What is added to what the nodes say; empty where room is made.
     pub text: String,
 }
 
@@ -206,7 +206,7 @@ impl Decider {
         &self,
         ledger: &mut Ledger,
         uid: &Uid,
-        diagnosis: &Diagnosis,
+        examined: &Examination,
         spread: u64,
         now: Moment,
     ) -> Result<LastResorts, ClaimError> {
@@ -216,7 +216,7 @@ impl Decider {
             match last_resort {
                 // Upstream looks for what it prepared before it came to this pod's refusal, does
                 // not find it, and says so.
-                LastResort::DynamicResources if diagnosis.everywhere.is_some() => {
+                LastResort::DynamicResources if examined.everywhere.is_some() => {
                     texts.push("not found".to_owned());
                     break;
                 }
@@ -224,7 +224,7 @@ impl Decider {
                     texts.push("no new claims to deallocate".to_owned());
                 }
                 LastResort::DefaultPreemption(settings) => {
-                    let outcome = self.preempt(ledger, uid, diagnosis, *settings, spread, now)?;
+                    let outcome = self.preempt(ledger, uid, examined, *settings, spread, now)?;
                     if let Outcome::NoRoom(why) = &outcome {
                         texts.push(format!("preemption: {why}"));
                     } else {
@@ -250,20 +250,20 @@ impl Decider {
         &self,
         ledger: &mut Ledger,
         uid: &Uid,
-        diagnosis: &Diagnosis,
+        examined: &Examination,
         settings: Settings,
         spread: u64,
         now: Moment,
     ) -> Result<Outcome, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let priority = row.priority;
-        if let Some(why) = ineligible(ledger, row, diagnosis) {
+        if let Some(why) = ineligible(ledger, row, examined) {
             return Ok(Outcome::NoRoom(why));
         }
         let Candidates { found, tried } =
-            self.candidates(ledger, uid, diagnosis, settings, spread, now)?;
+            self.candidates(ledger, uid, examined, settings, spread, now)?;
         let Some(best) = choice::best(found) else {
-            return Ok(Outcome::NoRoom(NoRoom::Nowhere { nodes: diagnosis.nodes, tried }));
+            return Ok(Outcome::NoRoom(NoRoom::Nowhere { nodes: examined.nodes, tried }));
         };
         let name = ledger.nodes.name(best.node);
         let waiting = ledger.awaited(name).filter(|other| *other != uid);
@@ -282,14 +282,14 @@ impl Decider {
         &self,
         ledger: &mut Ledger,
         uid: &Uid,
-        diagnosis: &Diagnosis,
+        examined: &Examination,
         settings: Settings,
         spread: u64,
         now: Moment,
     ) -> Result<Candidates, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (ask, priority) = (row.ask, row.priority);
-        let nodes: Vec<NodeIndex> = diagnosis.curable().collect();
+        let nodes: Vec<NodeIndex> = examined.curable().collect();
         let mut candidates = Candidates::default();
         if nodes.is_empty() {
             return Ok(candidates);
@@ -319,13 +319,13 @@ impl Decider {
 }
 
 /// Why a pod may not push others out now; none where it may.
-fn ineligible(ledger: &Ledger, row: &PodRow, diagnosis: &Diagnosis) -> Option<NoRoom> {
+fn ineligible(ledger: &Ledger, row: &PodRow, examined: &Examination) -> Option<NoRoom> {
     if !row.may_preempt {
         return Some(NoRoom::Never);
     }
     let node = ledger.nodes.find(row.nomination.node()?)?;
     // A node that cannot be helped is not worth waiting for.
-    if diagnosis.code_of(node) != Some(Code::Unschedulable) {
+    if examined.code_of(node) != Some(Code::Unschedulable) {
         return None;
     }
     let mut lower = ledger.residents.below(node, row.priority).iter();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::plugin::{Filter, Score};
+use crate::cache::TOTAL_MAX;
+use crate::plugin::{Filter, SCORE_MAX, Score};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
@@ -48,7 +49,47 @@ pub enum LastResort {
 /// How long volumes may take to be ready, where nobody says otherwise.
 pub const VOLUME_WAIT_MAX: Duration = Duration::from_secs(600);
 
+/// Why the weights of a profile cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WeightError {
+    /// A weight is below zero.
+    #[error("the weight of {plugin} is {weight}; it must be at least 0")]
+    Negative {
+        /// The plugin.
+        plugin: &'static str,
+        /// Its weight.
+        weight: i64,
+    },
+    /// Together they are too much.
+    #[error("the weights of all score plugins add up to {sum}; they must add up to at most {most}")]
+    TooLarge {
+        /// What they add up to.
+        sum: i64,
+        /// What they may add up to.
+        most: i64,
+    },
+}
+
 impl Profile {
+    /// The most that weights may add up to, so that totals stay small integers.
+    pub const WEIGHTS_MAX: i64 = TOTAL_MAX / SCORE_MAX;
+
+    /// Whether the weights can be used.
+    ///
+    /// # Errors
+    /// Which cannot, and why.
+    pub fn check(&self) -> Result<(), WeightError> {
+        let mut sum = 0_i64;
+        for (score, Weight(weight)) in &self.scores {
+            if *weight < 0 {
+                return Err(WeightError::Negative { plugin: score.name(), weight: *weight });
+            }
+            sum = sum.saturating_add(*weight);
+        }
+        let most = Self::WEIGHTS_MAX;
+        if sum > most { Err(WeightError::TooLarge { sum, most }) } else { Ok(()) }
+    }
+
     /// Kubernetes' default plugins in their order.
     #[must_use]
     pub fn kubernetes() -> Self {
@@ -96,5 +137,27 @@ impl Profile {
     pub fn score(mut self, score: impl Score + 'static, weight: Weight) -> Self {
         self.scores.push((Box::new(score), weight));
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_at_least_zero_and_add_up_to_what_totals_hold() {
+        let check = |weights: &[i64], expected: Result<(), WeightError>| {
+            let with =
+                |profile: Profile, weight: &i64| profile.score(TaintToleration, Weight(*weight));
+            assert_eq!(weights.iter().fold(Profile::default(), with).check(), expected);
+        };
+        let most = Profile::WEIGHTS_MAX;
+        check(&[], Ok(()));
+        check(&[0, 3, most - 3], Ok(()));
+        check(&[1, most], Err(WeightError::TooLarge { sum: most + 1, most }));
+        check(&[i64::MAX, i64::MAX], Err(WeightError::TooLarge { sum: i64::MAX, most }));
+        let plugin = "TaintToleration";
+        check(&[1, -1], Err(WeightError::Negative { plugin, weight: -1 }));
+        assert_eq!(Profile::kubernetes().check(), Ok(()));
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::decide::Decider;
-use crate::diagnosis::Diagnosis;
+use crate::examination::Examination;
 use crate::fact::{Fact, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::Owner;
@@ -82,7 +82,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// Why no node can take it.
-    pub diagnosis: Diagnosis,
+    pub examination: Examination,
     /// What came of what is tried then.
     pub last_resorts: LastResorts,
     /// Who refused it.
@@ -92,10 +92,10 @@ pub struct Waiting {
 impl fmt::Display for Waiting {
     /// As kube-scheduler tells it in the event and in the condition of the pod.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.diagnosis.fmt(f)?;
+        self.examination.fmt(f)?;
         match &*self.last_resorts.text {
             "" => Ok(()),
-            _ if self.diagnosis.nodes == 0 => Ok(()),
+            _ if self.examination.nodes == 0 => Ok(()),
             text => write!(f, " {text}"),
         }
     }
@@ -290,8 +290,8 @@ impl Engine {
         }
         let decider = &self.profiles[question.profile].1;
         let expected = "a pod that was popped is there";
-        let diagnosis = decider.diagnose(&mut self.ledger, uid).expect(expected);
-        let last_resorts = decider.last_resorts(&mut self.ledger, uid, &diagnosis, turn, now);
+        let examination = decider.examine(&mut self.ledger, uid).expect(expected);
+        let last_resorts = decider.last_resorts(&mut self.ledger, uid, &examination, turn, now);
         let last_resorts = last_resorts.expect(expected);
         match last_resorts.nominating() {
             Nominating::Unchanged => {}
@@ -301,8 +301,8 @@ impl Engine {
                 self.nominate(uid, Some(&name));
             }
         }
-        let rejection = rejection(&diagnosis);
-        let waiting = Arc::new(Waiting { diagnosis, last_resorts, rejection });
+        let rejection = rejection(&examination);
+        let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
         if let Some(room) = waiting.room() {
             for other in &room.passed_over {
                 self.nominate(&other.uid, None);
@@ -428,9 +428,9 @@ impl Engine {
 }
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.
-fn rejection(diagnosis: &Diagnosis) -> Rejection {
-    let plugins = diagnosis.plugins().into_iter().map(Plugin::named);
-    let unschedulable = match diagnosis.nodes {
+fn rejection(examination: &Examination) -> Rejection {
+    let plugins = examination.plugins().into_iter().map(Plugin::named);
+    let unschedulable = match examination.nodes {
         0 => Plugins::from_iter([Plugin::Other]),
         _ => plugins.collect(),
     };

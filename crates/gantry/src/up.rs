@@ -8,29 +8,26 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chassis::client::{Client, Options};
 use chassis::clock::Clock;
 use chassis::serve::Health;
-use chassis::shutdown::Shutdown;
+use chassis::shutdown::{GRACE, Shutdown};
 use drydock::env::SystemEnv;
 use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
 use drydock::serve::{Authority, listen, secret, seed, serve};
 use drydock::{Config, Drydock, HealthCheck};
 
+use crate::address::{self, Listen};
 use crate::hollow_nodes::{self, NodeArguments, Run};
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
-use crate::{address, machine, output};
+use crate::{machine, output};
 use controllers::{ControllerArguments, Given};
 use kubeconfig::Place;
 use scheduling::SchedulerArguments;
-
-/// How long tasks may take to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Run a control plane with nodes in this process
 ///
@@ -53,14 +50,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     metrics: MetricsArguments,
 
-    /// Where to write the kubeconfig [default: gantry.yaml in ~/.kube]
+    /// Where to write the kubeconfig, making its folder where there is none [default: gantry.yaml in ~/.kube]
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
 
     /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in, with
     /// the token of the kubeconfig; 0.0.0.0 means every address of this machine
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse)]
-    listen: SocketAddr,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse_named)]
+    listen: Listen,
 }
 
 /// Runs the command.
@@ -171,11 +168,12 @@ async fn start_server(
     (place, health): (&Place, &Health),
     shutdown: &Shutdown,
 ) -> Result<Server> {
-    let listener = listen(arguments.listen).await?;
+    let listener = listen(arguments.listen.address).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     // A wildcard address is where to listen, not where to go.
     let own = if address.ip().is_unspecified() { machine::addresses()? } else { Vec::new() };
-    let names = machine::names(address.ip(), &own, machine::host_name());
+    let hosts = [arguments.listen.name.clone(), machine::host_name()];
+    let names = machine::names(address.ip(), &own, hosts);
     let authority = Authority::new(&names)?;
     let token = secret()?;
     let reached = SocketAddr::new(machine::reached_at(address.ip(), &own), address.port());

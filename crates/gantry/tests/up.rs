@@ -205,6 +205,24 @@ fn the_path_that_is_shown_is_absolute_and_quoted() {
     assert!(welcome.contains(&format!("export KUBECONFIG='{}'\n", path.display())), "{welcome}");
     assert!(path.exists());
     assert!(up.interrupt().success());
+    // The folder was not there: it was made, stays, and was told of.
+    let mut told = String::new();
+    up.told.read_to_string(&mut told).unwrap();
+    let made = path.parent().unwrap();
+    assert_eq!(told, format!("made the folder {} for the kubeconfig\n", made.display()));
+    assert!(made.exists() && !path.exists());
+}
+
+#[test]
+fn a_server_can_be_told_by_name_where_to_listen() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let arguments = ["--nodes", "0", "--controllers", "none", "--listen", "localhost:0"];
+    let mut up = Up::start(&arguments, &kubeconfig);
+    let welcome = up.welcome();
+    assert!(welcome.starts_with("Gantry is up on https://127.0.0.1:"), "{welcome}");
+    assert!(asked(&kubeconfig, "/version").is_ok());
+    assert!(up.interrupt().success());
 }
 
 /// What the server answers that a kubeconfig leads to.

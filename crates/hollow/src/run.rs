@@ -268,7 +268,7 @@ fn event_of(delta: Delta<Seen>) -> Event {
     match delta {
         Delta::Upserted(Seen(pod)) => Event::Pod(pod),
         Delta::Deleted { key, uid } => Event::PodGone { key, uid },
-        Delta::Malformed { key, error } => {
+        Delta::Malformed { key, error, .. } => {
             tracing::warn!(pod = %key, "pod cannot be read and is left alone: {error}");
             Event::Tick
         }
@@ -279,7 +279,7 @@ fn event_of(delta: Delta<Seen>) -> Event {
 fn node_event_of(delta: Delta<SeenNode>) -> Event {
     match delta {
         Delta::Upserted(node) => Event::Node(node),
-        Delta::Malformed { key, error } => {
+        Delta::Malformed { key, error, .. } => {
             tracing::warn!(node = %key, "node cannot be read and is left alone: {error}");
             Event::Tick
         }

@@ -10,7 +10,7 @@ use api::{
     StatefulSet,
 };
 use engine::decide::Decider;
-use engine::diagnosis::{Diagnosis, Refused};
+use engine::examination::{Examination, Refused};
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
 use engine::ledger::Ledger;
 use engine::needs::Owner;
@@ -224,27 +224,27 @@ impl Ours {
         answer.scores.retain(|_, nodes| nodes.values().any(|score| *score != 0));
         let picked = decider.choose(ledger, uid, 1)?;
         answer.choice = picked.map(|node| ledger.nodes.name(node).to_owned()).into_iter().collect();
-        let diagnosis = decider.diagnose(ledger, uid)?;
+        let examined = decider.examine(ledger, uid)?;
         let of = |node| ledger.nodes.name(node).to_owned();
-        if let Some((plugin, refusal)) = &diagnosis.everywhere {
+        if let Some((plugin, refusal)) = &examined.everywhere {
             for node in ledger.nodes.present().iter() {
                 answer.refused.insert(of(node), told(Some(plugin), refusal));
             }
         }
-        for Refused { node, plugin, refusal } in &diagnosis.refused {
+        for Refused { node, plugin, refusal } in &examined.refused {
             answer.refused.insert(of(*node), told(*plugin, refusal));
         }
         if !answer.totals.is_empty() {
             return Ok(answer);
         }
-        answer.plugins = diagnosis.plugins().into_iter().map(str::to_owned).collect();
-        answer.message = diagnosis.to_string();
-        if preempts && diagnosis.nodes > 0 {
-            let tried = decider.last_resorts(ledger, uid, &diagnosis, 1, NOW)?;
+        answer.plugins = examined.plugins().into_iter().map(str::to_owned).collect();
+        answer.message = examined.to_string();
+        if preempts && examined.nodes > 0 {
+            let tried = decider.last_resorts(ledger, uid, &examined, 1, NOW)?;
             if !tried.text.is_empty() {
                 answer.message = format!("{} {}", answer.message, tried.text);
             }
-            answer.preemption = Some(preemption(decider, ledger, uid, &diagnosis, &tried)?);
+            answer.preemption = Some(preemption(decider, ledger, uid, &examined, &tried)?);
         }
         Ok(answer)
     }
@@ -270,7 +270,7 @@ fn preemption(
     decider: &Decider,
     ledger: &mut Ledger,
     uid: &Uid,
-    diagnosis: &Diagnosis,
+    examined: &Examination,
     tried: &LastResorts,
 ) -> Result<Preemption> {
     let mut told_of = Preemption::default();
@@ -292,7 +292,7 @@ fn preemption(
             Some(room)
         }
     };
-    let all = decider.candidates(ledger, uid, diagnosis, Settings::default(), 1, NOW)?;
+    let all = decider.candidates(ledger, uid, examined, Settings::default(), 1, NOW)?;
     let name = |node| ledger.nodes.name(node).to_owned();
     for one in &all.found {
         let victims = one.victims.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name));

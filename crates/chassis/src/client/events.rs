@@ -162,7 +162,7 @@ fn decode_malformed<T>(line: &[u8], error: &serde_json::Error) -> Event<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Reason;
+    use crate::client::{NameplateMeta, Reason};
 
     #[derive(Debug, Clone, PartialEq, Deserialize)]
     struct Lean {
@@ -198,9 +198,11 @@ mod tests {
 
     #[test]
     fn an_object_of_another_shape_is_malformed_not_the_end() {
-        let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"3"},"replicas":"x"}}"#;
+        let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"3",
+            "ownerReferences":[{"uid":"1"},{"uid":"2","controller":true}]},"replicas":"x"}}"#;
         let Some(Event::Malformed { nameplate, error }) = decoded(bad) else { panic!("{bad}") };
-        assert_eq!(nameplate.metadata.name, "a");
+        let NameplateMeta { name, controller, .. } = nameplate.metadata;
+        assert_eq!((name.as_str(), controller.as_deref()), ("a", Some("2")));
         assert!(error.contains("replicas") || error.contains("expected u32"), "{error}");
         let gone = r#"{"type":"DELETED","object":{"metadata":{"name":"a"},"replicas":"x"}}"#;
         assert!(matches!(decoded(gone), Some(Event::MalformedDeleted { .. })));

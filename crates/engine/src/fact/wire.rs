@@ -56,9 +56,8 @@ impl From<&Pod> for Fact {
 
 impl From<&Pod> for PodFact {
     fn from(pod: &Pod) -> Self {
-        let (metadata, spec, status) = (&pod.metadata, &pod.spec, &pod.status);
-        let deleting = metadata.deletion_timestamp.is_some();
-        let nominated = status.nominated_node_name.as_str();
+        let (metadata, spec) = (&pod.metadata, &pod.spec);
+        let nominated = pod.status.nominated_node_name.as_str();
         let labels = metadata.labels.iter();
         Self {
             uid: Uid::new(&metadata.uid),
@@ -68,19 +67,22 @@ impl From<&Pod> for PodFact {
                 .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
                 .collect(),
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
+            nominated: (!nominated.is_empty()).then(|| nominated.into()),
+            started: started(pod),
+            may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
+            giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),
+            deleting: metadata.deletion_timestamp.is_some(),
             scheduler: spec.scheduler_name.as_str().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
-            deleting,
-            giving_way: deleting && is_preempted(pod),
-            may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
-            nominated: (!nominated.is_empty()).then(|| nominated.into()),
-            started: status
-                .start_time
-                .and_then(|time| u64::try_from(time.timestamp().as_nanosecond()).ok().map(Moment)),
             needs: Needs::from(pod),
         }
     }
+}
+
+fn started(pod: &Pod) -> Option<Moment> {
+    let nanos = pod.status.start_time?.timestamp().as_nanosecond();
+    u64::try_from(nanos).ok().map(Moment)
 }
 
 /// Whether a scheduler pushed the pod out for another one.

@@ -39,7 +39,10 @@ impl Changes {
 
     /// The nodes that changed since a position, some of them repeatedly; none where it is too
     /// long ago to tell.
-    pub fn since(&self, position: Position) -> Option<impl Iterator<Item = NodeIndex> + '_> {
+    pub fn since(
+        &self,
+        position: Position,
+    ) -> Option<impl ExactSizeIterator<Item = NodeIndex> + '_> {
         let count = usize::try_from(self.end - position).ok()?;
         let first = self.nodes.len().checked_sub(count)?;
         Some(self.nodes.range(first..).copied())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use object::taint::Taint;
+use object::taint::{Effect, Taint};
 use rustc_hash::FxHashMap;
 
 use super::changes::Changes;
@@ -58,6 +58,12 @@ struct Row {
     images: Arc<[(Box<str>, i64)]>,
 }
 
+/// Whether a taint keeps pods away that do not put up with it.
+#[must_use]
+pub fn forbids(taint: &Taint) -> bool {
+    matches!(taint.effect, Some(Effect::NoSchedule | Effect::NoExecute))
+}
+
 /// The table of nodes.
 ///
 /// A node that pods are bound to has a place even while its object is not there; only nodes whose
@@ -69,6 +75,8 @@ pub struct Nodes {
     free: Vec<NodeIndex>,
     present: NodeSet,
     unschedulable: NodeSet,
+    /// Nodes with a taint that forbids.
+    tainted: NodeSet,
     /// What nodes have and what is taken.
     pub resources: Resources,
     /// Pods on each node, and how many it takes.
@@ -107,6 +115,12 @@ impl Nodes {
     #[must_use]
     pub fn unschedulable(&self) -> &NodeSet {
         &self.unschedulable
+    }
+
+    /// Nodes with a taint that keeps some pods away.
+    #[must_use]
+    pub fn tainted(&self) -> &NodeSet {
+        &self.tainted
     }
 
     /// The place of a node.
@@ -236,6 +250,7 @@ impl Nodes {
         row.images = Arc::clone(&fact.images);
         self.present.insert(node);
         self.unschedulable.set(node, fact.unschedulable);
+        self.tainted.set(node, fact.taints.iter().any(forbids));
         let allowed = std::mem::replace(&mut self.pods_allowed[node.get()], fact.pods_allowed);
         let room = self.resources.allow(node, &fact.allocatable) | (allowed != fact.pods_allowed);
         if changed {
@@ -253,6 +268,7 @@ impl Nodes {
         self.count_images(node, true, None);
         self.present.remove(node);
         self.unschedulable.remove(node);
+        self.tainted.remove(node);
         let row = &mut self.rows[node.get()];
         for (key, value) in std::mem::take(&mut row.labels) {
             symbols.release(key);

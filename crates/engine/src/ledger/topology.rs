@@ -18,7 +18,11 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Default)]
 pub struct Topology {
     of_node: Vec<u32>,
+    /// Each node of a domain holds it.
     domains: Pool<Symbol>,
+    /// By domain, how many nodes it has.
+    sizes: Vec<u32>,
+    labelled: NodeSet,
 }
 
 impl Topology {
@@ -37,15 +41,40 @@ impl Topology {
         self.domains.places()
     }
 
+    /// The nodes that have a domain. All of them are present.
+    #[must_use]
+    pub fn labelled(&self) -> &NodeSet {
+        &self.labelled
+    }
+
+    /// By node, the number of its domain, for loops over all nodes: a number that no domain has, or
+    /// no number at all, where a node has none.
+    #[must_use]
+    pub fn column(&self) -> &[u32] {
+        &self.of_node
+    }
+
+    /// How many nodes a domain has.
+    #[must_use]
+    pub fn nodes_in(&self, domain: usize) -> u32 {
+        self.sizes[domain]
+    }
+
     fn put(&mut self, node: NodeIndex, value: Option<Symbol>) {
         if self.of_node.len() <= node.get() {
             self.of_node.resize(node.get() + 1, NONE);
         }
+        self.labelled.set(node, value.is_some());
         let domain = value.map(|value| self.domains.hold(value).0);
         let number = domain.map_or(NONE, |domain| u32::try_from(domain.get()).unwrap_or(NONE));
         let old = std::mem::replace(&mut self.of_node[node.get()], number);
         if old != NONE {
             self.domains.release(Id::at(old as usize));
+            self.sizes[old as usize] -= 1;
+        }
+        if number != NONE {
+            self.sizes.resize(self.domains.places(), 0);
+            self.sizes[number as usize] += 1;
         }
     }
 }
@@ -112,11 +141,5 @@ impl Topologies {
     #[must_use]
     pub fn get(&self, key: TopologyKey) -> &Topology {
         &self.columns[key.get()]
-    }
-
-    /// Takes out the nodes that have no such label.
-    pub fn keep_labelled(&self, key: TopologyKey, nodes: &mut NodeSet) {
-        let topology = self.get(key);
-        nodes.keep_where(|node| topology.domain(node).is_some());
     }
 }

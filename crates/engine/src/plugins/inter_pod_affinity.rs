@@ -5,9 +5,9 @@
 mod judge;
 
 use crate::judge::Judging;
-use crate::ledger::{Ask, Ledger, NodeIndex, Tally, Term, TopologyKey, Want};
+use crate::ledger::{Ask, Ledger, NodeIndex, Tally, Term, Topology, TopologyKey, Want};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Normalise, Reads, SCORE_MAX, Score};
+use crate::plugin::{Filter, Key, Lent, Normalise, Reads, SCORE_MAX, Score, Wanted};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Keeps pods near and away, and prefers nodes by how near others are.
@@ -25,58 +25,85 @@ impl Default for InterPodAffinity {
     }
 }
 
-/// The domains that hold a pod of a tally.
-fn domains_with(ledger: &Ledger, topology: TopologyKey, pods: &Tally) -> Vec<bool> {
-    let topology = ledger.terms.topologies.get(topology);
-    let mut with = vec![false; topology.places()];
-    for entry in pods.entries() {
-        if let Some(domain) = topology.domain(entry.node) {
-            with[domain] = true;
+/// Domains with pods that something is about.
+struct Marked<'a> {
+    topology: &'a Topology,
+    pods: &'a Tally,
+}
+
+impl<'a> Marked<'a> {
+    fn of(ledger: &'a Ledger, topology: TopologyKey, pods: &'a Tally) -> Self {
+        Self { topology: ledger.terms.topologies.get(topology), pods }
+    }
+
+    /// The domains of the pods, one for each node with some.
+    fn domains(&self) -> impl Iterator<Item = (NodeIndex, usize)> {
+        let entries = self.pods.entries().iter();
+        entries.filter_map(|entry| Some((entry.node, self.topology.domain(entry.node)?)))
+    }
+
+    /// Whether there is no such domain.
+    fn is_nowhere(&self) -> bool {
+        self.domains().next().is_none()
+    }
+
+    /// Whether a node is in such a domain; none where it is in no domain.
+    fn holds(&self, node: NodeIndex) -> Option<bool> {
+        let own = self.topology.domain(node)?;
+        Some(self.domains().any(|(_, domain)| domain == own))
+    }
+
+    /// Takes out the nodes that are in no such domain.
+    fn keep_in(&self, nodes: &mut NodeSet) {
+        let mut marked = vec![false; self.topology.places()];
+        self.domains().for_each(|(_, domain)| marked[domain] = true);
+        self.keep(nodes, |domain| marked.get(domain).is_some_and(|marked| *marked));
+    }
+
+    /// Takes out the nodes that are in such a domain.
+    fn take_out(&self, nodes: &mut NodeSet) {
+        let mut marked = Vec::new();
+        for (node, domain) in self.domains() {
+            if self.topology.nodes_in(domain) == 1 {
+                nodes.remove(node);
+            } else {
+                marked.resize(self.topology.places(), false);
+                marked[domain] = true;
+            }
+        }
+        if !marked.is_empty() {
+            self.keep(nodes, |domain| marked.get(domain).is_none_or(|marked| !marked));
         }
     }
-    with
-}
 
-/// A domain in which something holds for every node of it.
-struct Marked {
-    topology: TopologyKey,
-    domains: Vec<bool>,
-}
-
-impl Marked {
-    fn of(ledger: &Ledger, topology: TopologyKey, pods: &Tally) -> Self {
-        Self { topology, domains: domains_with(ledger, topology, pods) }
-    }
-
-    fn holds(&self, ledger: &Ledger, node: NodeIndex) -> Option<bool> {
-        let domain = ledger.terms.topologies.get(self.topology).domain(node)?;
-        Some(self.domains[domain])
+    fn keep(&self, nodes: &mut NodeSet, test: impl Fn(usize) -> bool) {
+        let column = self.topology.column();
+        nodes.keep_dense(|node| test(column.get(node).map_or(usize::MAX, |own| *own as usize)));
     }
 }
 
 /// What the pods that are there mean for a pod.
-struct Judgement {
+struct Judgement<'a> {
     /// Domains with pods that the pod must be near, for each of its terms.
-    near: Vec<Marked>,
+    near: Vec<Marked<'a>>,
     /// No pod that it must be near is anywhere, and it is one itself: it may be the first.
     may_be_first: bool,
-    away: Vec<Marked>,
-    kept_away: Vec<Marked>,
+    away: Vec<Marked<'a>>,
+    kept_away: Vec<Marked<'a>>,
 }
 
-impl Judgement {
-    fn new(ledger: &Ledger, ask: Ask) -> Self {
+impl<'a> Judgement<'a> {
+    fn new(ledger: &'a Ledger, ask: Ask) -> Self {
         let crowds = &ledger.terms.crowds;
         let wants = ledger.terms.affinity(ask.pod_affinity);
-        let near: Vec<Marked> = match wants.near_all {
+        let near: Vec<Marked<'_>> = match wants.near_all {
             Some(all) => {
                 let pods = &crowds.get(all).pods;
                 wants.near.iter().map(|(_, topology)| Marked::of(ledger, *topology, pods)).collect()
             }
             None => Vec::new(),
         };
-        let none = near.iter().all(|marked| !marked.domains.contains(&true));
-        let is_one = wants.near_all.is_some_and(|all| crowds.is_member(ask.identity, all));
+        let is_one = || wants.near_all.is_some_and(|all| crowds.is_member(ask.identity, all));
         let away = wants.away.iter();
         let away =
             away.map(|(crowd, topology)| Marked::of(ledger, *topology, &crowds.get(*crowd).pods));
@@ -84,24 +111,36 @@ impl Judgement {
             crowds.of(ask.identity).iter().flat_map(|crowd| &crowds.get(*crowd).wanted_by);
         let keeping = wanting.filter(|one| one.want == Want::Away);
         Self {
-            may_be_first: none && is_one,
+            may_be_first: near.iter().all(Marked::is_nowhere) && is_one(),
             near,
             away: away.collect(),
             kept_away: keeping.map(|one| Marked::of(ledger, one.topology, &one.pods)).collect(),
         }
     }
 
-    fn reason(&self, ledger: &Ledger, node: NodeIndex) -> Option<Reason> {
-        let labelled = self.near.iter().all(|marked| marked.holds(ledger, node).is_some());
-        let near = || self.near.iter().all(|marked| marked.holds(ledger, node) == Some(true));
-        if !labelled || !(near() || self.may_be_first) {
+    fn reason(&self, node: NodeIndex) -> Option<Reason> {
+        let labelled = self.near.iter().all(|marked| marked.topology.domain(node).is_some());
+        let near = || self.near.iter().all(|marked| marked.holds(node) == Some(true));
+        if !labelled || !(self.may_be_first || near()) {
             return Some(Reason::NotNear);
         }
-        let any = |list: &[Marked]| list.iter().any(|one| one.holds(ledger, node) == Some(true));
+        let any = |list: &[Marked<'_>]| list.iter().any(|one| one.holds(node) == Some(true));
         if any(&self.away) {
             return Some(Reason::NotAway);
         }
         any(&self.kept_away).then_some(Reason::KeptAway)
+    }
+
+    /// Takes out the nodes for which there is a reason.
+    fn sift(&self, nodes: &mut NodeSet) {
+        for marked in &self.near {
+            if self.may_be_first {
+                nodes.keep(marked.topology.labelled());
+            } else {
+                marked.keep_in(nodes);
+            }
+        }
+        self.away.iter().chain(&self.kept_away).for_each(|marked| marked.take_out(nodes));
     }
 }
 
@@ -125,13 +164,12 @@ impl Filter for InterPodAffinity {
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
-        let judgement = Judgement::new(ledger, ask);
-        nodes.keep_where(|node| judgement.reason(ledger, node).is_none());
+        Judgement::new(ledger, ask).sift(nodes);
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
         self.key_of_filter(ledger, ask)?;
-        let reason = Judgement::new(ledger, ask).reason(ledger, node)?;
+        let reason = Judgement::new(ledger, ask).reason(node)?;
         let code = match reason {
             Reason::NotNear => Code::Unresolvable,
             _ => Code::Unschedulable,
@@ -193,36 +231,110 @@ impl Score for InterPodAffinity {
     }
 
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, scores: &mut [i32]) {
-        let mut sums: Vec<(TopologyKey, Vec<i64>)> = Vec::new();
-        for (weight, key, pods) in self.wishes(ledger, ask) {
-            let topology = ledger.terms.topologies.get(key);
-            let place = sums.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
-                sums.push((key, vec![0; topology.places()]));
-                sums.len() - 1
-            });
-            for entry in pods.entries() {
-                if let Some(domain) = topology.domain(entry.node) {
-                    sums[place].1[domain] += weight * i64::from(entry.all);
+        let mut lent = Lent::default();
+        lent.counts.resize(scores.len(), 0);
+        let Gathered { shared, .. } = self.gather(ledger, ask, &mut lent.counts);
+        share_out(ledger, &shared, &mut lent.counts);
+        if let Some(span) = Span::over(nodes, &lent.counts) {
+            nodes.each(|node| scores[node] = span.score(lent.counts[node]));
+        }
+    }
+
+    fn add(&self, wanted: Wanted<'_>, nodes: &NodeSet, totals: &mut [i32], lent: &mut Lent) {
+        let Wanted { ledger, ask, weight } = wanted;
+        let sums = &mut lent.counts;
+        let Gathered { alone, shared } = self.gather(ledger, ask, sums);
+        if shared.is_empty() && alone.len() < nodes.len() {
+            // Some node has the sum 0. Only what the others differ from it by is added.
+            let mut span = Span { least: 0, most: 0 };
+            let feasible = alone.iter().filter(|node| nodes.contains(**node));
+            feasible.for_each(|node| span.widen(sums[node.get()]));
+            for node in alone {
+                let sum = std::mem::take(&mut sums[node.get()]);
+                if sum != 0 && span.most > span.least && nodes.contains(node) {
+                    totals[node.get()] += weight * (span.score(sum) - span.score(0));
                 }
             }
-        }
-        let raw = |node: NodeIndex| -> i64 {
-            let sum = |(key, sums): &(TopologyKey, Vec<i64>)| {
-                ledger.terms.topologies.get(*key).domain(node).map_or(0, |domain| sums[domain])
-            };
-            sums.iter().map(sum).sum()
-        };
-        let (mut least, mut most) = (i64::MAX, i64::MIN);
-        for node in nodes.iter() {
-            let raw = raw(node);
-            (least, most) = (least.min(raw), most.max(raw));
-        }
-        if most <= least {
             return;
         }
-        for node in nodes.iter() {
-            let share = (raw(node) - least) as f64 / (most - least) as f64;
-            scores[node.get()] = (SCORE_MAX as f64 * share) as i32;
+        share_out(ledger, &shared, sums);
+        if let Some(span) = Span::over(nodes, sums) {
+            nodes.each(|node| totals[node] += weight * span.score(sums[node]));
         }
+        sums.fill(0);
+    }
+}
+
+/// What being on nodes is worth.
+struct Gathered {
+    /// Nodes that have a domain for themselves and are worth something, some of them repeatedly.
+    alone: Vec<NodeIndex>,
+    /// What it is worth to be in domains with several nodes.
+    shared: Vec<(TopologyKey, Vec<i64>)>,
+}
+
+impl InterPodAffinity {
+    /// Adds what each node that is a domain for itself is worth to the sums, and gathers what
+    /// larger domains are worth.
+    fn gather(&self, ledger: &Ledger, ask: Ask, sums: &mut [i64]) -> Gathered {
+        let mut gathered = Gathered { alone: Vec::new(), shared: Vec::new() };
+        for (weight, key, pods) in self.wishes(ledger, ask) {
+            let topology = ledger.terms.topologies.get(key);
+            let mut place = None;
+            for entry in pods.entries() {
+                let Some(domain) = topology.domain(entry.node) else { continue };
+                let worth = weight * i64::from(entry.all);
+                if topology.nodes_in(domain) == 1 {
+                    sums[entry.node.get()] += worth;
+                    gathered.alone.push(entry.node);
+                    continue;
+                }
+                let shared = &mut gathered.shared;
+                let place = *place.get_or_insert_with(|| {
+                    let known = shared.iter().position(|(other, _)| *other == key);
+                    known.unwrap_or_else(|| {
+                        shared.push((key, vec![0; topology.places()]));
+                        shared.len() - 1
+                    })
+                });
+                gathered.shared[place].1[domain] += worth;
+            }
+        }
+        gathered
+    }
+}
+
+/// Adds what domains are worth to the sums of their nodes.
+fn share_out(ledger: &Ledger, shared: &[(TopologyKey, Vec<i64>)], sums: &mut [i64]) {
+    for (key, worth) in shared {
+        let column = ledger.terms.topologies.get(*key).column();
+        for (sum, domain) in sums.iter_mut().zip(column) {
+            *sum += worth.get(*domain as usize).copied().unwrap_or(0);
+        }
+    }
+}
+
+/// The least and the most that nodes which can take the pod are worth.
+struct Span {
+    least: i64,
+    most: i64,
+}
+
+impl Span {
+    /// The span of sums; none where all are equal.
+    fn over(nodes: &NodeSet, sums: &[i64]) -> Option<Self> {
+        let mut span = Self { least: i64::MAX, most: i64::MIN };
+        nodes.each(|node| span.widen(sums[node]));
+        (span.most > span.least).then_some(span)
+    }
+
+    fn widen(&mut self, sum: i64) {
+        (self.least, self.most) = (self.least.min(sum), self.most.max(sum));
+    }
+
+    /// The score of a sum. The order of operations is kube-scheduler's.
+    fn score(&self, sum: i64) -> i32 {
+        let share = (sum - self.least) as f64 / (self.most - self.least) as f64;
+        (SCORE_MAX as f64 * share) as i32
     }
 }

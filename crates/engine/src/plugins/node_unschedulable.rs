@@ -1,5 +1,7 @@
 //! NodeUnschedulable: a cordoned node takes no pod that does not put up with it.
 
+use std::sync::LazyLock;
+
 use object::taint::{Effect, Taint, is_tolerated};
 
 use crate::ledger::{Ask, Ledger, NodeIndex};
@@ -8,7 +10,11 @@ use crate::plugin::{Filter, Key, Reads};
 use crate::reason::{Code, Reason, Refusal};
 
 /// The taint that stands for a cordoned node.
-const TAINT: &str = "node.kubernetes.io/unschedulable";
+static TAINT: LazyLock<Taint> = LazyLock::new(|| Taint {
+    key: "node.kubernetes.io/unschedulable".to_owned(),
+    effect: Some(Effect::NoSchedule),
+    ..Taint::default()
+});
 
 /// Refuses cordoned nodes.
 #[derive(Debug, Clone, Copy)]
@@ -24,10 +30,8 @@ impl Filter for NodeUnschedulable {
     }
 
     fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
-        let taint =
-            Taint { key: TAINT.to_owned(), effect: Some(Effect::NoSchedule), ..Taint::default() };
         let tolerations = ledger.asks.tolerations.get(ask.tolerations);
-        (!is_tolerated(&taint, &tolerations.0)).then_some(0)
+        (!is_tolerated(&TAINT, &tolerations.0)).then_some(0)
     }
 
     fn filter(&self, ledger: &Ledger, _ask: Ask, nodes: &mut NodeSet) {

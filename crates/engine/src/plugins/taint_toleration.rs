@@ -2,7 +2,7 @@
 
 use object::taint::{Effect, Taint, Toleration, is_tolerated};
 
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::ledger::{Ask, Ledger, NodeIndex, forbids};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Reads, Score};
 use crate::reason::{Code, Reason, Refusal};
@@ -21,9 +21,19 @@ pub(super) fn untolerated<'a>(
     taints: &'a [Taint],
     tolerations: &[Toleration],
 ) -> Option<&'a Taint> {
-    let forbids =
-        |taint: &&Taint| matches!(taint.effect, Some(Effect::NoSchedule | Effect::NoExecute));
-    taints.iter().filter(forbids).find(|taint| !is_tolerated(taint, tolerations))
+    taints.iter().filter(|taint| forbids(taint)).find(|taint| !is_tolerated(taint, tolerations))
+}
+
+/// Takes out the nodes with a taint that keeps the pod away.
+pub(super) fn take_out_untolerated(ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
+    let tolerations = tolerations(ledger, ask);
+    let mut tainted = nodes.clone();
+    tainted.keep(ledger.nodes.tainted());
+    for node in tainted.iter() {
+        if untolerated(ledger.nodes.taints(node), tolerations).is_some() {
+            nodes.remove(node);
+        }
+    }
 }
 
 impl Filter for TaintToleration {
@@ -40,8 +50,7 @@ impl Filter for TaintToleration {
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
-        let tolerations = tolerations(ledger, ask);
-        nodes.keep_where(|node| untolerated(ledger.nodes.taints(node), tolerations).is_none());
+        take_out_untolerated(ledger, ask, nodes);
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {

@@ -6,17 +6,21 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::{Claim, ClaimReference, Class, NodeFact, PersistentVolume, Source, StorageFact};
+use crate::fact::{
+    Claim, ClaimReference, Class, DEFAULT_SCHEDULER, NodeFact, PersistentVolume, Source,
+    StorageFact,
+};
 use crate::laws::fact;
 use crate::needs::{Amounts, Needs, OwnerKind, Requests, Volume, Volumes};
 use crate::queue::Standing;
 
 const START: Moment = Moment(1_000_000_000_000_000_000);
-const OURS: &str = "default-scheduler";
 
 fn engine() -> Engine {
-    let profiles =
-        vec![(OURS.into(), Profile::kubernetes()), ("other".into(), Profile::kubernetes())];
+    let profiles = vec![
+        (DEFAULT_SCHEDULER.into(), Profile::kubernetes()),
+        ("other".into(), Profile::kubernetes()),
+    ];
     Engine::new(Settings::default(), profiles, START)
 }
 
@@ -32,22 +36,8 @@ fn node(name: &str, cpu_millis: i64) -> Fact {
 fn pod(name: &str, cpu_millis: i64) -> PodFact {
     let charged = Amounts { cpu_millis, ..Amounts::default() };
     let requests = Requests { charged, cpu_millis_scored: cpu_millis, ..Requests::default() };
-    PodFact {
-        uid: Uid::new(name),
-        namespace: "default".into(),
-        name: name.into(),
-        labels: BTreeMap::new(),
-        node: None,
-        priority: 0,
-        deleting: false,
-        scheduler: OURS.into(),
-        gates: Box::default(),
-        giving_way: false,
-        may_preempt: true,
-        nominated: None,
-        started: None,
-        needs: Needs { taken: requests.clone(), requests, ..Needs::default() },
-    }
+    let needs = Needs { taken: requests.clone(), requests, ..Needs::default() };
+    PodFact { needs, ..PodFact::new(name, "default", name) }
 }
 
 fn told(fact: PodFact) -> Fact {
@@ -66,7 +56,7 @@ fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
                     let victims: Vec<&str> = room.victims.iter().map(|pod| &*pod.name).collect();
                     format!("{} waits for {} to go", pod.name, victims.join(" and "))
                 }
-                None => format!("{} waits, try {attempts}: {}", pod.name, why.diagnosis),
+                None => format!("{} waits, try {attempts}: {}", pod.name, why.examination),
             },
             Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
         }
@@ -182,9 +172,9 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     engine.apply(told(fact), START);
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
-    assert!(why.diagnosis.everywhere.is_some());
+    assert!(why.examination.everywhere.is_some());
     assert_eq!(
-        why.diagnosis.to_string(),
+        why.examination.to_string(),
         "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
     );
 }

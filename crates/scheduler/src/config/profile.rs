@@ -92,18 +92,7 @@ impl ProfileConfig {
                 }
             };
         }
-        for plugin in self.lineup.at(ExtensionPoint::PostFilter) {
-            profile = match plugin {
-                Plugin::DynamicResources => profile.last_resort(LastResort::DynamicResources),
-                Plugin::DefaultPreemption => {
-                    profile.last_resort(LastResort::DefaultPreemption(args.default_preemption))
-                }
-                other => {
-                    elsewhere.push((ExtensionPoint::PostFilter, *other));
-                    profile
-                }
-            };
-        }
+        profile.last_resorts = self.last_resorts();
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.
         let prepared = [
@@ -117,6 +106,19 @@ impl ProfileConfig {
             elsewhere.extend(self.lineup.at(point).iter().map(|plugin| (point, *plugin)));
         }
         Assembled { profile, elsewhere }
+    }
+
+    /// What is tried for a pod that no node can take.
+    fn last_resorts(&self) -> Vec<LastResort> {
+        let plugins = self.lineup.at(ExtensionPoint::PostFilter).iter();
+        let last_resort = |plugin: &Plugin| match plugin {
+            Plugin::DynamicResources => Some(LastResort::DynamicResources),
+            Plugin::DefaultPreemption => {
+                Some(LastResort::DefaultPreemption(self.args.default_preemption))
+            }
+            _ => None,
+        };
+        plugins.filter_map(last_resort).collect()
     }
 }
 

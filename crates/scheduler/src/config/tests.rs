@@ -42,6 +42,7 @@ fn the_default_profile_is_the_one_of_the_engine() {
     };
     let assembled = Configuration::default().profiles[0].assemble();
     assert_eq!(names(&assembled.profile), names(&Profile::kubernetes()));
+    assert_eq!(assembled.profile.last_resorts, Profile::kubernetes().last_resorts);
     let elsewhere: Vec<String> = assembled
         .elsewhere
         .iter()

@@ -1,7 +1,7 @@
 //! NodeResourcesBalancedAllocation: resources of a node should be used up together.
 
-use super::strategy::{Counted, Part, Weighted, parts};
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use super::strategy::{BLOCK, Block, Blocks, Counted, Part, Weighted, are_most, parts, whole};
+use crate::ledger::{Ask, Ledger};
 use crate::node_set::NodeSet;
 use crate::plugin::{Key, Normalise, Reads, SCORE_MAX, Score};
 
@@ -46,10 +46,58 @@ impl Score for BalancedAllocation {
 
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]) {
         let parts = parts(ledger, ask, &self.resources, Counted::Charged);
-        for node in nodes.iter().map(NodeIndex::get) {
-            raw[node] = ((1.0 - deviation(&parts, node)) * SCORE_MAX as f64) as i32;
+        if are_most(nodes, raw.len()) {
+            score_all(&parts, raw);
+        } else {
+            nodes.each(|node| raw[node] = evenness(deviation(&parts, node)));
         }
     }
+}
+
+fn evenness(deviation: f64) -> i32 {
+    ((1.0 - deviation) * SCORE_MAX as f64) as i32
+}
+
+/// Writes the scores of all nodes, many at once.
+fn score_all(parts: &[Part<'_>], raw: &mut [i32]) {
+    for (number, raw) in raw.chunks_mut(BLOCK).enumerate() {
+        let first = number * BLOCK;
+        match deviations(parts, first) {
+            Some(deviations) => {
+                for (raw, deviation) in raw.iter_mut().zip(deviations) {
+                    *raw = whole((1.0 - deviation) * SCORE_MAX as f64);
+                }
+            }
+            None => {
+                for (at, raw) in raw.iter_mut().enumerate() {
+                    *raw = evenness(deviation(parts, first + at));
+                }
+            }
+        }
+    }
+}
+
+/// The deviations of nodes from a place on; none where there are not two parts, or where amounts
+/// are too large for the fast way.
+fn deviations(parts: &[Part<'_>], first: usize) -> Option<Block> {
+    let [one, two] = parts else { return None };
+    let mut blocks = [[[0.0; BLOCK]; 2]; 2];
+    let [of_one, of_two] = &mut blocks;
+    if !one.fill(first, of_one) || !two.fill(first, of_two) {
+        return None;
+    }
+    let [one, two] = &blocks;
+    let mut deviations = [0.0; BLOCK];
+    for (at, deviation) in deviations.iter_mut().enumerate() {
+        let fraction = |[has, asked]: &Blocks| {
+            let fraction = asked[at] / if has[at] == 0.0 { 1.0 } else { has[at] };
+            if fraction > 1.0 { 1.0 } else { fraction }
+        };
+        let difference = ((fraction(one) - fraction(two)) / 2.0).abs();
+        let either_lacks = (one[0][at] == 0.0) | (two[0][at] == 0.0);
+        *deviation = if either_lacks { 0.0 } else { difference };
+    }
+    Some(deviations)
 }
 
 /// The standard deviation of the used fractions. The order of operations is kube-scheduler's.
@@ -73,6 +121,26 @@ fn deviation(parts: &[Part<'_>], node: usize) -> f64 {
             let mean = fractions.iter().sum::<f64>() / count;
             let squares = fractions.iter().map(|one| (one - mean) * (one - mean));
             (squares.sum::<f64>() / count).sqrt()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::strategy::tests::{amounts, with_parts};
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn many_at_once_score_as_each_does(one in amounts(), two in amounts(), added in 0..100_i64) {
+            with_parts([&one, &two], added, 1, |parts, nodes| {
+                let mut raw = vec![-1; nodes];
+                score_all(parts, &mut raw);
+                let each = |node| evenness(deviation(parts, node));
+                assert_eq!(raw, (0..nodes).map(each).collect::<Vec<_>>());
+            });
         }
     }
 }

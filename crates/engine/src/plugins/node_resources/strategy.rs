@@ -1,6 +1,7 @@
 //! How resources make a score.
 
 use crate::ledger::{Ask, Ledger};
+use crate::node_set::NodeSet;
 use crate::plugin::SCORE_MAX;
 
 /// A resource and what it counts.
@@ -55,6 +56,64 @@ impl Part<'_> {
     }
 }
 
+/// Nodes that are looked at together.
+pub const BLOCK: usize = 64;
+
+/// Amounts by node, as floating-point numbers.
+pub type Block = [f64; BLOCK];
+
+/// Amounts below this are exact as floating-point numbers, and so is a hundred times as much.
+const EXACT_BITS: u32 = 45;
+
+/// A floating-point number whose lowest bits are those of an integer below 2^52.
+const TWO_TO_52: f64 = 4_503_599_627_370_496.0;
+
+/// Copies amounts, and says whether all of them are exact.
+fn exactly(amounts: &[i64], added: i64, block: &mut Block) -> bool {
+    let mut bits = 0;
+    for (exact, amount) in block.iter_mut().zip(amounts) {
+        let amount = amount.wrapping_add(added).cast_unsigned();
+        bits |= amount;
+        // For integers below 2^52 this is the conversion, in a form that works on many at once.
+        *exact = f64::from_bits(TWO_TO_52.to_bits() | amount) - TWO_TO_52;
+    }
+    bits >> EXACT_BITS == 0
+}
+
+/// What nodes have, and what is requested of them.
+pub type Blocks = [Block; 2];
+
+impl Part<'_> {
+    /// Writes what the nodes from a place on have, and what is requested of them with the pod;
+    /// beyond the last node there is nothing. False where an amount is too large to be exact.
+    pub fn fill(&self, first: usize, [has, asked]: &mut Blocks) -> bool {
+        let end = (first + BLOCK).min(self.allocatable.len());
+        if end < first + BLOCK {
+            (*has, *asked) = ([0.0; BLOCK], [0.0; BLOCK]);
+        }
+        exactly(&self.allocatable[first..end], 0, has)
+            & exactly(&self.requested[first..end], self.added, asked)
+    }
+}
+
+/// A number from 0 to 2^51 without what is behind the point, in a form that works on many at once.
+#[inline]
+fn cut(number: f64) -> f64 {
+    let nearest = (number + TWO_TO_52) - TWO_TO_52;
+    if nearest > number { nearest - 1.0 } else { nearest }
+}
+
+/// A number from 0 to 2^31 as an integer, without what is behind the point.
+#[inline]
+pub fn whole(number: f64) -> i32 {
+    (cut(number) + TWO_TO_52).to_bits() as i32
+}
+
+/// Whether a score is asked for so many nodes that it is given to all, in a row.
+pub fn are_most(nodes: &NodeSet, places: usize) -> bool {
+    nodes.len() > places / 4
+}
+
 /// The parts of a score for a pod. A scalar resource that it does not request plays no part.
 pub fn parts<'a>(
     ledger: &'a Ledger,
@@ -93,6 +152,30 @@ pub fn parts<'a>(
 }
 
 impl Strategy {
+    /// Writes the scores of all nodes, many at once. Each is what [`Self::score`] says.
+    pub fn score_all(&self, parts: &[Part<'_>], raw: &mut [i32]) {
+        for (number, raw) in raw.chunks_mut(BLOCK).enumerate() {
+            let first = number * BLOCK;
+            let scores = match self {
+                Self::LeastAllocated => {
+                    scored(parts, first, |has, asked| if asked > has { 0.0 } else { has - asked })
+                }
+                Self::MostAllocated => {
+                    scored(parts, first, |has, asked| if asked > has { has } else { asked })
+                }
+                Self::RequestedToCapacityRatio(_) => None,
+            };
+            match scores {
+                Some(scores) => raw.copy_from_slice(&scores[..raw.len()]),
+                None => {
+                    for (at, raw) in raw.iter_mut().enumerate() {
+                        *raw = i32::try_from(self.score(parts, first + at)).unwrap_or(i32::MAX);
+                    }
+                }
+            }
+        }
+    }
+
     /// The score of a node.
     pub fn score(&self, parts: &[Part<'_>], node: usize) -> i64 {
         let (mut sum, mut weights) = (0, 0);
@@ -123,6 +206,41 @@ impl Strategy {
     }
 }
 
+/// Weights above this are not worth a fast way.
+const WEIGHT_MAX: i64 = 1 << 20;
+
+/// The scores of nodes from a place on, by what counts of what they have and what is asked of them;
+/// none where floating-point numbers are not exact.
+///
+/// For integers below 2^53 the quotient of floating-point numbers, cut off, is that of integers: it
+/// is rounded up to an integer only where it is one.
+fn scored(
+    parts: &[Part<'_>],
+    first: usize,
+    counts: impl Fn(f64, f64) -> f64,
+) -> Option<[i32; BLOCK]> {
+    let (mut sums, mut weights) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let mut blocks = [[0.0; BLOCK]; 2];
+    for part in parts {
+        if !part.fill(first, &mut blocks) || !(0..=WEIGHT_MAX).contains(&part.weight) {
+            return None;
+        }
+        let ([has, asked], weight) = (&blocks, part.weight as f64);
+        for at in 0..BLOCK {
+            let (divisor, own) = if has[at] == 0.0 { (1.0, 0.0) } else { (has[at], weight) };
+            let score = cut(counts(has[at], asked[at]) * SCORE_MAX as f64 / divisor);
+            sums[at] += score * own;
+            weights[at] += own;
+        }
+    }
+    let mut scores = [0; BLOCK];
+    for at in 0..BLOCK {
+        let weight = if weights[at] == 0.0 { 1.0 } else { weights[at] };
+        scores[at] = whole(sums[at] / weight);
+    }
+    Some(scores)
+}
+
 fn least(requested: i64, allocatable: i64) -> i64 {
     if requested > allocatable { 0 } else { (allocatable - requested) * SCORE_MAX / allocatable }
 }
@@ -140,8 +258,69 @@ fn ratio(points: &[(i64, i64)], requested: i64, allocatable: i64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use proptest::prelude::{Just, prop_oneof, proptest};
+    use proptest::strategy::Strategy as Generator;
+
     use super::*;
+
+    /// What nodes have and what is requested of them, some of it too large to be exact.
+    pub fn amounts() -> impl Generator<Value = Vec<(i64, i64)>> {
+        let amount = || {
+            prop_oneof![
+                8 => 0..70_i64,
+                8 => 0..(1_i64 << 40),
+                1 => Just(1_i64 << 45),
+                1 => 0..(i64::MAX / 200),
+            ]
+        };
+        proptest::collection::vec((amount(), amount()), 1..150)
+    }
+
+    /// Calls with two parts that have these amounts.
+    pub fn with_parts(
+        [one, two]: [&[(i64, i64)]; 2],
+        added: i64,
+        weight: i64,
+        call: impl FnOnce(&[Part<'_>], usize),
+    ) {
+        let nodes = one.len().min(two.len());
+        let columns = [one, two]
+            .map(|amounts| -> (Vec<i64>, Vec<i64>) { amounts[..nodes].iter().copied().unzip() });
+        let part =
+            |(allocatable, requested), weight| Part { allocatable, requested, added, weight };
+        let [one, two] = &columns;
+        call(&[part((&one.0, &one.1), 1), part((&two.0, &two.1), weight)], nodes);
+    }
+
+    #[test]
+    fn what_is_behind_the_point_is_cut_off() {
+        let check = |number: f64| assert_eq!(whole(number), number as i32, "{number}");
+        [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 99.999_999_999, 100.0, 2e9]
+            .into_iter()
+            .for_each(check);
+        check(1.0_f64.next_down());
+        check(3.0_f64.next_up());
+    }
+
+    proptest! {
+        #[test]
+        fn many_at_once_score_as_each_does(
+            one in amounts(),
+            two in amounts(),
+            added in 0..100_i64,
+            weight in 1..4_i64,
+        ) {
+            for strategy in [Strategy::LeastAllocated, Strategy::MostAllocated] {
+                with_parts([&one, &two], added, weight, |parts, nodes| {
+                    let mut raw = vec![-1; nodes];
+                    strategy.score_all(parts, &mut raw);
+                    let each = |node| i32::try_from(strategy.score(parts, node)).unwrap();
+                    assert_eq!(raw, (0..nodes).map(each).collect::<Vec<_>>());
+                });
+            }
+        }
+    }
 
     #[test]
     fn a_line_through_points_gives_the_score_between_them() {

@@ -1,10 +1,10 @@
-//! Why no node can take a pod, for all nodes at once.
+//! What every node says of a pod: who refuses it there, and why.
 //!
 //! The text is that of kube-scheduler's event and condition, because people and programs search for
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::decide::Decider;
 use crate::fact::Uid;
@@ -24,9 +24,9 @@ pub struct Refused {
     pub refusal: Refusal,
 }
 
-/// Why nodes cannot take a pod.
+/// What every node says of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Diagnosis {
+pub struct Examination {
     /// How many nodes there are.
     pub nodes: usize,
     /// Who refuses the pod whatever the nodes are, and why. Then no node is asked.
@@ -51,7 +51,7 @@ pub(crate) fn counted(
     Ok(())
 }
 
-impl fmt::Display for Diagnosis {
+impl fmt::Display for Examination {
     /// Without what was tried after all nodes had refused.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nodes == 0 {
@@ -61,15 +61,29 @@ impl fmt::Display for Diagnosis {
             let reasons: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
             return write!(f, "0/{} nodes are available: {}.", self.nodes, reasons.join(", "));
         }
-        let mut texts = BTreeMap::new();
-        for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
-            *texts.entry(reason.to_string()).or_default() += 1;
-        }
-        counted(f, self.nodes, texts)
+        counted(f, self.nodes, self.counts())
     }
 }
 
-impl Diagnosis {
+impl Examination {
+    /// How many nodes are refused for each reason, by its text.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut text = String::new();
+        for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
+            text.clear();
+            let _ = write!(text, "{reason}");
+            match counts.get_mut(&text) {
+                Some(count) => *count += 1,
+                None => {
+                    counts.insert(text.clone(), 1);
+                }
+            }
+        }
+        counts
+    }
+
     /// The plugins that refused the pod, or a node for it.
     #[must_use]
     pub fn plugins(&self) -> BTreeSet<&'static str> {
@@ -105,18 +119,18 @@ impl Decider {
     ///
     /// # Errors
     /// When the pod is gone.
-    pub fn diagnose(&self, ledger: &mut Ledger, uid: &Uid) -> Result<Diagnosis, ClaimError> {
+    pub fn examine(&self, ledger: &mut Ledger, uid: &Uid) -> Result<Examination, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (ask, priority) = (row.ask, row.priority);
         let own = row.nomination.node().and_then(|name| ledger.nodes.find(name));
         let nodes = ledger.nodes.present().clone();
-        let mut diagnosis = Diagnosis {
+        let mut examined = Examination {
             nodes: nodes.len(),
             everywhere: self.refused_everywhere(ledger, ask),
             refused: Vec::new(),
         };
-        if diagnosis.everywhere.is_some() {
-            return Ok(diagnosis);
+        if examined.everywhere.is_some() {
+            return Ok(examined);
         }
         let mut promised: BTreeMap<NodeIndex, _> =
             ledger.promised(uid, priority).into_iter().collect();
@@ -133,20 +147,20 @@ impl Decider {
                 if own == Some(node) {
                     naming.insert(plugin);
                 }
-                diagnosis.refused.push(Refused { node, plugin: Some(plugin), refusal });
+                examined.refused.push(Refused { node, plugin: Some(plugin), refusal });
             }
         }
         if let Some(named) = named {
             let left_out = nodes.iter().filter(|node| own != Some(*node) && !named.contains(*node));
             let plugins: Vec<&'static str> = naming.into_iter().collect();
-            diagnosis.refused.extend(left_out.map(|node| {
+            examined.refused.extend(left_out.map(|node| {
                 let reason = Reason::LeftOut { plugins: plugins.clone() };
                 let refusal = Refusal::new(Code::Unresolvable, reason);
                 Refused { node, plugin: None, refusal }
             }));
-            diagnosis.refused.sort_by_key(|one| one.node);
+            examined.refused.sort_by_key(|one| one.node);
         }
-        Ok(diagnosis)
+        Ok(examined)
     }
 
     /// The only nodes that plugins want asked, where they name some, and who does.
