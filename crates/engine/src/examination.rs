@@ -37,6 +37,18 @@ pub struct Examination {
     pub refused: Vec<Refused>,
 }
 
+/// Counts what is said of one more node. `text` is there to be used again.
+pub(crate) fn count(reason: &Reason, text: &mut String, counts: &mut BTreeMap<String, usize>) {
+    text.clear();
+    let _ = write!(text, "{reason}");
+    match counts.get_mut(text) {
+        Some(count) => *count += 1,
+        None => {
+            counts.insert(text.clone(), 1);
+        }
+    }
+}
+
 /// Counts how often each text is said, and tells it in the order of the texts with their counts.
 pub(crate) fn counted(
     f: &mut fmt::Formatter<'_>,
@@ -74,14 +86,7 @@ impl Examination {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut text = String::new();
         for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
-            text.clear();
-            let _ = write!(text, "{reason}");
-            match counts.get_mut(&text) {
-                Some(count) => *count += 1,
-                None => {
-                    counts.insert(text.clone(), 1);
-                }
-            }
+            count(reason, &mut text, &mut counts);
         }
         counts
     }
@@ -133,6 +138,7 @@ impl Decider {
             ledger.promised(uid, priority).into_iter().collect();
         let (named, mut naming) = self.named(ledger, ask);
         let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        trial.prepare(&nodes);
         for node in nodes.iter() {
             let asked = own == Some(node) || named.as_ref().is_none_or(|all| all.contains(node));
             if !asked {

@@ -7,6 +7,7 @@
 //! question costs the same in a cluster of any size.
 
 use crate::ledger::{Ask, Changes, Ledger, NodeIndex};
+use crate::node_set::NodeSet;
 use crate::plugin::Filter;
 use crate::reason::Refusal;
 
@@ -17,6 +18,8 @@ pub enum Judging {
     Nothing,
     /// What it says of a node does not follow from the pods on it.
     Fixed,
+    /// The same, and it has nothing against these nodes.
+    Known(NodeSet),
     /// What it says of a node follows from the ledger's view of that node.
     Load,
     /// What it says of a node follows from pods elsewhere, too.
@@ -89,6 +92,22 @@ impl<'a> Trial<'a> {
         Self { ledger, filters, judges, ask, moved: Vec::new(), changes }
     }
 
+    /// Finds out for many nodes at once what does not follow from the pods on them.
+    pub fn prepare(&mut self, nodes: &NodeSet) {
+        for (filter, judging) in self.filters.iter().zip(&mut self.judges) {
+            if matches!(judging, Judging::Fixed) {
+                *judging = match filter.key(self.ledger, self.ask) {
+                    None => Judging::Nothing,
+                    Some(_) => {
+                        let mut fine = nodes.clone();
+                        filter.filter(self.ledger, self.ask, &mut fine);
+                        Judging::Known(fine)
+                    }
+                };
+            }
+        }
+    }
+
     /// The ledger as it is in thought.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
@@ -125,6 +144,11 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Forgets every move after a point, where they cancel each other out.
+    pub(crate) fn forget(&mut self, mark: usize) {
+        self.moved.truncate(mark);
+    }
+
     /// Why a node cannot take the pod, and who says so; none where it can.
     #[must_use]
     pub fn refusal(&self, node: NodeIndex) -> Option<(&'static str, Refusal)> {
@@ -135,7 +159,7 @@ impl<'a> Trial<'a> {
     /// what they do not change.
     #[must_use]
     pub fn refusal_by_load(&self, node: NodeIndex) -> Option<(&'static str, Refusal)> {
-        self.first(node, |judging| !matches!(judging, Judging::Fixed))
+        self.first(node, |judging| !matches!(judging, Judging::Fixed | Judging::Known(_)))
     }
 
     fn first(
@@ -147,7 +171,10 @@ impl<'a> Trial<'a> {
         all.into_iter().find_map(|(filter, judging)| {
             let refusal = match judging {
                 Judging::Nothing => None,
-                Judging::Fixed | Judging::Load => filter.refusal(self.ledger, self.ask, node),
+                Judging::Known(fine) if fine.contains(node) => None,
+                Judging::Fixed | Judging::Known(_) | Judging::Load => {
+                    filter.refusal(self.ledger, self.ask, node)
+                }
                 Judging::Whole(judge) => judge.refusal(self.ledger, node),
             };
             Some((filter.name(), refusal?))

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::decide::{Decider, mixed};
-use crate::examination::{Examination, counted};
+use crate::examination::{Examination, count, counted};
 use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
@@ -133,23 +133,21 @@ impl fmt::Display for NoRoom {
                 f.write_str("not eligible due to a terminating pod on the nominated node.")
             }
             Self::Nowhere { nodes, tried } => {
-                let mut texts = BTreeMap::new();
-                let mut note = |text: String, count: usize| {
-                    if count > 0 {
-                        *texts.entry(text).or_default() += count;
-                    }
-                };
-                for one in tried {
-                    match &one.refusal {
-                        None => note("No preemption victims found for incoming pod".to_owned(), 1),
-                        Some((_, refusal)) => {
-                            refusal.reasons.iter().for_each(|reason| note(reason.to_string(), 1));
-                        }
+                let (mut counts, mut text) = (BTreeMap::new(), String::new());
+                let refusals = tried.iter().filter_map(|one| one.refusal.as_ref());
+                for reason in refusals.flat_map(|(_, refusal)| &refusal.reasons) {
+                    count(reason, &mut text, &mut counts);
+                }
+                let alone = tried.iter().filter(|one| one.refusal.is_none()).count();
+                for (text, times) in [
+                    ("No preemption victims found for incoming pod", alone),
+                    ("Preemption is not helpful for scheduling", nodes.saturating_sub(tried.len())),
+                ] {
+                    if times > 0 {
+                        counts.insert(text.to_owned(), times);
                     }
                 }
-                let others = nodes.saturating_sub(tried.len());
-                note("Preemption is not helpful for scheduling".to_owned(), others);
-                counted(f, *nodes, texts)
+                counted(f, *nodes, counts)
             }
         }
     }
@@ -300,6 +298,7 @@ impl Decider {
             ledger.promised(uid, priority).into_iter().collect();
         let mut violating = Vec::new();
         let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        trial.prepare(&nodes.iter().copied().collect());
         for node in nodes[first..].iter().chain(&nodes[..first]) {
             let others = promised.remove(node).unwrap_or_default();
             match victims::on(&mut trial, *node, priority, &others, now) {

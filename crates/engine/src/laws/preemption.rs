@@ -1,17 +1,18 @@
 //! What holds of speculation, nominations and preemption after any facts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Step, decider, labels, needs, play, seen, step, uid};
+use super::{Step, decider, labels, needs, node, play, pod, seen, step, uid};
 use crate::decide::Decider;
 use crate::fact::{Budget, Fact, Uid};
 use crate::judge::Passing;
 use crate::ledger::{Ask, Ledger, NodeIndex, Tally};
-use crate::needs::{Needs, Volume};
+use crate::needs::{Amounts, Needs, NodeAffinity, PodAffinity, Spread, Volume, Volumes};
 use crate::preemption::{Candidate, Outcome, Settings};
 use crate::queue::Moment;
 use crate::reason::{Reason, VolumeReason};
@@ -34,6 +35,47 @@ pub(super) fn budget() -> impl Strategy<Value = Fact> {
     let namespace = select(vec!["default", "other"]).prop_map(Into::into);
     (namespace, proptest::option::weighted(0.8, budget))
         .prop_map(|(namespace, budget)| Fact::Budget { namespace, name: "few".into(), budget })
+}
+
+/// Few nodes with many pods, of which those that wait are of higher priority than most: room is
+/// all that decides.
+fn crowded() -> impl Strategy<Value = Vec<Step>> {
+    let nodes = vec(node(), 4).prop_map(|mut nodes| {
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.name = format!("node-{index}").into();
+            node.taints = Arc::default();
+            node.unschedulable = false;
+            node.pods_allowed = 4;
+            node.allocatable = Amounts {
+                cpu_millis: 2000,
+                memory_bytes: 30 << 20,
+                storage_bytes: 12,
+                scalars: vec![("example.com/gpu".into(), 3)],
+            };
+        }
+        nodes
+    });
+    let pods = vec((pod(), 0..PODS), 10..40).prop_map(|mut pods| {
+        for (pod, number) in &mut pods {
+            let waits = *number % 5 == 0;
+            pod.uid = uid(*number);
+            pod.name = format!("pod-{number}").into();
+            pod.node = (!waits).then(|| format!("node-{}", *number % 4).into());
+            pod.priority = if waits { 2 } else { pod.priority };
+            pod.needs.node_affinity = NodeAffinity::default();
+            if *number % 3 != 0 {
+                pod.needs.volumes = Volumes::default();
+                pod.needs.spread = Spread::default();
+                pod.needs.pod_affinity = PodAffinity::default();
+            }
+        }
+        pods
+    });
+    (nodes, pods, vec(budget(), 0..4)).prop_map(|(nodes, pods, budgets)| {
+        let nodes = nodes.into_iter().map(Fact::Node);
+        let pods = pods.into_iter().map(|(pod, _)| Fact::Pod(Box::new(pod)));
+        nodes.chain(pods).chain(budgets).map(Step::Fact).collect()
+    })
 }
 
 fn sorted(pods: &Tally) -> Vec<(usize, u32, u32)> {
@@ -264,7 +306,7 @@ proptest! {
 
     #[test]
     fn victims_are_of_lower_priority_enough_and_none_too_many(
-        steps in vec(prop_oneof![6 => step(), 1 => budget().prop_map(Step::Fact)], 1..80),
+        steps in prop_oneof![1 => vec(step(), 1..80), 4 => crowded()],
     ) {
         let (mut ledger, mut decider) = after(&steps);
         let settings = Settings { candidate_nodes_percent_min: 100, candidate_nodes_min: 1 };
@@ -291,7 +333,9 @@ proptest! {
     }
 
     #[test]
-    fn no_decision_takes_what_is_not_there(steps in vec(step(), 1..80)) {
+    fn no_decision_takes_what_is_not_there(
+        steps in prop_oneof![vec(step(), 1..80), crowded()],
+    ) {
         let (mut ledger, mut decider) = after(&steps);
         for pod in waiting(&ledger) {
             let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
@@ -317,7 +361,9 @@ proptest! {
     }
 
     #[test]
-    fn who_is_awaited_still_fits_beside_who_was_let_in(steps in vec(step(), 1..80)) {
+    fn who_is_awaited_still_fits_beside_who_was_let_in(
+        steps in prop_oneof![vec(step(), 1..80), crowded()],
+    ) {
         let (mut ledger, mut decider) = after(&steps);
         for pod in waiting(&ledger) {
             let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };

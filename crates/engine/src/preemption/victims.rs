@@ -40,24 +40,34 @@ pub(super) fn on(
         trial.take_back(mark);
         return Err(Some(refusal));
     }
-    lower.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    lower.sort_by_key(importance);
     let (violating, harmless): (Vec<Victim>, Vec<Victim>) = split(trial.ledger(), lower);
     let mut victims = Vec::new();
     let mut violations = 0;
+    // Who was refused a moment ago is so again, and so is everybody who is like it.
+    let mut refused = None;
     let violates = std::iter::repeat_n(1, violating.len()).chain(std::iter::repeat(0));
     for (victim, violates) in violating.into_iter().chain(harmless).zip(violates) {
-        trial.shift(victim.pod, node, Way::In);
-        if trial.refusal_by_load_with(others, node).is_some() {
+        if refused != Some(victim.pod) {
+            trial.shift(victim.pod, node, Way::In);
+            if trial.refusal_by_load_with(others, node).is_none() {
+                refused = None;
+                continue;
+            }
             trial.shift(victim.pod, node, Way::Out);
-            victims.push(victim);
-            violations += violates;
+            refused = Some(victim.pod);
         }
+        victims.push(victim);
+        violations += violates;
     }
-    trial.take_back(mark);
+    for victim in &victims {
+        trial.shift(victim.pod, node, Way::In);
+    }
+    trial.forget(mark);
     if victims.is_empty() {
         return Err(None);
     }
-    victims.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    victims.sort_by_key(importance);
     let loss = Loss::new(violations, victims.iter().map(|one| (one.priority, one.started)));
     let ledger = trial.ledger();
     let row = |uid: &Uid| -> &PodRow { ledger.pod(uid).expect("no pod goes while others think") };
@@ -77,9 +87,10 @@ fn lower(ledger: &Ledger, node: NodeIndex, priority: i32, now: Moment) -> Vec<Vi
     lower.filter_map(victim).collect()
 }
 
-/// The more important ones come first: by priority, then by how long they have been running.
-fn importance(victim: &Victim) -> (Reverse<i32>, Moment, &Uid) {
-    (Reverse(victim.priority), victim.started, &victim.uid)
+/// The more important ones come first: by priority, then by how long they have been running. Of
+/// those that are equal in both, the order is that of the ledger.
+fn importance(victim: &Victim) -> (Reverse<i32>, Moment) {
+    (Reverse(victim.priority), victim.started)
 }
 
 /// Those whose going would break a disruption budget if all those before them went as well, and
