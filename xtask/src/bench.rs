@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
+use progress::Progress;
 
-use crate::progress::Progress;
 use crate::repository;
 
 /// Measure against bars, as ratios taken in one run
@@ -33,6 +33,10 @@ enum What {
     /// `gantry hollow-nodes` with 5,000 nodes kept to one core
     #[command(after_help = "Example:\n  cargo xtask bench hollow --nodes 5000 --pods 50000")]
     Hollow(Passed),
+    /// Gantry's scheduler against kube-scheduler and writers that do not think
+    #[command(after_help = "Examples:\n  cargo xtask bench scheduler\n  \
+                            cargo xtask bench scheduler --rounds 1 --sizes 200x500 --parts throughput")]
+    Scheduler(Passed),
 }
 
 #[derive(clap::Args)]
@@ -49,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         What::Idle(passed) => ("idle", passed),
         What::Up(passed) => ("up", passed),
         What::Hollow(passed) => ("hollow", passed),
+        What::Scheduler(passed) => ("scheduler", passed),
     };
     let progress = Progress::new();
     progress.say("building the release programs");

@@ -3,9 +3,8 @@
 use std::io::Read;
 
 use anyhow::{Context, Result};
+use progress::Progress;
 use truth::{Binaries, Companion, ControlPlane, Program};
-
-use crate::progress::Progress;
 
 /// Run a real control plane in the foreground and print its kubeconfig
 ///

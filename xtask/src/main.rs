@@ -8,7 +8,6 @@ mod control_plane;
 mod coverage;
 mod generate;
 mod parity;
-mod progress;
 mod repository;
 mod test;
 mod tidy;

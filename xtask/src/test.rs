@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use progress::Progress;
 use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
-use crate::progress::Progress;
 use crate::{repository, tidy};
 
 /// One server for the scenarios that share, one for those that want it for themselves.

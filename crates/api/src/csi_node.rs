@@ -38,12 +38,6 @@ pub struct CsiNodeDriver {
     /// Name of the driver.
     #[serde(deserialize_with = "wire::or_default")]
     pub name: Box<str>,
-    /// Name that the driver has for the node.
-    #[serde(rename = "nodeID", deserialize_with = "wire::or_default")]
-    pub node_id: Box<str>,
-    /// Labels of the node that say where volumes of the driver can be reached from.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub topology_keys: Vec<Box<str>>,
     /// How many volumes there may be; absent means no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<VolumeNodeResources>,

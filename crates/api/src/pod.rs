@@ -17,11 +17,10 @@ mod volume;
 
 pub use affinity::{
     Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
-    WeightedPodAffinityTerm,
+    WeightedPodAffinityTerm, Wishes,
 };
 pub use status::{
-    ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, ContainerWaiting,
-    HostIp, PodIp, PodPhase, PodStatus,
+    ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, PodPhase, PodStatus,
 };
 pub use topology_spread::{NodeInclusionPolicy, TopologySpreadConstraint, WhenUnsatisfiable};
 pub use volume::{ClaimSource, CsiSource, Volume, VolumeSource};
@@ -71,9 +70,6 @@ pub struct PodSpec {
     /// Priority, resolved from the class at admission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Name of the priority class.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub priority_class_name: String,
     /// Scheduler in charge.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub scheduler_name: String,
@@ -98,15 +94,15 @@ pub struct PodSpec {
     /// What happens when a container ends.
     #[serde(deserialize_with = "wire::or_default")]
     pub restart_policy: RestartPolicy,
-    /// Seconds a container gets to end; the server's default is 30.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub termination_grace_period_seconds: Option<i64>,
     /// Seconds after its start at which the pod fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
     /// While there is a gate, the pod is not scheduled.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<SchedulingGate>,
+    /// Conditions that others set, without which the pod is not ready.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub readiness_gates: Vec<ReadinessGate>,
     /// Whether the pod uses the addresses and ports of its node.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
@@ -149,12 +145,6 @@ pub struct ResourceRequirements {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// Name within the pod.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Port in the pod.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub container_port: i32,
     /// Port on the node; 0 means none.
     #[serde(deserialize_with = "wire::or_default")]
     pub host_port: i32,
@@ -177,6 +167,15 @@ pub struct SchedulingGate {
     /// Who has to remove it.
     #[serde(deserialize_with = "wire::or_default")]
     pub name: String,
+}
+
+/// What keeps a pod from being ready, though its containers are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReadinessGate {
+    /// The type of the condition that has to be `True`.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub condition_type: String,
 }
 
 /// A claim on devices that a pod has.

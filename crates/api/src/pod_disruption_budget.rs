@@ -42,9 +42,6 @@ pub struct PodDisruptionBudgetSpec {
     /// The pods; absent means none, empty means all of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// When pods that are not healthy may be evicted: `IfHealthyBudget` or `AlwaysAllow`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unhealthy_pod_eviction_policy: Option<String>,
 }
 
 /// What a budget allows at present; counts are always written, as in a deployment.

@@ -32,9 +32,6 @@ pub struct AwsElasticBlockStore {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AzureDisk {
-    /// Name of the disk.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub disk_name: Box<str>,
     /// Where the disk is.
     #[serde(rename = "diskURI", deserialize_with = "wire::or_default")]
     pub disk_uri: Box<str>,

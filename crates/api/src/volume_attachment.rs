@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::object_meta::ObjectMeta;
-use crate::persistent_volume::PersistentVolumeSpec;
 use crate::resource::resource;
 use crate::wire;
 
@@ -39,16 +38,13 @@ pub struct VolumeAttachmentSpec {
     pub source: VolumeAttachmentSource,
 }
 
-/// The volume that is to be attached: one of the two.
+/// The volume that is to be attached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentSource {
-    /// Name of a persistent volume.
+    /// Name of a persistent volume; absent for one in line with a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_name: Option<Box<str>>,
-    /// What a volume in line with a pod would be as a persistent volume.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inline_volume_spec: Option<Box<PersistentVolumeSpec>>,
 }
 
 /// Whether a volume is attached.

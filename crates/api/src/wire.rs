@@ -13,6 +13,11 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// Whether a field has the value that it has when it is absent, and need not be written.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Defines an enum of words. A word that a newer server knows and we do not is kept as
 /// `Other`: the object stays readable, and whoever needs the word can refuse the object
 /// by name. The word of a field that is absent is empty, and `Other` as well.

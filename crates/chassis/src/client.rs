@@ -1,8 +1,7 @@
 //! The client of a Kubernetes API server.
 //!
-//! It is a thin layer over the `kube` crate's client, which brings TLS, kubeconfigs and
-//! credentials: requests are built here, and answers are decoded in one pass straight
-//! into the lean type that the caller names. It retries nothing: a caller knows whether a
+//! The `kube` crate brings TLS, kubeconfigs and credentials; requests are built and sent here,
+//! and answers are decoded in one pass straight into the lean type that the caller names. It retries nothing: a caller knows whether a
 //! repeated write is safe, the client does not.
 //!
 //! Requests go over HTTP/1.1, on as many connections as there are requests in flight (up to
@@ -15,18 +14,17 @@ mod error;
 mod events;
 mod limit;
 mod resource;
+mod transport;
 mod typed;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
-use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 
 pub use access::{
     Access, Binding, DeleteOptions, Eviction, ListOptions, Page, Patch, Preconditions, Propagation,
@@ -38,9 +36,11 @@ pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};
 pub use limit::Rate;
 pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
+pub use transport::AnswerBody;
 
 use crate::clock::Clock;
-use limit::Bucket;
+use limit::Limits;
+use transport::{Transport, Turn, gather};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -85,17 +85,17 @@ impl Options {
 /// A client; clones share its connections and limits.
 #[derive(Clone)]
 pub struct Client {
-    inner: kube::Client,
+    transport: Transport,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     /// Where the server is, for errors.
     server: String,
+    default_namespace: String,
     user_agent: HeaderValue,
     timeout: Duration,
-    in_flight: Semaphore,
-    bucket: Option<Mutex<Bucket>>,
+    limits: Limits,
     clock: Clock,
 }
 
@@ -136,8 +136,14 @@ impl Call {
     /// The same with `body` as it is, of the given content type.
     #[must_use]
     pub fn body(mut self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        self.content_type = HeaderValue::from_static(content_type);
         self.body = body.into();
+        self.content_type(content_type)
+    }
+
+    /// The same, naming its body as something else than plain JSON.
+    #[must_use]
+    pub fn content_type(mut self, content_type: &'static str) -> Self {
+        self.content_type = HeaderValue::from_static(content_type);
         self
     }
 
@@ -151,17 +157,17 @@ impl Call {
 
 impl Client {
     /// A client of the server behind `service`: an in-process server, or a transport of
-    /// the caller's own. Must be called within a tokio runtime.
+    /// the caller's own.
     pub fn from_service<S, B>(service: S, options: &Options) -> Self
     where
-        S: tower::Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S: tower::Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
         S::Future: Send + 'static,
         S::Error: Into<tower::BoxError>,
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<tower::BoxError>,
     {
         let server = "the API server in this process".to_owned();
-        Self::wrap(kube::Client::new(service, "default"), server, options)
+        Self::wrap(Transport::new(service, Turn::Give), server, "default".to_owned(), options)
     }
 
     /// A client of the server that `source` tells of. Must be called within a tokio
@@ -170,32 +176,57 @@ impl Client {
     /// # Errors
     /// When the configuration cannot be found or read, or cannot work.
     pub async fn connect(source: &Source, options: &Options) -> Result<Self, ConnectError> {
-        let (inner, server) = connect::connect(source, options).await?;
-        Ok(Self::wrap(inner, server, options))
+        let (transport, server, namespace) = connect::connect(source).await?;
+        Ok(Self::wrap(transport, server, namespace, options))
     }
 
-    fn wrap(inner: kube::Client, server: String, options: &Options) -> Self {
+    fn wrap(
+        transport: Transport,
+        server: String,
+        default_namespace: String,
+        options: &Options,
+    ) -> Self {
         let shared = Shared {
             server,
+            default_namespace,
             user_agent: options.user_agent(),
             timeout: options.timeout,
-            in_flight: Semaphore::new(options.in_flight_max.clamp(1, Semaphore::MAX_PERMITS)),
-            bucket: options.rate.and_then(Bucket::new).map(Mutex::new),
+            limits: Limits::new(options.in_flight_max, options.rate),
             clock: options.clock.clone(),
         };
-        Self { inner, shared: Arc::new(shared) }
+        Self { transport, shared: Arc::new(shared) }
+    }
+
+    /// A client with limits of its own over the same connections: what it sends takes
+    /// nothing of this one's budget, and waits for nothing of it.
+    #[must_use]
+    pub fn apart(&self, in_flight_max: usize, rate: Option<Rate>) -> Self {
+        let shared = Shared {
+            server: self.shared.server.clone(),
+            default_namespace: self.shared.default_namespace.clone(),
+            user_agent: self.shared.user_agent.clone(),
+            timeout: self.shared.timeout,
+            limits: Limits::new(in_flight_max, rate),
+            clock: self.shared.clock.clone(),
+        };
+        Self { transport: self.transport.clone(), shared: Arc::new(shared) }
     }
 
     /// The namespace of the configuration's context, or `default`.
     #[must_use]
     pub fn default_namespace(&self) -> &str {
-        self.inner.default_namespace()
+        &self.shared.default_namespace
     }
 
-    /// The client of the `kube` crate underneath.
-    #[must_use]
-    pub fn inner(&self) -> &kube::Client {
-        &self.inner
+    /// Sends a request as it is, outside all limits.
+    ///
+    /// # Errors
+    /// What the transport says.
+    pub async fn send(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Response<AnswerBody>, tower::BoxError> {
+        self.transport.open(request).await
     }
 
     /// The clock that this client counts by.
@@ -222,19 +253,20 @@ impl Client {
         Ok(self.exchange(call).await?.1)
     }
 
+    /// Sends a request whose good answer says nothing beyond that it is one.
+    ///
+    /// # Errors
+    /// When there is no answer, or it is a refusal.
+    pub async fn call_unread(&self, call: Call) -> Result<(), Error> {
+        self.exchange(call).await.map(|_| ())
+    }
+
     async fn exchange(&self, call: Call) -> Result<(Asked, Bytes), Error> {
         let (asked, request) = self.request(call)?;
-        self.wait_for_rate().await;
         // Before the clock runs: waiting for one's own turn is not the server's silence.
-        let _permit = self.shared.in_flight.acquire().await.ok();
-        let exchange = async {
-            let response = self.inner.send(request).await.map_err(cause_of)?;
-            let (parts, body) = response.into_parts();
-            let body = body.collect().await.map_err(cause_of)?.to_bytes();
-            Ok::<_, tower::BoxError>((parts, body))
-        };
+        let _turn = self.shared.limits.turn(&self.shared.clock).await;
         let limit = self.shared.timeout;
-        match self.shared.clock.timeout(limit, exchange).await {
+        match self.shared.clock.timeout(limit, self.transport.exchange(request)).await {
             None => Err(asked.timed_out(limit)),
             Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
             Some(Ok((parts, body))) if parts.status.is_success() => Ok((asked, body)),
@@ -247,17 +279,15 @@ impl Client {
     ///
     /// # Errors
     /// When there is no answer, or it is a refusal.
-    pub async fn open(&self, call: Call) -> Result<Body, Error> {
+    pub async fn open(&self, call: Call) -> Result<AnswerBody, Error> {
         let (asked, request) = self.request(call)?;
-        self.wait_for_rate().await;
+        self.shared.limits.wait_for_rate(&self.shared.clock).await;
         let exchange = async {
-            let response = self.inner.send(request).await.map_err(cause_of)?;
-            let (parts, body) = response.into_parts();
+            let (parts, body) = self.transport.open(request).await?.into_parts();
             if parts.status.is_success() {
                 return Ok((parts, Ok(body)));
             }
-            let body = body.collect().await.map_err(cause_of)?.to_bytes();
-            Ok::<_, tower::BoxError>((parts, Err(body)))
+            Ok::<_, tower::BoxError>((parts, Err(gather(body).await?)))
         };
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
@@ -282,24 +312,6 @@ impl Client {
             .map_err(|error| Error::Request { what: error.to_string() })?;
         let asked = Asked { verb: request.method().clone(), uri: request.uri().clone() };
         Ok((asked, request))
-    }
-
-    async fn wait_for_rate(&self) {
-        let Some(bucket) = &self.shared.bucket else { return };
-        let now = self.shared.clock.monotonic();
-        let wait = bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
-        if !wait.is_zero() {
-            self.shared.clock.sleep(wait).await;
-        }
-    }
-}
-
-/// What the transport said, without the wrapping that says only "service error".
-fn cause_of(error: kube::Error) -> tower::BoxError {
-    match error {
-        kube::Error::Service(cause) => cause,
-        kube::Error::HyperError(cause) => cause.into(),
-        other => other.into(),
     }
 }
 

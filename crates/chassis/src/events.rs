@@ -1,72 +1,85 @@
 //! Events: what a component tells users of an object, as `kubectl describe` shows it.
 //!
-//! A [`Recorder`] takes notes and never waits. What becomes of a note is decided at once by
-//! [`correlate`], so that an object in trouble costs few writes: a note that repeats raises
-//! the count of the event that is there, many that differ only in their words become one,
-//! and one object's share is bounded. Only what is to be written enters the recorder's
-//! bounded line; what finds it full is dropped, since no event is worth a delay of the work
-//! it tells of. A [`Writer`] writes them as core `v1` Events, those of different objects
-//! side by side and those of one object in order. Each component has a line and
-//! a writer of its own, so that none crowds out another.
+//! A [`Recorder`] takes notes and never waits. What becomes of a note is decided at once, so
+//! that an object in trouble costs few writes: a note that repeats raises the count of the
+//! event that is there. Only what is to be written enters the recorder's bounded line; what
+//! finds it full is dropped and counted, since no event is worth a delay of the work it tells
+//! of. A [`Writer`] writes them, those of different objects side by side and those of one
+//! object in order. Each component has a line and a writer of its own, so that none crowds
+//! out another; one that tells in several names shares its line between them.
+//!
+//! There are two [`Form`]s, and a component chooses the one that users know of its
+//! counterpart: core `v1` Events that carry a count, by the rules in [`correlate`], and
+//! `events.k8s.io/v1` Events with a series, by the rules in [`series`].
 //!
 //! What is worth telling is the component's business.
 
-pub mod correlate;
+mod correlate;
 mod lanes;
+mod name;
+mod series;
+mod wire;
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::Resource;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use http::Method;
 use jiff::Timestamp;
-use object::time::Time;
 use serde::Serialize;
-use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::client::{Call, Client, Error, Identity, Reason, ResourceType};
+use crate::client::{Client, Error, Identity, Reason};
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::metrics::{EventMeters, Metrics};
 use crate::random::seed_for;
-use correlate::{Correlator, Step, Told};
+use correlate::Correlator;
 use lanes::Lanes;
+use name::Names;
+use series::Series;
+use wire::Paths;
 
 /// How many events may wait to be written: some seconds of a component that tells of
 /// thousands of objects a second.
-const LINE_MAX: usize = 10_000;
+const WAITING_MAX: usize = 10_000;
 /// How many events of different objects are written side by side.
 const IN_FLIGHT_MAX: usize = 16;
 /// How many events may wait for an earlier one of the same object before the rest of the
 /// line waits too.
 const HELD_MAX: usize = 1000;
 /// How often a write is tried that the server does not answer.
-const TRIES_MAX: u32 = 4;
+const TRIES_MAX: u32 = 12;
 /// The first wait between tries.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest wait between tries.
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Where events of objects without a namespace are kept.
-const DEFAULT_NAMESPACE: &str = "default";
-/// The longest name of an object.
-const NAME_MAX: usize = 253;
+/// How often series are looked through for what is to be written.
+const SWEEP: Duration = Duration::from_secs(30);
+/// The longest note that the server takes, in bytes.
+const NOTE_MAX: usize = 1024;
+/// What a note ends with that was longer.
+const CUT: &str = " ...";
+/// The longest name of who reports.
+const INSTANCE_MAX: usize = 128;
 
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The version of its kind, such as `apps/v1`.
-    pub api_version: String,
+    pub api_version: Cow<'static, str>,
     /// Its kind.
     pub kind: &'static str,
     /// Namespace and name.
     pub key: Key,
     /// Its uid.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// The version of the state that is spoken of; empty where none is.
     pub resource_version: Box<str>,
 }
@@ -76,17 +89,25 @@ impl Subject {
     #[must_use]
     pub fn of<K: Resource>(who: Identity<'_>) -> Self {
         Self {
-            api_version: K::api_version(),
-            kind: K::KIND,
-            key: who.key(),
-            uid: who.uid.into(),
             resource_version: who.resource_version.into(),
+            ..Self::named::<K>(who.key(), who.uid.into())
         }
+    }
+
+    /// An object of kind `K`, in whatever state it is. It copies nothing where the kind is
+    /// of the core group.
+    #[must_use]
+    pub fn named<K: Resource>(key: Key, uid: Arc<str>) -> Self {
+        let api_version = match K::GROUP {
+            "" => Cow::Borrowed(K::VERSION),
+            _ => Cow::Owned(K::api_version()),
+        };
+        Self { api_version, kind: K::KIND, key, uid, resource_version: Box::default() }
     }
 }
 
 /// Whether a user has to care.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Tone {
     /// As it should be.
     Normal,
@@ -94,82 +115,298 @@ pub enum Tone {
     Warning,
 }
 
+/// Whether something can be told of an object more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    /// It happens once in the life of an object: nothing is remembered of it, which makes it
+    /// cheap.
+    Never,
+    /// It may come again, and then raises a count.
+    Perhaps,
+}
+
 /// Something to tell of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Who tells it.
-    pub component: &'static str,
     /// Of what.
     pub subject: Subject,
+    /// What else has to do with it. Only [`Form::Series`] writes it.
+    pub related: Option<Subject>,
     /// Whether a user has to care.
     pub tone: Tone,
     /// Why, as one word.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
+    /// What the component was doing, as one word; where empty, the reason stands for it.
+    /// Only [`Form::Series`] writes it.
+    pub action: &'static str,
     /// What, in words.
     pub message: String,
-    /// When.
-    pub at: Timestamp,
+    /// Whether it can come again.
+    pub repeats: Repeats,
+}
+
+/// How events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As core `v1` Events with a count that every repetition raises, within an object's
+    /// share.
+    Counted,
+    /// As `events.k8s.io/v1` Events: a repetition makes a series of one, whose count is
+    /// written now and then.
+    Series,
+}
+
+/// How a recorder tells.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who tells, such as `default-scheduler`.
+    pub component: String,
+    /// The machine or pod that it runs on; only [`Form::Series`] writes it.
+    pub host: String,
+    /// How events are written.
+    pub form: Form,
+    /// How many events of different objects are written side by side.
+    pub in_flight_max: usize,
+    /// How many events may wait to be written; more are dropped.
+    pub waiting_max: usize,
+    /// What spreads the waits between tries.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Events with counts, some at a time: for a controller.
+    #[must_use]
+    pub fn counted(component: &str, seed: u64) -> Self {
+        Self {
+            component: component.to_owned(),
+            host: String::new(),
+            form: Form::Counted,
+            in_flight_max: IN_FLIGHT_MAX,
+            waiting_max: WAITING_MAX,
+            seed,
+        }
+    }
+
+    /// Events with series, told from `host`.
+    #[must_use]
+    pub fn series(component: &str, host: &str, seed: u64) -> Self {
+        Self { host: host.to_owned(), form: Form::Series, ..Self::counted(component, seed) }
+    }
+}
+
+/// Who tells.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Reporter {
+    component: String,
+    instance: String,
+}
+
+impl Reporter {
+    fn new(form: Form, component: &str, host: &str) -> Arc<Self> {
+        let mut instance = match form {
+            Form::Counted => String::new(),
+            Form::Series => format!("{component}-{host}"),
+        };
+        instance.truncate(instance.floor_char_boundary(INSTANCE_MAX));
+        Arc::new(Self { component: component.to_owned(), instance })
+    }
 }
 
 /// A note, and the event it has become.
+#[derive(Debug, Clone)]
+struct Event {
+    note: Note,
+    reporter: Arc<Reporter>,
+    /// What its name ends with.
+    stamp: u64,
+    /// How often it was told, with this time.
+    count: u32,
+    /// When it was told first.
+    first: Timestamp,
+    /// When it was told last.
+    last: Timestamp,
+}
+
+/// What to do with an event.
+#[derive(Debug)]
+enum Step {
+    /// Write a new one.
+    Create(Event),
+    /// Raise the count of one that is there.
+    Repeat(Event),
+    /// Nothing: its object has had its share, or its count is written later.
+    Spare,
+}
+
+/// What was told, by the rules of a form.
+#[derive(Debug)]
+enum Told {
+    Counted(Correlator),
+    Series(Series),
+}
+
+#[derive(Debug)]
+struct Shared {
+    form: Form,
+    host: String,
+    clock: Clock,
+    names: Names,
+    told: Mutex<Told>,
+    meters: EventMeters,
+}
+
+impl Shared {
+    /// Series whose count is to be written now, or once and for all.
+    fn late(&self, now: Option<Timestamp>) -> VecDeque<Write> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let Told::Series(series) = &mut *told else { return VecDeque::new() };
+        let due = match now {
+            Some(now) => series.sweep(now),
+            None => series.finish(),
+        };
+        due.into_iter().map(Write::repeat).collect()
+    }
+}
+
+/// An event on its way to the server.
 #[derive(Debug)]
 struct Write {
-    note: Note,
-    told: Told,
+    /// Boxed, since it moves from hand to hand.
+    event: Box<Event>,
     is_new: bool,
+}
+
+/// What must be told in order: all of one object.
+type Lane = (&'static str, Key);
+
+impl Write {
+    fn create(event: Event) -> Self {
+        Self { event: Box::new(event), is_new: true }
+    }
+
+    fn repeat(event: Event) -> Self {
+        Self { event: Box::new(event), is_new: false }
+    }
+
+    fn lane(&self) -> Lane {
+        let subject = &self.event.note.subject;
+        (subject.kind, subject.key.clone())
+    }
 }
 
 /// Takes notes for one component; clones share its memory and its line.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    component: &'static str,
-    clock: Clock,
-    correlator: Arc<Mutex<Correlator>>,
+    reporter: Arc<Reporter>,
+    shared: Arc<Shared>,
     line: mpsc::Sender<Write>,
-    meters: EventMeters,
 }
 
 impl Recorder {
-    /// A recorder that tells in the name of `component`, and the writer that must run for
-    /// anything to be written.
+    /// A recorder that tells in the name of `component` in [`Form::Counted`], and the writer
+    /// that must run for anything to be written.
     #[must_use]
-    pub fn new(
-        component: &'static str,
-        client: &Client,
-        seed: u64,
-        metrics: &Metrics,
-    ) -> (Self, Writer) {
-        let (line, writes) = mpsc::channel(LINE_MAX);
-        let (clock, meters) = (client.clock().clone(), metrics.events());
-        let backoff = Backoff::new(RETRY_MIN, RETRY_MAX, seed_for(seed, &["events", component]));
-        let pen =
-            Pen { client: client.clone(), backoff: Mutex::new(backoff), meters: meters.clone() };
-        let correlator = Arc::new(Mutex::new(Correlator::new(component)));
-        (Self { component, clock, correlator, line, meters }, Writer { pen, writes })
+    pub fn new(component: &str, client: &Client, seed: u64, metrics: &Metrics) -> (Self, Writer) {
+        Self::with(&Options::counted(component, seed), client, metrics)
+    }
+
+    /// A recorder that tells as `options` say, and the writer that must run for anything to be
+    /// written. The writer keeps to the limits of `client`: one that has its own, such as
+    /// [`Client::apart`], leaves the component's other requests alone.
+    #[must_use]
+    pub fn with(options: &Options, client: &Client, metrics: &Metrics) -> (Self, Writer) {
+        let Options { component, host, form, in_flight_max, waiting_max, seed } = options;
+        let (line, writes) = mpsc::channel((*waiting_max).max(1));
+        let told = match form {
+            Form::Counted => Told::Counted(Correlator::default()),
+            Form::Series => Told::Series(Series::default()),
+        };
+        let shared = Arc::new(Shared {
+            form: *form,
+            host: host.clone(),
+            clock: client.clock().clone(),
+            names: Names::new(component),
+            told: Mutex::new(told),
+            meters: metrics.events(),
+        });
+        let backoff = Backoff::new(RETRY_MIN, RETRY_MAX, seed_for(*seed, &["events", component]));
+        let pen = Pen {
+            client: client.clone(),
+            paths: Paths::new(*form),
+            backoff: Mutex::new(backoff),
+            shared: shared.clone(),
+        };
+        let reporter = Reporter::new(*form, component, host);
+        let writer = Writer { pen, writes, in_flight_max: (*in_flight_max).max(1) };
+        (Self { reporter, shared, line }, writer)
+    }
+
+    /// A recorder that tells in another name and shares the rest with this one.
+    #[must_use]
+    pub fn named(&self, component: &str) -> Self {
+        let reporter = Reporter::new(self.shared.form, component, &self.shared.host);
+        Self { reporter, ..self.clone() }
     }
 
     /// Tells what is as it should be.
-    pub fn normal(&self, subject: &Subject, reason: &str, message: String) {
-        self.note(subject, Tone::Normal, reason, message);
+    pub fn normal(&self, subject: &Subject, reason: impl Into<Cow<'static, str>>, message: String) {
+        self.tell(plain(subject, Tone::Normal, reason.into(), message));
     }
 
     /// Tells what is wrong.
-    pub fn warning(&self, subject: &Subject, reason: &str, message: String) {
-        self.note(subject, Tone::Warning, reason, message);
+    pub fn warning(
+        &self,
+        subject: &Subject,
+        reason: impl Into<Cow<'static, str>>,
+        message: String,
+    ) {
+        self.tell(plain(subject, Tone::Warning, reason.into(), message));
     }
 
-    fn note(&self, subject: &Subject, tone: Tone, reason: &str, message: String) {
-        let (component, reason, at) = (self.component, reason.to_owned(), self.clock.now());
-        let note = Note { component, subject: subject.clone(), tone, reason, message, at };
-        let step = self.correlator.lock().unwrap_or_else(PoisonError::into_inner).take(&note);
-        let (told, is_new) = match step {
-            Step::Create(told) => (told, true),
-            Step::Repeat(told) => (told, false),
-            Step::Drop => return self.meters.spared(),
-        };
-        if self.line.try_send(Write { note, told, is_new }).is_err() {
-            self.meters.dropped();
+    /// Tells something. It never waits; what finds the line full is dropped.
+    pub fn tell(&self, mut note: Note) {
+        let Shared { form, clock, names, told, meters, .. } = &*self.shared;
+        if *form == Form::Series {
+            cut(&mut note.message);
         }
+        let (repeats, now) = (note.repeats, clock.now());
+        let reporter = self.reporter.clone();
+        let mut event = Event { note, reporter, stamp: 0, count: 1, first: now, last: now };
+        if repeats == Repeats::Never {
+            event.stamp = names.draw(now);
+            return self.enqueue(Write::create(event));
+        }
+        let (step, ended) = match &mut *told.lock().unwrap_or_else(PoisonError::into_inner) {
+            Told::Counted(correlator) => (correlator.take(event, names), None),
+            Told::Series(series) => series.take(event, names),
+        };
+        if let Some(event) = ended {
+            self.enqueue(Write::repeat(event));
+        }
+        match step {
+            Step::Create(event) => self.enqueue(Write::create(event)),
+            Step::Repeat(event) => self.enqueue(Write::repeat(event)),
+            Step::Spare => meters.spared(),
+        }
+    }
+
+    fn enqueue(&self, write: Write) {
+        if self.line.try_send(write).is_err() {
+            self.shared.meters.dropped(1);
+        }
+    }
+}
+
+fn plain(subject: &Subject, tone: Tone, reason: Cow<'static, str>, message: String) -> Note {
+    let (subject, repeats) = (subject.clone(), Repeats::Perhaps);
+    Note { subject, related: None, tone, reason, action: "", message, repeats }
+}
+
+/// Cuts a note to what the server takes.
+fn cut(message: &mut String) {
+    if message.len() > NOTE_MAX {
+        message.truncate(message.floor_char_boundary(NOTE_MAX - CUT.len()));
+        message.push_str(CUT);
     }
 }
 
@@ -177,132 +414,128 @@ impl Recorder {
 pub struct Writer {
     pen: Pen,
     writes: mpsc::Receiver<Write>,
+    in_flight_max: usize,
 }
 
 impl Writer {
-    /// Runs until `stop` is cancelled or all recorders are gone. What waits when `stop` is
-    /// cancelled is dropped.
-    pub async fn run(mut self, stop: CancellationToken) {
+    /// Runs until all recorders are gone and all is written, or until `stop` is cancelled.
+    /// What waits when `stop` is cancelled is dropped and counted.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { pen, mut writes, in_flight_max } = self;
+        let (pen, shared) = (&pen, &*pen.shared);
+        let has_series = shared.form == Form::Series;
         let mut lanes = Lanes::default();
         let mut under_way = FuturesUnordered::new();
+        let mut late = VecDeque::new();
         let mut is_open = true;
-        while is_open || !under_way.is_empty() {
-            let has_room = under_way.len() < IN_FLIGHT_MAX && lanes.held() < HELD_MAX;
-            let next = tokio::select! {
+        let (mut stopped, mut sweep) = (pin!(stop.cancelled()), pin!(shared.clock.sleep(SWEEP)));
+        while is_open || !under_way.is_empty() || !late.is_empty() {
+            let has_room = under_way.len() < in_flight_max && lanes.held() < HELD_MAX;
+            let came = tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
-                Some(lane) = under_way.next() => lanes.leave(&lane),
-                write = self.writes.recv(), if is_open && has_room => match write {
-                    Some(write) => lanes.enter(lane_of(&write.note), write),
-                    None => {
-                        is_open = false;
-                        None
-                    }
-                },
+                () = &mut stopped => {
+                    let waiting = writes.len() + lanes.held() + under_way.len() + late.len();
+                    return shared.meters.dropped(waiting);
+                }
+                Some(lane) = under_way.next() => Came::Room(lane),
+                Some(write) = async { late.pop_front() }, if has_room => Came::Write(write),
+                write = writes.recv(), if is_open && has_room => {
+                    write.map_or(Came::End, Came::Write)
+                }
+                () = &mut sweep, if is_open && has_series => Came::Sweep,
+            };
+            let next = match came {
+                Came::Room(lane) => lanes.leave(&lane),
+                Came::Write(write) => lanes.enter(write.lane(), write),
+                Came::Sweep => {
+                    late.extend(shared.late(Some(shared.clock.now())));
+                    sweep.set(shared.clock.sleep(SWEEP));
+                    None
+                }
+                Came::End => {
+                    is_open = false;
+                    late.extend(shared.late(None));
+                    None
+                }
             };
             if let Some(write) = next {
-                let pen = &self.pen;
                 under_way.push(async move {
                     pen.write(&write).await;
-                    lane_of(&write.note)
+                    write.lane()
                 });
             }
         }
     }
 }
 
-/// What must be told in order: all of one object.
-fn lane_of(note: &Note) -> (&'static str, Key) {
-    (note.subject.kind, note.subject.key.clone())
+/// What a writer waits for.
+enum Came {
+    /// Something to write.
+    Write(Write),
+    /// The end of a write, in this lane.
+    Room(Lane),
+    /// The time to look through the series.
+    Sweep,
+    /// The end of all recorders.
+    End,
 }
 
 /// Writes one event after all tries that it takes.
 struct Pen {
     client: Client,
+    paths: Paths,
     backoff: Mutex<Backoff>,
-    meters: EventMeters,
+    shared: Arc<Shared>,
 }
 
 impl Pen {
     async fn write(&self, write: &Write) {
-        let note = &write.note;
+        let (note, meters) = (&write.event.note, &self.shared.meters);
         for tries in 0..TRIES_MAX {
             let error = match self.try_write(write).await {
-                Ok(()) => return self.meters.written(),
+                Ok(()) => return meters.written(),
                 Err(error) => error,
             };
-            // The server has decided, and would decide the same again; or is too busy for
-            // what matters less than the rest.
-            if error.refusal().is_some() {
-                tracing::debug!(object = %note.subject.key, reason = note.reason, %error, "event refused");
-                return self.meters.dropped();
+            if is_final(&error) {
+                tracing::debug!(object = %note.subject.key, reason = %note.reason, %error, "event refused");
+                return meters.dropped(1);
             }
             if tries + 1 < TRIES_MAX {
                 let wait = self.backoff.lock().unwrap_or_else(PoisonError::into_inner).wait(tries);
-                self.client.clock().sleep(wait).await;
+                let asked = error.retry_after().unwrap_or_default().min(RETRY_MAX);
+                self.client.clock().sleep(wait.max(asked)).await;
             }
         }
-        tracing::debug!(object = %note.subject.key, reason = note.reason, "event given up");
-        self.meters.dropped();
+        tracing::debug!(object = %note.subject.key, reason = %note.reason, "event given up");
+        meters.dropped(1);
     }
 
-    async fn try_write(&self, Write { note, told, is_new }: &Write) -> Result<(), Error> {
-        if *is_new {
-            return self.create(note, told).await;
-        }
-        let patch = json!({ "count": told.count, "lastTimestamp": Time::from(note.at),
-                            "message": told.message });
-        let path = events().object_path(namespace_of(note), &told.name)?;
-        let call =
-            Call::new(Method::PATCH, path).body("application/merge-patch+json", patch.to_string());
-        match self.client.call_bytes(call).await {
-            // Events expire, and one may never have been written; it is told anew.
-            Err(error) if error.is_not_found() => self.create(note, told).await,
-            answer => answer.map(|_| ()),
-        }
-    }
-
-    async fn create(&self, note: &Note, event: &Told) -> Result<(), Error> {
-        let subject = &note.subject;
-        let namespace = namespace_of(note);
-        let mut involved = json!({ "apiVersion": subject.api_version, "kind": subject.kind,
-                                   "name": subject.key.name() });
-        for (field, value) in [
-            ("namespace", subject.key.namespace()),
-            ("uid", &subject.uid),
-            ("resourceVersion", &subject.resource_version),
-        ] {
-            if !value.is_empty() {
-                involved[field] = value.into();
+    async fn try_write(&self, Write { event, is_new }: &Write) -> Result<(), Error> {
+        if !is_new {
+            match self.client.call_unread(self.paths.repeat(event)?).await {
+                // Events expire, and one may never have been written; it is told anew.
+                Err(error) if error.is_not_found() => {}
+                answer => return answer,
             }
         }
-        let body = json!({
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": { "name": event.name, "namespace": namespace },
-            "involvedObject": involved,
-            "type": note.tone, "reason": note.reason, "message": event.message,
-            "count": event.count,
-            "firstTimestamp": Time::from(event.first), "lastTimestamp": Time::from(note.at),
-            "source": { "component": note.component },
-            "reportingComponent": note.component, "reportingInstance": "",
-        });
-        let path = events().collection_path(namespace)?;
-        match self.client.call_bytes(Call::new(Method::POST, path).json(&body)?).await {
+        match self.client.call_unread(self.paths.create(event)?).await {
             // The answer to an earlier try was lost.
-            Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok(()),
-            answer => answer.map(|_| ()),
+            Err(error) if error.is_already_exists() => Ok(()),
+            answer => answer,
         }
     }
 }
 
-fn events() -> ResourceType {
-    ResourceType::namespaced("", "v1", "events")
-}
-
-fn namespace_of(note: &Note) -> &str {
-    match note.subject.key.namespace() {
-        "" => DEFAULT_NAMESPACE,
-        namespace => namespace,
+/// Whether the server has decided and would decide the same again, or the event cannot be sent
+/// at all. A server that is too busy, or fails, may take it later.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Refused { refusal, .. } => !matches!(
+            refusal.reason,
+            Reason::TooManyRequests | Reason::Unavailable | Reason::Timeout | Reason::Internal
+        ),
+        Error::Request { .. } | Error::Unwritable(_) => true,
+        _ => false,
     }
 }
 

@@ -12,8 +12,9 @@
 //! machine that takes the time as an argument, with a thin shell around it that does the
 //! I/O, so that every interleaving can be tested without a socket.
 //!
-//! This crate knows no resource by name, apart from Events, Leases and the two subresources that
-//! have a verb of their own (binding and eviction), and decides nothing about any object.
+//! This crate knows no resource by name, apart from Events, Leases, the reviews that tell who may
+//! see a component's pages, and the two subresources that have a verb of their own (binding and
+//! eviction), and decides nothing about any object.
 
 pub mod backoff;
 pub mod client;
@@ -27,6 +28,7 @@ mod fake;
 pub mod informer;
 pub mod key;
 pub mod logging;
+mod memory;
 pub mod metrics;
 pub mod queue;
 pub mod random;

@@ -2,10 +2,11 @@
 //!
 //! The first ctrl-c or SIGTERM cancels the token; every task that was spawned through
 //! [`Shutdown::spawn`] watches it, and [`Shutdown::join`] waits for them. A second signal
-//! ends the process at once, even when every worker is busy. A task that panics ends the process too: half a component is
-//! worse than none.
+//! ends the process at once, even when every worker is busy, and says so. A task that panics
+//! ends the process too: half a component is worse than none.
 
 use std::future::Future;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,10 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 
+/// How long the tasks of a program may take to end.
+pub const GRACE: Duration = Duration::from_secs(10);
+
 /// The exit status of a process that a second ctrl-c ended, as shells count it.
 const EXIT_INTERRUPTED: i32 = 130;
 /// The same for SIGTERM.
 const EXIT_TERMINATED: i32 = 143;
+
+/// How long saying so may take: whoever sends a second signal wants no more waiting, and who
+/// should read it may be what the process is stuck on.
+const FAREWELL_MAX: Duration = Duration::from_millis(200);
 
 /// A handle on the end of the process; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -183,16 +191,31 @@ impl Signals {
     /// Begins the shutdown at the first signal and exits at the second.
     async fn obey(mut self, token: &CancellationToken) {
         loop {
-            let status = tokio::select! {
-                _ = self.interrupt.recv() => EXIT_INTERRUPTED,
-                _ = self.terminate.recv() => EXIT_TERMINATED,
+            let (status, name) = tokio::select! {
+                _ = self.interrupt.recv() => (EXIT_INTERRUPTED, "SIGINT"),
+                _ = self.terminate.recv() => (EXIT_TERMINATED, "SIGTERM"),
             };
             if token.is_cancelled() {
+                say_farewell(name);
                 std::process::exit(status);
             }
             token.cancel();
             tracing::info!("shutting down; a second signal exits at once");
         }
+    }
+}
+
+/// Tells whoever sent the second signal what it did. Standard error may be held by a writer that
+/// is stuck, so it is written to from a thread that nobody waits for longer than a moment.
+fn say_farewell(signal: &'static str) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let said = std::thread::Builder::new().name("farewell".to_owned()).spawn(move || {
+        let text = format!("{signal} again: ended at once, and what was under way was cut off");
+        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = tell.send(());
+    });
+    if said.is_ok() {
+        let _ = told.recv_timeout(FAREWELL_MAX);
     }
 }
 
@@ -260,7 +283,7 @@ mod tests {
     #[test]
     fn the_second_signal_ends_a_process_though_its_worker_is_busy() {
         use std::io::BufRead as _;
-        for (name, status) in [("-INT", EXIT_INTERRUPTED), ("-TERM", EXIT_TERMINATED)] {
+        for (name, status) in [("INT", EXIT_INTERRUPTED), ("TERM", EXIT_TERMINATED)] {
             let mut child = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "shutdown::tests::a_busy_process", "--nocapture"])
                 .env(BUSY, "yes")
@@ -272,9 +295,12 @@ mod tests {
             let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
             for expected in ["listening", "begun"] {
                 assert!(lines.any(|line| line.unwrap() == expected), "it never says {expected}");
-                let sent = std::process::Command::new("kill").args([name, &pid]).status();
+                let sent = std::process::Command::new("kill").args(["-s", name, &pid]).status();
                 assert!(sent.unwrap().success());
             }
+            let told: Vec<String> = lines.map(Result::unwrap).collect();
+            let farewell = "ended at once, and what was under way was cut off";
+            assert_eq!(told, [format!("SIG{name} again: {farewell}")]);
             assert_eq!(child.wait().unwrap().code(), Some(status), "{name}");
         }
     }

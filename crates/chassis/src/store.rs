@@ -50,16 +50,17 @@ pub enum Replaced<T> {
 ///
 /// An object whose state cannot be read is kept in the last state that could, since it is
 /// anything but gone. One that could never be read has no state here; that it exists is
-/// told by [`Store::is_unreadable`].
+/// told by [`Store::is_unreadable`], and to whoever manages it by [`Store::never_read`].
 pub struct Store<T> {
     objects: BTreeMap<Key, Arc<T>>,
-    unreadable: BTreeSet<Key>,
+    /// Each with the uid of the owner that manages it.
+    unreadable: BTreeMap<Key, Option<Box<str>>>,
     indices: Vec<Index<T>>,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), unreadable: BTreeSet::new(), indices: Vec::new() }
+        Self { objects: BTreeMap::new(), unreadable: BTreeMap::new(), indices: Vec::new() }
     }
 }
 
@@ -87,8 +88,8 @@ impl<T: Object> Store<T> {
     pub fn apply(&mut self, delta: Delta<T>) -> Replaced<T> {
         let (key, uid, new) = match delta {
             Delta::Synced => return Replaced::Nothing,
-            Delta::Malformed { key, error } => {
-                self.unreadable.insert(key.clone());
+            Delta::Malformed { key, controller, error } => {
+                self.unreadable.insert(key.clone(), controller);
                 return Replaced::Unreadable { key, error };
             }
             Delta::Upserted(object) => {
@@ -116,17 +117,15 @@ impl<T: Object> Store<T> {
     /// Whether an object is there whose present state cannot be read.
     #[must_use]
     pub fn is_unreadable(&self, key: &Key) -> bool {
-        self.unreadable.contains(key)
+        self.unreadable.contains_key(key)
     }
 
-    /// The objects of one namespace that are there and never could be read, in order of
-    /// their keys.
-    pub fn never_read(&self, namespace: &str) -> impl Iterator<Item = &Key> {
-        let from = Key::namespaced(namespace, "");
-        self.unreadable
-            .range(from.clone()..)
-            .take_while(move |key| key.as_str().starts_with(from.as_str()))
-            .filter(|key| !self.objects.contains_key(*key))
+    /// The objects that are managed by the owner of this uid, are there and never could be read,
+    /// in order of their keys.
+    pub fn never_read(&self, controller: &str) -> impl Iterator<Item = &Key> {
+        let own = move |of: &Option<Box<str>>| of.as_deref() == Some(controller);
+        let own = self.unreadable.iter().filter(move |(_, of)| own(of)).map(|(key, _)| key);
+        own.filter(|key| !self.objects.contains_key(*key))
     }
 
     /// One object.
@@ -237,6 +236,7 @@ mod tests {
             name: name.to_owned(),
             uid: uid.to_owned(),
             resource_version: "1".to_owned(),
+            ..NameplateMeta::default()
         };
         Nameplate { metadata }
     }
@@ -269,7 +269,10 @@ mod tests {
         let mut store = Store::new();
         let by_uid = store.add_index(|object: &Nameplate| vec![object.metadata.uid.clone()]);
         let key = |name| Key::namespaced("shop", name);
-        let broken = |name| Delta::Malformed { key: key(name), error: "no number".to_owned() };
+        let broken = |name| {
+            let (key, controller) = (key(name), Some("owner".into()));
+            Delta::Malformed { key, controller, error: "no number".to_owned() }
+        };
         store.apply(Delta::Upserted(object("shop", "a", "red")));
         for name in ["a", "b"] {
             let replaced = store.apply(broken(name));
@@ -279,8 +282,8 @@ mod tests {
         // The last state that could be read stays, in the indices too.
         assert!(store.get(&key("a")).is_some() && store.find(by_uid, "red").count() == 1);
         assert_eq!((store.get(&key("b")).is_none(), store.len()), (true, 1));
-        assert_eq!(store.never_read("shop").collect::<Vec<_>>(), [&key("b")]);
-        assert_eq!(store.never_read("sho").count(), 0);
+        assert_eq!(store.never_read("owner").collect::<Vec<_>>(), [&key("b")]);
+        assert_eq!(store.never_read("other").count(), 0);
         // Read again, and gone.
         store.apply(Delta::Upserted(object("shop", "b", "blue")));
         store.apply(Delta::Deleted { key: key("a"), uid: "red".into() });

@@ -38,6 +38,8 @@ const IDLE_FOR: Duration = Duration::from_secs(90);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(30);
 /// How long a client may leave what is sent to it unread.
 const UNREAD_FOR: Duration = Duration::from_secs(60);
+/// How long a connection may go on at the end: a watch would hold it until it times out.
+const END_WITHIN: Duration = Duration::from_secs(1);
 /// How many requests one HTTP/2 connection may have under way.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1000;
 /// How much a client may send before it must wait, per stream and per connection.
@@ -70,8 +72,8 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// Serves until told to stop, then lets requests under way finish within a bound; watches are
-/// ended at once.
+/// Serves until told to stop, then lets requests under way finish within a bound, after which
+/// every connection is ended.
 pub async fn serve(
     drydock: Drydock,
     listener: TcpListener,
@@ -103,9 +105,7 @@ pub async fn serve(
         });
     }
     connections.close();
-    if tokio::time::timeout(PATIENCE, connections.wait()).await.is_err() {
-        tracing::warn!("some connections did not end in time");
-    }
+    connections.wait().await;
 }
 
 async fn converse(
@@ -118,7 +118,11 @@ async fn converse(
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(UNREAD_FOR));
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(Box::pin(stream))).await {
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(PATIENCE, acceptor.accept(Box::pin(stream))) => shaken,
+        () = stop.cancelled() => return,
+    };
+    let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "a client could not shake hands"),
         Err(_) => return tracing::debug!("a client took too long to shake hands"),
@@ -153,11 +157,7 @@ async fn converse(
         }
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            // A watch would hold the connection until it times out.
-            match tokio::time::timeout(Duration::from_secs(1), connection).await {
-                Ok(result) => result,
-                Err(_) => Ok(()),
-            }
+            tokio::time::timeout(END_WITHIN, connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = result {
@@ -184,30 +184,53 @@ mod tests {
     use crate::request::Identity;
     use crate::request::authenticate::Credential;
 
+    /// A server that runs.
+    struct Running {
+        address: SocketAddr,
+        token: String,
+        certificate_pem: String,
+        stop: CancellationToken,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    impl Running {
+        async fn start() -> Self {
+            let Authority { server, certificate_pem } =
+                Authority::new(&["127.0.0.1".to_owned()]).unwrap();
+            let token = secret().unwrap();
+            let identity = Identity { user: "admin".to_owned(), groups: Vec::new() };
+            let credentials = vec![Credential { token: token.clone(), identity }];
+            let config = Config { credentials, ..Config::default() };
+            let drydock = Drydock::new(config, ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, 1));
+            let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let stop = CancellationToken::new();
+            let task = tokio::spawn(serve(drydock, listener, server, stop.clone()));
+            Self { address, token, certificate_pem, stop, task }
+        }
+
+        /// A connection whose handshake is over.
+        async fn connect(&self) -> TlsStream<TcpStream> {
+            let mut roots = rustls::RootCertStore::empty();
+            let certificate = CertificateDer::from_pem_slice(self.certificate_pem.as_bytes());
+            roots.add(certificate.unwrap()).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let client = rustls::ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            let connector = TlsConnector::from(Arc::new(client));
+            let name = ServerName::try_from("127.0.0.1").unwrap();
+            let stream = TcpStream::connect(self.address).await.unwrap();
+            connector.connect(name, stream).await.unwrap()
+        }
+    }
+
     /// A connection whose handshake is over, and the server's token.
     async fn connected() -> (TlsStream<TcpStream>, String) {
-        let authority = Authority::new(&["127.0.0.1".to_owned()]).unwrap();
-        let token = secret().unwrap();
-        let identity = Identity { user: "admin".to_owned(), groups: Vec::new() };
-        let credentials = vec![Credential { token: token.clone(), identity }];
-        let config = Config { credentials, ..Config::default() };
-        let drydock = Drydock::new(config, ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, 1));
-        let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(drydock, listener, authority.server, CancellationToken::new()));
-        let mut roots = rustls::RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_slice(authority.certificate_pem.as_bytes());
-        roots.add(certificate.unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = TlsConnector::from(Arc::new(client));
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let stream = TcpStream::connect(address).await.unwrap();
-        (connector.connect(name, stream).await.unwrap(), token)
+        let server = Running::start().await;
+        (server.connect().await, server.token)
     }
 
     async fn ask(stream: &mut TlsStream<TcpStream>, token: &str) -> String {
@@ -242,6 +265,24 @@ mod tests {
         let (mut stranger, _) = connected().await;
         assert!(ask(&mut stranger, "guess").await.starts_with("HTTP/1.1 401 "));
         assert!(is_ended(&mut stranger, PATIENCE * 2).await);
+    }
+
+    #[tokio::test]
+    async fn nobody_holds_up_the_end() {
+        let server = Running::start().await;
+        let _silent = TcpStream::connect(server.address).await.unwrap();
+        // Connections are taken up in order: by now the server has the first one, too.
+        let mut watching = server.connect().await;
+        let head = format!(
+            "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
+            server.token
+        );
+        watching.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 13];
+        watching.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200 ");
+        server.stop.cancel();
+        assert!(within(END_WITHIN * 2, server.task).await.is_some_and(|ended| ended.is_ok()));
     }
 
     #[tokio::test]

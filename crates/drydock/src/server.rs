@@ -65,6 +65,7 @@ impl Server {
     pub fn new(config: Config, env: Box<dyn Env>) -> Self {
         let store = Store::new(config.memory);
         let registry = crate::kinds::native::registry(&store);
+        let expiries = Expiries::of(registry.kinds());
         Self {
             store,
             registry: ArcSwap::from_pointee(registry),
@@ -72,7 +73,7 @@ impl Server {
             config,
             defining: Mutex::new(()),
             pools: Mutex::new(()),
-            expiries: Expiries::default(),
+            expiries,
             metrics: Metrics::new(),
         }
     }

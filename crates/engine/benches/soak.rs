@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitCode;
 
 use engine::decide::Decider;
-use engine::fact::{Fact, NodeFact, PodFact, Uid};
+use engine::fact::{Fact, NodeFact, PodFact};
 use engine::ledger::Ledger;
 use engine::needs::{Amounts, Clause, Needs, PodAffinity, PodTerm, Requests};
 use engine::profile::Profile;
@@ -46,16 +46,9 @@ fn pod(number: usize) -> PodFact {
         let term = PodTerm { pods, topology_key: "kubernetes.io/hostname".into() };
         needs.pod_affinity = PodAffinity { away: Box::new([term]), ..PodAffinity::default() };
     }
-    PodFact {
-        uid: Uid::new(&format!("uid-{number}")),
-        namespace: "default".into(),
-        name: job.clone(),
-        labels: BTreeMap::from([("app".into(), "soak".into()), ("job".into(), job)]),
-        node: None,
-        priority: 0,
-        deleting: false,
-        needs,
-    }
+    let fact = PodFact::new(&format!("uid-{number}"), "default", &job);
+    let labels = BTreeMap::from([("app".into(), "soak".into()), ("job".into(), job)]);
+    PodFact { labels, needs, ..fact }
 }
 
 /// Memory that is resident now.

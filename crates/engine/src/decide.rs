@@ -15,13 +15,15 @@ use crate::reason::{Code, Refusal};
 
 /// Decides for one profile.
 pub struct Decider {
-    profile: Profile,
+    pub(crate) profile: Profile,
     plan: Plan,
     cache: Cache,
+    /// Nodes that are left to others.
+    pub(crate) except: NodeSet,
     feasible: NodeSet,
     totals: Vec<i32>,
     lent: Lent,
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// What each plugin gives a node, weighted.
@@ -48,6 +50,7 @@ impl Decider {
             plan: Plan::new(&profile),
             profile,
             cache: Cache::default(),
+            except: NodeSet::new(),
             feasible: NodeSet::new(),
             totals: Vec::new(),
             lent: Lent::default(),
@@ -90,6 +93,7 @@ impl Decider {
             sift(Question { profile, plan, ledger, ask }, &mut self.feasible);
             self.cache.shrink();
         }
+        self.feasible.take_out(&self.except);
         &self.feasible
     }
 
@@ -113,6 +117,9 @@ impl Decider {
 
     /// Whether the pod's shape says it all: nobody has anything to say on the whole cluster.
     fn is_settled(&mut self, ledger: &Ledger, ask: Ask) -> bool {
+        if !self.except.is_empty() {
+            return false;
+        }
         let Self { profile, plan, cache, .. } = self;
         let plain = |place: &usize| profile.filters[*place].key(ledger, ask).is_none();
         let flat = |place: &usize| profile.scores[*place].0.key(ledger, ask).is_none();
@@ -126,10 +133,11 @@ impl Decider {
 
     /// Adds up what all plugins say.
     fn total(&mut self, ledger: &Ledger, ask: Ask) {
-        let Self { profile, plan, cache, feasible, totals, lent, .. } = self;
+        let Self { profile, plan, cache, except, feasible, totals, lent, .. } = self;
         let question = Question { profile, plan, ledger, ask };
         let shape = cache.shape(question);
         feasible.clone_from(&shape.feasible);
+        feasible.take_out(except);
         sift(question, feasible);
         totals.clone_from(&shape.totals);
         shape.feasible.each_beyond(feasible, |node| totals[node] = INFEASIBLE);
@@ -195,6 +203,20 @@ impl Decider {
             let mut filters = self.profile.filters.iter();
             filters.find_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
         })
+    }
+
+    /// Why a node cannot take the pod, from every plugin that refuses it.
+    #[must_use]
+    pub fn refusals(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+    ) -> Vec<(&'static str, Refusal)> {
+        let filters = self.profile.filters.iter();
+        filters
+            .filter_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
+            .collect()
     }
 }
 
@@ -267,7 +289,7 @@ fn add(totals: &mut [i32], raw: &Raw, weight: i32, how: Normalise, feasible: &No
 }
 
 /// A number in which every bit of another one plays a part.
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -11,7 +11,7 @@ mod storage;
 mod storage_wire;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use object::selector::label::Selector;
@@ -24,6 +24,7 @@ pub use storage::{
 };
 
 use crate::needs::{Amounts, Needs, Owner};
+use crate::queue::Moment;
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -56,6 +57,26 @@ pub enum Fact {
     Storage(StorageFact),
     /// A pod is gone, or has ended and takes nothing of its node any longer.
     PodGone(Uid),
+    /// A disruption budget is there, or is now this; none when it is gone.
+    Budget {
+        /// Its namespace.
+        namespace: Box<str>,
+        /// Its name.
+        name: Box<str>,
+        /// What it allows.
+        budget: Option<Budget>,
+    },
+}
+
+/// A disruption budget: how many pods of a group may be missing at will.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// The pods. One that selects every pod protects none, for that is how preemption reads it.
+    pub pods: Selector,
+    /// How many of them may go now.
+    pub allowed: i32,
+    /// Names of pods whose going is counted already.
+    pub going: BTreeSet<Box<str>>,
 }
 
 /// What the API server calls an object, for as long as it exists.
@@ -102,10 +123,48 @@ pub struct PodFact {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The node it is bound to.
     pub node: Option<Box<str>>,
+    /// The node on which room is being made for it.
+    pub nominated: Option<Box<str>>,
+    /// When its node accepted it.
+    pub started: Option<Moment>,
+    /// Whether pods of lower priority may be pushed out for it.
+    pub may_preempt: bool,
+    /// Whether it is being deleted to make room for another pod.
+    pub giving_way: bool,
     /// Higher goes first.
     pub priority: i32,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Who is to find it a node.
+    pub scheduler: Arc<str>,
+    /// What keeps it from being tried.
+    pub gates: Box<[Box<str>]>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }
+
+impl PodFact {
+    /// A pod that asks for nothing and has no node.
+    #[must_use]
+    pub fn new(uid: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            uid: Uid::new(uid),
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: BTreeMap::new(),
+            node: None,
+            priority: 0,
+            deleting: false,
+            scheduler: DEFAULT_SCHEDULER.into(),
+            gates: Box::default(),
+            giving_way: false,
+            may_preempt: true,
+            nominated: None,
+            started: None,
+            needs: Needs::default(),
+        }
+    }
+}
+
+/// Who finds a node for pods that name nobody.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

@@ -11,14 +11,16 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use crate::decide::Decider;
-use crate::fact::{Fact, NodeFact, PodFact, Uid};
+use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{
     Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
     OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
 };
 use crate::profile::Profile;
+use crate::queue::Moment;
 
+mod preemption;
 mod storage;
 
 #[derive(Debug, Clone)]
@@ -190,6 +192,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 spread,
                 owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
                 volumes,
+                resource_claims: false,
             }
         })
 }
@@ -197,15 +200,24 @@ fn needs() -> impl Strategy<Value = Needs> {
 fn pod() -> impl Strategy<Value = PodFact> {
     let bound =
         proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
-    (0..20_u8, labels(), bound, any::<bool>(), needs()).prop_map(
-        |(number, labels, node, deleting, needs)| PodFact {
+    let nominated =
+        proptest::option::weighted(0.2, (0..12_u8).prop_map(|number| format!("node-{number}")));
+    let rank = (0..4_i32, any::<[bool; 2]>(), proptest::option::of(0..5_u64));
+    (0..20_u8, labels(), bound, any::<bool>(), needs(), nominated, rank).prop_map(
+        |(number, labels, node, deleting, needs, nominated, rank)| PodFact {
             uid: uid(number),
             namespace: if number % 4 == 0 { "other".into() } else { "default".into() },
             name: format!("pod-{number}").into(),
             labels,
             node: node.map(Into::into),
-            priority: 0,
+            nominated: nominated.map(Into::into),
+            started: rank.2.map(Moment),
+            may_preempt: !rank.1[1],
+            giving_way: deleting && rank.1[0],
+            priority: rank.0,
             deleting,
+            scheduler: DEFAULT_SCHEDULER.into(),
+            gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
             needs,
         },
     )
@@ -247,6 +259,7 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
         2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
         1 => namespace(),
         1 => owner(),
+        1 => preemption::budget(),
         6 => storage::fact().prop_map(Fact::Storage),
     ]
 }
@@ -398,12 +411,23 @@ proptest! {
         }
         prop_assert!(ledger.storage.is_empty());
         prop_assert!(ledger.owners.is_empty());
+        for namespace in ["default", "other"] {
+            let (namespace, name) = (namespace.into(), "few".into());
+            ledger.apply(Fact::Budget { namespace, name, budget: None });
+        }
+        prop_assert!(ledger.budgets.is_empty());
+        prop_assert!(ledger.residents.is_empty());
+        prop_assert!(ledger.nominations.is_empty());
         prop_assert_eq!(ledger.pod_count(), 0);
         prop_assert!(ledger.terms.is_empty());
         prop_assert!(ledger.symbols.is_empty());
         prop_assert!(ledger.asks.is_empty());
         prop_assert!(ledger.nodes.is_empty());
     }
+}
+
+fn pod_on(node: Option<&str>) -> PodFact {
+    PodFact { node: node.map(Into::into), ..PodFact::new(&uid(1).0, "default", "pod") }
 }
 
 #[test]
@@ -414,22 +438,12 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         taints: Arc::default(),
         ..NodeFact::default()
     };
-    let pod = |node: Option<&str>| PodFact {
-        uid: uid(1),
-        namespace: "default".into(),
-        name: "pod".into(),
-        labels: BTreeMap::new(),
-        node: node.map(Into::into),
-        priority: 0,
-        deleting: false,
-        needs: Needs::default(),
-    };
     let check = |steps: &dyn Fn(&mut Ledger), expected: [i64; 2]| {
         let mut ledger = Ledger::default();
         for name in ["a", "b"] {
             ledger.apply(Fact::Node(node(name)));
         }
-        ledger.apply(Fact::Pod(Box::new(pod(None))));
+        ledger.apply(Fact::Pod(Box::new(pod_on(None))));
         let a = ledger.nodes.find("a").unwrap();
         ledger.claim(&uid(1), a).unwrap();
         assert!(ledger.claim(&uid(1), a).is_err(), "no pod is placed twice");
@@ -438,14 +452,14 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         assert_eq!(pods, expected);
     };
     check(&|_| {}, [1, 0]);
-    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(None)))), [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod_on(None)))), [1, 0]);
     check(&|ledger| ledger.disclaim(&uid(1)).unwrap(), [0, 0]);
     check(&|ledger| ledger.apply(Fact::PodGone(uid(1))), [0, 0]);
-    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(Some("a"))))), [1, 0]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod_on(Some("a"))))), [1, 0]);
     // Somebody else was faster.
-    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod(Some("b"))))), [0, 1]);
+    check(&|ledger| ledger.apply(Fact::Pod(Box::new(pod_on(Some("b"))))), [0, 1]);
     let bound_then_refused = |ledger: &mut Ledger| {
-        ledger.apply(Fact::Pod(Box::new(pod(Some("a")))));
+        ledger.apply(Fact::Pod(Box::new(pod_on(Some("a")))));
         ledger.disclaim(&uid(1)).unwrap();
     };
     check(&bound_then_refused, [1, 0]);

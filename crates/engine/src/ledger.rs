@@ -4,10 +4,12 @@
 //! of tables, what pods ask for is kept once for all pods that ask the same, and whatever is
 //! derived from a node can be repaired from the list of nodes that changed.
 
+mod budgets;
 mod changes;
 mod crowds;
 mod nodes;
 mod owners;
+mod residents;
 mod resources;
 mod storage;
 mod symbols;
@@ -19,23 +21,28 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
+pub use residents::{Resident, Residents};
 pub use resources::{Column, ResourceIndex, Resources};
-pub use storage::Storage;
+pub use storage::{Promises, Storage};
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};
 pub use topology::{Topologies, Topology, TopologyKey};
 
 use crate::fact::{Fact, PodFact, Uid};
+use crate::judge::{Passing, Way};
 use crate::needs::{
-    Clause, Images, Needs, NodeAffinity, PodAffinity, PodSelector, Ports, Requests, Spread,
+    Clause, Images, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports, Requests, Spread,
     Tolerations, Volumes,
 };
+use crate::nominations::{Nomination, Nominations};
 use crate::pool::{Id, Pool};
+use crate::queue::Moment;
 
 /// What a pod asks for, by the numbers of its parts.
 ///
@@ -64,6 +71,8 @@ pub struct Ask {
     pub like: Option<CrowdId>,
     /// Volumes that its place depends on, where it has any.
     pub volumes: Option<Id<Volumes>>,
+    /// Whether it claims devices and the like.
+    pub resource_claims: bool,
 }
 
 /// The parts of asks, each kept once.
@@ -107,12 +116,22 @@ pub struct PodRow {
     pub priority: i32,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether it is being deleted to make room for another pod.
+    pub giving_way: bool,
+    /// Whether something keeps it from being tried at all.
+    pub gated: bool,
+    /// Whether pods of lower priority may be pushed out for it.
+    pub may_preempt: bool,
+    /// When its node accepted it.
+    pub started: Option<Moment>,
     /// What it asks of a node, or takes of one.
     pub ask: Ask,
+    /// The node on which room is being made for it.
+    pub(crate) nomination: Nomination,
     /// The node that the API server says it is bound to.
-    bound: Option<NodeIndex>,
+    pub(crate) bound: Option<NodeIndex>,
     /// The node that we decided on and have not yet seen back.
-    claim: Option<NodeIndex>,
+    pub(crate) claim: Option<NodeIndex>,
 }
 
 impl PodRow {
@@ -122,8 +141,22 @@ impl PodRow {
         self.bound.or(self.claim)
     }
 
-    fn placed(&self) -> Placed {
-        Placed { ask: self.ask, deleting: self.deleting }
+    /// The node on which room is being made for it.
+    #[must_use]
+    pub fn nominated(&self) -> Option<&str> {
+        self.nomination.node()
+    }
+
+    /// Whether room is being made for it, but no longer on the same node once this is known.
+    pub(crate) fn loses_nomination(&self, fact: &PodFact) -> bool {
+        let next = Nomination::told(Some(&self.nomination), fact.nominated.clone());
+        self.nominated().is_some() && self.nominated() != next.node()
+    }
+
+    /// What of it its node feels.
+    #[must_use]
+    pub fn passing(&self) -> Passing {
+        Passing { ask: self.ask, deleting: self.deleting }
     }
 
     /// Whether the API server says that it is bound.
@@ -148,7 +181,13 @@ pub struct Ledger {
     pub storage: Storage,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
-    pods: FxHashMap<Uid, PodRow>,
+    /// Who is where.
+    pub residents: Residents,
+    /// Who must not be one too many.
+    pub budgets: Budgets,
+    /// Nodes on which room is being made for pods.
+    pub nominations: Nominations,
+    pub(crate) pods: FxHashMap<Uid, PodRow>,
 }
 
 /// Why a claim cannot be made or ended.
@@ -187,6 +226,7 @@ impl Ledger {
             Fact::Storage(fact) => self.storage.apply(fact),
             Fact::Pod(pod) => self.put_pod(*pod),
             Fact::PodGone(uid) => self.remove_pod(&uid),
+            Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
         }
     }
 
@@ -198,10 +238,9 @@ impl Ledger {
         needs: &Needs,
     ) -> Ask {
         let Needs { requests, taken, ports, tolerations, node_affinity, images, .. } = needs;
-        let own = needs.owner.as_ref();
         let spreads_itself = !needs.spread.0.is_empty();
-        let like = if spreads_itself { None } else { self.owners.like(namespace, labels, own) };
-        let like = like.map(|like| PodSelector::one(Clause::within(namespace, like)));
+        let like =
+            if spreads_itself { None } else { self.like(namespace, labels, needs.owner.as_ref()) };
         let (asks, symbols) = (&mut self.asks, &mut self.symbols);
         let volumes = Some(&needs.volumes).filter(|own| !own.volumes.is_empty());
         Ask {
@@ -216,6 +255,39 @@ impl Ledger {
             identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
+            resource_claims: needs.resource_claims,
+        }
+    }
+
+    /// The pods that are like one of this namespace, labels and controller, as services and
+    /// controllers say now.
+    fn like(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        owner: Option<&Owner>,
+    ) -> Option<PodSelector> {
+        let like = self.owners.like(namespace, labels, owner)?;
+        Some(PodSelector::one(Clause::within(namespace, like)))
+    }
+
+    /// Finds out anew which pods are like one with these labels and this controller: services and
+    /// controllers may become known after their pods.
+    pub fn liken(
+        &mut self,
+        uid: &Uid,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        owner: Option<&Owner>,
+    ) {
+        let Some(row) = self.pods.get(uid) else { return };
+        if !self.terms.spread(row.ask.spread).is_empty() {
+            return;
+        }
+        let like = self.like(&row.namespace, labels, owner);
+        let like = like.map(|like| self.terms.crowds.hold(&like, &mut self.symbols));
+        let Some(row) = self.pods.get_mut(uid) else { return };
+        if let Some(old) = std::mem::replace(&mut row.ask.like, like) {
+            self.terms.crowds.release(old, &mut self.symbols);
         }
     }
 
@@ -261,8 +333,9 @@ impl Ledger {
             return Err(ClaimError::Placed(uid.clone()));
         }
         row.claim = Some(node);
-        let placed = row.placed();
-        self.occupy(node, placed);
+        let (pod, priority) = (row.passing(), row.priority);
+        self.occupy(node, pod);
+        self.residents.arrive(node, priority, uid);
         Ok(())
     }
 
@@ -272,9 +345,10 @@ impl Ledger {
     /// When the pod is gone; then so is its claim.
     pub fn disclaim(&mut self, uid: &Uid) -> Result<(), ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let (claim, placed) = (row.claim.take(), row.placed());
+        let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
         if let Some(node) = claim.filter(|_| row.bound.is_none()) {
-            self.vacate(node, placed);
+            self.residents.leave(node, priority, uid);
+            self.vacate(node, pod);
         }
         Ok(())
     }
@@ -286,25 +360,41 @@ impl Ledger {
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| bound.is_none());
         let (was, is) = (old.and_then(PodRow::node), bound.or(claim));
+        let nomination = Nomination::told(old.map(|old| &old.nomination), fact.nominated);
+        self.nominations.follow(&fact.uid, old.map(|old| &old.nomination), Some(&nomination));
         let row = PodRow {
             namespace: fact.namespace,
             name: fact.name,
             priority: fact.priority,
             deleting: fact.deleting,
+            giving_way: fact.giving_way,
+            gated: !fact.gates.is_empty(),
+            may_preempt: fact.may_preempt,
+            started: fact.started,
             ask,
+            nomination,
             bound,
             claim,
         };
-        let placed = row.placed();
-        let old = self.pods.insert(fact.uid, row);
-        let same = was == is && old.as_ref().is_none_or(|old| old.placed() == placed);
+        let (pod, priority) = (row.passing(), row.priority);
+        let old = self.pods.insert(fact.uid.clone(), row);
+        let lived = was.zip(old.as_ref().map(|old| old.priority));
+        if lived != is.map(|node| (node, priority)) {
+            if let Some((node, priority)) = lived {
+                self.residents.leave(node, priority, &fact.uid);
+            }
+            if let Some(node) = is {
+                self.residents.arrive(node, priority, &fact.uid);
+            }
+        }
+        let same = was == is && old.as_ref().is_none_or(|old| old.passing() == pod);
         if !same {
             // In this order the place of a node is not given up in between.
             if let Some(node) = is {
-                self.occupy(node, placed);
+                self.occupy(node, pod);
             }
             if let Some((node, old)) = was.zip(old.as_ref()) {
-                self.vacate(node, old.placed());
+                self.vacate(node, old.passing());
             }
         }
         if let Some(old) = old {
@@ -315,35 +405,45 @@ impl Ledger {
     fn remove_pod(&mut self, uid: &Uid) {
         let Some(row) = self.pods.remove(uid) else { return };
         if let Some(node) = row.node() {
-            self.vacate(node, row.placed());
+            self.residents.leave(node, row.priority, uid);
+            self.vacate(node, row.passing());
         }
+        self.nominations.follow(uid, Some(&row.nomination), None);
         self.release(row.ask);
     }
 
-    fn occupy(&mut self, node: NodeIndex, Placed { ask, deleting }: Placed) {
-        let (taken, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
-        self.nodes.occupy(node, taken, ports);
-        self.terms.crowds.arrive(ask.identity, node, deleting);
-        self.terms.arrive(ask.pod_affinity, node);
-        if let Some(id) = ask.volumes {
-            self.storage.arrive(id, self.asks.volumes.get(id), node);
+    /// A pod comes to a node or leaves it.
+    pub(crate) fn shift(&mut self, node: NodeIndex, pod: Passing, way: Way) {
+        match way {
+            Way::In => self.occupy(node, pod),
+            Way::Out => self.vacate(node, pod),
         }
     }
 
-    fn vacate(&mut self, node: NodeIndex, Placed { ask, deleting }: Placed) {
+    fn occupy(&mut self, node: NodeIndex, pod: Passing) {
+        self.shift_load(node, pod.ask, Way::In);
+        self.terms.crowds.arrive(pod.ask.identity, node, pod.deleting);
+        self.terms.arrive(pod.ask.pod_affinity, node);
+    }
+
+    fn vacate(&mut self, node: NodeIndex, pod: Passing) {
+        self.terms.crowds.leave(pod.ask.identity, node, pod.deleting);
+        self.terms.leave(pod.ask.pod_affinity, node);
+        self.shift_load(node, pod.ask, Way::Out);
+    }
+
+    /// What a pod takes of its node is taken, or is free again.
+    pub(crate) fn shift_load(&mut self, node: NodeIndex, ask: Ask, way: Way) {
         let (taken, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
-        self.nodes.vacate(node, taken, ports);
-        self.terms.crowds.leave(ask.identity, node, deleting);
-        self.terms.leave(ask.pod_affinity, node);
-        if let Some(id) = ask.volumes {
-            self.storage.leave(id, self.asks.volumes.get(id), node);
+        match way {
+            Way::In => self.nodes.occupy(node, taken, ports),
+            Way::Out => self.nodes.vacate(node, taken, ports),
+        }
+        let Some(id) = ask.volumes else { return };
+        let volumes = self.asks.volumes.get(id);
+        match way {
+            Way::In => self.storage.arrive(id, volumes, node),
+            Way::Out => self.storage.leave(id, volumes, node),
         }
     }
-}
-
-/// What of a pod its node feels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Placed {
-    ask: Ask,
-    deleting: bool,
 }

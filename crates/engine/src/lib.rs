@@ -7,16 +7,25 @@
 
 pub mod cache;
 pub mod decide;
+pub mod examination;
 pub mod fact;
+pub mod judge;
 pub mod ledger;
 pub mod needs;
 pub mod node_set;
+pub mod nominations;
 pub mod plugin;
 pub mod plugins;
 pub mod pool;
+pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod reason;
+pub mod speculate;
+pub mod turn;
+pub mod why;
+
+pub use turn::Engine;
 
 #[cfg(test)]
 mod laws;

@@ -41,6 +41,8 @@ pub struct Needs {
     pub owner: Option<Owner>,
     /// Volumes that its place depends on.
     pub volumes: Volumes,
+    /// Whether it claims devices and the like.
+    pub resource_claims: bool,
 }
 
 /// What makes pods, or leads to them.

@@ -4,6 +4,7 @@
 //! a node follows from the node and from a part of the ask, which it names as its key: answers are
 //! kept by key, shared by all pods with that part, and repaired where nodes changed.
 
+use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::reason::Refusal;
@@ -49,6 +50,19 @@ pub trait Filter: Send + Sync {
 
     /// Why a node cannot take the pod; none where it can. Agrees with [`Filter::filter`].
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal>;
+
+    /// The only nodes that can take the pod, where its ask names them; the others are not asked.
+    fn names(&self, _ledger: &Ledger, _ask: Ask) -> Option<NodeSet> {
+        None
+    }
+
+    /// How it judges single nodes while pods come and go in thought.
+    fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {
+        match self.reads() {
+            Reads::Node => Judging::Fixed,
+            Reads::Load | Reads::Cluster => Judging::Load,
+        }
+    }
 }
 
 /// How raw scores become scores from 0 to [`SCORE_MAX`].

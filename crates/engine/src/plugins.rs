@@ -1,5 +1,6 @@
 //! The plugins, one folder or file each: algorithm, reasons and tests together.
 
+pub mod dynamic_resources;
 pub mod image_locality;
 pub mod inter_pod_affinity;
 pub mod node_affinity;

@@ -1,7 +1,10 @@
 //! A profile: which plugins judge a pod, in which order, with which weight.
 
+use std::time::Duration;
+
 use crate::cache::TOTAL_MAX;
 use crate::plugin::{Filter, SCORE_MAX, Score};
+use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
 use crate::plugins::node_affinity::NodeAffinity;
@@ -14,6 +17,7 @@ use crate::plugins::taint_toleration::TaintToleration;
 use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
+use crate::preemption;
 
 /// What a plugin's score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +30,24 @@ pub struct Profile {
     pub filters: Vec<Box<dyn Filter>>,
     /// Say how good the others are.
     pub scores: Vec<(Box<dyn Score>, Weight)>,
+    /// How long the volumes of a pod that has a node may take to be ready; none where nobody makes
+    /// them ready.
+    pub volume_wait_max: Option<Duration>,
+    /// What is tried, in this order, for a pod that no node can take.
+    pub last_resorts: Vec<LastResort>,
 }
+
+/// What is tried for a pod that no node can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastResort {
+    /// Devices that nobody uses are given back. It has nothing to do for a pod without claims.
+    DynamicResources,
+    /// Pods of lower priority make room.
+    DefaultPreemption(preemption::Settings),
+}
+
+/// How long volumes may take to be ready, where nobody says otherwise.
+pub const VOLUME_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Why the weights of a profile cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +93,8 @@ impl Profile {
     /// Kubernetes' default plugins in their order.
     #[must_use]
     pub fn kubernetes() -> Self {
-        Self::default()
+        let prepares = Self { volume_wait_max: Some(VOLUME_WAIT_MAX), ..Self::default() };
+        prepares
             .filter(NodeUnschedulable)
             .filter(TaintToleration)
             .filter(NodeAffinity::default())
@@ -84,6 +106,7 @@ impl Profile {
             .filter(VolumeZone)
             .filter(PodTopologySpread::default())
             .filter(InterPodAffinity::default())
+            .filter(DynamicResources)
             .score(TaintToleration, Weight(3))
             .score(NodeAffinity::default(), Weight(2))
             .score(Fit::default(), Weight(1))
@@ -91,12 +114,21 @@ impl Profile {
             .score(InterPodAffinity::default(), Weight(2))
             .score(BalancedAllocation::default(), Weight(1))
             .score(ImageLocality, Weight(1))
+            .last_resort(LastResort::DynamicResources)
+            .last_resort(LastResort::DefaultPreemption(preemption::Settings::default()))
     }
 
     /// With one more filter, after the others.
     #[must_use]
     pub fn filter(mut self, filter: impl Filter + 'static) -> Self {
         self.filters.push(Box::new(filter));
+        self
+    }
+
+    /// With one more thing to try for a pod that no node can take.
+    #[must_use]
+    pub fn last_resort(mut self, last_resort: LastResort) -> Self {
+        self.last_resorts.push(last_resort);
         self
     }
 

@@ -168,6 +168,14 @@ enum Wake {
     AtOnce,
 }
 
+/// How often a pod was tried, and what came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct History {
+    attempts: u32,
+    refusals: u32,
+    errors: u32,
+}
+
 /// A pod to be decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Popped {
@@ -251,12 +259,43 @@ impl Queue {
         self.forget_changes();
     }
 
-    /// A popped pod got a node.
-    pub fn placed(&mut self, uid: &Uid) {
-        if self.take(uid).is_some_and(|entry| entry.leftover) {
+    /// A popped pod got a node. What it went through is needed where it loses that again.
+    pub fn placed(&mut self, uid: &Uid) -> Option<History> {
+        let entry = self.take(uid)?;
+        if entry.leftover {
             self.missed_wakes += 1;
         }
         self.forget_changes();
+        let Entry { attempts, refusals, errors, .. } = entry;
+        Some(History { attempts, refusals, errors })
+    }
+
+    /// A pod that had got a node is back without it: to bind it there failed for sure.
+    pub fn put_back(&mut self, pod: Pending, history: History, now: Moment) {
+        self.put(Pending { gated: false, ..pod.clone() }, now);
+        let Some(mut entry) = self.take(&pod.uid) else { return };
+        entry.attempts = history.attempts;
+        entry.refusals = history.refusals;
+        entry.errors = history.errors;
+        self.fail(&mut entry, now);
+        entry.place = self.place(&entry, Wake::AfterBackoff, now);
+        self.enter(pod.uid, entry);
+    }
+
+    /// Counts an attempt that failed, and says how long the pod is left alone.
+    fn fail(&self, entry: &mut Entry, now: Moment) {
+        if entry.rejection.is_error() {
+            entry.errors += 1;
+        } else {
+            entry.refusals += 1;
+            entry.errors = 0;
+        }
+        entry.queued = now;
+        entry.leftover = false;
+        let failures = if entry.errors > 0 { entry.errors } else { entry.refusals };
+        let Settings { backoff_initial, backoff_max, .. } = self.settings;
+        let duration = backoff::backoff(backoff_initial, backoff_max, failures);
+        entry.until = now.after(duration).window();
     }
 
     /// The next pod to be decided. Where none is active, one in back-off is taken early: there is
@@ -283,19 +322,8 @@ impl Queue {
             return;
         };
         let Some(mut entry) = self.take(uid) else { return };
-        if rejection.is_error() {
-            entry.errors += 1;
-        } else {
-            entry.refusals += 1;
-            entry.errors = 0;
-        }
         entry.rejection = rejection;
-        entry.queued = now;
-        entry.leftover = false;
-        let failures = if entry.errors > 0 { entry.errors } else { entry.refusals };
-        let Settings { backoff_initial, backoff_max, .. } = self.settings;
-        let duration = backoff::backoff(backoff_initial, backoff_max, failures);
-        entry.until = now.after(duration).window();
+        self.fail(&mut entry, now);
         let wake = match rejection.is_error() {
             true => Some(Wake::AfterBackoff),
             false => {

@@ -31,6 +31,13 @@ pub enum Reason {
     Tainted(Taint),
     /// The node's labels or name are not as the pod asks.
     NodeAffinity,
+    /// The node is none of those that the pod's ask names.
+    LeftOut {
+        /// Plugins that read it so.
+        plugins: Vec<&'static str>,
+    },
+    /// The pod asks for nodes of several names at once.
+    NamesConflict,
     /// The node's labels or name are not as the profile asks.
     AddedNodeAffinity,
     /// A port is taken.
@@ -78,6 +85,8 @@ pub enum Reason {
     },
     /// A volume of the pod.
     Volume(VolumeReason),
+    /// The pod claims devices, which nobody here can give yet.
+    ResourceClaims,
 }
 
 impl fmt::Display for Reason {
@@ -97,6 +106,11 @@ impl fmt::Display for Reason {
             Self::NotAway => "node(s) didn't match pod anti-affinity rules",
             Self::KeptAway => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::TooManyPods { .. } => "Too many pods",
+            Self::ResourceClaims => "pod has resource claims, which Gantry does not allocate yet",
+            Self::NamesConflict => "pod affinity terms conflict",
+            Self::LeftOut { plugins } => {
+                return write!(f, "node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
+            }
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
         })

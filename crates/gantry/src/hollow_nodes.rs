@@ -1,13 +1,12 @@
 //! `gantry hollow-nodes`: simulated nodes on any API server.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use chassis::client::{Call, Client, Error, Options, Reason, Source};
 use chassis::clock::Clock;
 use chassis::serve::{Health, Metrics};
-use chassis::shutdown::Shutdown;
+use chassis::shutdown::{GRACE, Shutdown};
 use hollow::{GroupError, Hollow, NodeGroup, Progress, RunError, Setup};
 use tokio::sync::{oneshot, watch};
 
@@ -15,8 +14,6 @@ use crate::machine;
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
 
-/// How long tasks may take to end.
-const GRACE: Duration = Duration::from_secs(10);
 /// The seed unless one is given: nodes that another run takes up stay what they were.
 const SEED_DEFAULT: u64 = 1;
 

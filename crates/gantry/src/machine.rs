@@ -39,8 +39,13 @@ pub(crate) fn reached_at(listen: IpAddr, own: &[IpAddr]) -> IpAddr {
     }
 }
 
-/// Every name that a certificate of a server must have that listens on `listen`.
-pub(crate) fn names(listen: IpAddr, own: &[IpAddr], host: Option<String>) -> Vec<String> {
+/// Every name that a certificate of a server must have that listens on `listen`: the addresses,
+/// the name by which that was said, and, where others can get in, that of the machine.
+pub(crate) fn names(
+    listen: IpAddr,
+    own: &[IpAddr],
+    [said, host]: [Option<String>; 2],
+) -> Vec<String> {
     let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "::1".to_owned()];
     let mut add = |name: String| {
         if !names.contains(&name) {
@@ -52,11 +57,8 @@ pub(crate) fn names(listen: IpAddr, own: &[IpAddr], host: Option<String>) -> Vec
     } else {
         add(listen.to_string());
     }
-    if !listen.is_loopback()
-        && let Some(host) = host
-    {
-        add(host);
-    }
+    said.into_iter().for_each(&mut add);
+    host.into_iter().filter(|_| !listen.is_loopback()).for_each(&mut add);
     names
 }
 
@@ -68,9 +70,14 @@ mod tests {
         let listen: IpAddr = listen.parse().unwrap();
         let own: Vec<IpAddr> = own.iter().map(|ip| ip.parse().unwrap()).collect();
         assert_eq!(reached_at(listen, &own).to_string(), reached, "{listen} {own:?}");
-        let names = names(listen, &own, Some("box.example".to_owned()));
-        assert_eq!(names[..3], ["127.0.0.1", "localhost", "::1"]);
-        assert_eq!(names[3..], *more, "{listen} {own:?}");
+        let host = || Some("box.example".to_owned());
+        let plain = names(listen, &own, [None, host()]);
+        assert_eq!(plain[..3], ["127.0.0.1", "localhost", "::1"]);
+        assert_eq!(plain[3..], *more, "{listen} {own:?}");
+        // A name that was said is known, once, whatever the address.
+        let said = names(listen, &own, [Some("said.example".to_owned()), host()]);
+        assert_eq!(said.iter().filter(|name| *name == "said.example").count(), 1);
+        assert_eq!(names(listen, &own, [Some("localhost".to_owned()), host()]), plain);
     }
 
     #[test]

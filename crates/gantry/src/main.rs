@@ -13,6 +13,7 @@ mod machine;
 mod metrics;
 mod output;
 mod progress;
+mod scheduler;
 mod up;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ struct Gantry {
 #[derive(Subcommand)]
 enum Command {
     Up(up::Arguments),
+    Scheduler(Box<scheduler::Arguments>),
     Crds(crds::Arguments),
     HollowNodes(hollow_nodes::Arguments),
 }
@@ -75,6 +77,7 @@ fn run(gantry: Gantry) -> Result<()> {
     chassis::logging::init(chassis::logging::Format::for_stderr(), &gantry.log)?;
     match gantry.command {
         Command::Up(arguments) => up::run(&arguments),
+        Command::Scheduler(arguments) => scheduler::run(*arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::HollowNodes(arguments) => hollow_nodes::run(&arguments),
     }

@@ -20,14 +20,27 @@ fn every_command_has_a_description_and_an_example() {
     }
 }
 
+/// What stands under a heading of a page, up to the next one of the second level.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = page.split_once(heading).expect("the page has the heading");
+    rest.split_once("\n## ").map_or(rest, |(section, _)| section)
+}
+
 #[test]
-fn the_page_of_up_names_every_flag_and_controller() {
+fn the_page_of_up_has_a_row_for_each_flag_and_names_each_controller() {
     let page = include_str!("../../../docs/UP.md");
     let command = Gantry::command();
-    let up = command.find_subcommand("up").expect("there is such a command");
-    for argument in up.get_arguments().chain(command.get_arguments()) {
-        let Some(flag) = argument.get_long() else { continue };
-        assert!(page.contains(&format!("| `--{flag} ")), "docs/UP.md says nothing of --{flag}");
+    for (name, heading) in
+        [("up", "# `gantry up`\n"), ("hollow-nodes", "\n## Hollow nodes on any cluster\n")]
+    {
+        let own = command.find_subcommand(name).expect("there is such a command");
+        let all = own.get_arguments().chain(command.get_arguments());
+        let mut flags: Vec<&str> = all.filter_map(clap::Arg::get_long).collect();
+        let rows = section(page, heading).lines().filter_map(|line| line.strip_prefix("| `--"));
+        let mut rows: Vec<&str> = rows.filter_map(|row| row.split(' ').next()).collect();
+        flags.sort_unstable();
+        rows.sort_unstable();
+        assert_eq!(rows, flags, "docs/UP.md on `gantry {name}`");
     }
     let row = page.lines().find(|line| line.starts_with("| `--controllers"));
     let row = row.expect("there is a row of controllers");

@@ -2,38 +2,37 @@
 
 mod controllers;
 mod kubeconfig;
+mod scheduling;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chassis::client::{Client, Options};
 use chassis::clock::Clock;
 use chassis::serve::Health;
-use chassis::shutdown::Shutdown;
+use chassis::shutdown::{GRACE, Shutdown};
 use drydock::env::SystemEnv;
 use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
 use drydock::serve::{Authority, listen, secret, seed, serve};
 use drydock::{Config, Drydock, HealthCheck};
 
+use crate::address::{self, Listen};
 use crate::hollow_nodes::{self, NodeArguments, Run};
 use crate::metrics::MetricsArguments;
 use crate::progress::Line;
-use crate::{address, machine, output};
+use crate::{machine, output};
 use controllers::{ControllerArguments, Given};
 use kubeconfig::Place;
-
-/// How long tasks may take to end.
-const GRACE: Duration = Duration::from_secs(10);
+use scheduling::SchedulerArguments;
 
 /// Run a control plane with nodes in this process
 ///
 /// An embedded Kubernetes API server with every kind of Gantry installed, workload
-/// controllers, and nodes whose kubelet is simulated. Nothing is kept when it ends.
+/// controllers, the scheduler, and nodes whose kubelet is simulated. Nothing is kept when it ends.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry up
@@ -46,16 +45,19 @@ pub(crate) struct Arguments {
     controllers: ControllerArguments,
 
     #[command(flatten)]
+    scheduler: SchedulerArguments,
+
+    #[command(flatten)]
     metrics: MetricsArguments,
 
-    /// Where to write the kubeconfig [default: gantry.yaml in ~/.kube]
+    /// Where to write the kubeconfig, making its folder where there is none [default: gantry.yaml in ~/.kube]
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
 
     /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in, with
     /// the token of the kubeconfig; 0.0.0.0 means every address of this machine
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse)]
-    listen: SocketAddr,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse_named)]
+    listen: Listen,
 }
 
 /// Runs the command.
@@ -93,6 +95,8 @@ async fn keep_up(
     let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics, health };
     let client = in_process(&server.drydock, "controllers");
     let working = arguments.controllers.start(&client, given, shutdown);
+    let make = |options: &Options| in_process_as(&server.drydock, options);
+    let mut scheduling = arguments.scheduler.start(make, (seed, &metrics, health), shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
         let client = in_process(&server.drydock, "hollow-nodes");
@@ -100,8 +104,12 @@ async fn keep_up(
         let started = arguments.nodes.start(&client, &run, shutdown)?;
         nodes.insert(started).finish(&line, shutdown).await?;
     }
+    let all = async {
+        working.cancelled().await;
+        scheduling.ready().await;
+    };
     tokio::select! {
-        () = working.cancelled() => {}
+        () = all => {}
         () = shutdown.begun() => {}
     }
     if !shutdown.has_begun() {
@@ -122,6 +130,7 @@ impl Arguments {
     fn checks(&self, health: &Health) -> Vec<HealthCheck> {
         let wanted = [
             (controllers::CHECK, self.controllers.is_any()),
+            (scheduling::CHECK, self.scheduler.is_any()),
             (hollow_nodes::CHECK, self.nodes.count() > 0),
         ];
         let wanted = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
@@ -137,9 +146,13 @@ impl Arguments {
 /// The client of a component that runs in this process, let in as one of the system. Each has
 /// its own, so that none takes up the requests that another may have under way.
 fn in_process(drydock: &Drydock, component: &str) -> Client {
+    in_process_as(drydock, &Options::new(component))
+}
+
+fn in_process_as(drydock: &Drydock, options: &Options) -> Client {
     let groups = vec!["system:masters".to_owned()];
     let identity = Identity { user: "system:up".to_owned(), groups };
-    Client::from_service(drydock.trusting(identity), &Options::new(component))
+    Client::from_service(drydock.trusting(identity), options)
 }
 
 struct Server {
@@ -155,11 +168,12 @@ async fn start_server(
     (place, health): (&Place, &Health),
     shutdown: &Shutdown,
 ) -> Result<Server> {
-    let listener = listen(arguments.listen).await?;
+    let listener = listen(arguments.listen.address).await?;
     let address = listener.local_addr().context("cannot tell where the server listens")?;
     // A wildcard address is where to listen, not where to go.
     let own = if address.ip().is_unspecified() { machine::addresses()? } else { Vec::new() };
-    let names = machine::names(address.ip(), &own, machine::host_name());
+    let hosts = [arguments.listen.name.clone(), machine::host_name()];
+    let names = machine::names(address.ip(), &own, hosts);
     let authority = Authority::new(&names)?;
     let token = secret()?;
     let reached = SocketAddr::new(machine::reached_at(address.ip(), &own), address.port());

@@ -54,8 +54,8 @@ fn a_seed_that_is_no_number_is_named() {
 }
 
 #[test]
-fn an_address_without_a_port_or_by_name_is_named_with_one_that_works() {
-    for address in ["localhost:0", "127.0.0.1", ":6443", "::1:x", ""] {
+fn an_address_without_a_port_or_that_means_nothing_is_named_with_one_that_works() {
+    for address in ["localhost", "127.0.0.1", ":6443", "::1:x", "a..b:0", ""] {
         let parts = [address, "write an address and a port, such as 127.0.0.1:6443"];
         check(&["up", "--listen", address], &parts);
         check(&["hollow-nodes", "--metrics", address], &parts);

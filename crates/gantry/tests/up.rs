@@ -93,7 +93,7 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     assert!(welcome.contains(&format!("export KUBECONFIG={}", kubeconfig.display())), "{welcome}");
     assert_eq!(kubeconfig.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert!(get(&metrics, "/readyz").ends_with("\r\n\r\nok"));
-    let checks = "\r\n\r\n[+]ping ok\n[+]controllers ok\n[+]nodes ok\nreadyz check passed\n";
+    let checks = "\r\n\r\n[+]ping ok\n[+]controllers ok\n[+]scheduler ok\n[+]nodes ok\nreadyz check passed\n";
     let verbose = get(&metrics, "/readyz?verbose");
     assert!(verbose.ends_with(checks), "{verbose}");
     let text = get(&metrics, "/metrics");
@@ -103,12 +103,13 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
     let mut names = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let page = include_str!("../../../docs/UP.md");
+    let pages = [include_str!("../../../docs/UP.md"), include_str!("../../../docs/SCHEDULER.md")];
     let is_named = |line: &str| {
         let (name, kind) = line.split_once(' ').unwrap();
         let total = if kind == "counter" { "_total" } else { "" };
-        let is_ours = name.starts_with("gantry_") || name.starts_with("workqueue_");
-        is_ours && page.contains(&format!("`{name}{total}`"))
+        let is_ours =
+            ["gantry_", "workqueue_", "scheduler_"].iter().any(|own| name.starts_with(own));
+        is_ours && pages.iter().any(|page| page.contains(&format!("`{name}{total}`")))
     };
     assert!(names.all(is_named), "{text}");
 
@@ -204,6 +205,24 @@ fn the_path_that_is_shown_is_absolute_and_quoted() {
     assert!(welcome.contains(&format!("export KUBECONFIG='{}'\n", path.display())), "{welcome}");
     assert!(path.exists());
     assert!(up.interrupt().success());
+    // The folder was not there: it was made, stays, and was told of.
+    let mut told = String::new();
+    up.told.read_to_string(&mut told).unwrap();
+    let made = path.parent().unwrap();
+    assert_eq!(told, format!("made the folder {} for the kubeconfig\n", made.display()));
+    assert!(made.exists() && !path.exists());
+}
+
+#[test]
+fn a_server_can_be_told_by_name_where_to_listen() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let arguments = ["--nodes", "0", "--controllers", "none", "--listen", "localhost:0"];
+    let mut up = Up::start(&arguments, &kubeconfig);
+    let welcome = up.welcome();
+    assert!(welcome.starts_with("Gantry is up on https://127.0.0.1:"), "{welcome}");
+    assert!(asked(&kubeconfig, "/version").is_ok());
+    assert!(up.interrupt().success());
 }
 
 /// What the server answers that a kubeconfig leads to.
@@ -243,9 +262,10 @@ fn the_server_is_ready_when_what_was_asked_for_runs() {
         assert_eq!(nodes.is_ok(), more.contains("nodes"), "{arguments:?}: {nodes:?}");
         assert!(up.interrupt().success());
     };
-    check(&["--nodes", "2"], "[+]controllers ok\n[+]nodes ok\n");
-    check(&["--nodes", "0"], "[+]controllers ok\n");
-    check(&["--nodes", "1", "--controllers", "none"], "[+]nodes ok\n");
+    check(&["--nodes", "2"], "[+]controllers ok\n[+]scheduler ok\n[+]nodes ok\n");
+    check(&["--nodes", "0", "--scheduler", "none"], "[+]controllers ok\n");
+    let alone = ["--nodes", "1", "--controllers", "none", "--scheduler", "none"];
+    check(&alone, "[+]nodes ok\n");
 }
 
 #[test]

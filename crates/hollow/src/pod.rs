@@ -1,15 +1,17 @@
 //! One pod on a hollow node: where it is in its life, in some hundred bytes.
 //!
-//! [`life`] moves it on as time passes, [`adopt`] takes it up where a former process left
-//! it, [`status`] tells the API server about it, and [`drift`] notices when somebody else
-//! told it otherwise. Nothing here knows which node it is
-//! on, beyond a number, or how anything is sent.
+//! [`life`] moves it on as time passes, [`gates`] holds it to what others say of it,
+//! [`adopt`] takes it up where a former process left it, [`status`] tells the API server
+//! about it, and [`drift`] notices when somebody else told it otherwise. Nothing here knows
+//! which node it is on, beyond a number, or how anything is sent.
 
 mod adopt;
 mod drift;
+mod gates;
 mod life;
 mod status;
 
+use gates::Gated;
 pub(crate) use status::Surroundings;
 
 use std::fmt;
@@ -35,6 +37,8 @@ pub(crate) struct PodRun {
     /// Why the pod failed, where it was not a container.
     verdict: Option<Box<Verdict>>,
     containers: Box<[ContainerRun]>,
+    /// Its readiness gates; most pods have none.
+    gated: Option<Box<Gated>>,
     /// When creating, or stopping, is done.
     stage_ms: u64,
     /// When the timer is set for; zero for none.
@@ -58,7 +62,7 @@ pub(crate) struct PodRun {
     start: Stamp,
     sandbox: Since,
     initialized: Since,
-    ready: Since,
+    containers_ready: Since,
     pub(crate) stage: Stage,
     /// The phase under which it is counted.
     pub(crate) counted: PodPhase,
@@ -214,6 +218,7 @@ impl PodRun {
         Self {
             key: Key::new(&meta.namespace, &meta.name),
             uid: Uid::new(&meta.uid),
+            gated: Gated::of(&shape, &pod.status.conditions),
             shape,
             resize: None,
             verdict: None,
@@ -232,7 +237,7 @@ impl PodRun {
             start: Stamp::NONE,
             sandbox: Since::default(),
             initialized: Since::default(),
-            ready: Since::default(),
+            containers_ready: Since::default(),
             stage: if stuck { Stage::Stuck } else { Stage::Creating },
             counted: PodPhase::Pending,
             band: PriorityBand::stated_by(pod),

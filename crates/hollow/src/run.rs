@@ -245,13 +245,7 @@ impl Hollow {
 }
 
 fn tell_users(recorder: &Recorder, note: Note) {
-    let subject = About {
-        api_version: Pod::api_version(),
-        kind: Pod::KIND,
-        key: note.key,
-        uid: note.uid,
-        resource_version: Box::default(),
-    };
+    let subject = About::named::<Pod>(note.key, note.uid.into());
     recorder.warning(&subject, note.reason, note.message);
 }
 
@@ -274,7 +268,7 @@ fn event_of(delta: Delta<Seen>) -> Event {
     match delta {
         Delta::Upserted(Seen(pod)) => Event::Pod(pod),
         Delta::Deleted { key, uid } => Event::PodGone { key, uid },
-        Delta::Malformed { key, error } => {
+        Delta::Malformed { key, error, .. } => {
             tracing::warn!(pod = %key, "pod cannot be read and is left alone: {error}");
             Event::Tick
         }
@@ -285,7 +279,7 @@ fn event_of(delta: Delta<Seen>) -> Event {
 fn node_event_of(delta: Delta<SeenNode>) -> Event {
     match delta {
         Delta::Upserted(node) => Event::Node(node),
-        Delta::Malformed { key, error } => {
+        Delta::Malformed { key, error, .. } => {
             tracing::warn!(node = %key, "node cannot be read and is left alone: {error}");
             Event::Tick
         }

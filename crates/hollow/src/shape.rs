@@ -25,6 +25,8 @@ pub(crate) struct Shape {
     /// Seconds after its start at which the pod fails.
     pub(crate) deadline_seconds: Option<u64>,
     pub(crate) host_network: bool,
+    /// The types of the conditions without which the pod is not ready.
+    pub(crate) readiness_gates: Box<[Box<str>]>,
     /// What the node sets aside for it.
     pub(crate) requests: Amounts,
     /// From being bound to the first container.
@@ -121,6 +123,7 @@ impl Shape {
         let of_job = owner.is_some_and(|owner| owner.kind == "Job");
         let run_ms = of_job.then_some(job_run_ms);
         let spec = &pod.spec;
+        let gates = spec.readiness_gates.iter();
         let mut containers = Vec::with_capacity(spec.init_containers.len() + spec.containers.len());
         for container in &spec.init_containers {
             let sidecar = container.restart_policy == Some(RestartPolicy::Always);
@@ -135,6 +138,7 @@ impl Shape {
             restart: spec.restart_policy.into(),
             deadline_seconds: spec.active_deadline_seconds.and_then(|n| u64::try_from(n).ok()),
             host_network: spec.host_network,
+            readiness_gates: gates.map(|gate| gate.condition_type.as_str().into()).collect(),
             requests: requests_of(spec),
             start_ms: behaviour.millis("start-seconds", "")?,
             stop_ms: behaviour.millis("stop-seconds", "")?.unwrap_or(0),

@@ -38,7 +38,7 @@ use chassis::config::ConfigError;
 use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
-pub use args::{DefaultPreemption, DynamicResources, PluginArgs, VolumeBinding};
+pub use args::{DynamicResources, PluginArgs, VolumeBinding};
 pub use extender::{Extender, Identity, Pem, Prioritize, Tls, Trust};
 pub use lineup::Lineup;
 pub use plugin::{ExtensionPoint, Plugin};

@@ -5,5 +5,42 @@
 //!
 //! What it is told to do is in [`config`]: a file as kube-scheduler takes it, checked as
 //! kube-scheduler checks it, and turned into profiles of the engine.
+//!
+//! When it runs, everything that scheduling depends on is watched (`feed`) and becomes one line
+//! of [`message`]s for the [`core`], a state machine without I/O around the engine that lives on
+//! a thread of its own (`thread`). What it decides is written by a bounded number of hands
+//! (`writers`), each in the conversation that [`bind`] lays down, and what they hear comes back
+//! through the same line. [`run()`] puts the parts together.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use chassis::client::Source;
+//! use scheduler::config::Configuration;
+//! use scheduler::{Clients, Options};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let options = Options::new(Configuration::default(), "scheduler-1");
+//! let connection = &options.configuration.client_connection;
+//! let clients = Clients::connect(connection, &Source::from_flags(None, None)).await?;
+//! scheduler::run(clients, options, CancellationToken::new()).await?;
+//! # Ok(()) }
+//! ```
 
+pub mod bind;
+mod clients;
 pub mod config;
+pub mod core;
+mod feed;
+mod inbox;
+mod later;
+pub mod message;
+pub mod meters;
+mod notes;
+mod run;
+mod status;
+mod thread;
+mod volumes;
+mod writers;
+
+pub use clients::Clients;
+pub use run::{Ending, Options, RunError, State, run};

@@ -6,14 +6,16 @@
 //! on its way any more. The time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use chassis::informer::Change;
+use chassis::controller::Mailbox;
+use chassis::informer::{Change, Informer};
 use chassis::key::Key;
 use chassis::store::SharedStore;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
 
 use crate::facts::{Packed, PodFact, TRACKING_FINALIZER, Templated};
 
@@ -158,9 +160,45 @@ impl ClaimBook {
     }
 }
 
+/// What the controller of workloads that make pods reads and claims.
+pub struct Watched<K> {
+    /// The workloads.
+    pub workloads: SharedStore<Packed<K>>,
+    /// The pods, of whoever they are.
+    pub pods: SharedStore<PodFact>,
+    /// What was done to them and has not been seen yet.
+    pub claims: Arc<ClaimBook>,
+    /// What must be in before the controller works.
+    pub synced: Vec<CancellationToken>,
+}
+
+/// Lets `mailbox` hear of every workload of kind `K` that changes, or whose pods do.
+pub fn watch<K: Templated + DeserializeOwned + Send + Sync + 'static>(
+    own: &mut Informer<Packed<K>>,
+    pods: &mut Informer<PodFact>,
+    mailbox: &Arc<Mailbox>,
+) -> Watched<K> {
+    let claims = Arc::new(ClaimBook::default());
+    let mut synced = Vec::new();
+    let workloads = own.store(&mut synced);
+    let (inbox, book) = (mailbox.clone(), claims.clone());
+    own.subscribe(move |change| {
+        if change.new.is_none() {
+            book.forget(change.key);
+        }
+        inbox.add(change.key.clone());
+    });
+    let store = pods.store(&mut synced);
+    let (inbox, book, known) = (mailbox.clone(), claims.clone(), workloads.clone());
+    pods.subscribe(move |change| {
+        concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
+    });
+    Watched { workloads, pods: store, claims, synced }
+}
+
 /// The workloads of kind `K` that a change of a pod concerns; the claims on the pod are
 /// settled on the way.
-pub fn concerned<K: Templated + DeserializeOwned + Send + 'static>(
+fn concerned<K: Templated + DeserializeOwned + Send + 'static>(
     change: &Change<'_, PodFact>,
     workloads: &SharedStore<Packed<K>>,
     book: &ClaimBook,

@@ -251,8 +251,13 @@ async fn a_pod_that_cannot_be_read_is_not_replaced() {
         let mut set = owner("rs-uid", "replicas");
         set["spec"]["replicas"] = 3.into();
         state.lists.insert("/apis/apps/v1/replicasets", vec![set]);
-        // One was never read, one can be read at first.
-        let pods = vec![broken("web-aaaaa"), pod("web-bbbbb", Some("rs-uid"))];
+        // One was never read, one can be read at first. Whose pod it is, no name tells: two more
+        // that cannot be read belong to somebody else.
+        let mut pods = ["aaaaa", "web-ccccc", "web-ddddd"].map(broken).to_vec();
+        for others in &mut pods[1..] {
+            others["metadata"]["ownerReferences"][0]["uid"] = "other-uid".into();
+        }
+        pods.push(pod("web-bbbbb", Some("rs-uid")));
         state.lists.insert("/api/v1/pods", pods);
     });
     let stop = run(&server, Name::ReplicaSet);

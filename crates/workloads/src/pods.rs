@@ -107,13 +107,10 @@ impl PodHand {
         self.claims.with(workload, |claims| claims.create(&pod.meta.uid, index, now));
     }
 
-    /// The pods of a workload that are there and never could be read, told by their names.
-    /// They must not be made a second time.
-    pub fn never_read(&self, workload: &Key) -> Vec<Key> {
-        let pods = self.store.read();
-        let unread = pods.never_read(workload.namespace());
-        let may_be_its = |key: &&Key| write::may_be_made_by(workload.name(), key.name());
-        unread.filter(may_be_its).cloned().collect()
+    /// The pods of the workload of this uid that are there and never could be read. They must
+    /// not be made a second time.
+    pub fn never_read(&self, workload_uid: &str) -> Vec<Key> {
+        self.store.read().never_read(workload_uid).cloned().collect()
     }
 
     /// How long until the oldest open claim of a workload is too old.

@@ -9,8 +9,6 @@ use serde_json::{Map, Value, json};
 /// The longest prefix that a generated name has: the server adds five letters, and a pod's
 /// name has to fit a host name.
 const PREFIX_MAX: usize = 58;
-/// The longest index in a name, with its dashes.
-const INDEX_ROOM_MAX: usize = 12;
 /// The longest name of an object.
 const NAME_MAX: usize = 253;
 /// How many objects the first batch of a burst makes.
@@ -150,13 +148,6 @@ pub fn name_prefix(owner: &str) -> String {
     if prefix.len() <= NAME_MAX { prefix } else { owner.to_owned() }
 }
 
-/// Whether a pod of this name may be one that a workload made. Of a long name only what is
-/// never cut counts: what the longest index leaves.
-#[must_use]
-pub fn may_be_made_by(owner: &str, pod: &str) -> bool {
-    pod.starts_with(cut(&name_prefix(owner), PREFIX_MAX - INDEX_ROOM_MAX))
-}
-
 /// A name with a suffix that tells it from its siblings; what is too long is cut.
 #[must_use]
 pub fn name_with(owner: &str, suffix: &str) -> String {
@@ -211,22 +202,6 @@ mod tests {
         check(&[], json!(["track"]));
         check(&["other"], json!(["track", "other"]));
         check(&["track"], Value::Null);
-    }
-
-    #[test]
-    fn a_pod_is_known_by_the_name_of_its_workload() {
-        let long = "a".repeat(80);
-        for (owner, pod, want) in [
-            ("web", "web-x7k2p", true),
-            ("web", "web-0-x7k2p", true),
-            ("web", "webs-x7k2p", false),
-            ("web", "web", false),
-            (&long, &format!("{}x7k2p", cut(&name_prefix(&long), PREFIX_MAX)), true),
-            (&long, &format!("{}x7k2p", indexed_name_prefix(&long, u32::MAX)), true),
-            (&long, "aaaa-x7k2p", false),
-        ] {
-            assert_eq!(may_be_made_by(owner, pod), want, "{owner} {pod}");
-        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use chassis::client::Client;
 
 use crate::load;
 use crate::processes::cost_of;
+use crate::report::{self, Bar, median};
 use crate::subjects::{Gantry, Truth, client};
 
 /// Sizes of the load.
@@ -28,6 +29,7 @@ pub struct Arguments {
 
 /// Nodes that pods are bound to.
 const NODES: usize = 100;
+const MIB: f64 = 1024.0 * 1024.0;
 /// Lists per round.
 const LISTS: usize = 5;
 
@@ -37,7 +39,7 @@ struct Figures {
     lists: Vec<f64>,
     events: Vec<f64>,
     replayed: Vec<f64>,
-    memory_bytes: Vec<f64>,
+    memory_mib: Vec<f64>,
 }
 
 /// Runs the comparison and says whether every bar is met.
@@ -46,7 +48,8 @@ struct Figures {
 /// When a program does not start or a request fails.
 pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     let truth = Truth::start(gantry)?;
-    let up = Gantry::start(gantry, &["--nodes", "0", "--controllers", "none"])?;
+    let up =
+        Gantry::start(gantry, &["--nodes", "0", "--controllers", "none", "--scheduler", "none"])?;
     let theirs = client(truth.kubeconfig()).await?;
     let ours = client(&up.kubeconfig).await?;
     let (mut our_figures, mut their_figures) = (Figures::default(), Figures::default());
@@ -58,7 +61,7 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
         eprintln!("round {number} of {}: kube-apiserver and etcd", arguments.rounds);
         round(&theirs, arguments, &["kube-apiserver", "etcd"], &mut their_figures).await?;
     }
-    Ok(report(arguments, &our_figures, &their_figures))
+    Ok(print(arguments, &our_figures, &their_figures))
 }
 
 async fn round(
@@ -67,7 +70,7 @@ async fn round(
     programs: &[&str],
     figures: &mut Figures,
 ) -> Result<()> {
-    let node = |index: usize| format!("bench-{}", index % NODES);
+    let node = |index: usize| load::node_name(index % NODES);
     figures.binds.push(load::create_and_bind(client, "pod", arguments.pods, node).await?);
     for _ in 0..LISTS {
         figures.lists.push(load::list(client, arguments.pods).await?);
@@ -75,59 +78,36 @@ async fn round(
     let events = load::fan_out(client, arguments.watchers, arguments.writes).await?;
     figures.events.push(events.live);
     figures.replayed.push(events.replayed);
-    figures.memory_bytes.push(cost_of(programs)?.memory_bytes as f64);
+    figures.memory_mib.push(cost_of(programs)?.memory_bytes as f64 / MIB);
     load::clean(client).await
 }
 
-fn report(arguments: &Arguments, ours: &Figures, theirs: &Figures) -> bool {
+fn print(arguments: &Arguments, ours: &Figures, theirs: &Figures) -> bool {
     let (pods, watchers) = (arguments.pods, arguments.watchers);
-    println!("| what | drydock | kube-apiserver + etcd | ratio | bar |");
-    println!("|---|---|---|---|---|");
+    report::head(&["what", "drydock", "kube-apiserver + etcd", "ratio", "bar"]);
+    let created = format!("pods created and bound per second ({pods})");
+    let lists = format!("lists of {pods} pods per second");
+    let live = format!("events per second to {watchers} watchers, as they are written");
+    let replayed = format!("events per second to {watchers} watchers, read again");
     let rows = [
+        row(&created, &ours.binds, &theirs.binds, Bar::TimesAtLeast(4.0)),
+        row(&lists, &ours.lists, &theirs.lists, Bar::TimesAtLeast(2.0)),
+        row(&live, &ours.events, &theirs.events, Bar::TimesAtLeast(2.0)),
+        row(&replayed, &ours.replayed, &theirs.replayed, Bar::TimesAtLeast(2.0)),
         row(
-            &format!("pods created and bound per second ({pods})"),
-            &ours.binds,
-            &theirs.binds,
-            4.0,
+            "resident MiB under that load",
+            &ours.memory_mib,
+            &theirs.memory_mib,
+            Bar::OneToAtMost(5.0),
         ),
-        row(&format!("lists of {pods} pods per second"), &ours.lists, &theirs.lists, 2.0),
-        row(
-            &format!("events per second to {watchers} watchers, as they are written"),
-            &ours.events,
-            &theirs.events,
-            2.0,
-        ),
-        row(
-            &format!("events per second to {watchers} watchers, read again"),
-            &ours.replayed,
-            &theirs.replayed,
-            2.0,
-        ),
-        memory_row(&ours.memory_bytes, &theirs.memory_bytes),
     ];
     rows.into_iter().all(|met| met)
 }
 
-fn row(what: &str, ours: &[f64], theirs: &[f64], bar: f64) -> bool {
+fn row(what: &str, ours: &[f64], theirs: &[f64], bar: Bar) -> bool {
     let (ours, theirs) = (median(ours), median(theirs));
     let ratio = ours / theirs;
-    println!("| {what} | {ours:.1} | {theirs:.1} | {ratio:.1}x | at least {bar:.0}x |");
-    ratio >= bar
-}
-
-fn memory_row(ours: &[f64], theirs: &[f64]) -> bool {
-    let mib = 1024.0 * 1024.0;
-    let (ours, theirs) = (median(ours) / mib, median(theirs) / mib);
-    let ratio = theirs / ours;
-    println!(
-        "| resident MiB under that load | {ours:.0} | {theirs:.0} | 1/{ratio:.1} | at most 1/5 |"
-    );
-    ratio >= 5.0
-}
-
-/// The middle value.
-pub fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let (ours, theirs) = (format!("{ours:.1}"), format!("{theirs:.1}"));
+    report::row(&[what, &ours, &theirs, &bar.shows(ratio), &bar.to_string()]);
+    bar.is_met(ratio)
 }

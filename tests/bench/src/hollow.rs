@@ -9,7 +9,8 @@ use chassis::client::{Client, ListOptions};
 use jiff::Timestamp;
 
 use crate::load;
-use crate::subjects::{Gantry, HollowNodes, client};
+use crate::report::{self, Bar};
+use crate::subjects::{Cores, Gantry, HollowNodes, client};
 
 /// Sizes of the cluster.
 #[derive(clap::Args)]
@@ -30,9 +31,9 @@ const REST: Duration = Duration::from_secs(20);
 /// How often the leases are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A lease is renewed every 10 s; twice that is late, and after 40 s a node counts as lost.
-const RENEWED_SECONDS_MAX: f64 = 20.0;
+const RENEWED_SECONDS: Bar = Bar::Under(20.0);
 /// One core, less what shows that it keeps up.
-const CPU_PERCENT_MAX: f64 = 80.0;
+const CPU_PERCENT: Bar = Bar::Under(80.0);
 
 /// Runs the measurement and says whether the bars are met.
 ///
@@ -40,7 +41,7 @@ const CPU_PERCENT_MAX: f64 = 80.0;
 /// When a program does not start or a request fails.
 pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     let up = Gantry::start(gantry, &["--nodes", "0"])?;
-    let hollow = HollowNodes::start(gantry, &up.kubeconfig, arguments.nodes)?;
+    let hollow = HollowNodes::start(gantry, &up.kubeconfig, arguments.nodes, "", Cores::One)?;
     let registered = hollow.ready_after().as_secs_f64();
     eprintln!("{} nodes registered after {registered:.1} s", arguments.nodes);
     let client = client(&up.kubeconfig).await?;
@@ -55,13 +56,14 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     let after = hollow.cost()?;
     let cpu = (after.cpu - before.cpu).as_secs_f64() / arguments.seconds as f64 * 100.0;
     let (nodes, pods) = (arguments.nodes, arguments.pods);
-    println!("| {nodes} hollow nodes, {pods} running pods, kept to one core | measured | bar |");
-    println!("|---|---|---|");
-    println!("| seconds until all were registered | {registered:.1} | none |");
-    println!("| percent of the core at rest | {cpu:.1} | under {CPU_PERCENT_MAX:.0} |");
-    println!("| oldest heartbeat seen, seconds | {oldest:.1} | under {RENEWED_SECONDS_MAX:.0} |");
-    println!("| resident MiB | {:.0} | none |", after.memory_bytes as f64 / 1024.0 / 1024.0);
-    Ok(cpu < CPU_PERCENT_MAX && oldest < RENEWED_SECONDS_MAX)
+    let title = format!("{nodes} hollow nodes, {pods} running pods, kept to one core");
+    report::head(&[&title, "measured", "bar"]);
+    report::row(&["seconds until all were registered", &format!("{registered:.1}"), "none"]);
+    let cpu = report::amount("percent of the core at rest", cpu, CPU_PERCENT);
+    let oldest = report::amount("oldest heartbeat seen, seconds", oldest, RENEWED_SECONDS);
+    let memory = after.memory_bytes as f64 / 1024.0 / 1024.0;
+    report::row(&["resident MiB", &format!("{memory:.0}"), "none"]);
+    Ok(cpu && oldest)
 }
 
 async fn oldest_lease_seconds(client: &Client, nodes: usize) -> Result<f64> {

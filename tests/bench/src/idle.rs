@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::load;
+use crate::report::{self, Bar};
 use crate::subjects::{Gantry, client};
 
 /// Sizes of the cluster.
@@ -25,8 +26,8 @@ pub struct Arguments {
 /// How long the cluster rests before it is measured.
 const REST: Duration = Duration::from_secs(20);
 /// The bars: a GiB, and thirty percent of a core.
-const MEMORY_BYTES_MAX: f64 = 1024.0 * 1024.0 * 1024.0;
-const CPU_PERCENT_MAX: f64 = 30.0;
+const MEMORY_MIB: Bar = Bar::Under(1024.0);
+const CPU_PERCENT: Bar = Bar::Under(30.0);
 
 /// Runs the measurement and says whether the bars are met.
 ///
@@ -43,10 +44,10 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     tokio::time::sleep(Duration::from_secs(arguments.seconds)).await;
     let after = up.cost()?;
     let cpu = (after.cpu - before.cpu).as_secs_f64() / arguments.seconds as f64 * 100.0;
-    let memory = after.memory_bytes as f64;
-    println!("| {nodes} nodes, {} running pods, at rest | measured | bar |", arguments.pods);
-    println!("|---|---|---|");
-    println!("| resident MiB | {:.0} | under 1024 |", memory / 1024.0 / 1024.0);
-    println!("| percent of one core | {cpu:.1} | under {CPU_PERCENT_MAX:.0} |");
-    Ok(memory < MEMORY_BYTES_MAX && cpu < CPU_PERCENT_MAX)
+    let title = format!("{nodes} nodes, {} running pods, at rest", arguments.pods);
+    report::head(&[&title, "measured", "bar"]);
+    let memory = after.memory_bytes as f64 / 1024.0 / 1024.0;
+    let memory = report::amount("resident MiB", memory, MEMORY_MIB);
+    let cpu = report::amount("percent of one core", cpu, CPU_PERCENT);
+    Ok(memory && cpu)
 }

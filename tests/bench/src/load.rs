@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use chassis::client::{
     Access, Binding, Call, Client, Event, EventStream, ListOptions, ResourceType, WatchOptions,
 };
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -15,12 +15,15 @@ use crate::subjects::IN_FLIGHT;
 
 /// The namespace of the load.
 pub const NAMESPACE: &str = "bench";
+/// The zones that nodes are dealt out to.
+const ZONES: usize = 3;
 /// How long bound pods may take to run.
 const RUNNING_WITHIN: Duration = Duration::from_secs(600);
 /// How long every watcher may take to see everything.
 const WATCHERS_PATIENCE: Duration = Duration::from_secs(300);
 
-fn pods() -> ResourceType {
+/// The resource that all is about.
+pub fn pods() -> ResourceType {
     ResourceType::namespaced("", "v1", "pods")
 }
 
@@ -42,17 +45,72 @@ pub async fn prepare(client: &Client, nodes: usize) -> Result<()> {
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     unless_there(accounts.create(&account).await)?;
-    let registry = client.access::<Value>(ResourceType::cluster("", "v1", "nodes"), "");
-    for index in 0..nodes {
-        let node = json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": format!("bench-{index}")},
-            "status": {"capacity": {"cpu": "32", "memory": "256Gi", "pods": "1000"}},
-        });
-        unless_there(registry.create(&node).await)?;
-    }
-    Ok(())
+    let registry = &client.access::<Value>(ResourceType::cluster("", "v1", "nodes"), "");
+    each(0..nodes, |index| async move { unless_there(registry.create(&node(index)).await) }).await
+}
+
+/// Does something for each number, [`IN_FLIGHT`] at a time.
+///
+/// # Errors
+/// The first one, after which nothing new is begun: a failing run is not measured.
+pub async fn each<F, E>(
+    numbers: impl Iterator<Item = usize>,
+    work: impl FnMut(usize) -> F,
+) -> Result<()>
+where
+    F: Future<Output = Result<(), E>>,
+    E: Into<anyhow::Error>,
+{
+    let work = stream::iter(numbers).map(work).buffer_unordered(IN_FLIGHT);
+    work.map_err(Into::into).try_for_each(|()| async { Ok(()) }).await
+}
+
+/// The name of a node of the load.
+pub fn node_name(index: usize) -> String {
+    format!("bench-{index:05}")
+}
+
+/// A node as a kubelet registers it, in one of three zones.
+fn node(index: usize) -> Value {
+    let name = node_name(index);
+    let amounts =
+        json!({"cpu": "32", "memory": "256Gi", "ephemeral-storage": "100Gi", "pods": "110"});
+    let condition = |kind: &str, status: &str, reason: &str| {
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": format!("kubelet says {reason}"),
+            "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "node.kubernetes.io/instance-type": "m5.8xlarge",
+                "topology.kubernetes.io/region": "local",
+                "topology.kubernetes.io/zone": format!("zone-{}", index % ZONES),
+            },
+        },
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID"),
+                condition("Ready", "True", "KubeletReady"),
+            ],
+            "addresses": [{"type": "Hostname", "address": name}],
+        },
+    })
 }
 
 fn unless_there<T>(result: Result<T, chassis::client::Error>) -> Result<()> {
@@ -74,23 +132,21 @@ pub async fn create_and_bind(
 ) -> Result<f64> {
     let access = client.access::<Value>(pods(), NAMESPACE);
     let began = Instant::now();
-    stream::iter(0..count)
-        .map(|index| {
-            let (access, node) = (access.clone(), node(index));
-            async move {
-                let name = format!("{prefix}-{index}");
-                access.create(&pod(&name)).await?;
-                let binding = Binding { pod: &name, node: &node, ..Binding::default() };
-                access.bind(&binding).await
-            }
-        })
-        .buffer_unordered(IN_FLIGHT)
-        .try_collect::<Vec<()>>()
-        .await?;
+    each(0..count, |index| {
+        let (access, node) = (&access, node(index));
+        async move {
+            let name = format!("{prefix}-{index}");
+            access.create(&pod(&name)).await?;
+            let binding = Binding { pod: &name, node: &node, ..Binding::default() };
+            access.bind(&binding).await
+        }
+    })
+    .await?;
     Ok(count as f64 / began.elapsed().as_secs_f64())
 }
 
-fn pod(name: &str) -> Value {
+/// A pod as a small service has them.
+pub fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -187,20 +243,16 @@ pub async fn fan_out(client: &Client, watchers: usize, writes: usize) -> Result<
 }
 
 async fn write_config_maps(access: &Access<Value>, writes: usize) -> Result<()> {
-    stream::iter(0..writes)
-        .map(|index| async move {
-            let map = json!({
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"generateName": "event-"},
-                "data": {"index": index.to_string(), "payload": "x".repeat(1024)},
-            });
-            access.create(&map).await.map(|_| ())
-        })
-        .buffer_unordered(IN_FLIGHT)
-        .try_collect::<Vec<()>>()
-        .await?;
-    Ok(())
+    each(0..writes, |index| async move {
+        let map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"generateName": "event-"},
+            "data": {"index": index.to_string(), "payload": "x".repeat(1024)},
+        });
+        access.create(&map).await.map(|_| ())
+    })
+    .await
 }
 
 /// Watchers that each read `writes` events after a revision.
@@ -258,7 +310,7 @@ async fn follow(
 /// # Errors
 /// When the server refuses.
 pub async fn clean(client: &Client) -> Result<()> {
-    for path in ["configmaps", "pods"] {
+    for path in ["configmaps", "pods", "events"] {
         let call = Call::new(Method::DELETE, format!("/api/v1/namespaces/{NAMESPACE}/{path}"))
             .query("gracePeriodSeconds", "0");
         client.call_bytes(call).await?;

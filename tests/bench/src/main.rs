@@ -6,18 +6,26 @@ mod hollow;
 mod idle;
 mod load;
 mod processes;
+mod report;
+mod scheduler;
 mod subjects;
 mod up;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tokio::runtime;
+
+// What the product uses: the limit writers are measured beside it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 struct Bench {
     /// The `gantry` program to measure.
-    #[arg(long)]
+    #[arg(long, default_value = "gantry")]
     gantry: PathBuf,
 
     #[command(subcommand)]
@@ -34,16 +42,27 @@ enum What {
     Up(up::Arguments),
     /// `gantry hollow-nodes` with many nodes on one core.
     Hollow(hollow::Arguments),
+    /// Gantry against kube-scheduler and writers that do not think.
+    Scheduler(scheduler::Arguments),
+    /// One of those writers.
+    #[command(hide = true)]
+    LimitWriter(scheduler::WriterArguments),
+    /// A client that reads lists and throws them away.
+    #[command(hide = true)]
+    Fetch(scheduler::FetchArguments),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let bench = Bench::parse();
-    let result = match &bench.what {
-        What::Drydock(arguments) => drydock::run(&bench.gantry, arguments).await,
-        What::Idle(arguments) => idle::run(&bench.gantry, arguments).await,
-        What::Up(arguments) => up::run(&bench.gantry, arguments).await,
-        What::Hollow(arguments) => hollow::run(&bench.gantry, arguments).await,
+    let mut runtime = match &bench.what {
+        // A limit is worth more the lower it is: one thread keeps up with the server and costs
+        // much less than several that wake each other.
+        What::LimitWriter(_) => runtime::Builder::new_current_thread(),
+        _ => runtime::Builder::new_multi_thread(),
+    };
+    let result = match runtime.enable_all().build() {
+        Ok(runtime) => runtime.block_on(run(&bench)),
+        Err(error) => Err(error.into()),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -55,5 +74,17 @@ async fn main() -> ExitCode {
             eprintln!("bench: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+async fn run(bench: &Bench) -> Result<bool> {
+    match &bench.what {
+        What::Drydock(arguments) => drydock::run(&bench.gantry, arguments).await,
+        What::Idle(arguments) => idle::run(&bench.gantry, arguments).await,
+        What::Up(arguments) => up::run(&bench.gantry, arguments).await,
+        What::Hollow(arguments) => hollow::run(&bench.gantry, arguments).await,
+        What::Scheduler(arguments) => scheduler::run(&bench.gantry, arguments).await,
+        What::LimitWriter(arguments) => scheduler::write(arguments).await.map(|()| true),
+        What::Fetch(arguments) => scheduler::fetch(arguments).await.map(|()| true),
     }
 }

@@ -14,6 +14,8 @@ const TICKS_PER_SECOND: u64 = 100;
 pub struct Cost {
     /// Bytes of resident memory.
     pub memory_bytes: u64,
+    /// The most bytes that each of them ever had resident, added up.
+    pub memory_bytes_peak: u64,
     /// CPU time since the processes began.
     pub cpu: Duration,
 }
@@ -24,7 +26,19 @@ pub struct Cost {
 /// When it has ended.
 pub fn cost_of_process(pid: u32) -> Result<Cost> {
     let stat = Stat::read(pid).with_context(|| format!("process {pid} has ended"))?;
-    Ok(Cost { memory_bytes: resident_bytes(pid)?, cpu: stat.cpu })
+    let (memory_bytes, memory_bytes_peak) = resident_bytes(pid)?;
+    Ok(Cost { memory_bytes, memory_bytes_peak, cpu: stat.cpu })
+}
+
+/// The cost of the one program that runs below a shell.
+///
+/// # Errors
+/// When it has ended.
+pub fn cost_below(shell: u32) -> Result<Cost> {
+    let all = all()?;
+    let mut below = all.iter().filter(|(_, stat)| stat.parent == shell && stat.name != "sh");
+    let (pid, _) = below.next().with_context(|| format!("no program runs below {shell}"))?;
+    cost_of_process(*pid)
 }
 
 /// The cost of every descendant of this process whose program has one of these names.
@@ -32,14 +46,7 @@ pub fn cost_of_process(pid: u32) -> Result<Cost> {
 /// # Errors
 /// When `/proc` cannot be read or a name is not found.
 pub fn cost_of(names: &[&str]) -> Result<Cost> {
-    let mut parents = BTreeMap::new();
-    for entry in fs::read_dir("/proc").context("cannot read /proc: this needs Linux")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if let Some(stat) = Stat::read(pid) {
-            parents.insert(pid, stat);
-        }
-    }
+    let parents = all()?;
     let own = std::process::id();
     let mut cost = Cost::default();
     for name in names {
@@ -50,11 +57,26 @@ pub fn cost_of(names: &[&str]) -> Result<Cost> {
             .collect();
         ensure!(!found.is_empty(), "no process named {name} runs below this one");
         for pid in found {
-            cost.memory_bytes += resident_bytes(pid)?;
-            cost.cpu += parents[&pid].cpu;
+            let one = cost_of_process(pid)?;
+            cost.memory_bytes += one.memory_bytes;
+            cost.memory_bytes_peak += one.memory_bytes_peak;
+            cost.cpu += one.cpu;
         }
     }
     Ok(cost)
+}
+
+/// Every process there is.
+fn all() -> Result<BTreeMap<u32, Stat>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir("/proc").context("cannot read /proc: this needs Linux")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if let Some(stat) = Stat::read(pid) {
+            all.insert(pid, stat);
+        }
+    }
+    Ok(all)
 }
 
 struct Stat {
@@ -86,10 +108,14 @@ fn descends(parents: &BTreeMap<u32, Stat>, mut pid: u32, ancestor: u32) -> bool 
     false
 }
 
-fn resident_bytes(pid: u32) -> Result<u64> {
+/// What a process has resident, and the most it ever had.
+fn resident_bytes(pid: u32) -> Result<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} has ended"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(kilobytes.with_context(|| format!("process {pid} has no memory"))? * 1024)
+    let bytes = |field: &str| -> Result<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(kilobytes.with_context(|| format!("process {pid} has no memory"))? * 1024)
+    };
+    Ok((bytes("VmRSS:")?, bytes("VmHWM:")?))
 }

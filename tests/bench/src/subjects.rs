@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use chassis::client::{Client, Options, Source};
 use tempfile::TempDir;
-use truth::{Binaries, ControlPlane};
+use truth::{Binaries, ControlPlane, Flags};
 
 use crate::processes::{Cost, cost_of_process};
 
 /// Requests under way at once: more do not make kube-apiserver faster on two cores.
 pub const IN_FLIGHT: usize = 64;
+
+/// How long an answer may take: the server's own patience, and a little more.
+const ANSWER_WITHIN: Duration = Duration::from_secs(70);
 
 /// A `gantry` of this run that goes on until it is dropped.
 struct Running {
@@ -88,20 +91,44 @@ impl Gantry {
     }
 }
 
-/// A `gantry hollow-nodes` of this run, on one core.
+/// Which cores a program may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// The first one.
+    One,
+    /// All there are.
+    All,
+}
+
+/// A `gantry hollow-nodes` of this run.
 pub struct HollowNodes {
     running: Running,
 }
 
 impl HollowNodes {
-    /// Starts `gantry hollow-nodes`, kept to the first core, and waits until its nodes run.
+    /// Starts `gantry hollow-nodes` with so many nodes of a type (empty for its own default) and
+    /// waits until they run.
     ///
     /// # Errors
-    /// When it ends first, or `taskset` is missing.
-    pub fn start(program: &Path, kubeconfig: &Path, nodes: usize) -> Result<Self> {
-        let mut command = Command::new("taskset");
-        command.args(["--cpu-list", "0"]).arg(program).arg("hollow-nodes");
-        command.arg("--kubeconfig").arg(kubeconfig).args(["--nodes", &nodes.to_string()]);
+    /// When it ends first, or `taskset` is needed and missing.
+    pub fn start(
+        program: &Path,
+        kubeconfig: &Path,
+        nodes: usize,
+        kind: &str,
+        cores: Cores,
+    ) -> Result<Self> {
+        let mut command = match cores {
+            Cores::All => Command::new(program),
+            Cores::One => {
+                let mut command = Command::new("taskset");
+                command.args(["--cpu-list", "0"]).arg(program);
+                command
+            }
+        };
+        let separator = if kind.is_empty() { "" } else { "x" };
+        command.arg("hollow-nodes").arg("--kubeconfig").arg(kubeconfig);
+        command.args(["--nodes", &format!("{nodes}{separator}{kind}")]);
         Ok(Self { running: Running::start(command, &format!("{nodes} nodes are registered"))? })
     }
 
@@ -119,6 +146,19 @@ impl HollowNodes {
     }
 }
 
+/// What a race of schedulers needs of the servers: pods without service accounts, nodes without
+/// the taints that a kubelet would remove, no limit below what two cores can do, deletions
+/// between rows that do not take longer than the rows, and room for all that is written.
+const RACE: Flags<'_> = Flags {
+    etcd: &["--quota-backend-bytes=8589934592"],
+    server: &[
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--max-requests-inflight=2000",
+        "--max-mutating-requests-inflight=1000",
+        "--delete-collection-workers=16",
+    ],
+};
+
 /// A kube-apiserver on etcd, with the same definitions installed.
 pub struct Truth {
     plane: ControlPlane,
@@ -130,9 +170,23 @@ impl Truth {
     /// # Errors
     /// When a program is missing or does not start.
     pub fn start(gantry: &Path) -> Result<Self> {
+        Self::start_with(gantry, Flags::default())
+    }
+
+    /// The same with the flags for a race of schedulers, and some more for the server.
+    ///
+    /// # Errors
+    /// When a program is missing or does not start.
+    pub fn start_for_race(gantry: &Path, more: &[String]) -> Result<Self> {
+        let more = more.iter().map(String::as_str);
+        let server: Vec<&str> = RACE.server.iter().copied().chain(more).collect();
+        Self::start_with(gantry, Flags { server: &server, ..RACE })
+    }
+
+    fn start_with(gantry: &Path, flags: Flags<'_>) -> Result<Self> {
         let say = |line: &str| eprintln!("{line}");
         let binaries = Binaries::locate(&say);
-        let plane = ControlPlane::start(&binaries, 1)?;
+        let plane = ControlPlane::start_with(&binaries, 1, flags)?;
         let definitions =
             Command::new(gantry).arg("crds").output().context("cannot run gantry crds")?;
         ensure!(definitions.status.success(), "gantry crds failed");
@@ -149,6 +203,14 @@ impl Truth {
     pub fn kubeconfig(&self) -> &Path {
         self.plane.servers()[0].kubeconfig()
     }
+
+    /// Forgets the history of the store, so that rows begin alike.
+    ///
+    /// # Errors
+    /// When etcd refuses.
+    pub fn compact(&self) -> Result<()> {
+        self.plane.etcd().compact()
+    }
 }
 
 /// The client every server is measured with: TLS, a token, HTTP/1.1 on several connections.
@@ -156,7 +218,15 @@ impl Truth {
 /// # Errors
 /// When the kubeconfig is no good.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
+    client_with(kubeconfig, IN_FLIGHT * 4).await
+}
+
+/// The same, with so many requests under way at most.
+///
+/// # Errors
+/// When the kubeconfig is no good.
+pub async fn client_with(kubeconfig: &Path, in_flight_max: usize) -> Result<Client> {
     let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
-    let options = Options { in_flight_max: IN_FLIGHT * 4, ..Options::new("bench") };
+    let options = Options { in_flight_max, timeout: ANSWER_WITHIN, ..Options::new("bench") };
     Ok(Client::connect(&source, &options).await?)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::drydock::median;
+use crate::report::{self, Bar, median};
 use crate::subjects::Gantry;
 
 /// How often it is started.
@@ -19,8 +19,8 @@ pub struct Arguments {
 /// After this long nothing of the start is still under way.
 const SETTLED: Duration = Duration::from_secs(5);
 /// The bars: a second, and sixty megabytes.
-const READY_SECONDS_MAX: f64 = 1.0;
-const MEMORY_BYTES_MAX: f64 = 60.0 * 1e6;
+const READY_SECONDS: Bar = Bar::Under(1.0);
+const MEMORY_MB: Bar = Bar::Under(60.0);
 
 /// Runs the measurement and says whether the bars are met.
 ///
@@ -32,12 +32,11 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
         let up = Gantry::start(gantry, &[])?;
         ready.push(up.ready_after().as_secs_f64());
         tokio::time::sleep(SETTLED).await;
-        memory.push(up.cost()?.memory_bytes as f64);
+        memory.push(up.cost()?.memory_bytes as f64 / 1e6);
     }
-    let (ready, memory) = (median(&ready), median(&memory));
-    println!("| gantry up, median of {} starts | measured | bar |", arguments.starts);
-    println!("|---|---|---|");
-    println!("| seconds until it is ready | {ready:.2} | under {READY_SECONDS_MAX:.0} |");
-    println!("| resident MB | {:.1} | under {:.0} |", memory / 1e6, MEMORY_BYTES_MAX / 1e6);
-    Ok(ready < READY_SECONDS_MAX && memory < MEMORY_BYTES_MAX)
+    let title = format!("gantry up, median of {} starts", arguments.starts);
+    report::head(&[&title, "measured", "bar"]);
+    let ready = report::amount("seconds until it is ready", median(&ready), READY_SECONDS);
+    let memory = report::amount("resident MB", median(&memory), MEMORY_MB);
+    Ok(ready && memory)
 }

@@ -27,6 +27,31 @@ pub struct Answer {
     pub totals: BTreeMap<String, i64>,
     /// What each claim that waits for a node would get there; empty where a volume is made.
     pub volumes: BTreeMap<String, BTreeMap<String, String>>,
+    /// Nodes that may be taken: of the oracle all that are as good, of us the one we take.
+    pub choice: BTreeSet<String>,
+    /// Whether the pod may not be tried.
+    pub gated: bool,
+    /// Who refused the pod, where no node takes it.
+    pub plugins: BTreeSet<String>,
+    /// What is said of a pod that no node takes.
+    pub message: String,
+    /// Who would make room, where that was asked.
+    pub preemption: Option<Preemption>,
+}
+
+/// Who would make room for a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preemption {
+    /// What came of it.
+    pub code: String,
+    /// Why it was not tried.
+    pub reason: String,
+    /// Where room can be made: who has to go, and how many break a disruption budget.
+    pub candidates: BTreeMap<String, (Vec<String>, i64)>,
+    /// Where it cannot.
+    pub refused: BTreeMap<String, Refused>,
+    /// Nodes that may be taken: of the oracle all that are as good, of us the one we take.
+    pub chosen: BTreeSet<String>,
 }
 
 impl Answer {
@@ -44,6 +69,9 @@ impl Answer {
             plugin: text(&status["plugin"]),
             code: text(&status["code"]),
             reasons: status["reasons"].as_array().into_iter().flatten().map(text).collect(),
+        };
+        let texts = |value: &Value| -> BTreeSet<String> {
+            value.as_array().into_iter().flatten().map(text).collect()
         };
         let mut scores: BTreeMap<_, _> = map(&probe["scores"])
             .iter()
@@ -65,6 +93,33 @@ impl Answer {
                 })
                 .collect(),
             totals: numbers(&probe["totals"]),
+            choice: texts(&probe["choice"]),
+            gated: probe["gated"].is_object(),
+            plugins: texts(&probe["unschedulablePlugins"]),
+            message: text(&probe["message"]),
+            preemption: probe["preemption"].is_object().then(|| {
+                let preemption = &probe["preemption"];
+                let candidate = |one: &Value| {
+                    let victims = one["victims"].as_array().into_iter().flatten();
+                    let violations = one["violations"].as_i64().unwrap_or(i64::MIN);
+                    (victims.map(text).collect(), violations)
+                };
+                let candidates = map(&preemption["candidates"]);
+                let tried = map(&preemption["refused"]);
+                Preemption {
+                    code: text(&preemption["code"]),
+                    reason: text(&preemption["reason"]),
+                    candidates: candidates
+                        .iter()
+                        .map(|(node, one)| (node.clone(), candidate(one)))
+                        .collect(),
+                    refused: tried
+                        .iter()
+                        .map(|(node, status)| (node.clone(), refused(status)))
+                        .collect(),
+                    chosen: texts(&preemption["chosen"]),
+                }
+            }),
         }
     }
 }
@@ -126,7 +181,37 @@ pub fn differences(pod: &str, truth: &Answer, ours: &Answer) -> Vec<Difference> 
         let told = |answer: &Answer| format!("{:?}", answer.volumes.get(node));
         note(format!("volumes on {node}"), told(truth), told(ours));
     }
+    note("gated".to_owned(), truth.gated.to_string(), ours.gated.to_string());
+    note("plugins".to_owned(), format!("{:?}", truth.plugins), format!("{:?}", ours.plugins));
+    note("message".to_owned(), truth.message.clone(), ours.message.clone());
+    note_choice("choice", &truth.choice, &ours.choice, &mut note);
+    let none = Preemption::default();
+    let (truth, ours) =
+        (truth.preemption.as_ref().unwrap_or(&none), ours.preemption.as_ref().unwrap_or(&none));
+    note("code of preemption".to_owned(), truth.code.clone(), ours.code.clone());
+    note("reason of preemption".to_owned(), truth.reason.clone(), ours.reason.clone());
+    for node in keys(&truth.candidates, &ours.candidates) {
+        let told = |answer: &Preemption| format!("{:?}", answer.candidates.get(node));
+        note(format!("victims on {node}"), told(truth), told(ours));
+    }
+    for node in keys(&truth.refused, &ours.refused) {
+        let told = |answer: &Preemption| format!("{:?}", answer.refused.get(node));
+        note(format!("refusal without victims of {node}"), told(truth), told(ours));
+    }
+    note_choice("choice of preemption", &truth.chosen, &ours.chosen, &mut note);
     found
+}
+
+/// What we take has to be one of those that may be taken.
+fn note_choice(
+    what: &str,
+    truth: &BTreeSet<String>,
+    ours: &BTreeSet<String>,
+    note: &mut impl FnMut(String, String, String),
+) {
+    if truth.is_empty() != ours.is_empty() || !ours.is_subset(truth) {
+        note(what.to_owned(), format!("{truth:?}"), format!("{ours:?}"));
+    }
 }
 
 fn keys<'a, T>(a: &'a BTreeMap<String, T>, b: &'a BTreeMap<String, T>) -> BTreeSet<&'a str> {

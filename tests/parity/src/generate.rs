@@ -1,5 +1,6 @@
 //! Random clusters, pods to ask about, and changes in between.
 
+mod rivals;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ pub struct Script {
     pub objects: Vec<Value>,
     /// What happens then.
     pub steps: Vec<Step>,
+    /// Whether it is asked who would make room.
+    pub preempts: bool,
 }
 
 pub const NAMESPACES: [&str; 3] = ["default", "red", "blue"];
@@ -48,7 +51,8 @@ impl Script {
     /// The script of a seed.
     pub fn from_seed(seed: u64) -> Self {
         let mut draw = Draw::new(seed);
-        let nodes = draw.between(1, 14);
+        let crowded = draw.percent(35);
+        let nodes = if crowded { draw.between(1, 6) } else { draw.between(1, 14) };
         let mut objects: Vec<Value> =
             NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
         objects.extend((0..nodes).map(|index| node(&mut draw, index)));
@@ -70,31 +74,77 @@ impl Script {
             }
             objects.push(pod);
         }
+        objects.extend(rivals::objects(&mut draw, nodes));
         let mut there = There(objects.iter().map(name_of).collect());
         let mut steps = Vec::new();
         for question in 0..draw.between(2, 8) {
             for _ in 0..draw.below(4) {
-                let step = if stored && draw.percent(50) {
+                let step = if stored && draw.percent(45) {
                     volumes::change(&mut draw, nodes)
+                } else if draw.percent(20) {
+                    rivals::change(&mut draw, nodes)
                 } else {
                     change(&mut draw, nodes, bound)
                 };
                 steps.extend(there.allows(&step).then_some(step));
             }
             let mut pod = pod(&mut draw, &format!("asked-{question}"));
-            pod["spec"]["priority"] = json!(draw.below(3));
             if stored {
                 pod["spec"]["volumes"] = json!(volumes::of_pod(&mut draw));
             }
+            rivals::make_rival(&mut draw, &mut pod, nodes);
             steps.push(Step::Probe(pod));
         }
-        if stored && draw.percent(60) {
+        if crowded {
+            objects = objects.into_iter().map(|one| rivals::only(&mut draw, one)).collect();
+            steps =
+                steps.into_iter().map(|one| one.with(|one| rivals::only(&mut draw, one))).collect();
+        } else if stored && draw.percent(60) {
             objects = objects.into_iter().map(volumes::only).collect();
-            steps = steps.into_iter().map(only_volumes).collect();
+            steps = steps.into_iter().map(|one| one.with(volumes::only)).collect();
         }
-        let mut script = Self { objects, steps };
+        let mut script = Self { objects, steps, preempts: draw.percent(85) };
         script.give_each_port_once();
+        if script.preempts {
+            script.avoid_known_differences();
+        }
         script
+    }
+
+    /// What the script puts into the cluster and asks about.
+    fn all(&mut self) -> impl Iterator<Item = &mut Value> {
+        let put = self.steps.iter_mut().filter_map(|step| match step {
+            Step::Put(object) | Step::Probe(object) => Some(object),
+            Step::Delete { .. } => None,
+        });
+        self.objects.iter_mut().chain(put)
+    }
+
+    /// Leaves out what preemption is known to judge otherwise than kube-scheduler's, as
+    /// docs/COMPATIBILITY.md says.
+    fn avoid_known_differences(&mut self) {
+        self.all().for_each(volumes::tell_claims_apart);
+        for step in &mut self.steps {
+            if let Step::Delete { kind, namespace, name } = step
+                && kind == "PersistentVolumeClaim"
+                && namespace != "default"
+            {
+                *name = format!("{namespace}-{name}");
+            }
+        }
+        let binds = |one: &Value| one["whenUnsatisfiable"] == "DoNotSchedule";
+        let spreads = self.steps.iter().any(|step| match step {
+            Step::Probe(pod) => {
+                let rules = pod["spec"]["topologySpreadConstraints"].as_array();
+                rules.into_iter().flatten().any(binds)
+            }
+            _ => false,
+        });
+        if spreads {
+            for object in self.all() {
+                rivals::stay(object);
+            }
+        }
     }
 
     /// Of two pods of a node with the same port, kube-scheduler forgets the port when one goes, and
@@ -109,7 +159,7 @@ impl Script {
             let is_pod = object["kind"] == "Pod";
             let spec = object.get_mut("spec").and_then(Value::as_object_mut);
             let Some(spec) = spec.filter(|_| is_pod) else { continue };
-            let node = spec["nodeName"].to_string();
+            let Some(node) = spec.get("nodeName").map(ToString::to_string) else { continue };
             for list in ["containers", "initContainers"] {
                 let containers = spec.get_mut(list).and_then(Value::as_array_mut);
                 for container in containers.into_iter().flatten() {
@@ -138,18 +188,21 @@ impl Script {
             Step::Delete { kind, namespace, name } => {
                 json!({"delete": {"kind": kind, "namespace": namespace, "name": name}})
             }
-            Step::Probe(pod) => json!({"probe": {"pod": pod, "noPreemption": true}}),
+            Step::Probe(pod) => json!({"probe": {"pod": pod, "noPreemption": !self.preempts}}),
         };
         let steps: Vec<Value> = self.steps.iter().map(step).collect();
         json!({"objects": self.objects, "steps": steps})
     }
 }
 
-fn only_volumes(step: Step) -> Step {
-    match step {
-        Step::Put(object) => Step::Put(volumes::only(object)),
-        Step::Probe(pod) => Step::Probe(volumes::only(pod)),
-        other => other,
+impl Step {
+    /// The same with another object.
+    fn with(self, make: impl FnOnce(Value) -> Value) -> Self {
+        match self {
+            Self::Put(object) => Self::Put(make(object)),
+            Self::Probe(pod) => Self::Probe(make(pod)),
+            gone @ Self::Delete { .. } => gone,
+        }
     }
 }
 
@@ -322,6 +375,10 @@ pub fn bound_pod(draw: &mut Draw, index: usize, node: usize) -> Value {
     if draw.percent(8) {
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        rivals::give_way(draw, &mut pod);
+    }
+    if draw.percent(12) {
+        rivals::resize(draw, &mut pod);
     }
     pod
 }
@@ -449,7 +506,14 @@ fn node_term(draw: &mut Draw) -> Value {
             json!({"key": ZONE, "operator": draw.one(&["In", "NotIn"]), "values": values})
         }
     });
-    json!({"matchExpressions": expressions})
+    let mut term = json!({"matchExpressions": expressions});
+    if draw.percent(10) {
+        let operator = draw.one(&["In", "In", "NotIn"]);
+        let name = format!("node-{}", draw.below(10));
+        term["matchFields"] =
+            json!([{"key": "metadata.name", "operator": operator, "values": [name]}]);
+    }
+    term
 }
 
 fn node_affinity(draw: &mut Draw) -> Value {

@@ -128,6 +128,23 @@ fn count(truth: &Value, reasons: &mut BTreeMap<String, usize>) {
                 quoted.map(|(index, part)| if index % 2 == 0 { part } else { "…" }).collect();
             *reasons.entry(format!("{}: {}", refused.plugin, words.concat())).or_default() += 1;
         }
+        if let Some(preemption) = &answer.preemption {
+            let mut note = |what: String, times: usize| {
+                if times > 0 {
+                    *reasons.entry(format!("preemption: {what}")).or_default() += times;
+                }
+            };
+            note(format!("{} {}", preemption.code, preemption.reason), 1);
+            note("candidates".to_owned(), preemption.candidates.len());
+            let victims = preemption.candidates.values().map(|(victims, _)| victims.len());
+            note("victims".to_owned(), victims.sum());
+            let broken = preemption.candidates.values().filter(|(_, violations)| *violations > 0);
+            note("candidates that break a budget".to_owned(), broken.count());
+            note("ties".to_owned(), usize::from(preemption.chosen.len() > 1));
+            for refused in preemption.refused.values() {
+                note(refused.reasons.join("; "), 1);
+            }
+        }
         for volume in answer.volumes.values().flat_map(BTreeMap::values) {
             let what = if volume.is_empty() { "a volume is made" } else { "a volume is bound" };
             *reasons.entry(what.to_owned()).or_default() += 1;
@@ -193,7 +210,7 @@ mod tests {
     /// nodes that each of them lets the last pod have.
     fn check(objects: Value, steps: Vec<Step>, theirs: &[&str], ours: &[&str]) {
         let objects = objects.as_array().unwrap().clone();
-        let script = Script { objects, steps };
+        let script = Script { objects, steps, preempts: false };
         let truth = oracle().unwrap().ask(&script.request()).unwrap();
         let last = truth["steps"].as_array().unwrap().last().unwrap();
         let answer = Answer::from_oracle(&last["probe"]);
@@ -231,6 +248,85 @@ mod tests {
             pod["spec"][key] = value.clone();
         }
         pod
+    }
+
+    /// Plays a script in which the two sides find other victims, as docs/COMPATIBILITY.md says.
+    fn check_victims(objects: Value, asked: Value, theirs: &[&str], ours: &[&str]) {
+        let objects = objects.as_array().unwrap().clone();
+        let script = Script { objects, steps: vec![Step::Probe(asked)], preempts: true };
+        let truth = oracle().unwrap().ask(&script.request()).unwrap();
+        let found = Ours::default().play(&script, &truth).unwrap();
+        let of_node = |one: &&Difference| one.what == "victims on n";
+        let told: Vec<(&str, &str)> = found
+            .iter()
+            .filter(of_node)
+            .map(|one| (one.truth.as_str(), one.ours.as_str()))
+            .collect();
+        let of = |victims: &[&str]| format!("Some(({victims:?}, 0))");
+        assert_eq!(told, [(of(theirs).as_str(), of(ours).as_str())]);
+    }
+
+    fn resident(name: &str, namespace: &str, minute: u32, spec: Value) -> Value {
+        let mut pod = pod(name, namespace, spec);
+        pod["metadata"]["labels"] = json!({"app": "web"});
+        pod["spec"]["nodeName"] = json!("n");
+        pod["status"] = json!({"startTime": format!("2025-12-01T00:{minute:02}:00Z")});
+        pod
+    }
+
+    #[test]
+    fn a_pod_that_is_leaving_is_not_taken_from_the_spread_twice() {
+        let mut leaving = resident("third", "default", 3, json!({}));
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let mut cordoned = node("cordoned");
+        cordoned["spec"] = json!({"unschedulable": true});
+        let objects = json!([
+            node("n"),
+            cordoned,
+            resident("first", "default", 1, json!({})),
+            resident("second", "default", 2, json!({})),
+            leaving,
+        ]);
+        let rule = json!({
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        });
+        let spec = json!({"priority": 5, "topologySpreadConstraints": [rule]});
+        let mut asked = pod("asked", "default", spec);
+        asked["metadata"]["labels"] = json!({"app": "web"});
+        // Theirs leaves the first where it is, which still is one too many.
+        let theirs = ["default/second", "default/third"];
+        check_victims(objects, asked, &theirs, &["default/first", "default/second"]);
+    }
+
+    #[test]
+    fn a_claim_of_the_same_name_in_another_namespace_is_another_claim() {
+        let class = json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "fast"},
+            "provisioner": "csi.example.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        });
+        let claim = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default", "uid": "data"},
+            "spec": {"accessModes": ["ReadWriteOncePod"], "storageClassName": "fast"},
+        });
+        let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+        let using = json!({"volumes": volumes});
+        let objects = json!([
+            class,
+            claim,
+            node("n"),
+            resident("user", "default", 1, using.clone()),
+            resident("innocent", "red", 2, using),
+        ]);
+        let asked = pod("asked", "default", json!({"priority": 5, "volumes": volumes}));
+        check_victims(objects, asked, &["red/innocent"], &["default/user"]);
     }
 
     #[test]

@@ -5,18 +5,24 @@ mod storage;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
-use api::{Namespace, Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet};
+use api::{
+    Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service,
+    StatefulSet,
+};
 use engine::decide::Decider;
+use engine::examination::{Examination, Refused};
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
 use engine::ledger::Ledger;
 use engine::needs::Owner;
 use engine::plugins::volume_binding::{Binding, VolumeBinding};
+use engine::preemption::{LastResorts, NoRoom, Outcome, Settings};
 use engine::profile::Profile;
-use engine::reason::Code;
+use engine::queue::Moment;
+use engine::reason::{Code, Refusal};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::answer::{Answer, Difference, Refused, differences};
+use crate::answer::{self, Answer, Difference, Preemption, differences};
 use crate::generate::{Script, Step, name_of};
 
 /// The engine, with what earlier scripts left in it.
@@ -30,6 +36,8 @@ pub struct Ours {
     owners: BTreeMap<(String, String, String), (Box<str>, Owner)>,
     /// Objects of storage by kind, namespace and name.
     stored: BTreeSet<(String, String, String)>,
+    /// Disruption budgets by namespace and name.
+    budgets: BTreeSet<(String, String)>,
 }
 
 impl Default for Ours {
@@ -41,6 +49,7 @@ impl Default for Ours {
             decider,
             owners: BTreeMap::new(),
             stored: BTreeSet::new(),
+            budgets: BTreeSet::new(),
             pods: BTreeMap::new(),
             nodes: BTreeSet::new(),
         }
@@ -61,7 +70,7 @@ impl Ours {
                 Step::Delete { kind, namespace, name } => self.delete(kind, namespace, name)?,
                 Step::Probe(pod) => {
                     let probe = &truth["steps"][index]["probe"];
-                    let answer = self.answer(pod)?;
+                    let answer = self.answer(pod, script.preempts)?;
                     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
                     found.extend(differences(name, &Answer::from_oracle(probe), &answer));
                 }
@@ -82,6 +91,10 @@ impl Ours {
             if let Some(fact) = storage::gone(&kind, &namespace, &name) {
                 self.ledger.apply(Fact::Storage(fact));
             }
+        }
+        for (namespace, name) in std::mem::take(&mut self.budgets) {
+            let (namespace, name) = (namespace.into(), name.into());
+            self.ledger.apply(Fact::Budget { namespace, name, budget: None });
         }
         for name in std::mem::take(&mut self.nodes) {
             self.ledger.apply(Fact::NodeGone(name.into()));
@@ -113,6 +126,13 @@ impl Ours {
                 let labels = labels.map(|(key, value)| (key.into(), value.into())).collect();
                 let name = namespace.metadata.name.into();
                 self.ledger.apply(Fact::Namespace { name, labels });
+            }
+            Some("PodDisruptionBudget") => {
+                let (_, namespace, name) = name_of(object);
+                self.budgets.insert((namespace, name));
+                let budget: PodDisruptionBudget =
+                    serde_json::from_value(object.clone()).context(read)?;
+                self.ledger.apply(Fact::from(&budget));
             }
             Some("Service") => self.put_owner::<Service>(object)?,
             Some("ReplicationController") => self.put_owner::<ReplicationController>(object)?,
@@ -154,6 +174,11 @@ impl Ours {
                     self.ledger.apply(Fact::PodGone(Uid::new(&uid)));
                 }
             }
+            "PodDisruptionBudget" => {
+                self.budgets.remove(&(namespace.to_owned(), name.to_owned()));
+                let (namespace, name) = (namespace.into(), name.into());
+                self.ledger.apply(Fact::Budget { namespace, name, budget: None });
+            }
             _ => {
                 let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
                 let (namespace, owner) = self.owners.remove(&key).context("it was there")?;
@@ -163,14 +188,24 @@ impl Ours {
         Ok(())
     }
 
-    fn answer(&mut self, pod: &Value) -> Result<Answer> {
+    fn answer(&mut self, pod: &Value, preempts: bool) -> Result<Answer> {
         let pod: Pod = serde_json::from_value(pod.clone()).context("a pod")?;
         let fact = PodFact::from(&pod);
-        let ask = self.ledger.hold(&fact.namespace, &fact.labels, &fact.needs);
-        let (ledger, decider) = (&self.ledger, &mut self.decider);
+        if !fact.gates.is_empty() {
+            return Ok(Answer { gated: true, ..Answer::default() });
+        }
+        let uid = fact.uid.clone();
+        self.ledger.apply(Fact::Pod(Box::new(fact)));
+        let answer = self.answer_of(&uid, preempts);
+        self.ledger.apply(Fact::PodGone(uid));
+        answer
+    }
+
+    fn answer_of(&mut self, uid: &Uid, preempts: bool) -> Result<Answer> {
+        let (ledger, decider) = (&mut self.ledger, &mut self.decider);
+        let ask = ledger.pod(uid).context("it was put")?.ask;
         let mut answer = Answer::default();
-        let scores = decider.scores(ledger, ask);
-        for one in &scores {
+        for one in &decider.scores_for(ledger, uid)? {
             let node = ledger.nodes.name(one.node).to_owned();
             for ((plugin, _), score) in decider.profile().scores.iter().zip(&one.by_plugin) {
                 let own = answer.scores.entry(plugin.name().to_owned()).or_default();
@@ -187,22 +222,94 @@ impl Ours {
             answer.totals.insert(node, one.total);
         }
         answer.scores.retain(|_, nodes| nodes.values().any(|score| *score != 0));
-        for node in ledger.nodes.present().iter() {
-            if let Some((plugin, refusal)) = decider.refusal(ledger, ask, node) {
-                let code = match refusal.code {
-                    Code::Unschedulable => "Unschedulable",
-                    Code::Unresolvable => "UnschedulableAndUnresolvable",
-                };
-                let reasons = refusal.reasons.iter().map(ToString::to_string).collect();
-                let refused = Refused { plugin: plugin.to_owned(), code: code.to_owned(), reasons };
-                answer.refused.insert(ledger.nodes.name(node).to_owned(), refused);
+        let picked = decider.choose(ledger, uid, 1)?;
+        answer.choice = picked.map(|node| ledger.nodes.name(node).to_owned()).into_iter().collect();
+        let examined = decider.examine(ledger, uid)?;
+        let of = |node| ledger.nodes.name(node).to_owned();
+        if let Some((plugin, refusal)) = &examined.everywhere {
+            for node in ledger.nodes.present().iter() {
+                answer.refused.insert(of(node), told(Some(plugin), refusal));
             }
         }
-        let picked = decider.pick(ledger, ask, 1).map(|node| ledger.nodes.name(node).to_owned());
-        let best = answer.totals.values().max();
-        let total = picked.as_ref().and_then(|node| answer.totals.get(node));
-        anyhow::ensure!(total == best, "{picked:?} was picked, which is not among the best");
-        self.ledger.release(ask);
+        for Refused { node, plugin, refusal } in &examined.refused {
+            answer.refused.insert(of(*node), told(*plugin, refusal));
+        }
+        if !answer.totals.is_empty() {
+            return Ok(answer);
+        }
+        answer.plugins = examined.plugins().into_iter().map(str::to_owned).collect();
+        answer.message = examined.to_string();
+        if preempts && examined.nodes > 0 {
+            let tried = decider.last_resorts(ledger, uid, &examined, 1, NOW)?;
+            if !tried.text.is_empty() {
+                answer.message = format!("{} {}", answer.message, tried.text);
+            }
+            answer.preemption = Some(preemption(decider, ledger, uid, &examined, &tried)?);
+        }
         Ok(answer)
     }
+}
+
+/// Later than anything in a script.
+const NOW: Moment = Moment(4_000_000_000_000_000_000);
+
+fn told(plugin: Option<&str>, refusal: &Refusal) -> answer::Refused {
+    let code = match refusal.code {
+        Code::Unschedulable => "Unschedulable",
+        Code::Unresolvable => "UnschedulableAndUnresolvable",
+    };
+    answer::Refused {
+        plugin: plugin.unwrap_or_default().to_owned(),
+        code: code.to_owned(),
+        reasons: refusal.reasons.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// What we say of who makes room, with all candidates and not only the best.
+fn preemption(
+    decider: &Decider,
+    ledger: &mut Ledger,
+    uid: &Uid,
+    examined: &Examination,
+    tried: &LastResorts,
+) -> Result<Preemption> {
+    let mut told_of = Preemption::default();
+    let outcome = match &tried.preemption {
+        None => {
+            told_of.code = "Error".to_owned();
+            return Ok(told_of);
+        }
+        Some(Outcome::NoRoom(why)) => {
+            told_of.code = "Unschedulable".to_owned();
+            if let NoRoom::Never | NoRoom::Leaving = why {
+                told_of.reason = why.to_string();
+                return Ok(told_of);
+            }
+            None
+        }
+        Some(Outcome::Room(room)) => {
+            told_of.code = "Success".to_owned();
+            Some(room)
+        }
+    };
+    let all = decider.candidates(ledger, uid, examined, Settings::default(), 1, NOW)?;
+    let name = |node| ledger.nodes.name(node).to_owned();
+    for one in &all.found {
+        let victims = one.victims.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name));
+        let violations = i64::try_from(one.violations)?;
+        told_of.candidates.insert(name(one.node), (victims.collect(), violations));
+    }
+    for one in &all.tried {
+        let refused = match &one.refusal {
+            Some((plugin, refusal)) => told(Some(plugin), refusal),
+            None => answer::Refused {
+                plugin: String::new(),
+                code: "UnschedulableAndUnresolvable".to_owned(),
+                reasons: vec!["No preemption victims found for incoming pod".to_owned()],
+            },
+        };
+        told_of.refused.insert(name(one.node), refused);
+    }
+    told_of.chosen = outcome.map(|room| name(room.node)).into_iter().collect();
+    Ok(told_of)
 }

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -12,8 +13,11 @@ use chassis::client::{Client, Options, Source};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Setup};
+use scheduler::config::Configuration;
+use scheduler::{Clients, State};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::watch;
 use truth::{Binaries, Program};
 
 use crate::backend::{Backend, Lease, Scope};
@@ -35,6 +39,8 @@ pub enum Controllers {
 /// Who gives pods their nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
+    /// Ours.
+    Ours,
     /// kube-scheduler.
     Theirs,
     /// Nobody.
@@ -113,9 +119,17 @@ impl Cluster {
             )?),
             Controllers::Nobody => {}
         }
-        if setting.scheduler == Scheduler::Theirs {
-            let extra = serde_json::Value::Null;
-            programs.push(truth::Companion::kube_scheduler(&binaries, &lease.kubeconfig, &extra)?);
+        match setting.scheduler {
+            Scheduler::Ours => {
+                let configuration =
+                    Configuration { leader_election: None, ..Configuration::default() };
+                schedule(configuration, &lease.kubeconfig, &shutdown).await?;
+            }
+            Scheduler::Theirs => {
+                let (kubeconfig, extra) = (&lease.kubeconfig, serde_json::Value::Null);
+                programs.push(truth::Companion::kube_scheduler(&binaries, kubeconfig, &extra)?);
+            }
+            Scheduler::Nobody => {}
         }
         let kubectl = binaries.path(Program::Kubectl)?;
         let cluster = Self { lease, shutdown, programs, kubectl };
@@ -246,6 +260,30 @@ impl Cluster {
         drop(self.programs);
         self.lease.give_back().await
     }
+}
+
+/// Starts a scheduler of ours, which goes on until shutdown begins, and tells how far it is.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub async fn schedule(
+    configuration: Configuration,
+    kubeconfig: &Path,
+    shutdown: &Shutdown,
+) -> Result<watch::Receiver<State>> {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+    let clients = Clients::connect(&configuration.client_connection, &source).await?;
+    let identity = format!("scheduler-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+    let options = scheduler::Options::new(configuration, &identity);
+    let state = options.state.subscribe();
+    let token = shutdown.token();
+    shutdown.spawn("scheduler", async move {
+        if let Err(error) = scheduler::run(clients, options, token).await {
+            eprintln!("scheduler: {error}");
+        }
+    });
+    Ok(state)
 }
 
 /// A program whose lines are read as they come. Dropping it ends the program.

@@ -30,7 +30,7 @@ mod secret;
 pub use binaries::{Binaries, KUBERNETES_VERSION, Program, go_run};
 pub use kubeconfig::{Access, Kubeconfig};
 pub use oracle::Oracle;
-pub use plane::{ApiServer, Companion, ControlPlane, Etcd};
+pub use plane::{ApiServer, Companion, ControlPlane, Etcd, Flags};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use python::python;

@@ -29,6 +29,15 @@ const PORT_ATTEMPTS_MAX: u32 = 3;
 /// How many revisions are too old from the start.
 const REVISIONS_COMPACTED: u32 = 10;
 
+/// What is added to the flags that every run has.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flags<'a> {
+    /// For etcd.
+    pub etcd: &'a [&'a str],
+    /// For each kube-apiserver.
+    pub server: &'a [&'a str],
+}
+
 /// A running etcd.
 #[derive(Debug)]
 pub struct Etcd {
@@ -44,12 +53,16 @@ impl Etcd {
     /// # Errors
     /// Where the program is missing or does not serve in time.
     pub fn start(binaries: &Binaries<'_>) -> Result<Self> {
+        Self::start_with(binaries, &[])
+    }
+
+    fn start_with(binaries: &Binaries<'_>, flags: &[&str]) -> Result<Self> {
         let program = binaries.path(Program::Etcd)?;
         let mut folder = Folder::new()?;
         let started = on_free_port(|port| {
             let address = format!("http://127.0.0.1:{port}");
             let data = folder.path().join(format!("data-{port}"));
-            let arguments = [
+            let mut arguments = vec![
                 format!("--data-dir={}", data.display()),
                 format!("--listen-client-urls={address}"),
                 format!("--advertise-client-urls={address}"),
@@ -57,6 +70,7 @@ impl Etcd {
                 "--unsafe-no-fsync".to_owned(),
                 "--logger=zap".to_owned(),
             ];
+            arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
             let mut process = Process::start("etcd", &program, &arguments, folder.path())?;
             wait_for_port(&mut process, port)?;
             age(&format!("127.0.0.1:{port}"))?;
@@ -75,6 +89,23 @@ impl Etcd {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Forgets what was overwritten or deleted up to now, so that what follows does not begin on
+    /// a larger store for what came before.
+    ///
+    /// # Errors
+    /// Where etcd does not answer or refuses.
+    pub fn compact(&self) -> Result<()> {
+        let address = self.address.trim_start_matches("http://");
+        let post = |path: &str, body: Value| {
+            plain::exchange(address, "POST", path, "application/json", &body.to_string())
+        };
+        let answer: Value = serde_json::from_slice(&post("/v3/kv/range", json!({"key": "YQ=="}))?)
+            .context("etcd does not answer in JSON")?;
+        let revision = answer["header"]["revision"].as_str().context("etcd names no revision")?;
+        post("/v3/kv/compaction", json!({"revision": revision, "physical": true}))?;
+        Ok(())
     }
 
     /// Where etcd writes its log.
@@ -107,12 +138,17 @@ impl ApiServer {
     /// Where a program is missing or the server is not ready in time.
     pub fn start(binaries: &Binaries<'_>, etcd_address: &str) -> Result<Self> {
         let program = binaries.path(Program::ApiServer)?;
-        Self::start_programs(&program, &binaries.path(Program::Kubectl)?, etcd_address)
+        Self::start_programs(&program, &binaries.path(Program::Kubectl)?, etcd_address, &[])
     }
 
-    fn start_programs(program: &Path, kubectl: &Path, etcd_address: &str) -> Result<Self> {
+    fn start_programs(
+        program: &Path,
+        kubectl: &Path,
+        etcd_address: &str,
+        flags: &[&str],
+    ) -> Result<Self> {
         let mut folder = Folder::new()?;
-        match Self::serve(program, kubectl, &folder, etcd_address) {
+        match Self::serve(program, kubectl, &folder, etcd_address, flags) {
             Ok((kubeconfig, config, process)) => Ok(Self { kubeconfig, config, process, folder }),
             Err(error) => {
                 folder.keep();
@@ -126,6 +162,7 @@ impl ApiServer {
         kubectl: &Path,
         folder: &Folder,
         etcd_address: &str,
+        flags: &[&str],
     ) -> Result<(PathBuf, Kubeconfig, Process)> {
         let access = Access { admin_token: secret::token()?, outsider_token: secret::token()? };
         let tokens = folder.path().join("tokens.csv");
@@ -139,7 +176,8 @@ impl ApiServer {
         let key = folder.path().join("service-accounts.key");
         write(&key, &secret::signing_key()?)?;
         let (port, mut process) = on_free_port(|port| {
-            let arguments = server_arguments(folder.path(), &tokens, &key, etcd_address, port);
+            let mut arguments = server_arguments(folder.path(), &tokens, &key, etcd_address, port);
+            arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
             let mut process = Process::start("kube-apiserver", program, &arguments, folder.path())?;
             wait_for_port(&mut process, port)?;
             Ok((port, process))
@@ -233,7 +271,15 @@ impl ControlPlane {
     /// # Errors
     /// Where a program is missing or not ready in time.
     pub fn start(binaries: &Binaries<'_>, servers: usize) -> Result<Self> {
-        let etcd = Etcd::start(binaries)?;
+        Self::start_with(binaries, servers, Flags::default())
+    }
+
+    /// The same with more flags.
+    ///
+    /// # Errors
+    /// Where a program is missing, does not know a flag, or is not ready in time.
+    pub fn start_with(binaries: &Binaries<'_>, servers: usize, flags: Flags<'_>) -> Result<Self> {
+        let etcd = Etcd::start_with(binaries, flags.etcd)?;
         // Found here, since whoever is told about a build may live on this thread only.
         let programs = (binaries.path(Program::ApiServer)?, binaries.path(Program::Kubectl)?);
         let address = etcd.address();
@@ -241,7 +287,9 @@ impl ControlPlane {
             let starts: Vec<_> = (0..servers)
                 .map(|_| {
                     let (program, kubectl) = &programs;
-                    scope.spawn(move || ApiServer::start_programs(program, kubectl, address))
+                    scope.spawn(move || {
+                        ApiServer::start_programs(program, kubectl, address, flags.server)
+                    })
                 })
                 .collect();
             starts
@@ -545,8 +593,11 @@ mod tests {
     #[test]
     fn the_real_control_plane_answers_its_kubeconfig_and_ends_on_drop() {
         let binaries = Binaries::locate(&|line| eprintln!("{line}"));
-        let mut plane = ControlPlane::start(&binaries, 1).unwrap();
+        let flags = Flags { server: &["--profiling=false"], ..Flags::default() };
+        let mut plane = ControlPlane::start_with(&binaries, 1, flags).unwrap();
         plane.check().unwrap();
+        // What is forgotten is history: the server goes on.
+        plane.etcd().compact().unwrap();
         let server = &plane.servers()[0];
         let answer = |context: &str| {
             let output = Command::new(binaries.path(Program::Kubectl).unwrap())

@@ -40,12 +40,10 @@ pub struct Process {
 
 impl Process {
     /// Starts `program` with its output going to `<name>.log` in `folder`.
-    pub(crate) fn start(
-        name: &str,
-        program: &Path,
-        arguments: &[String],
-        folder: &Path,
-    ) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Where the log cannot be written or there is no `sh`.
+    pub fn start(name: &str, program: &Path, arguments: &[String], folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let output =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -60,6 +58,12 @@ impl Process {
             .spawn()
             .with_context(|| format!("cannot run {} under sh", program.display()))?;
         Ok(Self { name: name.to_owned(), log, shell })
+    }
+
+    /// The process id of the shell above the program, which has no other program below it.
+    #[must_use]
+    pub fn supervisor_id(&self) -> u32 {
+        self.shell.id()
     }
 
     /// Where the program writes its log.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail, ensure};
+use progress::Progress;
 use serde_json::{Map, Value, json};
 use truth::{Binaries, ControlPlane, Proxy};
 
-use crate::progress::Progress;
 use crate::repository;
 
 const FOLDER: &str = "crates/drydock/src/kinds/generated";

@@ -19,8 +19,9 @@ pub struct Package {
 const ALL: &[&str] = &["*"];
 
 /// For each package of the workspace, the packages of the workspace it may reach.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("gantry-object", &[]),
+    ("gantry-progress", &[]),
     ("gantry-api", &["gantry-object"]),
     ("gantry-engine", &["gantry-object", "gantry-api"]),
     ("gantry-chassis", &["gantry-object", "gantry-api"]),

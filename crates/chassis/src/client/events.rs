@@ -7,12 +7,12 @@ use std::marker::PhantomData;
 
 use bytes::{Buf as _, BytesMut};
 use http_body_util::BodyExt as _;
-use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{Refusal, StatusWire};
 use super::resource::Nameplate;
+use super::transport::AnswerBody;
 
 /// The longest line that is read. No server keeps an object of a tenth of this.
 const EVENT_BYTES_MAX: usize = 64 << 20;
@@ -80,7 +80,7 @@ enum Wire<T> {
 
 /// An open watch.
 pub struct EventStream<T> {
-    body: Body,
+    body: AnswerBody,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no line end.
     searched: usize,
@@ -88,7 +88,7 @@ pub struct EventStream<T> {
 }
 
 impl<T: DeserializeOwned> EventStream<T> {
-    pub(crate) fn new(body: Body) -> Self {
+    pub(crate) fn new(body: AnswerBody) -> Self {
         Self { body, buffer: BytesMut::new(), searched: 0, reads: PhantomData }
     }
 
@@ -113,7 +113,7 @@ impl<T: DeserializeOwned> EventStream<T> {
             match self.body.frame().await {
                 // A last line without an end was cut short: its event comes again.
                 None => return Ok(None),
-                Some(Err(error)) => return Err(StreamError::Broken(super::cause_of(error))),
+                Some(Err(error)) => return Err(StreamError::Broken(error)),
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
                         self.buffer.extend_from_slice(data);
@@ -162,7 +162,7 @@ fn decode_malformed<T>(line: &[u8], error: &serde_json::Error) -> Event<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Reason;
+    use crate::client::{NameplateMeta, Reason};
 
     #[derive(Debug, Clone, PartialEq, Deserialize)]
     struct Lean {
@@ -198,9 +198,11 @@ mod tests {
 
     #[test]
     fn an_object_of_another_shape_is_malformed_not_the_end() {
-        let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"3"},"replicas":"x"}}"#;
+        let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"3",
+            "ownerReferences":[{"uid":"1"},{"uid":"2","controller":true}]},"replicas":"x"}}"#;
         let Some(Event::Malformed { nameplate, error }) = decoded(bad) else { panic!("{bad}") };
-        assert_eq!(nameplate.metadata.name, "a");
+        let NameplateMeta { name, controller, .. } = nameplate.metadata;
+        assert_eq!((name.as_str(), controller.as_deref()), ("a", Some("2")));
         assert!(error.contains("replicas") || error.contains("expected u32"), "{error}");
         let gone = r#"{"type":"DELETED","object":{"metadata":{"name":"a"},"replicas":"x"}}"#;
         assert!(matches!(decoded(gone), Some(Event::MalformedDeleted { .. })));

@@ -1,9 +1,14 @@
-//! A limit on how many requests a client sends in a second: a token bucket.
+//! Limits on what a client sends: how much at once, and how much in a second (a token bucket).
 //!
-//! There is none by default, since the API server has its own fairness; it is for a
+//! There is no rate by default, since the API server has its own fairness; it is for a
 //! component that must leave room for others on a server without it.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::clock::Clock;
 
 /// So many requests a second on average, and so many at once after a pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +17,37 @@ pub struct Rate {
     pub qps: f64,
     /// How many may be sent at once when none were sent for a while.
     pub burst: u32,
+}
+
+/// The limits of one client.
+pub(crate) struct Limits {
+    in_flight: Semaphore,
+    bucket: Option<Mutex<Bucket>>,
+}
+
+impl Limits {
+    pub(crate) fn new(in_flight_max: usize, rate: Option<Rate>) -> Self {
+        Self {
+            in_flight: Semaphore::new(in_flight_max.clamp(1, Semaphore::MAX_PERMITS)),
+            bucket: rate.and_then(Bucket::new).map(Mutex::new),
+        }
+    }
+
+    /// Waits until one more request may be under way.
+    pub(crate) async fn turn(&self, clock: &Clock) -> Option<SemaphorePermit<'_>> {
+        self.wait_for_rate(clock).await;
+        self.in_flight.acquire().await.ok()
+    }
+
+    /// Waits until one more request may be sent.
+    pub(crate) async fn wait_for_rate(&self, clock: &Clock) {
+        let Some(bucket) = &self.bucket else { return };
+        let now = clock.monotonic();
+        let wait = bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+        if !wait.is_zero() {
+            clock.sleep(wait).await;
+        }
+    }
 }
 
 /// The bucket: it gives each request the time at which it may be sent.

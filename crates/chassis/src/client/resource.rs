@@ -171,16 +171,16 @@ impl<T: Resource + serde::de::DeserializeOwned + Send + 'static> Object for T {
     }
 }
 
-/// The identity of an object and nothing else of it: what is read of an object whose rest
-/// does not fit the type it should have.
+/// The identity of an object, who manages it and nothing else of it: what is read of an object
+/// whose rest does not fit the type it should have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Nameplate {
-    /// The few fields of `metadata` that make the identity.
+    /// The few fields of `metadata` that are read.
     #[serde(default)]
     pub metadata: NameplateMeta,
 }
 
-/// The fields of `metadata` that make an identity.
+/// The fields of `metadata` that make an identity, and the one that tells who answers for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NameplateMeta {
@@ -192,6 +192,20 @@ pub struct NameplateMeta {
     pub uid: String,
     /// The version.
     pub resource_version: String,
+    /// The uid of the owner that manages the object.
+    #[serde(rename = "ownerReferences", deserialize_with = "controller_of")]
+    pub controller: Option<Box<str>>,
+}
+
+/// Of all owners, the uid of the one that manages the object.
+fn controller_of<'de, D: serde::Deserializer<'de>>(wire: D) -> Result<Option<Box<str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Owner {
+        uid: Box<str>,
+        controller: Option<bool>,
+    }
+    let owners = Option::<Vec<Owner>>::deserialize(wire)?.unwrap_or_default();
+    Ok(owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid))
 }
 
 impl Object for Nameplate {

@@ -1,9 +1,9 @@
 //! The writer against a scripted server.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::client::Options;
+use crate::client;
 use crate::fake::{Reply, Script, Tail};
 
 fn node() -> Subject {
@@ -17,10 +17,19 @@ async fn asked(
     count: usize,
     note: impl Fn(&Recorder),
 ) -> Vec<(String, Value)> {
+    asked_by(&Options::counted("node-controller", 0), replies, count, note).await
+}
+
+async fn asked_by(
+    options: &Options,
+    replies: Vec<Reply>,
+    count: usize,
+    note: impl Fn(&Recorder),
+) -> Vec<(String, Value)> {
     let script = Script::new(replies);
     let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
-    let client = script.client(&Options { clock, ..Options::new("test") });
-    let (recorder, writer) = Recorder::new("node-controller", &client, 0, &Metrics::new());
+    let client = script.client(&client::Options { clock, ..client::Options::new("test") });
+    let (recorder, writer) = Recorder::with(options, &client, &Metrics::new());
     note(&recorder);
     let stop = CancellationToken::new();
     let running = tokio::spawn(writer.run(stop.clone()));
@@ -75,7 +84,8 @@ async fn an_event_is_written_once_and_then_counted() {
 #[tokio::test]
 async fn what_is_not_answered_is_tried_again_and_what_is_refused_is_not() {
     let lost = || Reply::watch(&["{".to_owned()], Tail::Break);
-    let mut replies = vec![Reply::new(403, "{}"), lost(), lost(), Reply::new(201, "{}")];
+    let busy = Reply::new(429, "{}");
+    let mut replies = vec![Reply::new(403, "{}"), lost(), busy, Reply::new(201, "{}")];
     replies.push(Reply::new(201, "{}"));
     let sent = asked(replies, 5, |recorder| {
         for reason in ["Refused", "Lost", "Well"] {
@@ -111,7 +121,10 @@ async fn events_of_different_objects_are_written_side_by_side_and_those_of_one_i
     };
     let mut want = vec!["slow First".to_owned()];
     want.extend(names.iter().map(|name| format!("{name} Scheduled")));
-    assert_eq!(sent.iter().map(told).collect::<Vec<_>>(), want);
+    let mut told: Vec<String> = sent.iter().map(told).collect();
+    want.sort();
+    told.sort();
+    assert_eq!(told, want);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +135,7 @@ async fn a_writer_keeps_up_with_a_thousand_objects_a_second() {
         let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
         Ok::<_, std::io::Error>(http::Response::builder().status(201).body(body).unwrap())
     });
-    let client = Client::from_service(service, &Options::new("test"));
+    let client = Client::from_service(service, &client::Options::new("test"));
     let metrics = Metrics::new();
     let (recorder, writer) = Recorder::new("test", &client, 0, &metrics);
     for n in 0..1000 {
@@ -139,16 +152,16 @@ async fn a_writer_keeps_up_with_a_thousand_objects_a_second() {
 #[tokio::test]
 async fn a_full_line_never_makes_anyone_wait_and_what_is_spared_takes_no_place_in_it() {
     let script = Script::new([]);
-    let client = script.client(&Options::new("test"));
+    let client = script.client(&client::Options::new("test"));
     let metrics = Metrics::new();
     let (recorder, _writer) = Recorder::new("test", &client, 0, &metrics);
     // An object that has had its share leaves the line to others.
-    for _ in 0..LINE_MAX {
+    for _ in 0..WAITING_MAX {
         recorder.normal(&node(), "Made", "it is".to_owned());
     }
     let text = metrics.render();
     assert!(text.contains("gantry_events_total{result=\"dropped\"} 0\n"), "{text}");
-    let spared = LINE_MAX - 25;
+    let spared = WAITING_MAX - 25;
     assert!(
         text.contains(&format!("gantry_events_total{{result=\"spared\"}} {spared}\n")),
         "{text}"
@@ -163,4 +176,102 @@ async fn a_full_line_never_makes_anyone_wait_and_what_is_spared_takes_no_place_i
     other.normal(&node(), "Made", "it is".to_owned());
     let text = metrics.render();
     assert!(text.contains("gantry_events_total{result=\"dropped\"} 7\n"), "{text}");
+}
+
+fn options() -> Options {
+    Options::series("default-scheduler", "host-1", 0)
+}
+
+fn scheduled(name: &str) -> Note {
+    Note {
+        subject: pod(name),
+        related: None,
+        tone: Tone::Normal,
+        reason: "Scheduled".into(),
+        action: "Binding",
+        message: format!("Successfully assigned shop/{name} to n1"),
+        repeats: Repeats::Never,
+    }
+}
+
+#[tokio::test]
+async fn a_series_is_written_as_events_of_the_new_group() {
+    let failed = |message: &str| Note {
+        related: Some(node()),
+        tone: Tone::Warning,
+        reason: "FailedScheduling".into(),
+        action: "Scheduling",
+        message: message.to_owned(),
+        repeats: Repeats::Perhaps,
+        ..scheduled("a")
+    };
+    let replies = vec![Reply::new(201, "{}"), Reply::new(404, "{}"), Reply::new(201, "{}")];
+    let sent = asked_by(&options(), replies, 3, |recorder| {
+        for _ in 0..3 {
+            recorder.named("other-scheduler").tell(failed(&"é".repeat(600)));
+        }
+    })
+    .await;
+    let path = "/apis/events.k8s.io/v1/namespaces/shop/events";
+    let name = sent[0].1["metadata"]["name"].as_str().unwrap().to_owned();
+    let mut want = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
+        "metadata": { "name": name, "namespace": "shop" },
+        "eventTime": "1970-01-01T00:00:00.000000Z",
+        "reportingController": "other-scheduler",
+        "reportingInstance": "other-scheduler-host-1",
+        "action": "Scheduling", "reason": "FailedScheduling", "type": "Warning",
+        "regarding": { "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "a", "uid": "u" },
+        "related": { "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u" },
+        "note": format!("{} ...", "é".repeat(510)),
+    });
+    assert_eq!(sent[0], (format!("POST {path}"), want.clone()));
+    let series = json!({ "count": 2, "lastObservedTime": "1970-01-01T00:00:00.000000Z" });
+    assert_eq!(sent[1], (format!("PATCH {path}/{name}"), json!({ "series": series })));
+    // One that has expired is told anew, as the series it has become.
+    want["series"] = series;
+    assert_eq!(sent[2], (format!("POST {path}"), want));
+}
+
+#[tokio::test]
+async fn the_last_count_is_written_when_all_recorders_are_gone() {
+    let script = Script::new([201, 200, 200].map(|code| Reply::new(code, "{}")));
+    let client = script.client(&client::Options::new("test"));
+    let (recorder, writer) = Recorder::with(&options(), &client, &Metrics::new());
+    for _ in 0..5 {
+        recorder.normal(&pod("a"), "Odd", "it is".to_owned());
+    }
+    drop(recorder);
+    writer.run(CancellationToken::new()).await;
+    let sent = script.asked();
+    let counts: Vec<Value> = sent
+        .iter()
+        .map(|asked| serde_json::from_str::<Value>(&asked.body).unwrap()["series"]["count"].clone())
+        .collect();
+    assert_eq!(counts, [json!(null), json!(2), json!(5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_repeat_goes_at_the_pace_that_the_options_allow_and_what_is_left_is_counted() {
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
+        Ok::<_, std::io::Error>(http::Response::builder().status(201).body(body).unwrap())
+    });
+    let client = Client::from_service(service, &client::Options::new("test")).apart(128, None);
+    let metrics = Metrics::new();
+    let options = Options { in_flight_max: 128, waiting_max: 20_000, ..options() };
+    let (recorder, writer) = Recorder::with(&options, &client, &metrics);
+    for n in 0..20_000 {
+        recorder.tell(scheduled(&format!("p{n}")));
+    }
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(writer.run(stop.clone()));
+    tokio::time::sleep(Duration::from_millis(1005)).await;
+    stop.cancel();
+    running.await.unwrap();
+    // A hundred rounds of 128.
+    let text = metrics.render();
+    assert!(text.contains("gantry_events_total{result=\"written\"} 12800\n"), "{text}");
+    assert!(text.contains("gantry_events_total{result=\"dropped\"} 7200\n"), "{text}");
 }

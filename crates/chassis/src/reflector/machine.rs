@@ -51,6 +51,8 @@ pub enum Delta<T> {
     Malformed {
         /// Which.
         key: Key,
+        /// The uid of the owner that manages it.
+        controller: Option<Box<str>>,
         /// What is wrong with it.
         error: String,
     },
@@ -234,7 +236,7 @@ impl Machine {
             self.list_one(item, effects);
         }
         for (nameplate, error) in page.malformed {
-            self.list_malformed(&nameplate, error, effects);
+            self.list_malformed(nameplate, error, effects);
         }
         if let Some(token) = page.next {
             effects.push(Effect::List { limit: PAGE_LIMIT, continue_token: Some(token) });
@@ -260,7 +262,7 @@ impl Machine {
 
     fn list_malformed<T>(
         &mut self,
-        nameplate: &Nameplate,
+        nameplate: Nameplate,
         error: String,
         effects: &mut Vec<Effect<T>>,
     ) {
@@ -271,7 +273,8 @@ impl Machine {
         let identity = nameplate.identity();
         let key = identity.key();
         if self.remember(identity, effects) {
-            effects.push(Effect::Deliver(Delta::Malformed { key, error }));
+            let controller = nameplate.metadata.controller;
+            effects.push(Effect::Deliver(Delta::Malformed { key, controller, error }));
         }
     }
 
@@ -339,8 +342,8 @@ impl Machine {
             Event::Malformed { nameplate, error } => {
                 let identity = nameplate.identity();
                 if self.applied(identity, effects) {
-                    let key = identity.key();
-                    effects.push(Effect::Deliver(Delta::Malformed { key, error }));
+                    let (key, controller) = (identity.key(), nameplate.metadata.controller);
+                    effects.push(Effect::Deliver(Delta::Malformed { key, controller, error }));
                 }
             }
             Event::Deleted(object) => self.deleted(object.identity(), effects),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::client::{Nameplate, Options};
+use crate::client::{Client, Nameplate, Options};
 use crate::clock::Hand;
 use crate::fake::{Reply, Script, Tail, event, list, object};
 
@@ -144,8 +144,15 @@ async fn refusals_and_silence_are_tried_again() {
 
 #[tokio::test]
 async fn feeds_count_the_lists_and_watches_of_every_kind() {
-    let script = Script::new([list(9, "", &[]), list(9, "", &[])]);
-    let client = script.client(&Options::new("test"));
+    // Lists are answered, and watches are not.
+    let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            std::future::pending::<()>().await;
+        }
+        let list = r#"{"metadata":{"resourceVersion":"9"},"items":[]}"#;
+        Ok::<_, std::io::Error>(http::Response::new(http_body_util::Full::new(list.into())))
+    });
+    let client = Client::from_service(service, &Options::new("test"));
     let (shutdown, metrics) = (Shutdown::new(), Metrics::new());
     let feeds = Feeds::<()>::new(&client, &shutdown, 4).metrics(&metrics);
     let nodes = Reflector::new(client.access(ResourceType::cluster("", "v1", "nodes"), ""));

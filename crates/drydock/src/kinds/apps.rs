@@ -178,7 +178,7 @@ impl Strategy for Deployment {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
+        label_recommended(object, old)
     }
 
     fn cells(&self) -> &'static [Cell] {
@@ -273,7 +273,7 @@ impl Strategy for ReplicaSet {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
+        label_recommended(object, old)
     }
 
     fn cells(&self) -> &'static [Cell] {
@@ -362,7 +362,7 @@ impl Strategy for ReplicationController {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
+        label_recommended(object, old)
     }
 
     fn cells(&self) -> &'static [Cell] {

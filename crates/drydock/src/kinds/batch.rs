@@ -186,7 +186,7 @@ impl Strategy for Job {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
+        label_recommended(object, old)
     }
 
     fn unselectable(&self, name: &str) -> String {

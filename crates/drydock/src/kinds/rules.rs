@@ -182,14 +182,15 @@ pub(crate) fn has_condition(object: &Value, name: &str, status: &str) -> bool {
         .any(|condition| text(condition, "type") == name && text(condition, "status") == status)
 }
 
-/// Names that end up in names of pods should be labels; anything else earns a warning.
-pub(crate) fn label_recommended(object: &Value) -> Option<String> {
+/// Names that end up in names of pods should be labels; a new object with any other earns a
+/// warning.
+pub(crate) fn label_recommended(object: &Value, old: Option<&Value>) -> Vec<String> {
     let messages = names::dns1123_label(text(&object["metadata"], "name"));
-    if messages.is_empty() {
-        return None;
+    if messages.is_empty() || old.is_some() {
+        return Vec::new();
     }
-    Some(format!(
+    vec![format!(
         "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
         messages.join(" ")
-    ))
+    )]
 }

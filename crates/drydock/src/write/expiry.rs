@@ -19,8 +19,29 @@ use crate::store::{Draft, Expect, Revision, Stored, Table, Write};
 /// How many objects go before one request is answered.
 const PER_REQUEST_MAX: usize = 1024;
 
-/// Which objects go, and when.
-pub(crate) struct Expiries {
+/// The tables whose objects go by themselves, in the order of their kinds, and what goes there.
+pub(crate) struct Expiries(Vec<(Arc<Table>, Going)>);
+
+impl Expiries {
+    /// For every kind whose objects do not stay. Two kinds may share a table.
+    pub(crate) fn of<'a>(kinds: impl IntoIterator<Item = &'a Arc<Kind>>) -> Self {
+        let mut tables: Vec<(Arc<Table>, Going)> = Vec::new();
+        for kind in kinds.into_iter().filter(|kind| kind.strategy.lifetime().is_some()) {
+            if !tables.iter().any(|(known, _)| Arc::ptr_eq(known, &kind.table)) {
+                tables.push((Arc::clone(&kind.table), Going::default()));
+            }
+        }
+        Self(tables)
+    }
+
+    fn going(&self, table: &Arc<Table>) -> Option<&Going> {
+        let own = |(known, _): &&(Arc<Table>, Going)| Arc::ptr_eq(known, table);
+        self.0.iter().find(own).map(|(_, going)| going)
+    }
+}
+
+/// Which objects of one table go, and when.
+struct Going {
     /// The second at which the first is due; read before every request, so it takes no lock.
     first_due_seconds: AtomicI64,
     clocks: Mutex<Clocks>,
@@ -44,13 +65,13 @@ struct Due {
     revision: Revision,
 }
 
-impl Default for Expiries {
+impl Default for Going {
     fn default() -> Self {
         Self { first_due_seconds: AtomicI64::new(i64::MAX), clocks: Mutex::default() }
     }
 }
 
-impl Expiries {
+impl Going {
     fn set(&self, key: &Arc<str>, due: Due) {
         let mut clocks = self.clocks.lock().expect(UNPOISONED);
         match clocks.due.get_mut(key) {
@@ -100,16 +121,18 @@ impl Expiries {
 /// Notes when an object that was written goes, where its kind does not stay.
 pub(crate) fn note(server: &Server, kind: &Kind, stored: &Stored) {
     let Some(lifetime) = kind.strategy.lifetime() else { return };
+    let Some(going) = server.expiries.going(&kind.table) else { return };
     if let Ok(at) = server.env().now().checked_add(lifetime) {
-        server.expiries.set(&stored.key, Due { at, revision: stored.revision });
+        going.set(&stored.key, Due { at, revision: stored.revision });
     }
 }
 
 /// Lets go what is due.
 pub(crate) fn sweep(server: &Server) {
-    server.expiries.take_due(server.env().now(), |key, revision| {
-        remove(server, &server.native("", "events").table, key, revision);
-    });
+    for (table, going) in &server.expiries.0 {
+        let remove = |key: &Arc<str>, revision| remove(server, table, key, revision);
+        going.take_due(server.env().now(), remove);
+    }
 }
 
 fn remove(server: &Server, table: &Table, key: &Arc<str>, revision: Revision) {
@@ -232,22 +255,35 @@ mod tests {
 
     #[test]
     fn only_what_was_noted_goes() {
-        let expiries = Expiries::default();
+        let going = Going::default();
         let at = |minutes: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
         let key: Arc<str> = "default/a".into();
         let taken = |minutes: i64| {
             let mut taken = Vec::new();
-            expiries.take_due(at(minutes), |key, revision| taken.push((key.to_string(), revision)));
+            going.take_due(at(minutes), |key, revision| taken.push((key.to_string(), revision)));
             taken
         };
-        expiries.set(&key, Due { at: at(60), revision: 5 });
-        expiries.set(&key, Due { at: at(90), revision: 7 });
+        going.set(&key, Due { at: at(60), revision: 5 });
+        going.set(&key, Due { at: at(90), revision: 7 });
         // The first writer notes last.
-        expiries.set(&key, Due { at: at(80), revision: 6 });
+        going.set(&key, Due { at: at(80), revision: 6 });
         assert!(taken(60).is_empty());
         assert!(taken(89).is_empty());
         assert_eq!(taken(90), [("default/a".to_owned(), 7)]);
         assert!(taken(200).is_empty());
+    }
+
+    #[test]
+    fn every_table_whose_objects_go_has_its_own_times_once() {
+        let (drydock, _) = server();
+        let server = &drydock.server;
+        let registry = server.registry();
+        let short_lived = registry.kinds().filter(|kind| kind.strategy.lifetime().is_some());
+        let tables: Vec<_> = short_lived.map(|kind| Arc::clone(&kind.table)).collect();
+        // Events are served by two groups, from one table.
+        assert_eq!((tables.len(), server.expiries.0.len()), (2, 1));
+        assert!(tables.iter().all(|table| server.expiries.going(table).is_some()));
+        assert!(server.expiries.going(&server.native("", "pods").table).is_none());
     }
 
     #[tokio::test]

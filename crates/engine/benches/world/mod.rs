@@ -128,9 +128,6 @@ impl Mix {
         let terms = &self.terms[&row.terms[app % row.terms.len()]];
         let name: Box<str> = format!("app-{app}").into();
         PodFact {
-            uid: Uid::new(&format!("uid-{number}")),
-            namespace: "default".into(),
-            name: format!("pod-{number}").into(),
             needs: Needs {
                 taken: requests.clone(),
                 requests,
@@ -139,9 +136,7 @@ impl Mix {
                 ..Needs::default()
             },
             labels: BTreeMap::from([("app".into(), name)]),
-            node: None,
-            priority: 0,
-            deleting: false,
+            ..PodFact::new(&format!("uid-{number}"), "default", &format!("pod-{number}"))
         }
     }
 }

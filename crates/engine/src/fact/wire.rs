@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
-use api::pod::{Pod, PodPhase, RestartPolicy};
-use api::{ObjectMeta, ReplicaSet, ReplicationController, Service, StatefulSet};
+use api::pod::{Pod, PodPhase, PreemptionPolicy, RestartPolicy};
+use api::{
+    ObjectMeta, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
+};
 use object::selector::label::Selector;
 
 use super::amounts::{amounts, asked, named, taken};
 use super::pod_terms::{pod_affinity, spread};
 use super::storage_wire::volumes;
-use super::{Fact, NodeFact, PodFact, Uid};
+use super::{Budget, Fact, NodeFact, PodFact, Uid};
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
     Preference, Requirement, Tolerations,
 };
+use crate::queue::Moment;
 
 impl From<&Node> for NodeFact {
     fn from(node: &Node) -> Self {
@@ -54,6 +57,7 @@ impl From<&Pod> for Fact {
 impl From<&Pod> for PodFact {
     fn from(pod: &Pod) -> Self {
         let (metadata, spec) = (&pod.metadata, &pod.spec);
+        let nominated = pod.status.nominated_node_name.as_str();
         let labels = metadata.labels.iter();
         Self {
             uid: Uid::new(&metadata.uid),
@@ -63,9 +67,43 @@ impl From<&Pod> for PodFact {
                 .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
                 .collect(),
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
+            nominated: (!nominated.is_empty()).then(|| nominated.into()),
+            started: started(pod),
+            may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
+            giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),
             deleting: metadata.deletion_timestamp.is_some(),
+            scheduler: spec.scheduler_name.as_str().into(),
+            gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             needs: Needs::from(pod),
+        }
+    }
+}
+
+fn started(pod: &Pod) -> Option<Moment> {
+    let nanos = pod.status.start_time?.timestamp().as_nanosecond();
+    u64::try_from(nanos).ok().map(Moment)
+}
+
+/// Whether a scheduler pushed the pod out for another one.
+fn is_preempted(pod: &Pod) -> bool {
+    let target = pod.status.conditions.iter().find(|one| one.r#type == "DisruptionTarget");
+    target.is_some_and(|one| one.is_true() && one.reason == "PreemptionByScheduler")
+}
+
+impl From<&PodDisruptionBudget> for Fact {
+    /// A budget whose selector cannot be read protects no pod.
+    fn from(wire: &PodDisruptionBudget) -> Self {
+        let selector = wire.spec.selector.as_ref().and_then(|own| own.to_selector().ok());
+        let going = wire.status.disrupted_pods.keys();
+        Self::Budget {
+            namespace: wire.metadata.namespace.as_str().into(),
+            name: wire.metadata.name.as_str().into(),
+            budget: Some(Budget {
+                pods: selector.unwrap_or_else(Selector::nothing),
+                allowed: wire.status.disruptions_allowed,
+                going: going.map(|name| name.as_str().into()).collect(),
+            }),
         }
     }
 }
@@ -91,6 +129,7 @@ impl From<&Pod> for Needs {
             spread: spread(pod),
             owner: owner(pod),
             volumes: volumes(pod),
+            resource_claims: !spec.resource_claims.is_empty(),
         }
     }
 }

@@ -313,6 +313,12 @@ impl Crowds {
         label(&self.identities.get(identity).labels, key, symbols)
     }
 
+    /// Whether an identity has any label.
+    #[must_use]
+    pub fn is_labelled(&self, identity: Id<Identity>) -> bool {
+        !self.identities.get(identity).labels.is_empty()
+    }
+
     /// The labels of an identity.
     #[must_use]
     pub fn labels_of(

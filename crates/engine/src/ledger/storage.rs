@@ -3,13 +3,18 @@
 //! Everything is kept by name, as the API server has it, so that it does not matter which of a
 //! claim, its volume, its class and the pods that use it is told first.
 
+mod promises;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+pub use promises::Promises;
+
 use super::NodeIndex;
 use crate::fact::{
-    Attachment, Capacity, Claim, Class, CsiDriver, CsiNode, PersistentVolume, StorageFact,
+    Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, PersistentVolume,
+    StorageFact,
 };
 use crate::needs::{Volume, Volumes};
 use crate::pool::Id;
@@ -39,6 +44,8 @@ pub struct Storage {
     /// How many pods on which node use a claim, by its namespace and name.
     users: ByName<ByName<BTreeMap<NodeIndex, u32>>>,
     on_node: FxHashMap<NodeIndex, InUse>,
+    /// What we decided and have not yet seen back.
+    pub promises: Promises,
 }
 
 /// Volumes that pods of a node use.
@@ -120,6 +127,31 @@ impl Storage {
     #[must_use]
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&Claim> {
         self.claims.get(namespace)?.get(name)
+    }
+
+    /// The claim that a volume is bound to, kept for or promised to.
+    #[must_use]
+    pub fn keeper<'a>(
+        &'a self,
+        name: &str,
+        volume: &'a PersistentVolume,
+    ) -> Option<&'a ClaimReference> {
+        volume.claim.as_ref().or_else(|| self.promises.claim_of(name))
+    }
+
+    /// The node for which a volume is made for a claim, or for which one is promised.
+    #[must_use]
+    pub fn selected_node<'a>(
+        &'a self,
+        namespace: &str,
+        name: &str,
+        claim: &'a Claim,
+    ) -> Option<&'a str> {
+        let promised = || match self.promises.is_empty() {
+            true => None,
+            false => self.promises.node_of(&(namespace.into(), name.into())),
+        };
+        claim.selected_node.as_deref().or_else(promised)
     }
 
     /// A class.
@@ -225,6 +257,7 @@ impl Storage {
             && self.attached.is_empty()
             && self.users.is_empty()
             && self.on_node.is_empty()
+            && self.promises.is_empty()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which nodes a pod must and would rather run on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which nodes a pod must and would rather run on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -18,6 +18,23 @@ impl NodeAffinity {
     #[must_use]
     pub fn admits_all(&self) -> bool {
         self.labels.is_empty() && self.required.is_none()
+    }
+}
+
+impl NodeAffinity {
+    /// The names of the only nodes that are admitted, where every term names some.
+    #[must_use]
+    pub fn names(&self) -> Option<BTreeSet<&str>> {
+        let terms = self.required.as_deref().filter(|terms| !terms.is_empty())?;
+        let mut all = BTreeSet::new();
+        for term in terms {
+            let mut names = term.fields.iter().filter(|field| field.is).map(|field| &*field.name);
+            let first = names.next()?;
+            if names.all(|name| name == first) {
+                all.insert(first);
+            }
+        }
+        Some(all)
     }
 }
 

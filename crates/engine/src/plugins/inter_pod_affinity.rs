@@ -2,6 +2,9 @@
 //!
 //! The wishes of a pod and the wishes of the pods that are there already both count.
 
+mod judge;
+
+use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex, Tally, Term, Topology, TopologyKey, Want};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Lent, Normalise, Reads, SCORE_MAX, Score, Wanted};
@@ -172,6 +175,10 @@ impl Filter for InterPodAffinity {
             _ => Code::Unschedulable,
         };
         Some(Refusal::new(code, reason))
+    }
+
+    fn judge(&self, ledger: &Ledger, ask: Ask) -> Judging {
+        judge::judge(ledger, ask)
     }
 }
 

@@ -136,6 +136,20 @@ impl Filter for NodeAffinity {
         (!all).then(|| ledger.asks.node_affinity.stamp(ask.node_affinity))
     }
 
+    fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
+        match asked(ledger, ask).names() {
+            Some(names) if names.is_empty() => {
+                Err(Refusal::new(Code::Unresolvable, Reason::NamesConflict))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn names(&self, ledger: &Ledger, ask: Ask) -> Option<NodeSet> {
+        let names = asked(ledger, ask).names()?;
+        Some(names.into_iter().filter_map(|name| ledger.nodes.find(name)).collect())
+    }
+
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
         for asked in [&self.added, asked(ledger, ask)] {
             if !asked.admits_all() {

@@ -1,7 +1,10 @@
 //! PodTopologySpread: pods and their like are spread over domains.
 
+mod judge;
+
 use super::{node_affinity, taint_toleration};
-use crate::ledger::{Ask, CrowdId, Entry, Ledger, NodeIndex, Topology};
+use crate::judge::Judging;
+use crate::ledger::{Ask, CrowdId, Entry, Ledger, NodeIndex, Topology, TopologyKey};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Lent, Normalise, Reads, SCORE_MAX, Score, Wanted};
 use crate::reason::{Code, Reason, Refusal};
@@ -47,6 +50,7 @@ struct Rule<'a> {
     crowd: CrowdId,
     /// Whether pods are counted at all, or only the one that is placed.
     counts: bool,
+    key: TopologyKey,
     topology: &'a Topology,
     topology_key: &'a str,
     max_skew: i32,
@@ -87,6 +91,7 @@ impl PodTopologySpread {
             let rules = own.map(|rule| Rule {
                 crowd: rule.crowd,
                 counts: rule.counts,
+                key: rule.topology,
                 topology: topologies.get(rule.topology),
                 topology_key: &rule.topology_key,
                 max_skew: rule.max_skew,
@@ -98,10 +103,12 @@ impl PodTopologySpread {
         };
         let rules = self.defaults.iter().filter(|rule| rule.binds == binding);
         let rules = rules.filter_map(|rule| {
+            let key = topologies.find(&rule.topology_key)?;
             Some(Rule {
                 crowd,
                 counts: true,
-                topology: topologies.get(topologies.find(&rule.topology_key)?),
+                key,
+                topology: topologies.get(key),
                 topology_key: &rule.topology_key,
                 max_skew: rule.max_skew,
                 min_domains: 1,
@@ -160,11 +167,21 @@ const OUT: i64 = -1;
 
 /// How many pods of a rule there are in each domain; [`OUT`] where a domain does not count.
 fn filled(ledger: &Ledger, ask: Ask, rule: &Rule<'_>, nodes: &NodeSet) -> Vec<i64> {
-    let topology = rule.topology;
+    filled_by(ledger, rule, &counting(ledger, ask, rule, nodes))
+}
+
+/// The nodes that count for a rule.
+fn counting(ledger: &Ledger, ask: Ask, rule: &Rule<'_>, nodes: &NodeSet) -> NodeSet {
     let mut counting = nodes.clone();
-    counting.keep(topology.labelled());
+    counting.keep(rule.topology.labelled());
     keep_counting(ledger, ask, rule, &mut counting);
-    let mut filled = reached(topology, &counting);
+    counting
+}
+
+/// How many pods of a rule there are in each domain, on nodes that count.
+fn filled_by(ledger: &Ledger, rule: &Rule<'_>, counting: &NodeSet) -> Vec<i64> {
+    let topology = rule.topology;
+    let mut filled = reached(topology, counting);
     if rule.counts {
         for entry in ledger.terms.crowds.get(rule.crowd).pods.entries() {
             if counting.contains(entry.node)
@@ -258,6 +275,10 @@ impl Filter for PodTopologySpread {
             _ => Code::Unschedulable,
         };
         Some(Refusal::new(code, reason))
+    }
+
+    fn judge(&self, ledger: &Ledger, ask: Ask) -> Judging {
+        judge::judge(self, ledger, ask)
     }
 }
 

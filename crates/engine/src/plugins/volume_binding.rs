@@ -3,11 +3,14 @@
 
 mod claims;
 mod plan;
+mod preparation;
 
 pub use plan::Binding;
+pub use preparation::{Failure, Preparation, Progress, Write};
 
 use super::volume_restrictions::{key, volumes};
 use crate::fact::Claim;
+use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Volume, Volumes};
 use crate::node_set::NodeSet;
@@ -98,5 +101,10 @@ impl Filter for VolumeBinding {
         let reasons = claims.plan(ledger, node).err()?;
         let reasons = reasons.into_iter().map(Reason::Volume).collect();
         Some(Refusal { code: Code::Unresolvable, reasons })
+    }
+
+    /// Volumes are reached or not, whoever is on the node.
+    fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {
+        Judging::Fixed
     }
 }

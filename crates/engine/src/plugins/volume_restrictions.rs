@@ -1,5 +1,8 @@
 //! VolumeRestrictions: some disks go to one pod of a node, and some claims to one pod of all.
 
+mod judge;
+
+use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Disk, Volume, Volumes};
 use crate::node_set::NodeSet;
@@ -93,5 +96,9 @@ impl Filter for VolumeRestrictions {
             VolumeReason::InUse { claim: in_use(ledger, volumes)?.into() }
         };
         Some(Refusal::new(Code::Unschedulable, Reason::Volume(reason)))
+    }
+
+    fn judge(&self, ledger: &Ledger, ask: Ask) -> Judging {
+        judge::judge(ledger, ask)
     }
 }

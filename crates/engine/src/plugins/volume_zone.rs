@@ -5,6 +5,7 @@
 use super::node_affinity::label;
 use super::volume_restrictions::{key, volumes};
 use crate::fact::{PersistentVolume, TOPOLOGY_LABELS, Zone, successor};
+use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Volume, Volumes};
 use crate::node_set::NodeSet;
@@ -93,5 +94,10 @@ impl Filter for VolumeZone {
         let (volume, label) = elsewhere(ledger, &named, node)?;
         let reason = VolumeReason::OtherZone { volume: volume.into(), label: label.into() };
         Some(Refusal::new(Code::Unresolvable, Reason::Volume(reason)))
+    }
+
+    /// Volumes are where they are, whoever is on the node.
+    fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {
+        Judging::Fixed
     }
 }

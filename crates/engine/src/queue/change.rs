@@ -129,6 +129,8 @@ impl Change {
             }
             // They say which pods are alike, which no rule that binds depends on.
             Fact::Owner { .. } => None,
+            // They say who may make room, not whether there is room.
+            Fact::Budget { .. } => None,
             Fact::Storage(_) => Some(Self::Storage),
         }
     }
@@ -144,6 +146,10 @@ impl Change {
                 let same = old.as_deref() == Some(&*new);
                 (!same).then_some(Self::Placed { old, new: Some(new) })
             }
+            // Room that was kept for it is free.
+            (false, false) if row.is_some_and(|row| row.loses_nomination(fact)) => {
+                Some(Self::Placed { old: old(), new: None })
+            }
             (false, false) => {
                 let old = old().filter(|old| *old != new)?;
                 Some(Self::Own { uid: fact.uid.clone(), old, new })
@@ -154,10 +160,11 @@ impl Change {
     }
 
     /// What changes when a pod leaves its node, or the node that it was to be bound to; none where
-    /// it has no node. To be asked before the ledger is told.
+    /// it has no node and waits for room on none. To be asked before the ledger is told.
     #[must_use]
     pub fn unplaced(ledger: &Ledger, uid: &Uid) -> Option<Self> {
-        let row = ledger.pod(uid).filter(|row| row.node().is_some())?;
+        let holds = |row: &&PodRow| row.node().is_some() || row.nominated().is_some();
+        let row = ledger.pod(uid).filter(holds)?;
         Some(Self::Placed { old: Some(Box::new(PodView::of_row(ledger, row))), new: None })
     }
 }

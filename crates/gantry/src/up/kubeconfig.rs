@@ -116,12 +116,18 @@ impl Place {
         bail!("{path} was changed since a former gantry up wrote it: move it away")
     }
 
-    /// Writes the file.
+    /// Writes the file. A folder that is not there is made, as kubectl makes it, and that is
+    /// told: it may be a slip of the pen.
     ///
     /// # Errors
     /// When the path cannot be written.
     pub(super) fn write(&self, url: &str, certificate_pem: &str, token: &str) -> Result<()> {
-        Ok(Kubeconfig { name: NAME, url, certificate_pem, token }.write(&self.0)?)
+        let missing = self.0.parent().filter(|folder| !folder.exists());
+        Kubeconfig { name: NAME, url, certificate_pem, token }.write(&self.0)?;
+        if let Some(folder) = missing {
+            output::note(&format!("made the folder {} for the kubeconfig", folder.display()));
+        }
+        Ok(())
     }
 
     /// Removes the file if it is what was written for the server of this token. By now it may be

@@ -208,6 +208,7 @@ impl Kubelets {
         }
         self.shapes.release(&shape);
         drop(shape);
+        self.pod(slot).heed_gates(now, pod);
         self.follow_deletion(now, slot, pod);
         self.pod(slot).compare(pod);
         self.settle(now, slot);

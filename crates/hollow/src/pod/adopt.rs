@@ -24,18 +24,22 @@ impl PodRun {
             return true;
         };
         self.start = start;
+        let since_told = |kind: &str| {
+            let found = api::condition::find(&status.conditions, kind);
+            let at = found.and_then(|condition| condition.last_transition_time);
+            Since {
+                on: found.is_some_and(api::Condition::is_true),
+                at: at.map_or(start, Stamp::from),
+            }
+        };
         for (kind, since) in [
             ("PodReadyToStartContainers", &mut self.sandbox),
             ("Initialized", &mut self.initialized),
-            ("Ready", &mut self.ready),
+            ("ContainersReady", &mut self.containers_ready),
         ] {
-            let found = api::condition::find(&status.conditions, kind);
-            let at = found.and_then(|condition| condition.last_transition_time);
-            *since = Since {
-                on: found.is_some_and(api::Condition::is_true),
-                at: at.map_or(start, Stamp::from),
-            };
+            *since = since_told(kind);
         }
+        self.set_gated(|_| since_told("Ready"));
         let told = status.init_container_statuses.iter().chain(&status.container_statuses);
         let told: Vec<&ContainerStatus> = told.collect();
         for (run, shape) in self.containers.iter_mut().zip(&self.shape.containers) {

@@ -27,7 +27,7 @@ struct AnsweredMeta {
 }
 
 /// A version as a number that grows; zero where it is none.
-fn number(version: &str) -> u64 {
+pub(super) fn number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
 

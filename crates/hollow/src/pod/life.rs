@@ -21,18 +21,22 @@ const KILLED: i32 = 137;
 impl PodRun {
     /// The node accepted the pod.
     pub(crate) fn admit(&mut self, now: Now) {
-        self.start = now.stamp();
-        let missing = Since { on: false, at: self.start };
-        (self.sandbox, self.initialized, self.ready) = (missing, missing, missing);
+        self.begin(now);
         self.touch();
         self.advance(now);
     }
 
-    /// The node has no room for the pod.
-    pub(crate) fn reject(&mut self, now: Now, reason: &str, message: &str) {
+    /// The node has seen the pod; no condition holds yet.
+    fn begin(&mut self, now: Now) {
         self.start = now.stamp();
         let missing = Since { on: false, at: self.start };
-        (self.sandbox, self.initialized, self.ready) = (missing, missing, missing);
+        (self.sandbox, self.initialized, self.containers_ready) = (missing, missing, missing);
+        self.set_gated(|_| missing);
+    }
+
+    /// The node has no room for the pod.
+    pub(crate) fn reject(&mut self, now: Now, reason: &str, message: &str) {
+        self.begin(now);
         let message = format!("Pod was rejected: {message}");
         self.verdict = Some(Box::new(Verdict { reason: reason.into(), message: message.into() }));
         self.containers = Box::default();
@@ -288,7 +292,12 @@ impl PodRun {
             && self.with_role(|role| role != Role::Init).all(|run| run.ready);
         self.sandbox.set(begun, now);
         self.initialized.set(initialized, now);
-        self.ready.set(ready, now);
+        self.containers_ready.set(ready, now);
+        let ready = ready && self.closed_gates().is_none();
+        self.set_gated(|mut since| {
+            since.set(ready, now);
+            since
+        });
     }
 }
 
@@ -298,7 +307,7 @@ fn becomes_ready(run_ms: Option<u64>, ready_ms: u64, role: Role) -> bool {
 }
 
 impl Since {
-    fn set(&mut self, on: bool, now: Now) {
+    pub(super) fn set(&mut self, on: bool, now: Now) {
         if self.on != on {
             *self = Self { on, at: now.stamp() };
         }

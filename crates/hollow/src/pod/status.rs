@@ -197,11 +197,17 @@ impl PodRun {
         let (reason, unready) = match self.stage {
             Stage::Finished(Final::Succeeded) => (Some("PodCompleted"), None),
             Stage::Finished(Final::Failed) => (Some("PodFailed"), None),
-            _ if self.ready.on => (None, None),
+            _ if self.containers_ready.on => (None, None),
             _ => (
                 Some("ContainersNotReady"),
                 self.list("unready", |run, role| role != Role::Init && !run.ready),
             ),
+        };
+        let ready = match self.closed_gates().filter(|_| self.containers_ready.on) {
+            Some(closed) => {
+                set("Ready", self.ready(), Some("ReadinessGatesNotReady"), Some(closed))
+            }
+            None => set("Ready", self.ready(), reason, unready.clone()),
         };
         let (init_reason, incomplete) = match self.stage {
             Stage::Finished(Final::Succeeded) => (Some("PodCompleted"), None),
@@ -218,8 +224,8 @@ impl PodRun {
         let mut conditions = vec![
             set("PodReadyToStartContainers", self.sandbox, None, None),
             set("Initialized", self.initialized, init_reason, incomplete),
-            set("Ready", self.ready, reason, unready.clone()),
-            set("ContainersReady", self.ready, reason, unready),
+            ready,
+            set("ContainersReady", self.containers_ready, reason, unready),
         ];
         if !self.scheduled {
             conditions.push(set("PodScheduled", Since { on: true, at: self.start }, None, None));

@@ -14,6 +14,7 @@ use engine::plugins::inter_pod_affinity::InterPodAffinity;
 use engine::plugins::node_affinity::NodeAffinity;
 use engine::plugins::node_resources::{BalancedAllocation, Fit};
 use engine::plugins::pod_topology_spread::PodTopologySpread;
+use engine::preemption::Settings as DefaultPreemption;
 use object::field::{Error, Errors, Fault, Path};
 use object::time;
 use serde::Deserialize;
@@ -55,21 +56,6 @@ pub struct VolumeBinding {
 impl Default for VolumeBinding {
     fn default() -> Self {
         Self { bind_timeout: Duration::from_mins(10) }
-    }
-}
-
-/// On how many nodes victims are looked for: the greater of both numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DefaultPreemption {
-    /// So many of a hundred nodes.
-    pub candidate_nodes_percent_min: u8,
-    /// So many nodes.
-    pub candidate_nodes_min: u32,
-}
-
-impl Default for DefaultPreemption {
-    fn default() -> Self {
-        Self { candidate_nodes_percent_min: 10, candidate_nodes_min: 100 }
     }
 }
 

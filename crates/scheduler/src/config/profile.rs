@@ -1,5 +1,6 @@
 //! A profile: which plugins run, with which arguments, and the engine's profile that this makes.
 
+use engine::plugins::dynamic_resources::DynamicResources;
 use engine::plugins::image_locality::ImageLocality;
 use engine::plugins::node_ports::NodePorts;
 use engine::plugins::node_unschedulable::NodeUnschedulable;
@@ -8,7 +9,7 @@ use engine::plugins::taint_toleration::TaintToleration;
 use engine::plugins::volume_binding::VolumeBinding;
 use engine::plugins::volume_restrictions::VolumeRestrictions;
 use engine::plugins::volume_zone::VolumeZone;
-use engine::profile::{Profile, Weight};
+use engine::profile::{LastResort, Profile, Weight};
 use object::field::{Error, Errors, Path};
 
 use super::args::{self, PluginArgs};
@@ -48,7 +49,9 @@ impl ProfileConfig {
     pub fn assemble(&self) -> Assembled {
         let args = &self.args;
         let mut elsewhere = Vec::new();
-        let mut profile = Profile::default();
+        let prepares = self.lineup.at(ExtensionPoint::PreBind).contains(&Plugin::VolumeBinding);
+        let volume_wait_max = prepares.then_some(args.volume_binding.bind_timeout);
+        let mut profile = Profile { volume_wait_max, ..Profile::default() };
         for plugin in self.lineup.at(ExtensionPoint::Filter) {
             profile = match plugin {
                 Plugin::NodeUnschedulable => profile.filter(NodeUnschedulable),
@@ -62,6 +65,7 @@ impl ProfileConfig {
                 Plugin::VolumeZone => profile.filter(VolumeZone),
                 Plugin::PodTopologySpread => profile.filter(args.pod_topology_spread.clone()),
                 Plugin::InterPodAffinity => profile.filter(args.inter_pod_affinity),
+                Plugin::DynamicResources => profile.filter(DynamicResources),
                 other => {
                     elsewhere.push((ExtensionPoint::Filter, *other));
                     profile
@@ -88,6 +92,7 @@ impl ProfileConfig {
                 }
             };
         }
+        profile.last_resorts = self.last_resorts();
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.
         let prepared = [
@@ -95,11 +100,25 @@ impl ProfileConfig {
             ExtensionPoint::Score,
             ExtensionPoint::PreFilter,
             ExtensionPoint::PreScore,
+            ExtensionPoint::PostFilter,
         ];
         for point in ExtensionPoint::ALL.into_iter().filter(|point| !prepared.contains(point)) {
             elsewhere.extend(self.lineup.at(point).iter().map(|plugin| (point, *plugin)));
         }
         Assembled { profile, elsewhere }
+    }
+
+    /// What is tried for a pod that no node can take.
+    fn last_resorts(&self) -> Vec<LastResort> {
+        let plugins = self.lineup.at(ExtensionPoint::PostFilter).iter();
+        let last_resort = |plugin: &Plugin| match plugin {
+            Plugin::DynamicResources => Some(LastResort::DynamicResources),
+            Plugin::DefaultPreemption => {
+                Some(LastResort::DefaultPreemption(self.args.default_preemption))
+            }
+            _ => None,
+        };
+        plugins.filter_map(last_resort).collect()
     }
 }
 

@@ -37,10 +37,12 @@ fn the_default_profile_is_the_one_of_the_engine() {
         let filters = profile.filters.iter().map(|filter| filter.name().to_owned());
         let scores = profile.scores.iter();
         let scores = scores.map(|(score, weight)| format!("{} {}", score.name(), weight.0));
-        (filters.collect::<Vec<_>>(), scores.collect::<Vec<_>>())
+        let last_resorts = profile.last_resorts.clone();
+        (filters.collect::<Vec<_>>(), scores.collect::<Vec<_>>(), last_resorts)
     };
     let assembled = Configuration::default().profiles[0].assemble();
     assert_eq!(names(&assembled.profile), names(&Profile::kubernetes()));
+    assert_eq!(assembled.profile.last_resorts, Profile::kubernetes().last_resorts);
     let elsewhere: Vec<String> = assembled
         .elsewhere
         .iter()
@@ -48,15 +50,12 @@ fn the_default_profile_is_the_one_of_the_engine() {
         .collect();
     insta::assert_snapshot!(elsewhere.join("\n"), @r"
     filter NodeName
-    filter DynamicResources
     score VolumeBinding
     score DynamicResources
     preEnqueue SchedulingGates
     preEnqueue DynamicResources
     preEnqueue DefaultPreemption
     queueSort PrioritySort
-    postFilter DynamicResources
-    postFilter DefaultPreemption
     reserve VolumeBinding
     reserve DynamicResources
     preBind VolumeBinding

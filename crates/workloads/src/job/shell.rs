@@ -16,7 +16,7 @@ use super::{
     Actions, Backoff, Facts, Outcome, Place, Tally, backoff, decide, delete_at, is_finished,
     is_ours, orphans, tally,
 };
-use crate::claims::{ClaimBook, concerned};
+use crate::claims::{self, ClaimBook, Watched};
 use crate::facts::{FAILURES, IGNORED_FAILURES, INDEX, Packed, PodFact, TRACKING_FINALIZER};
 use crate::failure::{Failure, all_of, unless_gone};
 use crate::informer::orphans_of;
@@ -55,21 +55,8 @@ pub fn start(start: &mut Start<'_>) {
     let events = start.recorder("job-controller");
     let mailbox = start.mailbox("job");
     let informers = &mut *start.informers;
-    let claims = Arc::new(ClaimBook::default());
-    let mut synced = Vec::new();
-    let jobs = informers.jobs.store(&mut synced);
-    let pods = informers.pods.store(&mut synced);
-    let (inbox, book) = (mailbox.clone(), claims.clone());
-    informers.jobs.subscribe(move |change| {
-        if change.new.is_none() {
-            book.forget(change.key);
-        }
-        inbox.add(change.key.clone());
-    });
-    let (inbox, book, known) = (mailbox.clone(), claims.clone(), jobs.clone());
-    informers.pods.subscribe(move |change| {
-        concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
-    });
+    let Watched { workloads: jobs, pods, claims, synced } =
+        claims::watch(&mut informers.jobs, &mut informers.pods, &mailbox);
     let pods_by_owner = informers.pods_by_owner;
     let hand = PodHand::new(start.client, pods.clone(), &claims, events.clone());
     orphans::start(start, &hand);
@@ -203,7 +190,7 @@ impl Shell {
         if actions.create.is_empty() {
             return (Outcome::default(), None);
         }
-        if let Some(pod) = self.hand.never_read(key).first() {
+        if let Some(pod) = self.hand.never_read(&job.metadata.uid).first() {
             let told = format!("pod {pod} is there and cannot be read");
             return (Outcome::default(), Some(Failure::Unknown(told)));
         }
@@ -239,7 +226,7 @@ impl Shell {
                     self.events.normal(&subject, "Completed", "Job completed".to_owned());
                 }
                 ("Failed", true) => {
-                    self.events.warning(&subject, &told.reason, told.message.clone());
+                    self.events.warning(&subject, told.reason.clone(), told.message.clone());
                 }
                 _ => {}
             }

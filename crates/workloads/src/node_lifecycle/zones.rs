@@ -13,9 +13,9 @@ use crate::facts::NodeFact;
 const PACE: Duration = Duration::from_secs(10);
 /// The same in a large zone that is disrupted.
 const SLOW_PACE: Duration = Duration::from_secs(100);
-/// More than so many of a hundred nodes not ready, and more than [`FEW`] in number, are a
-/// disruption of the zone.
-const UNREADY_PERCENT_MAX: usize = 55;
+/// So many of a hundred nodes not ready, or more, are a disruption of the zone, if they are more
+/// than [`FEW`] in number.
+const UNREADY_PERCENT: usize = 55;
 /// So many nodes that are not ready are never a disruption by themselves.
 const FEW: usize = 2;
 /// A zone with more nodes is large.
@@ -43,7 +43,7 @@ impl Health {
     /// Whether so many nodes are not ready that something else must be wrong.
     fn is_disrupted(self) -> bool {
         let all = self.ready + self.unready;
-        self.unready > FEW && self.unready * 100 >= all * UNREADY_PERCENT_MAX
+        self.unready > FEW && self.unready * 100 >= all * UNREADY_PERCENT
     }
 
     /// The time between two nodes of the zone; `None` while pods stay where they are.

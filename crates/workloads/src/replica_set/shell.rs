@@ -12,7 +12,7 @@ use chassis::store::{IndexId, SharedStore};
 use serde_json::json;
 
 use super::{Facts, Plan, Trouble, plan, status};
-use crate::claims::{ClaimBook, concerned};
+use crate::claims::{self, ClaimBook, Watched};
 use crate::facts::{Packed, PodFact};
 use crate::failure::Failure;
 use crate::informer::orphans_of;
@@ -39,24 +39,11 @@ pub fn start(start: &mut Start<'_>) {
     let events = start.recorder("replicaset-controller");
     let mailbox = start.mailbox("replica-set");
     let informers = &mut *start.informers;
-    let claims = Arc::new(ClaimBook::default());
-    let mut synced = Vec::new();
-    let sets = informers.replica_sets.store(&mut synced);
-    let pods = informers.pods.store(&mut synced);
-    let (inbox, book) = (mailbox.clone(), claims.clone());
-    informers.replica_sets.subscribe(move |change| {
-        if change.new.is_none() {
-            book.forget(change.key);
-        }
-        inbox.add(change.key.clone());
-    });
-    let (inbox, book, known) = (mailbox.clone(), claims.clone(), sets.clone());
-    informers.pods.subscribe(move |change| {
-        concerned(change, &known, &book).into_iter().for_each(|key| inbox.add(key));
-    });
+    let Watched { workloads, pods, claims, synced } =
+        claims::watch(&mut informers.replica_sets, &mut informers.pods, &mailbox);
     let shell = Shell {
         client: start.client.clone(),
-        sets,
+        sets: workloads,
         sets_by_owner: informers.sets_by_owner,
         hand: PodHand::new(start.client, pods.clone(), &claims, events),
         pods,
@@ -157,7 +144,7 @@ impl Shell {
     ) -> Option<(Trouble, Failure)> {
         let subject = Subject::of::<ReplicaSet>((&set.metadata).into());
         if plan.create > 0 {
-            let unread = self.hand.never_read(key);
+            let unread = self.hand.never_read(&set.metadata.uid);
             if let Some(pod) = unread.first().filter(|_| unread.len() >= plan.create) {
                 let told = format!("pod {pod} is there and cannot be read");
                 return Some((Trouble::Create(told.clone()), Failure::Unknown(told)));

@@ -113,14 +113,36 @@ pub fn only(mut object: Value) -> Value {
             let spec = &mut object["spec"];
             let containers = json!([{"name": "c", "image": "c"}]);
             let mut less = json!({"containers": containers, "volumes": spec["volumes"]});
-            if spec["nodeName"].is_string() {
-                less["nodeName"] = spec["nodeName"].take();
+            for kept in ["nodeName", "priority", "preemptionPolicy", "schedulingGates"] {
+                if !spec[kept].is_null() {
+                    less[kept] = spec[kept].take();
+                }
             }
             *spec = less;
         }
         _ => {}
     }
     object
+}
+
+/// Gives a claim, and pods that use it, a name that no claim of another namespace has: where
+/// kube-scheduler looks for victims, it does not tell them apart.
+pub fn tell_claims_apart(object: &mut Value) {
+    let (kind, namespace, name) = super::name_of(object);
+    let own = |name: &str| format!("{namespace}-{name}");
+    if namespace == "default" {
+        return;
+    }
+    if kind == "PersistentVolumeClaim" {
+        object["metadata"]["name"] = json!(own(&name));
+    } else if kind == "Pod" {
+        for volume in object["spec"]["volumes"].as_array_mut().into_iter().flatten() {
+            if let Some(claim) = volume.get_mut("persistentVolumeClaim") {
+                let name = claim["claimName"].as_str().unwrap_or_default();
+                claim["claimName"] = json!(own(name));
+            }
+        }
+    }
 }
 
 /// The same with metadata.

@@ -68,7 +68,7 @@ impl Ledger {
                 }
                 return;
             }
-            Delta::Malformed { key, error } => panic!("{key} cannot be read: {error}"),
+            Delta::Malformed { key, error, .. } => panic!("{key} cannot be read: {error}"),
             Delta::Deleted { key, uid } => {
                 let known = self.objects.remove(&key).map(|map| map.metadata.uid);
                 assert_eq!(known.as_deref(), Some(&*uid), "{key} is deleted that was not there");

@@ -84,14 +84,12 @@ impl Service<Request<Body>> for Flaky {
             if matches!(fate, Fate::Expired) {
                 *request.uri_mut() = from_long_ago(request.uri());
             }
-            let answer = client.inner().send(request).await?;
+            let answer = client.send(request).await?;
             if matches!(fate, Fate::Lost) {
                 return Err("connection reset by peer".into());
             }
             let (parts, body) = answer.into_parts();
-            let frames = futures::StreamExt::map(BodyStream::new(body), |frame| {
-                frame.map_err(BoxError::from)
-            });
+            let frames = BodyStream::new(body);
             let body = match fate {
                 Fate::ClosedAfter(count) => {
                     let broken = futures::stream::iter([Err("connection reset by peer".into())]);

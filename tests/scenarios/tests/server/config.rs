@@ -12,7 +12,9 @@ async fn a_config_map_is_checked() {
     let bodies = vec![
         json!({}),
         json!({"data": {"a": "b"}, "binaryData": {"c": "AAEC"}, "immutable": true}),
-        json!({"data": {"a/b": "c", "..": "d"}}),
+        // One fault each: the real server tells several of a map in no order.
+        json!({"data": {"a/b": "c"}}),
+        json!({"data": {"..": "d"}}),
         json!({"data": {"a": "b"}, "binaryData": {"a": "AAEC"}}),
         json!({"data": {"a": "x".repeat(1024 * 1024 + 1)}}),
         json!({"data": {"a": 1}}),

@@ -169,17 +169,20 @@ async fn a_version_shows_what_its_schema_knows() {
         .await;
 }
 
+/// A definition with one version under these names.
+fn named(group: &str, plural: &str, names: Value) -> Value {
+    let versions = json!([version("v1", true, json!({"size": {"type": "integer"}}))]);
+    let mut definition = definition(group, versions);
+    definition["metadata"]["name"] = format!("{plural}.{group}").into();
+    definition["spec"]["names"] = names;
+    definition["spec"]["names"]["plural"] = plural.into();
+    definition
+}
+
 #[tokio::test]
 async fn a_name_that_is_free_again_is_given() {
     let group = "freed.gantry.test";
-    let named = |plural: &str, names: Value| {
-        let versions = json!([version("v1", true, json!({"size": {"type": "integer"}}))]);
-        let mut definition = definition(group, versions);
-        definition["metadata"]["name"] = format!("{plural}.{group}").into();
-        definition["spec"]["names"] = names;
-        definition["spec"]["names"]["plural"] = plural.into();
-        definition
-    };
+    let named = |plural: &str, names: Value| named(group, plural, names);
     let path = |plural: &str| format!("{DEFINITIONS}/{plural}.{group}");
     let shown = |plural: &str, pointer: &str, value: &str| {
         get(&path(plural)).with(pointer, value).awaited().keyed("conditions", "/type").expect(200)
@@ -223,14 +226,7 @@ async fn a_name_that_is_free_again_is_given() {
 #[tokio::test]
 async fn a_definition_that_asks_for_a_taken_name_is_served_under_those_it_has() {
     let group = "kept.gantry.test";
-    let named = |plural: &str, names: Value| {
-        let versions = json!([version("v1", true, json!({"size": {"type": "integer"}}))]);
-        let mut definition = definition(group, versions);
-        definition["metadata"]["name"] = format!("{plural}.{group}").into();
-        definition["spec"]["names"] = names;
-        definition["spec"]["names"]["plural"] = plural.into();
-        definition
-    };
+    let named = |plural: &str, names: Value| named(group, plural, names);
     let path = |plural: &str| format!("{DEFINITIONS}/{plural}.{group}");
     let seconds = format!("/apis/{group}/v1/namespaces/{{ns}}/seconds");
     let second = json!({"apiVersion": format!("{group}/v1"), "kind": "Second",

@@ -145,6 +145,38 @@ async fn hollow_nodes_stand_by_what_they_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_behind_a_readiness_gate_is_ready_when_the_gate_opens() {
+    let ready = "{.status.conditions[?(@.type=='Ready')]['status','reason','message']}";
+    let gate = "{.status.conditions[?(@.type=='example.com/checked')].status}";
+    let closed = "False ReadinessGatesNotReady";
+    let missing =
+        r#"corresponding condition of pod readiness gate "example.com/checked" does not exist."#;
+    let other =
+        r#"the status of pod readiness gate "example.com/checked" is not "True", but False"#;
+    let gated = "nodeName: node-0000\n  readinessGates: [{conditionType: example.com/checked}]";
+    let said = |status: &str| {
+        format!(r#"{{"conditions":[{{"type":"example.com/checked","status":"{status}"}}]}}"#)
+    };
+    Story::new("gates", 1)
+        .on(OUR_CONTROLLERS)
+        .unscheduled()
+        .alike(async |kubectl| {
+            kubectl.apply(&pod("web", gated)).await?;
+            kubectl.until("pod web", ready, &format!("{closed} {missing}")).await?;
+            contradict(kubectl, "pod web", &said("False"), (gate, "False")).await?;
+            kubectl.until("pod web", ready, &format!("{closed} {other}")).await?;
+            contradict(kubectl, "pod web", &said("True"), (gate, "True")).await?;
+            kubectl.until("pod web", ready, "True").await?;
+            // The containers were ready all the while.
+            let containers = "{.status.conditions[?(@.type=='ContainersReady')].status}";
+            let whole = kubectl.show("pod web", containers).await?;
+            ensure!(whole == "True", "the containers are {whole}");
+            Ok(())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hollow_nodes_stand_by_their_capacity() {
     let cpu = "{.status.capacity.cpu}/{.status.allocatable.cpu}";
     let less = r#"{"capacity":{"cpu":"4"},"allocatable":{"cpu":"3"}}"#;

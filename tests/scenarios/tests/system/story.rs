@@ -67,11 +67,33 @@ impl Story {
     where
         F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
     {
+        let stages: Vec<(Stage, Scheduler)> =
+            self.stages.iter().map(|stage| (*stage, self.scheduler)).collect();
+        self.compared(&stages, script).await;
+    }
+
+    /// Plays with kube-scheduler on a real server, which is the truth, and with our scheduler on
+    /// both servers.
+    pub async fn scheduled_alike<F>(self, script: F)
+    where
+        F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
+    {
+        let stages =
+            [(THEIRS, Scheduler::Theirs), (THEIRS, Scheduler::Ours), (EMBEDDED, Scheduler::Ours)];
+        self.compared(&stages, script).await;
+    }
+
+    async fn compared<F>(self, stages: &[(Stage, Scheduler)], script: F)
+    where
+        F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
+    {
         let script = &script;
-        let plays = self.stages.iter().map(|stage| self.played(*stage, script));
+        let plays = stages.iter().map(|(stage, scheduler)| {
+            Self { scheduler: *scheduler, ..self }.played(*stage, script)
+        });
         let mut first = None;
         let mut faults = Vec::new();
-        for (stage, printed) in self.stages.iter().zip(join_all(plays).await) {
+        for (stage, printed) in stages.iter().zip(join_all(plays).await) {
             match (printed, &first) {
                 (Err(error), _) => faults.push(format!("with {stage:?}: {error:#}")),
                 (Ok(printed), None) => first = Some(printed),
@@ -87,17 +109,18 @@ impl Story {
         assert!(faults.is_empty(), "{}\n{}", self.name, faults.join("\n"));
     }
 
-    async fn played<F>(&self, stage: Stage, script: &F) -> Result<String>
+    async fn played<F>(self, stage: Stage, script: &F) -> Result<String>
     where
         F: AsyncFn(&mut Transcript<'_>) -> Result<()>,
     {
         let Stage(backend, controllers) = stage;
-        let &Self { name, scheduler, nodes, .. } = self;
+        let Self { name, scheduler, nodes, .. } = self;
         let setting = Setting { backend, controllers, scheduler, nodes };
         let cluster = Cluster::start(name, setting).await?;
         let begun = Instant::now();
         // A name of its own: two stages may be played on the same server.
-        let namespace = format!("{name}-{}-{controllers:?}", std::process::id()).to_lowercase();
+        let stagehands = format!("{controllers:?}-{scheduler:?}");
+        let namespace = format!("{name}-{}-{stagehands}", std::process::id()).to_lowercase();
         let mut transcript = Transcript { cluster: &cluster, namespace, lines: Vec::new() };
         let told = async {
             cluster.kubectl(&["create", "namespace", &transcript.namespace]).await?;
@@ -109,7 +132,7 @@ impl Story {
         };
         let told: Result<String> = told.await;
         let ended = cluster.end().await;
-        eprintln!("{name} with {stage:?}: {:.1} s", begun.elapsed().as_secs_f64());
+        eprintln!("{name} with {stage:?} {scheduler:?}: {:.1} s", begun.elapsed().as_secs_f64());
         let told = told?;
         ended.context("the cluster does not end well")?;
         Ok(told)

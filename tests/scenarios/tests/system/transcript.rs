@@ -125,7 +125,7 @@ impl Transcript<'_> {
 
     /// Looks at each object of a list, as a template shows it, and at what becomes of it, until
     /// one is wanted. Nothing may be a range in the template: kubectl shows only one.
-    async fn follow(
+    pub async fn follow(
         &self,
         list: &str,
         template: &str,

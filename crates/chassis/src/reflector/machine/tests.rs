@@ -18,6 +18,7 @@ fn object(key: &str, uid: u64, version: u64) -> Nameplate {
         name: key.to_owned(),
         uid: format!("u{uid}"),
         resource_version: version.to_string(),
+        ..NameplateMeta::default()
     };
     Nameplate { metadata }
 }

@@ -84,7 +84,7 @@ impl Strategy for CronJob {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        if old.is_some() { Vec::new() } else { label_recommended(object).into_iter().collect() }
+        label_recommended(object, old)
     }
 
     fn cells(&self) -> &'static [Cell] {

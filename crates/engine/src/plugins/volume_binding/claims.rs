@@ -58,7 +58,7 @@ impl<'a> Claims<'a> {
                 claims.bound.push((volume, ledger.storage.volume(volume)));
             } else if !waits(ledger, claim) {
                 continue;
-            } else if let Some(node) = &claim.selected_node {
+            } else if let Some(node) = ledger.storage.selected_node(namespace, name, claim) {
                 claims.in_the_making.push((name, claim, node));
             } else {
                 claims.open.push(Open::new(ledger, namespace, name, claim));
@@ -86,7 +86,7 @@ impl<'a> Open<'a> {
                 && volume.is_block == claim.is_block
                 && volume.attributes_class == claim.attributes_class
                 && !volume.is_going;
-            match &volume.claim {
+            match ledger.storage.keeper(volume_name, volume) {
                 Some(kept) if fits && is_for(kept, namespace, name, claim) => {
                     open.kept.push((volume_name, volume));
                 }

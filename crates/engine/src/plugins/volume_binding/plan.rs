@@ -44,12 +44,11 @@ impl Claims<'_> {
 
     /// The first volume that the node does not reach, or that is not there.
     fn unreached(&self, ledger: &Ledger, node: NodeIndex) -> Option<VolumeReason> {
-        let csi = ledger.storage.csi_node(ledger.nodes.name(node));
         for (name, volume) in &self.bound {
             let Some(volume) = volume else {
                 return Some(VolumeReason::VolumeGone { volume: (*name).into() });
             };
-            if !reaches(ledger, node, reach(volume, csi)) {
+            if !reaches_volume(ledger, node, volume) {
                 return Some(VolumeReason::NotReached { volume: (*name).into() });
             }
         }
@@ -112,6 +111,12 @@ fn reach<'a>(volume: &'a PersistentVolume, csi: Option<&CsiNode>) -> Option<&'a 
         _ => None,
     };
     taken_over.or(volume.reach.as_deref())
+}
+
+/// Whether a node reaches a volume.
+pub(super) fn reaches_volume(ledger: &Ledger, node: NodeIndex, volume: &PersistentVolume) -> bool {
+    let csi = ledger.storage.csi_node(ledger.nodes.name(node));
+    reaches(ledger, node, reach(volume, csi))
 }
 
 /// Whether a node is one of those that terms mean. Volumes ask for labels only: to them, no node

@@ -13,6 +13,7 @@ enum Op {
     Delete { name: u8, grace: u8 },
     Remove { name: u8 },
     Resize { name: u8, cpu: u8 },
+    Gate { name: u8, status: &'static str },
     Wait { ms: u32 },
     Fail { requests: u8 },
     Repeat,
@@ -21,11 +22,13 @@ enum Op {
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        6 => (0..12u8, 0..3u8, 0..8u8, 0..4u8)
+        6 => (0..12u8, 0..3u8, 0..10u8, 0..4u8)
             .prop_map(|(name, node, kind, cpu)| Op::Create { name, node, kind, cpu }),
         3 => (0..12u8, 0..20u8).prop_map(|(name, grace)| Op::Delete { name, grace }),
         1 => (0..12u8).prop_map(|name| Op::Remove { name }),
         1 => (0..12u8, 0..4u8).prop_map(|(name, cpu)| Op::Resize { name, cpu }),
+        2 => (0..12u8, prop::sample::select(vec!["True", "False", "Unknown"]))
+            .prop_map(|(name, status)| Op::Gate { name, status }),
         6 => (0..8000u32).prop_map(|ms| Op::Wait { ms }),
         1 => (1..20u8).prop_map(|requests| Op::Fail { requests }),
         1 => Just(Op::Repeat),
@@ -55,6 +58,7 @@ fn template(kind: u8, cpu: u8) -> (Value, Value) {
         4 => say("stop-seconds", "4"),
         5 => spec["activeDeadlineSeconds"] = 6.into(),
         6 => spec["initContainers"] = json!([{ "name": "side", "restartPolicy": "Always" }]),
+        9 => spec["readinessGates"] = json!([{ "conditionType": "gate" }]),
         _ => say("ready-seconds", "0.7"),
     }
     if kind.is_multiple_of(2) {
@@ -78,6 +82,12 @@ fn play(seed: u64, ops: &[Op]) -> World {
                 let requests = &mut pod["spec"]["containers"][0]["resources"]["requests"];
                 requests["cpu"] = cpu.to_string().into();
             }),
+            Op::Gate { name: pod, status } => {
+                if world.pods.contains_key(&format!("default/{}", name(pod))) {
+                    let said = json!([{ "type": "gate", "status": status }]);
+                    world.contradict(&name(pod), json!({ "conditions": said }));
+                }
+            }
             Op::Wait { ms } => world.run(ms.into()),
             Op::Fail { requests } => world.failing = requests.into(),
             Op::Repeat => world.repeat(),
@@ -88,6 +98,20 @@ fn play(seed: u64, ops: &[Op]) -> World {
     // Longer than the longest wait before another try, and every deadline and grace.
     world.run(120_000);
     world
+}
+
+/// Whether a pod should be ready: all its containers are, and the gate, where it has one, is open.
+fn should_be_ready(pod: &Value) -> bool {
+    let status = &pod["status"];
+    let lists = [&status["containerStatuses"], &status["initContainerStatuses"]];
+    let containers = lists.into_iter().filter_map(Value::as_array).flatten();
+    let is_open = pod["spec"]["readinessGates"].is_null() || holds(pod, "gate");
+    is_open && containers.into_iter().all(|container| container["ready"] == true)
+}
+
+fn holds(pod: &Value, kind: &str) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|own| own["type"] == kind && own["status"] == "True")
 }
 
 proptest! {
@@ -110,6 +134,7 @@ proptest! {
             live[column.unwrap()] += 1;
             prop_assert!(phase != "Pending", "{} did not start: {}", key, pod["status"]);
             if phase == "Running" {
+                prop_assert_eq!(holds(pod, "Ready"), should_be_ready(pod), "{}", pod);
                 addresses.push(pod["status"]["podIP"].as_str().unwrap().to_owned());
             }
         }

@@ -313,10 +313,13 @@ fn unready() -> Value {
     ] })
 }
 
-fn is_ready(world: &World) -> bool {
+fn condition(world: &World, kind: &str) -> Value {
     let conditions = world.status("p", "/conditions");
-    let ready = conditions.as_array().unwrap().iter().find(|own| own["type"] == "Ready").cloned();
-    ready.unwrap()["status"] == "True"
+    conditions.as_array().unwrap().iter().find(|own| own["type"] == kind).cloned().unwrap()
+}
+
+fn is_ready(world: &World) -> bool {
+    condition(world, "Ready")["status"] == "True"
 }
 
 #[test]
@@ -347,6 +350,64 @@ fn what_others_write_over_the_status_of_a_pod_is_told_again() {
     // What is not the node's is left alone.
     check(json!({ "conditions": [{ "type": "mine", "status": "False" }] }), 0);
     check(json!({}), 0);
+}
+
+/// A ready container behind readiness gates: what is told of the pod while others say `told`.
+#[test]
+fn a_pod_is_ready_when_its_gates_are_open_too() {
+    let check = |gates: &[&str], told: &[(&str, &str)], want: Result<(), &str>| {
+        let mut world = World::new(&["1"], 1);
+        let named = gates.iter().map(|name| json!({ "conditionType": name }));
+        let spec = with(one(), "readinessGates", named.collect::<Vec<_>>());
+        world.create("p", "node-0000", spec, json!({}));
+        world.run(5000);
+        let said = told.iter().map(|(name, status)| json!({ "type": name, "status": status }));
+        world.contradict("p", json!({ "conditions": said.collect::<Vec<_>>() }));
+        world.run(5000);
+        let (ready, containers) =
+            (condition(&world, "Ready"), condition(&world, "ContainersReady"));
+        assert_eq!(containers["status"], "True");
+        assert_eq!(ready["status"] == "True", want.is_ok(), "{gates:?} {told:?}");
+        let reason = want.is_err().then_some("ReadinessGatesNotReady");
+        let why = (ready["reason"].as_str(), ready["message"].as_str());
+        assert_eq!(why, (reason, want.err()), "{gates:?} {told:?}");
+    };
+    check(&[], &[("a", "False")], Ok(()));
+    check(&["a"], &[("a", "True")], Ok(()));
+    let missing = "corresponding condition of pod readiness gate \"a\" does not exist.";
+    check(&["a"], &[("b", "True")], Err(missing));
+    let closed = "the status of pod readiness gate \"a\" is not \"True\", but False";
+    check(&["a"], &[("a", "False")], Err(closed));
+    let unknown = "the status of pod readiness gate \"b\" is not \"True\", but Unknown";
+    check(&["b", "a"], &[("b", "Unknown")], Err(&format!("{unknown}, {missing}")));
+    check(&["b", "a"], &[("b", "True"), ("a", "False")], Err(closed));
+    // Conditions of the node itself: the first is known when the gates are looked at.
+    check(&["Initialized"], &[], Ok(()));
+    let never = "corresponding condition of pod readiness gate \"ContainersReady\" does not exist.";
+    check(&["ContainersReady"], &[], Err(never));
+}
+
+#[test]
+fn a_gate_that_moves_is_told_once_and_survives_a_restart() {
+    let mut world = World::new(&["1"], 1);
+    let spec = with(one(), "readinessGates", json!([{ "conditionType": "a" }]));
+    world.create("p", "node-0000", spec, json!({}));
+    world.run(5000);
+    let ready_since = condition(&world, "ContainersReady")["lastTransitionTime"].clone();
+    for status in ["True", "False", "True"] {
+        let told = world.asked(&Method::PATCH, STATUS);
+        world.contradict("p", json!({ "conditions": [{ "type": "a", "status": status }] }));
+        world.run(5000);
+        assert_eq!(condition(&world, "Ready")["status"], status);
+        assert_eq!(world.asked(&Method::PATCH, STATUS), told + 1);
+    }
+    let before = world.status("p", "/conditions");
+    world.restart(Setup { groups: vec!["1".parse().unwrap()], ..Setup::default() });
+    world.run(20_000);
+    assert_eq!(world.status("p", "/conditions"), before);
+    // It is the gate that moved, not the containers.
+    assert_eq!(condition(&world, "ContainersReady")["lastTransitionTime"], ready_since);
+    assert_ne!(condition(&world, "Ready")["lastTransitionTime"], ready_since);
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! What every node says of a pod: who refuses it there, and why.
+//!
+//! The text is that of kube-scheduler's event and condition, because people and programs search for
+//! it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+
+use crate::decide::Decider;
+use crate::fact::Uid;
+use crate::judge::Trial;
+use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
+use crate::node_set::NodeSet;
+use crate::reason::{Code, Reason, Refusal};
+
+/// Why a node cannot take a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The node.
+    pub node: NodeIndex,
+    /// Who refuses; none where the node was not asked, because a plugin named those to ask.
+    pub plugin: Option<&'static str>,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// What every node says of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Examination {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Who refuses the pod whatever the nodes are, and why. Then no node is asked.
+    pub everywhere: Option<(&'static str, Refusal)>,
+    /// Who named the only nodes to ask, and who is blamed with them.
+    pub naming: BTreeSet<&'static str>,
+    /// The nodes that were refused, in the order of the ledger.
+    pub refused: Vec<Refused>,
+}
+
+/// Counts how often each text is said, and tells it in the order of the texts with their counts.
+pub(crate) fn counted(
+    f: &mut fmt::Formatter<'_>,
+    nodes: usize,
+    texts: BTreeMap<String, usize>,
+) -> fmt::Result {
+    write!(f, "0/{nodes} nodes are available:")?;
+    let mut told: Vec<String> =
+        texts.into_iter().map(|(text, count)| format!("{count} {text}")).collect();
+    told.sort_unstable();
+    if !told.is_empty() {
+        write!(f, " {}.", told.join(", "))?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Examination {
+    /// Without what was tried after all nodes had refused.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nodes == 0 {
+            return f.write_str("no nodes available to schedule pods");
+        }
+        if let Some((_, refusal)) = &self.everywhere {
+            let reasons: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
+            return write!(f, "0/{} nodes are available: {}.", self.nodes, reasons.join(", "));
+        }
+        counted(f, self.nodes, self.counts())
+    }
+}
+
+impl Examination {
+    /// How many nodes are refused for each reason, by its text.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut text = String::new();
+        for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
+            text.clear();
+            let _ = write!(text, "{reason}");
+            match counts.get_mut(&text) {
+                Some(count) => *count += 1,
+                None => {
+                    counts.insert(text.clone(), 1);
+                }
+            }
+        }
+        counts
+    }
+
+    /// The plugins that refused the pod, or a node for it.
+    #[must_use]
+    pub fn plugins(&self) -> BTreeSet<&'static str> {
+        let mut plugins = self.naming.clone();
+        plugins.extend(self.everywhere.as_ref().map(|(plugin, _)| plugin));
+        plugins.extend(self.refused.iter().filter_map(|one| one.plugin));
+        plugins
+    }
+
+    /// Whether evicting pods of a node could help; none where the node takes the pod.
+    #[must_use]
+    pub fn code_of(&self, node: NodeIndex) -> Option<Code> {
+        if let Some((_, refusal)) = &self.everywhere {
+            return Some(refusal.code);
+        }
+        self.refused.iter().find(|one| one.node == node).map(|one| one.refusal.code)
+    }
+
+    /// Nodes that evicting pods could help.
+    pub fn curable(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        let of_them = |one: &&Refused| one.refusal.code == Code::Unschedulable;
+        self.refused.iter().filter(of_them).map(|one| one.node)
+    }
+}
+
+impl Decider {
+    /// Why nodes cannot take a pod that waits.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub fn examine(&self, ledger: &mut Ledger, uid: &Uid) -> Result<Examination, ClaimError> {
+        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let (ask, priority) = (row.ask, row.priority);
+        let own = row.nomination.node().and_then(|name| ledger.nodes.find(name));
+        let nodes = ledger.nodes.present().clone();
+        let mut examined = Examination {
+            nodes: nodes.len(),
+            everywhere: self.refused_everywhere(ledger, ask),
+            ..Examination::default()
+        };
+        if examined.everywhere.is_some() {
+            return Ok(examined);
+        }
+        let mut promised: BTreeMap<NodeIndex, _> =
+            ledger.promised(uid, priority).into_iter().collect();
+        let (named, mut naming) = self.named(ledger, ask);
+        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        for node in nodes.iter() {
+            let asked = own == Some(node) || named.as_ref().is_none_or(|all| all.contains(node));
+            if !asked {
+                continue;
+            }
+            let others = promised.remove(&node).unwrap_or_default();
+            if let Some((plugin, refusal)) = trial.refusal_with(&others, node) {
+                // Upstream blames who refuses the node that is tried first for those it leaves out.
+                if own == Some(node) {
+                    naming.insert(plugin);
+                }
+                examined.refused.push(Refused { node, plugin: Some(plugin), refusal });
+            }
+        }
+        if let Some(named) = named {
+            let left_out = nodes.iter().filter(|node| own != Some(*node) && !named.contains(*node));
+            let plugins: Vec<&'static str> = naming.iter().copied().collect();
+            examined.naming = naming;
+            examined.refused.extend(left_out.map(|node| {
+                let reason = Reason::LeftOut { plugins: plugins.clone() };
+                let refusal = Refusal::new(Code::Unresolvable, reason);
+                Refused { node, plugin: None, refusal }
+            }));
+            examined.refused.sort_by_key(|one| one.node);
+        }
+        Ok(examined)
+    }
+
+    /// The only nodes that plugins want asked, where they name some, and who does.
+    fn named(&self, ledger: &Ledger, ask: Ask) -> (Option<NodeSet>, BTreeSet<&'static str>) {
+        let (mut all, mut naming) = (None, BTreeSet::new());
+        for filter in &self.profile.filters {
+            let Some(nodes) = filter.names(ledger, ask) else { continue };
+            naming.insert(filter.name());
+            match &mut all {
+                None => all = Some(nodes),
+                Some(all) => all.keep(&nodes),
+            }
+        }
+        (all, naming)
+    }
+}

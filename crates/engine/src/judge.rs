@@ -1,0 +1,203 @@
+//! What plugins say of single nodes while pods come and go in thought.
+//!
+//! Preemption asks of each node whether a pod would fit without some of its pods, and a node that
+//! is promised to others is asked with them on it. What a plugin reads of the node itself is in
+//! the ledger, where a [`Trial`] moves it and moves it back. What follows from the whole cluster is
+//! gathered once into a [`Judge`], which then follows every pod that comes or goes, so that a
+//! question costs the same in a cluster of any size.
+
+use crate::ledger::{Ask, Changes, Ledger, NodeIndex};
+use crate::plugin::Filter;
+use crate::reason::Refusal;
+
+/// What of a filter follows from pods that come and go.
+pub enum Judging {
+    /// The filter has nothing to say about the pod as things are. As upstream, it is not asked
+    /// again when others come.
+    Nothing,
+    /// What it says of a node does not follow from the pods on it.
+    Fixed,
+    /// What it says of a node follows from the ledger's view of that node.
+    Load,
+    /// What it says of a node follows from pods elsewhere, too.
+    Whole(Box<dyn Judge>),
+}
+
+/// A pod that comes to a node or leaves it, in thought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passing {
+    /// What it takes and wants.
+    pub ask: Ask,
+    /// Whether it is being deleted, so that those who plan ahead do not count it.
+    pub deleting: bool,
+}
+
+/// Which way a pod goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It comes.
+    In,
+    /// It leaves.
+    Out,
+}
+
+impl Way {
+    /// What it adds to a count.
+    #[must_use]
+    pub fn sign(self) -> i64 {
+        match self {
+            Self::In => 1,
+            Self::Out => -1,
+        }
+    }
+
+    fn back(self) -> Self {
+        match self {
+            Self::In => Self::Out,
+            Self::Out => Self::In,
+        }
+    }
+}
+
+/// What a plugin knows of the cluster for one ask.
+///
+/// Pods move on one node at a time, and only that node is asked about before they are back.
+pub trait Judge {
+    /// A pod comes to a node or leaves it.
+    fn follow(&mut self, ledger: &Ledger, pod: Passing, node: NodeIndex, way: Way);
+
+    /// Why the node cannot take the pod that is asked about; none where it can.
+    fn refusal(&self, ledger: &Ledger, node: NodeIndex) -> Option<Refusal>;
+}
+
+/// A ledger in which pods come to a node and leave it, in thought. All are back at the end.
+pub struct Trial<'a> {
+    ledger: &'a mut Ledger,
+    filters: &'a [Box<dyn Filter>],
+    judges: Vec<Judging>,
+    ask: Ask,
+    moved: Vec<(Passing, NodeIndex, Way)>,
+    /// What is known of changes: nobody but this trial sees its own.
+    changes: Changes,
+}
+
+impl<'a> Trial<'a> {
+    /// Asks these filters about a pod.
+    pub fn new(ledger: &'a mut Ledger, filters: &'a [Box<dyn Filter>], ask: Ask) -> Self {
+        let judges = filters.iter().map(|filter| filter.judge(ledger, ask)).collect();
+        let changes = std::mem::take(&mut ledger.nodes.load_changed);
+        Self { ledger, filters, judges, ask, moved: Vec::new(), changes }
+    }
+
+    /// The ledger as it is in thought.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        self.ledger
+    }
+
+    /// A pod comes to a node or leaves it.
+    pub fn shift(&mut self, pod: Passing, node: NodeIndex, way: Way) {
+        self.turn(pod, node, way);
+        self.moved.push((pod, node, way));
+    }
+
+    fn turn(&mut self, pod: Passing, node: NodeIndex, way: Way) {
+        self.ledger.shift_load(node, pod.ask, way);
+        for judge in &mut self.judges {
+            if let Judging::Whole(judge) = judge {
+                judge.follow(self.ledger, pod, node, way);
+            }
+        }
+    }
+
+    /// How many moves there were: the point to come back to.
+    #[must_use]
+    pub fn mark(&self) -> usize {
+        self.moved.len()
+    }
+
+    /// Takes back every move after a point.
+    pub fn take_back(&mut self, mark: usize) {
+        while self.moved.len() > mark {
+            if let Some((pod, node, way)) = self.moved.pop() {
+                self.turn(pod, node, way.back());
+            }
+        }
+    }
+
+    /// Why a node cannot take the pod, and who says so; none where it can.
+    #[must_use]
+    pub fn refusal(&self, node: NodeIndex) -> Option<(&'static str, Refusal)> {
+        self.first(node, |_| true)
+    }
+
+    /// The same where pods moved since a node was last asked, and where it was not refused for
+    /// what they do not change.
+    #[must_use]
+    pub fn refusal_by_load(&self, node: NodeIndex) -> Option<(&'static str, Refusal)> {
+        self.first(node, |judging| !matches!(judging, Judging::Fixed))
+    }
+
+    fn first(
+        &self,
+        node: NodeIndex,
+        asked: impl Fn(&Judging) -> bool,
+    ) -> Option<(&'static str, Refusal)> {
+        let all = self.filters.iter().zip(&self.judges).filter(|(_, judging)| asked(judging));
+        all.into_iter().find_map(|(filter, judging)| {
+            let refusal = match judging {
+                Judging::Nothing => None,
+                Judging::Fixed | Judging::Load => filter.refusal(self.ledger, self.ask, node),
+                Judging::Whole(judge) => judge.refusal(self.ledger, node),
+            };
+            Some((filter.name(), refusal?))
+        })
+    }
+
+    /// Why a node cannot take the pod now, or will not be able to once others are there.
+    #[must_use]
+    pub fn refusal_with(
+        &mut self,
+        others: &[Passing],
+        node: NodeIndex,
+    ) -> Option<(&'static str, Refusal)> {
+        let with = self.among(others, node, Self::refusal);
+        with.or_else(|| self.refusal(node))
+    }
+
+    /// The same as [`Trial::refusal_by_load`] for [`Trial::refusal_with`].
+    #[must_use]
+    pub fn refusal_by_load_with(
+        &mut self,
+        others: &[Passing],
+        node: NodeIndex,
+    ) -> Option<(&'static str, Refusal)> {
+        let with = self.among(others, node, Self::refusal_by_load);
+        with.or_else(|| self.refusal_by_load(node))
+    }
+
+    fn among<T>(
+        &mut self,
+        others: &[Passing],
+        node: NodeIndex,
+        ask: impl FnOnce(&Self, NodeIndex) -> Option<T>,
+    ) -> Option<T> {
+        if others.is_empty() {
+            return None;
+        }
+        let mark = self.mark();
+        for other in others {
+            self.shift(*other, node, Way::In);
+        }
+        let found = ask(self, node);
+        self.take_back(mark);
+        found
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.take_back(0);
+        self.ledger.nodes.load_changed = std::mem::take(&mut self.changes);
+    }
+}

@@ -1,0 +1,387 @@
+//! What holds of speculation, nominations and preemption after any facts.
+
+use std::collections::BTreeSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::{Step, decider, labels, needs, play, seen, step, uid};
+use crate::decide::Decider;
+use crate::fact::{Budget, Fact, Uid};
+use crate::judge::Passing;
+use crate::ledger::{Ask, Ledger, NodeIndex, Tally};
+use crate::needs::{Needs, Volume};
+use crate::preemption::{Candidate, Outcome, Settings};
+use crate::queue::Moment;
+use crate::reason::{Reason, VolumeReason};
+use object::selector::label::Selector;
+
+const NOW: Moment = Moment(100);
+const PODS: u8 = 20;
+
+/// A disruption budget that is there, or is gone.
+pub(super) fn budget() -> impl Strategy<Value = Fact> {
+    let pods = select(vec![
+        Selector::everything(),
+        Selector::nothing(),
+        Selector::from_pairs([("disk", "a")]),
+        Selector::from_pairs([("size", "7")]),
+    ]);
+    let going = select(vec![BTreeSet::new(), BTreeSet::from(["pod-3".into()])]);
+    let budget =
+        (pods, -1..3_i32, going).prop_map(|(pods, allowed, going)| Budget { pods, allowed, going });
+    let namespace = select(vec!["default", "other"]).prop_map(Into::into);
+    (namespace, proptest::option::weighted(0.8, budget))
+        .prop_map(|(namespace, budget)| Fact::Budget { namespace, name: "few".into(), budget })
+}
+
+fn sorted(pods: &Tally) -> Vec<(usize, u32, u32)> {
+    let entries = pods.entries().iter();
+    let mut told: Vec<_> =
+        entries.map(|entry| (entry.node.get(), entry.all, entry.staying)).collect();
+    told.sort_unstable();
+    told
+}
+
+/// Everything that is kept of nodes and pods, without the order in which it is kept.
+fn told(ledger: &Ledger) -> Vec<String> {
+    let mut told = Vec::new();
+    let nodes = &ledger.nodes;
+    for place in 0..nodes.places() {
+        let node = NodeIndex::at(place);
+        let mut ports = nodes.ports(node).to_vec();
+        ports.sort_unstable();
+        let mut volumes: Vec<usize> = ledger.storage.pods_on(node).map(|id| id.get()).collect();
+        volumes.sort_unstable();
+        let resources = &nodes.resources;
+        let gpu = resources.find("example.com/gpu").map(|at| resources.scalar(at).requested[place]);
+        let taken = [
+            nodes.pods[place],
+            resources.cpu.requested[place],
+            resources.memory.requested[place],
+            resources.storage.requested[place],
+            resources.cpu_scored[place],
+            resources.memory_scored[place],
+            gpu.unwrap_or(0),
+        ];
+        let most = ledger.storage.most_on(node, nodes.name(node));
+        let residents = ledger.residents.on(node);
+        told.push(format!(
+            "{} {:?} {taken:?} {ports:?} {volumes:?} {most} {residents:?}",
+            nodes.name(node),
+            nodes.id(node),
+        ));
+    }
+    for row in (0..PODS).filter_map(|number| ledger.pod(&uid(number))) {
+        told.push(format!("{} {:?} {}", row.name, row.node(), row.is_bound()));
+        for crowd in ledger.terms.crowds.of(row.ask.identity) {
+            let own = ledger.terms.crowds.get(*crowd);
+            let mut wanting: Vec<String> = own
+                .wanted_by
+                .iter()
+                .map(|one| format!("{:?} {:?} {:?}", one.want, one.topology, sorted(&one.pods)))
+                .collect();
+            wanting.sort_unstable();
+            told.push(format!("{crowd:?} {:?} {wanting:?}", sorted(&own.pods)));
+        }
+    }
+    for namespace in ["default", "other"] {
+        for claim in ["claim-0", "claim-1", "claim-2"] {
+            let users: Vec<NodeIndex> = ledger.storage.users(namespace, claim).collect();
+            told.push(format!("{namespace}/{claim} {users:?}"));
+        }
+    }
+    told
+}
+
+/// A ledger after some steps, in which pods that wait take what they request.
+fn after(steps: &[Step]) -> (Ledger, Decider) {
+    let mut ledger = Ledger::default();
+    let mut decider = decider(&mut ledger);
+    for (number, step) in (0..).zip(steps) {
+        let mut step = step.clone();
+        if let Step::Fact(Fact::Pod(pod)) = &mut step {
+            pod.needs.taken = pod.needs.requests.clone();
+        }
+        play(&mut ledger, &mut decider, &step, number);
+    }
+    (ledger, decider)
+}
+
+/// Pods that want a node.
+fn waiting(ledger: &Ledger) -> Vec<Uid> {
+    let all = (0..PODS).map(uid);
+    all.filter(|uid| ledger.pod(uid).is_some_and(|row| row.node().is_none())).collect()
+}
+
+/// Why a node does not take a pod, when these others have left it.
+fn refused_without(
+    ledger: &mut Ledger,
+    decider: &Decider,
+    pod: &Uid,
+    node: NodeIndex,
+    gone: &[&Uid],
+) -> Option<Vec<Reason>> {
+    ledger.speculate(|thought| {
+        for other in gone {
+            assert_eq!(thought.evict(other), Ok(node), "a victim is on the node");
+        }
+        let examined = decider.examine(thought.ledger_mut(), pod).unwrap();
+        assert_eq!(examined.everywhere, None);
+        let refused = examined.refused.into_iter().find(|refused| refused.node == node);
+        refused.map(|refused| refused.refusal.reasons)
+    })
+}
+
+/// Whether whatever refuses the pod with some pods there also refuses it with more.
+fn is_plain(ledger: &Ledger, ask: Ask) -> bool {
+    ask.volumes.is_none()
+        && ledger.terms.affinity(ask.pod_affinity).near.is_empty()
+        && ledger.terms.spread(ask.spread).iter().all(|rule| !rule.binds)
+}
+
+fn check(ledger: &mut Ledger, decider: &Decider, pod: &Uid, found: &Candidate) {
+    let row = ledger.pod(pod).unwrap();
+    let (priority, is_plain) = (row.priority, is_plain(ledger, row.ask));
+    let victims: Vec<&Uid> = found.victims.iter().map(|victim| &victim.uid).collect();
+    assert!(!victims.is_empty());
+    assert!(found.violations <= victims.len());
+    for victim in &victims {
+        let row = ledger.pod(victim).expect("a victim is there");
+        assert!(row.priority < priority, "a victim is of lower priority");
+        assert_eq!(row.node(), Some(found.node));
+    }
+    // A claim that pods of other nodes use as well takes more than one round.
+    let in_use = |reason: &Reason| matches!(reason, Reason::Volume(VolumeReason::InUse { .. }));
+    if let Some(reasons) = refused_without(ledger, decider, pod, found.node, &victims) {
+        assert!(reasons.iter().all(in_use), "without its victims the node refuses: {reasons:?}");
+    }
+    for spared in victims.iter().filter(|_| is_plain) {
+        let others: Vec<&Uid> = victims.iter().copied().filter(|other| other != spared).collect();
+        let refused = refused_without(ledger, decider, pod, found.node, &others).is_some();
+        assert!(refused, "{spared:?} need not go");
+    }
+}
+
+/// What of a node a pod took that was not there to take.
+fn excess(ledger: &Ledger, node: NodeIndex, needs: &Needs) -> Option<String> {
+    let (at, nodes) = (node.get(), &ledger.nodes);
+    let charged = &needs.requests.charged;
+    let columns = [
+        ("cpu", charged.cpu_millis, Some(&nodes.resources.cpu)),
+        ("memory", charged.memory_bytes, Some(&nodes.resources.memory)),
+        ("storage", charged.storage_bytes, Some(&nodes.resources.storage)),
+    ];
+    let scalars = charged.scalars.iter().map(|(name, amount)| {
+        (&**name, *amount, nodes.resources.find(name).map(|at| nodes.resources.scalar(at)))
+    });
+    for (name, amount, column) in columns.into_iter().chain(scalars) {
+        let left = column.map_or(0, |column| column.allocatable[at] - column.requested[at]);
+        // The node is charged for the pod already.
+        if amount > 0 && left < 0 {
+            return Some(format!("{} too much of {name}", -left));
+        }
+    }
+    if nodes.pods[at] > nodes.pods_allowed[at] {
+        return Some("a pod too many".to_owned());
+    }
+    let collide = |port: &_| nodes.ports(node).iter().filter(|own| own.collides_with(port)).count();
+    // Each of its own ports collides with itself.
+    let own = &needs.ports.0;
+    let among_own = |port: &crate::needs::HostPort| {
+        own.iter().filter(|other| other.collides_with(port)).count()
+    };
+    own.iter().any(|port| collide(port) > among_own(port)).then(|| "a port is taken".to_owned())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_dropped_speculation_leaves_no_trace(
+        steps in vec(step(), 1..60),
+        moves in vec((0..PODS, proptest::option::of(0..12_u8)), 1..20),
+        asks in vec((labels(), needs()), 1..3),
+    ) {
+        let (mut ledger, mut kept) = after(&steps);
+        let asks: Vec<Ask> =
+            asks.iter().map(|(labels, needs)| ledger.hold("default", labels, needs)).collect();
+        let all = |ledger: &Ledger, decider: &mut Decider| -> Vec<_> {
+            asks.iter().map(|ask| seen(ledger, decider, *ask)).collect()
+        };
+        let before = (told(&ledger), all(&ledger, &mut kept));
+        ledger.speculate(|thought| {
+            let mark = thought.mark();
+            for (pod, node) in &moves {
+                let node = node.and_then(|node| thought.ledger().nodes.find(&format!("node-{node}")));
+                match node {
+                    Some(node) => drop(thought.place(&uid(*pod), node)),
+                    None => drop(thought.evict(&uid(*pod))),
+                }
+                let mut fresh = decider(thought.ledger_mut());
+                assert_eq!(all(thought.ledger(), &mut kept), all(thought.ledger(), &mut fresh));
+            }
+            if moves.len() % 2 == 0 {
+                thought.take_back(mark);
+                assert_eq!(told(thought.ledger()), before.0);
+            }
+        });
+        prop_assert_eq!(&told(&ledger), &before.0);
+        prop_assert_eq!(&all(&ledger, &mut kept), &before.1);
+        let mut fresh = decider(&mut ledger);
+        prop_assert_eq!(&all(&ledger, &mut fresh), &before.1);
+    }
+
+    #[test]
+    fn a_speculation_that_is_kept_is_claims_and_one_with_victims_cannot_be(
+        steps in vec(step(), 1..60),
+        nodes in vec(0..12_u8, 1..20),
+    ) {
+        let (mut ledger, _) = after(&steps);
+        let mut other = ledger.clone();
+        let pods = waiting(&ledger);
+        let places: Vec<(Uid, NodeIndex)> = pods.into_iter().zip(&nodes).filter_map(|(pod, node)| {
+            let node = ledger.nodes.find(&format!("node-{node}"))?;
+            ledger.nodes.present().contains(node).then_some((pod, node))
+        }).collect();
+        ledger.speculate(|thought| {
+            for (pod, node) in &places {
+                thought.place(pod, *node).unwrap();
+            }
+            thought.keep().unwrap();
+        });
+        for (pod, node) in &places {
+            other.claim(pod, *node).unwrap();
+        }
+        prop_assert_eq!(told(&ledger), told(&other));
+        for pod in (0..PODS).map(uid) {
+            let kept = ledger.speculate(|thought| thought.evict(&pod).map(|_| thought.keep().is_ok()));
+            prop_assert!(kept != Ok(true));
+        }
+        prop_assert_eq!(told(&ledger), told(&other));
+    }
+
+    #[test]
+    fn victims_are_of_lower_priority_enough_and_none_too_many(
+        steps in vec(prop_oneof![6 => step(), 1 => budget().prop_map(Step::Fact)], 1..80),
+    ) {
+        let (mut ledger, mut decider) = after(&steps);
+        let settings = Settings { candidate_nodes_percent_min: 100, candidate_nodes_min: 1 };
+        for pod in waiting(&ledger) {
+            let before = told(&ledger);
+            let examined = decider.examine(&mut ledger, &pod).unwrap();
+            let refused: BTreeSet<_> = examined.refused.iter().map(|one| one.node).collect();
+            if let Some(node) = decider.choose(&mut ledger, &pod, 3).unwrap() {
+                prop_assert!(!refused.contains(&node) && examined.everywhere.is_none());
+                continue;
+            }
+            prop_assert!(examined.everywhere.is_some() || refused.len() == examined.nodes);
+            let all = decider.candidates(&mut ledger, &pod, &examined, settings, 3, NOW).unwrap();
+            for found in &all.found {
+                check(&mut ledger, &decider, &pod, found);
+            }
+            let outcome = decider.preempt(&mut ledger, &pod, &examined, settings, 3, NOW).unwrap();
+            if let Outcome::Room(room) = outcome {
+                let best = all.found.iter().find(|one| one.node == room.node).unwrap();
+                prop_assert_eq!(&best.victims, &room.victims);
+            }
+            prop_assert_eq!(told(&ledger), before, "who asks leaves no trace");
+        }
+    }
+
+    #[test]
+    fn no_decision_takes_what_is_not_there(steps in vec(step(), 1..80)) {
+        let (mut ledger, mut decider) = after(&steps);
+        for pod in waiting(&ledger) {
+            let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
+            let ask = ledger.pod(&pod).unwrap().ask;
+            let namespace = ledger.pod(&pod).unwrap().namespace.clone();
+            let claims: Vec<Box<str>> = ask.volumes.into_iter()
+                .flat_map(|id| ledger.asks.volumes.get(id).volumes.iter())
+                .filter_map(|volume| match volume { Volume::Claim(name) => Some(name.clone()), _ => None })
+                .filter(|name| ledger.storage.claim(&namespace, name).is_some_and(|claim| claim.is_for_one_pod()))
+                .collect();
+            for claim in &claims {
+                let mut users = ledger.storage.users(&namespace, claim);
+                prop_assert!(!users.any(|node| ledger.nodes.present().contains(node)));
+            }
+            ledger.claim(&pod, node).unwrap();
+            let needs = Needs {
+                requests: ledger.asks.requests.get(ask.requests).clone(),
+                ports: ledger.asks.ports.get(ask.ports).clone(),
+                ..Needs::default()
+            };
+            prop_assert_eq!(excess(&ledger, node, &needs), None);
+        }
+    }
+
+    #[test]
+    fn who_is_awaited_still_fits_beside_who_was_let_in(steps in vec(step(), 1..80)) {
+        let (mut ledger, mut decider) = after(&steps);
+        for pod in waiting(&ledger) {
+            let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
+            let row = ledger.pod(&pod).unwrap();
+            let (ask, priority) = (row.ask, row.priority);
+            let awaited: Vec<Passing> =
+                ledger.awaited_before(ledger.nodes.name(node), &pod, priority);
+            // What they request and what it requests is there for all of them.
+            let charged = |ask: Ask| ledger.asks.requests.get(ask.taken).charged.cpu_millis;
+            let all: i64 = awaited.iter().map(|other| charged(other.ask)).sum();
+            let own = ledger.asks.requests.get(ask.requests).charged.cpu_millis;
+            let column = &ledger.nodes.resources.cpu;
+            let left = column.allocatable[node.get()] - column.requested[node.get()] - all;
+            prop_assert!(own == 0 || own <= left, "{own} of {left}");
+        }
+    }
+}
+
+#[test]
+fn our_own_nomination_stands_until_the_api_server_shows_another() {
+    let pod = |nominated: Option<&str>| {
+        let mut fact = super::pod_on(None);
+        fact.nominated = nominated.map(Into::into);
+        Fact::Pod(Box::new(fact))
+    };
+    let check = |steps: &dyn Fn(&mut Ledger), expected: Option<&str>| {
+        let mut ledger = Ledger::default();
+        ledger.apply(pod(None));
+        steps(&mut ledger);
+        assert_eq!(ledger.nominated(&uid(1)), expected);
+        for node in ["a", "b"] {
+            let awaited: Vec<&Uid> = ledger.awaited(node).collect();
+            assert_eq!(!awaited.is_empty(), expected == Some(node), "{node}");
+        }
+    };
+    let ours = |ledger: &mut Ledger, node| ledger.nominate(&uid(1), node).unwrap();
+    check(&|_| {}, None);
+    check(&|ledger| ledger.apply(pod(Some("a"))), Some("a"));
+    check(&|ledger| ours(ledger, Some("a")), Some("a"));
+    // An update that knows nothing of it yet does not end it.
+    let late = |ledger: &mut Ledger| {
+        ours(ledger, Some("a"));
+        ledger.apply(pod(None));
+    };
+    check(&late, Some("a"));
+    let still_late = |ledger: &mut Ledger| {
+        ledger.apply(pod(Some("a")));
+        ours(ledger, Some("b"));
+        ledger.apply(pod(Some("a")));
+    };
+    check(&still_late, Some("b"));
+    let somebody_else = |ledger: &mut Ledger| {
+        ours(ledger, Some("a"));
+        ledger.apply(pod(Some("b")));
+    };
+    check(&somebody_else, Some("b"));
+    let cleared = |ledger: &mut Ledger| {
+        ledger.apply(pod(Some("a")));
+        ours(ledger, None);
+    };
+    check(&cleared, None);
+    let gone = |ledger: &mut Ledger| {
+        ours(ledger, Some("a"));
+        ledger.apply(Fact::PodGone(uid(1)));
+    };
+    check(&gone, None);
+}

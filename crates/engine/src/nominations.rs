@@ -1,0 +1,186 @@
+//! Nominations: nodes on which room is being made for pods.
+//!
+//! A nomination is a claim of another sort: it charges nobody. It is kept apart from what the API
+//! server shows, by name, so that it does not matter whether the node is there yet. At the pick, a
+//! pod steps back where one of equal or higher priority is awaited and both do not fit; and a pod
+//! tries its own nominated node first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::decide::{Decider, NodeScores};
+use crate::fact::Uid;
+use crate::judge::{Passing, Trial};
+use crate::ledger::{ClaimError, Ledger, NodeIndex};
+use crate::node_set::NodeSet;
+
+/// The node on which room is made for a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Nomination {
+    /// What the API server shows.
+    told: Option<Arc<str>>,
+    /// What we decided since, which may be that there is none.
+    own: Option<Option<Arc<str>>>,
+}
+
+impl Nomination {
+    /// What stands after the API server showed a pod: what we decided, until it shows something
+    /// else than it did when we decided.
+    pub(crate) fn told(old: Option<&Self>, told: Option<Box<str>>) -> Self {
+        let told: Option<Arc<str>> = told.map(Into::into);
+        let own = old.filter(|old| old.told == told).and_then(|old| old.own.clone());
+        Self { told, own }
+    }
+
+    /// The node, where there is one.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.own.as_ref().unwrap_or(&self.told).as_deref()
+    }
+}
+
+/// Which pods are nominated to which nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Nominations(BTreeMap<Box<str>, BTreeSet<Uid>>);
+
+impl Nominations {
+    /// Takes in that the nomination of a pod is another now.
+    pub(crate) fn follow(&mut self, uid: &Uid, old: Option<&Nomination>, new: Option<&Nomination>) {
+        let (old, new) = (old.and_then(Nomination::node), new.and_then(Nomination::node));
+        if old == new {
+            return;
+        }
+        if let Some(node) = old
+            && let Some(pods) = self.0.get_mut(node)
+        {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.0.remove(node);
+            }
+        }
+        if let Some(node) = new {
+            self.0.entry(node.into()).or_default().insert(uid.clone());
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Ledger {
+    /// Decides on which node room is made for a pod, or that no longer any is.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub fn nominate(&mut self, uid: &Uid, node: Option<&str>) -> Result<(), ClaimError> {
+        let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let mut new = row.nomination.clone();
+        new.own = Some(node.map(Into::into));
+        self.nominations.follow(uid, Some(&row.nomination), Some(&new));
+        row.nomination = new;
+        Ok(())
+    }
+
+    /// The node on which room is made for a pod.
+    #[must_use]
+    pub fn nominated(&self, uid: &Uid) -> Option<&str> {
+        self.pod(uid).and_then(|row| row.nomination.node())
+    }
+
+    /// Pods that wait for room on a node. Those that may not be tried do not count, nor do those
+    /// that have a node by now.
+    pub fn awaited(&self, node: &str) -> impl Iterator<Item = &Uid> {
+        let pods = self.nominations.0.get(node).into_iter().flatten();
+        pods.filter(|uid| self.pod(uid).is_some_and(|row| row.node().is_none() && !row.gated))
+    }
+
+    /// Those of them to whom a pod has to leave the room, as they would come.
+    pub(crate) fn awaited_before(&self, node: &str, uid: &Uid, priority: i32) -> Vec<Passing> {
+        let others = self.awaited(node).filter(|other| *other != uid);
+        let rows = others.filter_map(|other| self.pod(other));
+        let rows = rows.filter(|row| row.priority >= priority);
+        // Whoever is awaited is counted, even while it is being deleted.
+        rows.map(|row| Passing { deleting: false, ..row.passing() }).collect()
+    }
+
+    /// Nodes with pods to whom a pod has to leave the room.
+    pub(crate) fn promised(&self, uid: &Uid, priority: i32) -> Vec<(NodeIndex, Vec<Passing>)> {
+        let nodes = self.nominations.0.keys().filter_map(|name| {
+            let node = self.nodes.find(name).filter(|node| self.nodes.present().contains(*node));
+            Some((node?, self.awaited_before(name, uid, priority)))
+        });
+        nodes.filter(|(_, others)| !others.is_empty()).collect()
+    }
+}
+
+impl Decider {
+    /// The node for a pod, or none where no node can take it: the one on which room was made for it
+    /// where that can take it now, or else the best. `spread` differs from pod to pod.
+    ///
+    /// # Errors
+    /// When the pod is gone or has a node.
+    pub fn choose(
+        &mut self,
+        ledger: &mut Ledger,
+        uid: &Uid,
+        spread: u64,
+    ) -> Result<Option<NodeIndex>, ClaimError> {
+        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        if row.node().is_some() {
+            return Err(ClaimError::Placed(uid.clone()));
+        }
+        let (ask, priority) = (row.ask, row.priority);
+        if let Some(node) = row.nomination.node().and_then(|name| ledger.nodes.find(name))
+            && ledger.nodes.present().contains(node)
+            && self.refused_everywhere(ledger, ask).is_none()
+        {
+            let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
+            let mut trial = Trial::new(ledger, &self.profile().filters, ask);
+            if trial.refusal_with(&others, node).is_none() {
+                return Ok(Some(node));
+            }
+        }
+        self.step_back(ledger, uid);
+        let picked = self.pick(ledger, ask, spread);
+        self.except = NodeSet::new();
+        Ok(picked)
+    }
+
+    /// What each plugin gives each node that can take a pod that waits.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub fn scores_for(
+        &mut self,
+        ledger: &mut Ledger,
+        uid: &Uid,
+    ) -> Result<Vec<NodeScores>, ClaimError> {
+        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let ask = row.ask;
+        self.step_back(ledger, uid);
+        let scores = self.scores(ledger, ask);
+        self.except = NodeSet::new();
+        Ok(scores)
+    }
+
+    /// Leaves nodes out that pods of equal or higher priority are awaited on and that cannot take
+    /// both, until the next pick.
+    fn step_back(&mut self, ledger: &mut Ledger, uid: &Uid) {
+        self.except = NodeSet::new();
+        if ledger.nominations.is_empty() {
+            return;
+        }
+        let Some(row) = ledger.pod(uid) else { return };
+        let (ask, promised) = (row.ask, ledger.promised(uid, row.priority));
+        if promised.is_empty() {
+            return;
+        }
+        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        let refusing =
+            promised.iter().filter(|(node, others)| trial.refusal_with(others, *node).is_some());
+        self.except = refusing.map(|(node, _)| *node).collect();
+    }
+}

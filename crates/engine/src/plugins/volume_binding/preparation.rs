@@ -1,0 +1,218 @@
+//! Getting the volumes of a pod ready before it is bound.
+//!
+//! A preparation begins with promises and ends when every claim of the pod is bound. In between,
+//! others write what is asked of them, and the facts tell how far it got. It holds no clock: how
+//! long it may take is for whoever began it.
+
+use super::super::volume_restrictions::volumes;
+use super::VolumeBinding;
+use super::plan::reaches_volume;
+use crate::fact::{ClaimReference, StorageFact};
+use crate::ledger::{Ask, Ledger, NodeIndex};
+
+/// A write that gets a volume ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// A volume is kept for a claim.
+    KeepVolume {
+        /// Name of the volume.
+        volume: Box<str>,
+        /// The claim.
+        claim: ClaimReference,
+    },
+    /// A volume for a claim is to be made for a node.
+    SelectNode {
+        /// Namespace of the claim.
+        namespace: Box<str>,
+        /// Name of the claim.
+        claim: Box<str>,
+        /// Name of the node.
+        node: Box<str>,
+    },
+}
+
+/// Why volumes cannot be got ready. The texts are kube-scheduler's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// It took too long.
+    #[error("binding volumes: context deadline exceeded")]
+    Late,
+    /// A claim is gone.
+    #[error("binding volumes: failed to check binding: persistentvolumeclaim {claim:?} not found")]
+    ClaimGone {
+        /// The claim.
+        claim: Box<str>,
+    },
+    /// A volume is not kept for the claim any longer.
+    #[error("binding volumes: ClaimRef got reset for pv {volume:?}")]
+    Unkept {
+        /// The volume.
+        volume: Box<str>,
+    },
+    /// Nobody could make a volume, and says so by taking back the choice of the node.
+    #[error("binding volumes: provisioning failed for PVC {claim:?}")]
+    NotMade {
+        /// The claim.
+        claim: Box<str>,
+    },
+    /// A volume was made where the node does not reach it.
+    #[error("binding volumes: pv {volume:?} node affinity doesn't match node {node:?}")]
+    NotReached {
+        /// The volume.
+        volume: Box<str>,
+        /// The node.
+        node: Box<str>,
+    },
+    /// The node is gone.
+    #[error("binding volumes: failed to get node {node:?}")]
+    NodeGone {
+        /// The node.
+        node: Box<str>,
+    },
+}
+
+/// How far a preparation got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// Something is still missing.
+    Waiting,
+    /// The pod can be bound.
+    Ready,
+    /// It never will be ready this way.
+    Failed(Failure),
+}
+
+/// One claim that is to be bound.
+#[derive(Debug, Clone)]
+struct Wanted {
+    claim: Box<str>,
+    /// The volume that it is to get; none where one is made.
+    volume: Option<Box<str>>,
+    /// Whether the promise was seen fulfilled: what is gone after that was taken back.
+    seen: bool,
+}
+
+/// The volumes of one pod, on their way.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    namespace: Box<str>,
+    node: NodeIndex,
+    node_name: Box<str>,
+    wanted: Vec<Wanted>,
+}
+
+impl Preparation {
+    /// Promises the claims of a pod what they get on a node, and says what has to be written; none
+    /// where everything is ready.
+    pub fn begin(ledger: &mut Ledger, ask: Ask, node: NodeIndex) -> Option<(Self, Vec<Write>)> {
+        let namespace = volumes(ledger, ask)?.namespace.clone();
+        let plan = VolumeBinding.plan(ledger, ask, node).filter(|plan| !plan.is_empty())?;
+        let node_name: Box<str> = ledger.nodes.name(node).into();
+        let (mut writes, mut wanted) = (Vec::new(), Vec::new());
+        for binding in plan {
+            let key = (namespace.clone(), binding.claim.clone());
+            let claim = ledger.storage.claim(&namespace, &binding.claim);
+            let uid = claim.map(|claim| claim.uid.clone()).unwrap_or_default();
+            let selected = claim.is_some_and(|claim| claim.selected_node.is_some());
+            match &binding.volume {
+                Some(volume) => {
+                    let claim = ClaimReference { namespace: key.0, name: key.1, uid };
+                    ledger.storage.promises.promise_volume(volume, claim.clone());
+                    writes.push(Write::KeepVolume { volume: volume.clone(), claim });
+                }
+                None => {
+                    ledger.storage.promises.promise_node(key.clone(), &node_name);
+                    if !selected {
+                        let (namespace, claim) = key;
+                        let node = node_name.clone();
+                        writes.push(Write::SelectNode { namespace, claim, node });
+                    }
+                }
+            }
+            wanted.push(Wanted { claim: binding.claim, volume: binding.volume, seen: selected });
+        }
+        Some((Self { namespace, node, node_name, wanted }, writes))
+    }
+
+    /// Ends the promises: they are kept, or will not be.
+    pub fn end(self, ledger: &mut Ledger) {
+        let promises = &mut ledger.storage.promises;
+        for Wanted { claim, volume, .. } in self.wanted {
+            match volume {
+                Some(volume) => promises.release_volume(&volume),
+                None => promises.release_node(&(self.namespace.clone(), claim)),
+            }
+        }
+    }
+
+    /// Whether a fact may bring it further.
+    #[must_use]
+    pub fn concerns(&self, fact: &StorageFact) -> bool {
+        match fact {
+            StorageFact::Claim(namespace, name, _) => {
+                *namespace == self.namespace && self.wanted.iter().any(|own| own.claim == *name)
+            }
+            // The volume of a claim for which one is made is known only when it is there.
+            StorageFact::Volume(..) => true,
+            _ => false,
+        }
+    }
+
+    /// The node.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// How far it got, as the ledger tells now.
+    pub fn progress(&mut self, ledger: &Ledger) -> Progress {
+        if !ledger.nodes.present().contains(self.node) {
+            return Progress::Failed(Failure::NodeGone { node: self.node_name.clone() });
+        }
+        let mut all = Progress::Ready;
+        for wanted in &mut self.wanted {
+            match wanted.progress(ledger, &self.namespace, (self.node, &self.node_name)) {
+                Progress::Ready => {}
+                Progress::Waiting => all = Progress::Waiting,
+                failed @ Progress::Failed(_) => return failed,
+            }
+        }
+        all
+    }
+}
+
+impl Wanted {
+    fn progress(
+        &mut self,
+        ledger: &Ledger,
+        namespace: &str,
+        (node, node_name): (NodeIndex, &str),
+    ) -> Progress {
+        let Some(claim) = ledger.storage.claim(namespace, &self.claim) else {
+            return Progress::Failed(Failure::ClaimGone { claim: self.claim.clone() });
+        };
+        let holds = match &self.volume {
+            Some(volume) => {
+                let kept = ledger.storage.volume(volume).and_then(|volume| volume.claim.as_ref());
+                kept.is_some_and(|kept| *kept.name == *self.claim && *kept.namespace == *namespace)
+            }
+            None => claim.selected_node.as_deref() == Some(node_name),
+        };
+        self.seen |= holds;
+        if self.seen && !holds {
+            return Progress::Failed(match &self.volume {
+                Some(volume) => Failure::Unkept { volume: volume.clone() },
+                None => Failure::NotMade { claim: self.claim.clone() },
+            });
+        }
+        let Some(name) = claim.bound() else { return Progress::Waiting };
+        let Some(volume) = ledger.storage.volume(name) else { return Progress::Waiting };
+        match reaches_volume(ledger, node, volume) {
+            true => Progress::Ready,
+            false => Progress::Failed(Failure::NotReached {
+                volume: name.into(),
+                node: node_name.into(),
+            }),
+        }
+    }
+}

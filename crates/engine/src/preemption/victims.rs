@@ -1,0 +1,117 @@
+//! Who has to leave a node so that a pod fits.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::choice::Loss;
+use super::{Candidate, PodRef};
+use crate::fact::Uid;
+use crate::judge::{Passing, Trial, Way};
+use crate::ledger::{Ledger, NodeIndex, PodRow};
+use crate::queue::Moment;
+use crate::reason::Refusal;
+
+/// A pod that might have to go.
+struct Victim {
+    uid: Uid,
+    priority: i32,
+    started: Moment,
+    pod: Passing,
+}
+
+/// Who has to leave a node, or who refuses the pod even when all have left; nobody where there are
+/// none who could.
+pub(super) fn on(
+    trial: &mut Trial<'_>,
+    node: NodeIndex,
+    priority: i32,
+    others: &[Passing],
+    now: Moment,
+) -> Result<Candidate, Option<(&'static str, Refusal)>> {
+    let mut lower = lower(trial.ledger(), node, priority, now);
+    if lower.is_empty() {
+        return Err(None);
+    }
+    let mark = trial.mark();
+    for victim in &lower {
+        trial.shift(victim.pod, node, Way::Out);
+    }
+    if let Some(refusal) = trial.refusal_with(others, node) {
+        trial.take_back(mark);
+        return Err(Some(refusal));
+    }
+    lower.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    let (violating, harmless): (Vec<Victim>, Vec<Victim>) = split(trial.ledger(), lower);
+    let mut victims = Vec::new();
+    let mut violations = 0;
+    let violates = std::iter::repeat_n(1, violating.len()).chain(std::iter::repeat(0));
+    for (victim, violates) in violating.into_iter().chain(harmless).zip(violates) {
+        trial.shift(victim.pod, node, Way::In);
+        if trial.refusal_by_load_with(others, node).is_some() {
+            trial.shift(victim.pod, node, Way::Out);
+            victims.push(victim);
+            violations += violates;
+        }
+    }
+    trial.take_back(mark);
+    if victims.is_empty() {
+        return Err(None);
+    }
+    victims.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    let loss = Loss::new(violations, victims.iter().map(|one| (one.priority, one.started)));
+    let ledger = trial.ledger();
+    let row = |uid: &Uid| -> &PodRow { ledger.pod(uid).expect("no pod goes while others think") };
+    let victims = victims.iter().map(|one| PodRef::new(&one.uid, row(&one.uid))).collect();
+    Ok(Candidate { node, victims, violations, loss })
+}
+
+/// Those of a node whose priority is lower.
+fn lower(ledger: &Ledger, node: NodeIndex, priority: i32, now: Moment) -> Vec<Victim> {
+    let lower = ledger.residents.below(node, priority).iter();
+    let victim = |(priority, uid): &(i32, Uid)| {
+        let row = ledger.pod(uid)?;
+        // One that has not started yet would be the first to go.
+        let started = row.started.unwrap_or(now);
+        Some(Victim { uid: uid.clone(), priority: *priority, started, pod: row.passing() })
+    };
+    lower.filter_map(victim).collect()
+}
+
+/// The more important ones come first: by priority, then by how long they have been running.
+fn importance(victim: &Victim) -> (Reverse<i32>, Moment, &Uid) {
+    (Reverse(victim.priority), victim.started, &victim.uid)
+}
+
+/// Those whose going would break a disruption budget if all those before them went as well, and
+/// the others.
+fn split(ledger: &Ledger, victims: Vec<Victim>) -> (Vec<Victim>, Vec<Victim>) {
+    if ledger.budgets.is_empty() {
+        return (Vec::new(), victims);
+    }
+    let mut left = BTreeMap::new();
+    victims.into_iter().partition(|victim| breaks_budget(ledger, victim, &mut left))
+}
+
+fn breaks_budget<'a>(
+    ledger: &'a Ledger,
+    victim: &Victim,
+    left: &mut BTreeMap<(Box<str>, &'a str), i32>,
+) -> bool {
+    let Some(row) = ledger.pod(&victim.uid) else { return false };
+    let (crowds, identity) = (&ledger.terms.crowds, row.ask.identity);
+    if !crowds.is_labelled(identity) {
+        return false;
+    }
+    let label = |key: &str| crowds.label_of(identity, key, &ledger.symbols);
+    let mut breaks = false;
+    for (name, budget) in ledger.budgets.within(&row.namespace) {
+        let meant = !budget.pods.is_everything() && budget.pods.matches(label);
+        if !meant || budget.going.contains(&row.name) {
+            continue;
+        }
+        let left = left.entry((row.namespace.clone(), name)).or_insert(budget.allowed);
+        *left = left.saturating_sub(1);
+        breaks |= *left < 0;
+    }
+    breaks
+}

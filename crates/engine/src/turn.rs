@@ -1,0 +1,441 @@
+//! The engine as a whole: facts in, one decision at a time out.
+//!
+//! An [`Engine`] holds the one ledger, the one queue and a decider for each profile, and keeps them
+//! in step: what a fact changes is worked out before the ledger takes it in, the queue hears of a
+//! pod right after the ledger did, and pods that the change may help wake last. Whoever drives the
+//! engine tells it facts and answers, asks for decisions, and waits as long as it says.
+//!
+//! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
+
+mod preparations;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::decide::Decider;
+use crate::examination::Examination;
+use crate::fact::{Fact, PodFact, Uid};
+use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::needs::Owner;
+use crate::plugins::volume_binding::{Failure, Preparation, Write};
+use crate::preemption::{LastResorts, Nominating, Outcome, Room};
+use crate::profile::Profile;
+use crate::queue::{
+    self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
+};
+use preparations::{Ended, Preparations};
+
+/// How an engine works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// How the queue keeps time.
+    pub queue: queue::Settings,
+    /// What spreads pods over nodes that are equally good.
+    pub seed: u64,
+}
+
+/// Which pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRef {
+    /// What the API server calls it.
+    pub uid: Uid,
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The pod.
+    pub pod: PodRef,
+    /// The profile that decided.
+    pub scheduler: Arc<str>,
+    /// How often the pod has been tried, this time included.
+    pub attempts: u32,
+    /// What is to be done.
+    pub verdict: Verdict,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is to be bound to this node, which is charged for it already. The engine waits for the
+    /// answer.
+    Bind(Box<str>),
+    /// It is to get this node, which is charged for it already, but first volumes have to be made
+    /// ready by these writes. The engine waits for the answer, then for the facts to show it, and
+    /// decides again.
+    Prepare(Box<str>, Vec<Write>),
+    /// No node can take it. It waits, and nothing has to be answered.
+    Wait(Arc<Waiting>),
+    /// Its volumes could not be made ready. It is tried again, and nothing has to be answered.
+    Unprepared(Failure),
+}
+
+/// Why a pod waits, and what is to be done for it meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Why no node can take it.
+    pub examination: Examination,
+    /// What came of what is tried then.
+    pub last_resorts: LastResorts,
+    /// Who refused it.
+    pub rejection: Rejection,
+}
+
+impl fmt::Display for Waiting {
+    /// As kube-scheduler tells it in the event and in the condition of the pod.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.examination.fmt(f)?;
+        match &*self.last_resorts.text {
+            "" => Ok(()),
+            _ if self.examination.nodes == 0 => Ok(()),
+            text => write!(f, " {text}"),
+        }
+    }
+}
+
+impl Waiting {
+    /// The pods that are to be deleted to make room, and the node.
+    #[must_use]
+    pub fn room(&self) -> Option<&Room> {
+        match &self.last_resorts.preemption {
+            Some(Outcome::Room(room)) => Some(room),
+            _ => None,
+        }
+    }
+}
+
+/// What the API server said for sure of what was to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The pod is bound as asked, or all that prepares it is written.
+    Done,
+    /// The pod is gone, or has another node.
+    Lost,
+    /// The pod is there and was not bound, or could not be prepared.
+    Refused,
+}
+
+/// A pod that has no node as far as the API server says.
+#[derive(Debug, Clone)]
+struct Unbound {
+    profile: usize,
+    gated: bool,
+    labels: BTreeMap<Box<str>, Box<str>>,
+    owner: Option<Owner>,
+    /// When it was found out which pods are like it.
+    likened: u64,
+    /// What it went through, where we decided on a node.
+    history: History,
+}
+
+/// What the answer to a pod that no node can take follows from, besides the ledger, while room is
+/// made for nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Question {
+    profile: usize,
+    ask: Ask,
+    priority: i32,
+    may_preempt: bool,
+}
+
+/// Pods to nodes.
+pub struct Engine {
+    ledger: Ledger,
+    queue: Queue,
+    profiles: Vec<(Arc<str>, Decider)>,
+    unbound: FxHashMap<Uid, Unbound>,
+    preparations: Preparations,
+    /// Decisions that wait to be asked for.
+    due: VecDeque<Decision>,
+    /// Why pods have no node, as long as the ledger is what it was.
+    refused: FxHashMap<Question, Arc<Waiting>>,
+}
+
+impl Engine {
+    /// An engine that decides for pods that name one of these profiles.
+    #[must_use]
+    pub fn new(settings: Settings, profiles: Vec<(Arc<str>, Profile)>, now: Moment) -> Self {
+        let mut ledger = Ledger::default();
+        let mut decider = |profile| Decider::new(profile, &mut ledger, settings.seed);
+        let profiles =
+            profiles.into_iter().map(|(name, profile)| (name, decider(profile))).collect();
+        Self {
+            ledger,
+            queue: Queue::new(settings.queue, now),
+            profiles,
+            unbound: FxHashMap::default(),
+            preparations: Preparations::default(),
+            due: VecDeque::new(),
+            refused: FxHashMap::default(),
+        }
+    }
+
+    /// Takes a fact in.
+    pub fn apply(&mut self, fact: Fact, now: Moment) {
+        self.refused.clear();
+        let listening = self.queue.is_listening();
+        let change = listening.then(|| Change::of(&self.ledger, &fact)).flatten();
+        let told = match &fact {
+            Fact::Pod(pod) => {
+                let wanting = self.wanting(pod);
+                Some((pod.uid.clone(), wanting))
+            }
+            Fact::PodGone(uid) => Some((uid.clone(), None)),
+            _ => None,
+        };
+        let concerned = match &fact {
+            Fact::Storage(fact) => self.preparations.concerned(fact),
+            Fact::NodeGone(node) => self.preparations.on(node),
+            _ => Vec::new(),
+        };
+        self.ledger.apply(fact);
+        if let Some((uid, wanting)) = told {
+            self.follow(uid, wanting, now);
+        }
+        for ended in self.preparations.ended(&concerned, &mut self.ledger) {
+            self.end(ended, now);
+        }
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, now);
+        }
+    }
+
+    /// What has to be known of a pod to find it a node; none where that is not our business.
+    fn wanting(&self, pod: &PodFact) -> Option<Unbound> {
+        let profile = self.profiles.iter().position(|(name, _)| *name == pod.scheduler)?;
+        let wants = pod.node.is_none() && !pod.deleting;
+        wants.then(|| Unbound {
+            profile,
+            gated: !pod.gates.is_empty(),
+            labels: pod.labels.clone(),
+            owner: pod.needs.owner.clone(),
+            likened: self.ledger.owners.epoch(),
+            history: History::default(),
+        })
+    }
+
+    /// The ledger knows of a pod: so does the queue, where the pod wants a node.
+    fn follow(&mut self, uid: Uid, wanting: Option<Unbound>, now: Moment) {
+        let Some(mut wanting) = wanting else {
+            self.unbound.remove(&uid);
+            self.preparations.drop(&uid, &mut self.ledger);
+            return self.queue.remove(&uid);
+        };
+        let Some(row) = self.ledger.pod(&uid) else { return };
+        if row.node().is_some() {
+            // We decided on a node and wait for the answer.
+            if let Some(old) = self.unbound.get(&uid) {
+                wanting.history = old.history;
+            }
+        } else {
+            let (priority, ask, gated) = (row.priority, row.ask, wanting.gated);
+            self.queue.put(Pending { uid: uid.clone(), priority, ask, gated }, now);
+        }
+        self.unbound.insert(uid, wanting);
+    }
+
+    /// Decides about the pod whose turn it is; none where no pod can be tried now.
+    pub fn decide(&mut self, now: Moment) -> Option<Decision> {
+        for late in self.preparations.late(now, &mut self.ledger) {
+            self.end(late, now);
+        }
+        if let Some(decision) = self.due.pop_front() {
+            return Some(decision);
+        }
+        let Popped { uid, attempts } = self.queue.pop(now)?;
+        self.liken(&uid, now);
+        let expected = "the queue holds pods that the ledger knows";
+        let row = self.ledger.pod(&uid).expect(expected);
+        let own = self.unbound.get_mut(&uid).expect(expected);
+        let (namespace, name) = (row.namespace.clone(), row.name.clone());
+        let question = Question {
+            profile: own.profile,
+            ask: row.ask,
+            priority: row.priority,
+            may_preempt: row.may_preempt,
+        };
+        let (scheduler, decider) = &mut self.profiles[own.profile];
+        let turn = FxBuildHasher.hash_one(&uid);
+        let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
+        let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
+            Some(node) => {
+                self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
+                self.refused.clear();
+                own.history = self.queue.placed(&pod.uid).unwrap_or_default();
+                self.place(&pod, (question.profile, question.ask, node), attempts, now)
+            }
+            None => {
+                let waiting = self.refuse(&pod.uid, question, turn, now);
+                self.queue.reject(&pod.uid, waiting.rejection, &self.ledger, now);
+                Verdict::Wait(waiting)
+            }
+        };
+        Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// Why no node can take a pod, and what else was tried. Where room is made, the pod is nominated
+    /// to the node, and those that waited for it before are not.
+    fn refuse(&mut self, uid: &Uid, question: Question, turn: u64, now: Moment) -> Arc<Waiting> {
+        let alone = self.ledger.nominations.is_empty();
+        if let Some(known) = self.refused.get(&question).filter(|_| alone) {
+            return known.clone();
+        }
+        let decider = &self.profiles[question.profile].1;
+        let expected = "a pod that was popped is there";
+        let examination = decider.examine(&mut self.ledger, uid).expect(expected);
+        let last_resorts = decider.last_resorts(&mut self.ledger, uid, &examination, turn, now);
+        let last_resorts = last_resorts.expect(expected);
+        match last_resorts.nominating() {
+            Nominating::Unchanged => {}
+            Nominating::Nowhere => self.nominate(uid, None),
+            Nominating::To(node) => {
+                let name: Box<str> = self.ledger.nodes.name(node).into();
+                self.nominate(uid, Some(&name));
+            }
+        }
+        let rejection = rejection(&examination);
+        let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
+        if let Some(room) = waiting.room() {
+            for other in &room.passed_over {
+                self.nominate(&other.uid, None);
+            }
+        } else if alone && self.ledger.nominations.is_empty() {
+            self.refused.insert(question, waiting.clone());
+        }
+        waiting
+    }
+
+    fn nominate(&mut self, uid: &Uid, node: Option<&str>) {
+        if self.ledger.nominated(uid) != node {
+            self.refused.clear();
+            let _ = self.ledger.nominate(uid, node);
+        }
+    }
+
+    /// What is to be done for a pod that has a node.
+    fn place(
+        &mut self,
+        pod: &PodRef,
+        (profile, ask, node): (usize, Ask, NodeIndex),
+        attempts: u32,
+        now: Moment,
+    ) -> Verdict {
+        let name = self.ledger.nodes.name(node).into();
+        let wait_max = self.profiles[profile].1.profile().volume_wait_max;
+        let wait_max = wait_max.filter(|_| ask.volumes.is_some());
+        let begun = wait_max.and_then(|wait_max| {
+            let (preparation, writes) = Preparation::begin(&mut self.ledger, ask, node)?;
+            Some((preparation, writes, now.after(wait_max)))
+        });
+        match begun {
+            Some((preparation, writes, until)) => {
+                self.preparations.begin(pod.clone(), attempts, preparation, until);
+                Verdict::Prepare(name, writes)
+            }
+            None => Verdict::Bind(name),
+        }
+    }
+
+    /// The volumes of a pod are ready, or will not be.
+    fn end(&mut self, ended: Ended, now: Moment) {
+        let Ended { pod, attempts, outcome } = ended;
+        let Some(own) = self.unbound.get(&pod.uid) else { return };
+        let scheduler = self.profiles[own.profile].0.clone();
+        let verdict = match outcome {
+            Ok(node) => Verdict::Bind(node),
+            Err(failure) => {
+                self.withdraw(&pod.uid, Answer::Refused, now);
+                Verdict::Unprepared(failure)
+            }
+        };
+        self.due.push_back(Decision { pod, scheduler, attempts, verdict });
+    }
+
+    /// Services and controllers may have become known since the pod did.
+    fn liken(&mut self, uid: &Uid, now: Moment) {
+        let epoch = self.ledger.owners.epoch();
+        let Some(own) = self.unbound.get_mut(uid).filter(|own| own.likened != epoch) else {
+            return;
+        };
+        own.likened = epoch;
+        self.ledger.liken(uid, &own.labels, own.owner.as_ref());
+        if let Some(row) = self.ledger.pod(uid) {
+            let (priority, ask) = (row.priority, row.ask);
+            self.queue.put(Pending { uid: uid.clone(), priority, ask, gated: false }, now);
+        }
+    }
+
+    /// Takes in what the API server said of a binding or of a preparation. While nothing is
+    /// certain, the node stays charged.
+    pub fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) {
+        // What was done, the objects themselves will tell.
+        if answer != Answer::Done {
+            self.preparations.drop(uid, &mut self.ledger);
+            self.withdraw(uid, answer, now);
+        }
+    }
+
+    /// A pod does not get the node that we decided on.
+    fn withdraw(&mut self, uid: &Uid, answer: Answer, now: Moment) {
+        let Some(row) = self.ledger.pod(uid) else { return };
+        if row.is_bound() || row.node().is_none() {
+            return;
+        }
+        let (priority, ask) = (row.priority, row.ask);
+        self.refused.clear();
+        let change = Change::unplaced(&self.ledger, uid);
+        let _ = self.ledger.disclaim(uid);
+        if answer == Answer::Lost {
+            // What became of it, it will tell itself.
+            self.unbound.remove(uid);
+        } else if let Some(own) = self.unbound.get(uid) {
+            let pending = Pending { uid: uid.clone(), priority, ask, gated: false };
+            self.queue.put_back(pending, own.history, now);
+        }
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, now);
+        }
+    }
+
+    /// When something is due, if no fact comes before.
+    #[must_use]
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
+        if !self.due.is_empty() {
+            return Some(now);
+        }
+        self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()
+    }
+
+    /// What the facts add up to.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The pods that want a node.
+    #[must_use]
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+/// Who refused a pod. Where there is no node to refuse, any change may bring one.
+fn rejection(examination: &Examination) -> Rejection {
+    let plugins = examination.plugins().into_iter().map(Plugin::named);
+    let unschedulable = match examination.nodes {
+        0 => Plugins::from_iter([Plugin::Other]),
+        _ => plugins.collect(),
+    };
+    Rejection { unschedulable, pending: Plugins::default() }
+}
+
+#[cfg(test)]
+mod tests;

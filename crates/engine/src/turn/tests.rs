@@ -1,0 +1,387 @@
+use std::time::Duration;
+
+use object::quantity::Quantity;
+use object::selector::label::Selector;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::fact::{
+    Claim, ClaimReference, Class, DEFAULT_SCHEDULER, NodeFact, PersistentVolume, Source,
+    StorageFact,
+};
+use crate::laws::fact;
+use crate::needs::{Amounts, Needs, OwnerKind, Requests, Volume, Volumes};
+use crate::queue::Standing;
+
+const START: Moment = Moment(1_000_000_000_000_000_000);
+
+fn engine() -> Engine {
+    let profiles = vec![
+        (DEFAULT_SCHEDULER.into(), Profile::kubernetes()),
+        ("other".into(), Profile::kubernetes()),
+    ];
+    Engine::new(Settings::default(), profiles, START)
+}
+
+fn node(name: &str, cpu_millis: i64) -> Fact {
+    Fact::Node(NodeFact {
+        name: name.into(),
+        allocatable: Amounts { cpu_millis, ..Amounts::default() },
+        pods_allowed: 110,
+        ..NodeFact::default()
+    })
+}
+
+fn pod(name: &str, cpu_millis: i64) -> PodFact {
+    let charged = Amounts { cpu_millis, ..Amounts::default() };
+    let requests = Requests { charged, cpu_millis_scored: cpu_millis, ..Requests::default() };
+    let needs = Needs { taken: requests.clone(), requests, ..Needs::default() };
+    PodFact { needs, ..PodFact::new(name, "default", name) }
+}
+
+fn told(fact: PodFact) -> Fact {
+    Fact::Pod(Box::new(fact))
+}
+
+/// Decides all that can be decided, and writes it down.
+fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
+    let written = |decision: Decision| {
+        let Decision { pod, attempts, verdict, .. } = decision;
+        match verdict {
+            Verdict::Bind(node) => format!("{} to {node}, try {attempts}", pod.name),
+            Verdict::Prepare(node, writes) => format!("{} to {node} after {writes:?}", pod.name),
+            Verdict::Wait(why) => match why.room() {
+                Some(room) => {
+                    let victims: Vec<&str> = room.victims.iter().map(|pod| &*pod.name).collect();
+                    format!("{} waits for {} to go", pod.name, victims.join(" and "))
+                }
+                None => format!("{} waits, try {attempts}: {}", pod.name, why.examination),
+            },
+            Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
+        }
+    };
+    std::iter::from_fn(|| engine.decide(now)).map(written).collect()
+}
+
+#[test]
+fn a_pod_goes_where_there_is_room_and_waits_where_there_is_none() {
+    let mut engine = engine();
+    engine.apply(told(pod("early", 1000)), START);
+    assert_eq!(
+        decided(&mut engine, START),
+        ["early waits, try 1: no nodes available to schedule pods"]
+    );
+    engine.apply(node("a", 1500), START);
+    engine.apply(told(pod("late", 1000)), START);
+    assert_eq!(
+        decided(&mut engine, START),
+        ["late to a, try 1", "early waits, try 2: 0/1 nodes are available: 1 Insufficient cpu."]
+    );
+    engine.apply(node("b", 1000), START);
+    assert_eq!(decided(&mut engine, START), ["early to b, try 3"]);
+    assert!(engine.queue().is_empty());
+}
+
+#[test]
+fn a_binding_that_failed_for_sure_frees_the_node_and_the_pod_is_tried_again_after_a_while() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    engine.apply(told(pod("one", 1000)), START);
+    assert_eq!(decided(&mut engine, START), ["one to a, try 1"]);
+    // What the API server still shows does not end the claim.
+    engine.apply(told(pod("one", 1000)), START);
+    engine.apply(told(pod("two", 1000)), START);
+    let full = "two waits, try 1: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut engine, START), [full]);
+    engine.answered(&Uid::new("one"), Answer::Refused, START);
+    assert!(matches!(engine.queue().standing(&Uid::new("one")), Some(Standing::ErrorBackoff(_))));
+    assert_eq!(decided(&mut engine, START), ["two to a, try 2"]);
+    engine.answered(&Uid::new("two"), Answer::Lost, START);
+    assert_eq!(decided(&mut engine, START), [""; 0], "it is gone, and the other one backs off");
+    let later = engine.next_due(START).unwrap();
+    assert!(later.since(START) <= Duration::from_secs(3));
+    assert_eq!(decided(&mut engine, later), ["one to a, try 2"]);
+    engine.answered(&Uid::new("one"), Answer::Done, later);
+    engine.apply(Fact::PodGone(Uid::new("one")), later);
+    engine.answered(&Uid::new("one"), Answer::Refused, later);
+    assert!(engine.queue().is_empty());
+}
+
+#[test]
+fn only_pods_of_our_profiles_that_may_be_tried_are_decided() {
+    let check = |change: &dyn Fn(&mut PodFact), expected: usize| {
+        let mut engine = engine();
+        engine.apply(node("a", 1000), START);
+        let mut fact = pod("one", 1000);
+        change(&mut fact);
+        engine.apply(told(fact), START);
+        assert_eq!(decided(&mut engine, START).len(), expected);
+        engine
+    };
+    check(&|_| {}, 1);
+    check(&|pod| pod.scheduler = "other".into(), 1);
+    check(&|pod| pod.scheduler = "somebody".into(), 0);
+    check(&|pod| pod.deleting = true, 0);
+    check(&|pod| pod.node = Some("a".into()), 0);
+    let mut engine = check(&|pod| pod.gates = ["wait".into()].into(), 0);
+    engine.apply(told(pod("one", 1000)), START);
+    assert_eq!(decided(&mut engine, START), ["one to a, try 1"]);
+}
+
+#[test]
+fn a_pod_of_another_scheduler_takes_room() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    let theirs = PodFact { scheduler: "theirs".into(), node: Some("a".into()), ..pod("one", 600) };
+    engine.apply(told(theirs), START);
+    engine.apply(told(pod("two", 600)), START);
+    let full = "two waits, try 1: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut engine, START), [full]);
+}
+
+#[test]
+fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
+    let mut engine = engine();
+    let bound = |name: &str| PodFact { node: Some("a".into()), ..pod(name, 500) };
+    for fact in [node("a", 1000), told(bound("one")), told(bound("two"))] {
+        engine.apply(fact, START);
+    }
+    engine.apply(told(PodFact { priority: 10, ..pod("high", 500) }), START);
+    let decision = engine.decide(START).unwrap();
+    let Verdict::Wait(waiting) = decision.verdict else { panic!("there is no room yet") };
+    let full = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
+    let victim = waiting.room().unwrap().victims[0].clone();
+    assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
+    // While the victim leaves, nobody else is chosen, and nobody else gets its room.
+    engine.apply(told(PodFact { deleting: true, ..bound(&victim.name) }), START);
+    engine.apply(told(pod("low", 500)), START);
+    engine.apply(Fact::PodGone(victim.uid), START);
+    let told = decided(&mut engine, START.after(Duration::from_secs(2)));
+    assert_eq!(told[0], "high to a, try 2");
+    assert_eq!(told[1], format!("low waits, try 1: {full}"));
+}
+
+#[test]
+fn a_pod_that_claims_devices_waits_and_says_so() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    let mut fact = pod("one", 100);
+    fact.needs.resource_claims = true;
+    engine.apply(told(fact), START);
+    let decision = engine.decide(START).unwrap();
+    let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
+    assert!(why.examination.everywhere.is_some());
+    assert_eq!(
+        why.examination.to_string(),
+        "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
+    );
+}
+
+#[test]
+fn which_pods_are_alike_is_known_as_late_as_the_decision() {
+    let owner = Owner { kind: OwnerKind::ReplicaSet, name: "web".into() };
+    let selector = Selector::from_pairs([("app", "web")]);
+    let set =
+        Fact::Owner { namespace: "default".into(), owner: owner.clone(), selector: Some(selector) };
+    let like = |set_first: bool| {
+        let mut engine = engine();
+        engine.apply(node("a", 1000), START);
+        let mut fact = pod("one", 100);
+        fact.labels = BTreeMap::from([("app".into(), "web".into())]);
+        fact.needs.owner = Some(owner.clone());
+        let facts = [set.clone(), told(fact)];
+        let ordered = if set_first {
+            facts
+        } else {
+            let [a, b] = facts;
+            [b, a]
+        };
+        for fact in ordered {
+            engine.apply(fact, START);
+        }
+        assert_eq!(decided(&mut engine, START).len(), 1);
+        engine.ledger().pod(&Uid::new("one")).unwrap().ask.like.is_some()
+    };
+    assert!(like(true));
+    assert!(like(false));
+}
+
+/// A claim of class `late`, which waits for a node; bound to a volume where one is named.
+fn claim(name: &str, selected: Option<&str>, volume: Option<&str>) -> Fact {
+    let claim = Claim {
+        uid: name.into(),
+        class: "late".into(),
+        request: None,
+        access_modes: Box::default(),
+        is_block: false,
+        attributes_class: Box::default(),
+        selector: Selector::everything(),
+        volume: volume.map(Into::into),
+        bind_completed: volume.is_some(),
+        is_lost: false,
+        is_going: false,
+        selected_node: selected.map(Into::into),
+        controller: None,
+    };
+    Fact::Storage(StorageFact::Claim("default".into(), name.into(), Some(Box::new(claim))))
+}
+
+fn volume(name: &str, claim: Option<&str>) -> Fact {
+    let claim = claim.map(|name| ClaimReference {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: name.into(),
+    });
+    let volume = PersistentVolume {
+        class: "late".into(),
+        capacity: Quantity::ZERO,
+        access_modes: Box::default(),
+        is_block: false,
+        attributes_class: Box::default(),
+        is_available: claim.is_none(),
+        claim,
+        is_going: false,
+        labels: BTreeMap::new(),
+        reach: None,
+        reach_taken_over: None,
+        zones: Box::default(),
+        source: Source::Other,
+    };
+    Fact::Storage(StorageFact::Volume(name.into(), Some(Box::new(volume))))
+}
+
+/// A class whose claims wait for a node, made by somebody or by nobody.
+fn class(provisioner: &str) -> Fact {
+    let class = Class { provisioner: provisioner.into(), waits: true, topologies: Box::default() };
+    Fact::Storage(StorageFact::Class("late".into(), Some(class)))
+}
+
+fn with_claim(name: &str, claim: &str) -> Fact {
+    let mut fact = pod(name, 100);
+    fact.needs.volumes =
+        Volumes { namespace: "default".into(), volumes: [Volume::Claim(claim.into())].into() };
+    told(fact)
+}
+
+fn storage(provisioner: &str) -> Engine {
+    let mut engine = engine();
+    for fact in [node("a", 1000), class(provisioner), claim("data", None, None)] {
+        engine.apply(fact, START);
+    }
+    engine
+}
+
+#[test]
+fn a_volume_is_promised_to_one_claim_and_the_pod_is_bound_when_the_claim_is() {
+    let mut engine = storage("");
+    engine.apply(volume("disk", None), START);
+    engine.apply(claim("more", None, None), START);
+    engine.apply(with_claim("one", "data"), START);
+    let keep = "one to a after [KeepVolume { volume: \"disk\", claim: ClaimReference { \
+                namespace: \"default\", name: \"data\", uid: \"data\" } }]";
+    assert_eq!(decided(&mut engine, START), [keep]);
+    engine.apply(with_claim("two", "more"), START);
+    let none = "two waits, try 1: 0/1 nodes are available: \
+                1 node(s) didn't find available persistent volumes to bind.";
+    assert_eq!(decided(&mut engine, START), [none]);
+    engine.answered(&Uid::new("one"), Answer::Done, START);
+    // What was true before the write does not take it back.
+    engine.apply(volume("disk", None), START);
+    engine.apply(volume("disk", Some("data")), START);
+    assert_eq!(decided(&mut engine, START), [none.replace("try 1", "try 2")]);
+    engine.apply(claim("data", None, Some("disk")), START);
+    assert_eq!(decided(&mut engine, START)[0], "one to a, try 1");
+    assert!(engine.ledger().storage.promises.is_empty());
+}
+
+#[test]
+fn a_volume_is_made_for_the_node_or_the_pod_is_tried_again() {
+    let select = "one to a after [SelectNode { namespace: \"default\", claim: \"data\", \
+                  node: \"a\" }]";
+    let late = START.after(Duration::from_secs(601));
+    let check = |facts: &[Fact], now: Moment, expected: &[&str]| {
+        let mut engine = storage("somebody");
+        engine.apply(with_claim("one", "data"), START);
+        assert_eq!(decided(&mut engine, START), [select]);
+        for fact in facts {
+            engine.apply(fact.clone(), START);
+        }
+        let told = decided(&mut engine, now);
+        assert_eq!(told.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+        let waits = engine.preparations.next_due().is_some();
+        assert_eq!(engine.ledger().storage.promises.is_empty(), !waits);
+    };
+    let selected = || claim("data", Some("a"), None);
+    let made = || claim("data", Some("a"), Some("disk"));
+    check(&[], START, &[]);
+    check(&[selected(), made()], START, &[]);
+    check(&[selected(), made(), volume("disk", Some("data"))], START, &["one to a, try 1"]);
+    check(&[volume("disk", Some("data")), made()], START, &["one to a, try 1"]);
+    let failed = "one is not ready: binding volumes: provisioning failed for PVC \"data\"";
+    check(&[selected(), claim("data", None, None)], START, &[failed]);
+    check(&[claim("data", None, None)], START, &[]);
+    let deadline = "one is not ready: binding volumes: context deadline exceeded";
+    check(&[selected()], late, &[deadline]);
+    let node = "one is not ready: binding volumes: failed to get node \"a\"";
+    check(&[Fact::NodeGone("a".into())], START, &[node]);
+    check(&[Fact::PodGone(Uid::new("one"))], late, &[]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Fact(Fact),
+    Decide,
+    Answer(u8, Answer),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let answer = prop_oneof![Just(Answer::Done), Just(Answer::Lost), Just(Answer::Refused)];
+    prop_oneof![
+        6 => fact().prop_map(Step::Fact),
+        4 => Just(Step::Decide),
+        1 => (0..20_u8, answer).prop_map(|(pod, answer)| Step::Answer(pod, answer)),
+        1 => (0..40_u64).prop_map(Step::Pass),
+    ]
+}
+
+fn play(steps: &[Step]) -> (Engine, Vec<Decision>) {
+    let (mut engine, mut now) = (engine(), START);
+    let mut decisions = Vec::new();
+    for step in steps {
+        match step {
+            Step::Fact(fact) => engine.apply(fact.clone(), now),
+            Step::Decide => decisions.extend(engine.decide(now)),
+            Step::Answer(pod, answer) => {
+                engine.answered(&crate::laws::uid(*pod), *answer, now);
+            }
+            Step::Pass(seconds) => now = now.after(Duration::from_secs(*seconds)),
+        }
+    }
+    (engine, decisions)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn equal_facts_give_equal_decisions(steps in vec(step(), 1..80)) {
+        prop_assert_eq!(play(&steps).1, play(&steps).1);
+    }
+
+    #[test]
+    fn every_pod_that_wants_a_node_is_in_the_queue_or_has_a_claim(steps in vec(step(), 1..80)) {
+        let (engine, _) = play(&steps);
+        for uid in engine.unbound.keys() {
+            let row = engine.ledger.pod(uid).unwrap();
+            let queued = engine.queue.standing(uid).is_some();
+            prop_assert!(!row.is_bound());
+            prop_assert_eq!(queued, row.node().is_none());
+        }
+        let prepares = engine.preparations.next_due().is_some();
+        prop_assert!(prepares || engine.ledger.storage.promises.is_empty());
+        prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.contains_key(uid)));
+    }
+}

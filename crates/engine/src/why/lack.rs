@@ -1,0 +1,123 @@
+//! What a node lacks, with all that is known of it.
+
+use std::fmt;
+
+use object::quantity::{Format, Quantity};
+
+use crate::ledger::{Ledger, NodeIndex};
+use crate::needs::Needs;
+use crate::reason::{Reason, Refusal, VolumeReason};
+
+/// What a node lacks to take a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// The plugin that says so.
+    pub plugin: &'static str,
+    /// The reason, as events tell it.
+    pub reason: Reason,
+    /// Labels that the pod selects and the node does not have, where that is the reason.
+    pub labels: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What a refusal says, as far as it can be told.
+pub(super) fn of(
+    ledger: &Ledger,
+    needs: &Needs,
+    plugin: &'static str,
+    refusal: Refusal,
+    node: Option<NodeIndex>,
+) -> Vec<Lack> {
+    let missing = |reason: &Reason| match (reason, node) {
+        (Reason::NodeAffinity, Some(node)) => {
+            let wanted = needs.node_affinity.labels.iter();
+            let has = |key: &str, value: &str| {
+                let symbols = &ledger.symbols;
+                let key = symbols.find(key);
+                let own = key.and_then(|key| ledger.nodes.label(node, key));
+                own.is_some() && own == symbols.find(value)
+            };
+            let lacks = wanted.filter(|(key, value)| !has(key, value));
+            lacks.map(|(key, value)| (key.clone(), value.clone())).collect()
+        }
+        _ => Vec::new(),
+    };
+    let reasons = refusal.reasons.into_iter();
+    reasons.map(|reason| Lack { plugin, labels: missing(&reason), reason }).collect()
+}
+
+/// An amount of a resource as people write it.
+pub(super) fn amount(resource: &str, amount: i64) -> String {
+    match resource {
+        "cpu" => Quantity::from_millis(amount, Format::DecimalSi).to_string(),
+        name if name == "memory"
+            || name == "ephemeral-storage"
+            || name.starts_with("hugepages-") =>
+        {
+            Quantity::from_units(amount, Format::BinarySi).to_string()
+        }
+        _ => amount.to_string(),
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Cordoned => f.write_str("is cordoned"),
+            Reason::Tainted(taint) => write!(f, "has taint {taint}, which is not tolerated"),
+            Reason::NodeAffinity if self.labels.is_empty() => {
+                f.write_str("matches no term of the required node affinity")
+            }
+            Reason::NodeAffinity => {
+                let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
+                write!(f, "lacks label {}", labels.collect::<Vec<_>>().join(" and "))
+            }
+            Reason::AddedNodeAffinity => {
+                f.write_str("does not match the node affinity that the scheduler's profile adds")
+            }
+            Reason::PortTaken { protocol, port } => write!(f, "has port {port}/{protocol} taken"),
+            Reason::Spread { topology_key, skew, max_skew } => write!(
+                f,
+                "would have {skew} pods more in its {topology_key} than another; {max_skew} may be"
+            ),
+            Reason::NoDomain { topology_key } => {
+                write!(f, "lacks label {topology_key}, by which the pod is spread")
+            }
+            Reason::NotNear => f.write_str("has no pod near that the pod must be near"),
+            Reason::NotAway => f.write_str("has a pod near that the pod must be away from"),
+            Reason::KeptAway => f.write_str("has a pod near that must be away from such pods"),
+            Reason::TooManyPods { allowed } => write!(f, "has as many pods as it takes: {allowed}"),
+            Reason::ShortOf { resource, requested, used, allocatable } => {
+                let free = allocatable.saturating_sub(*used);
+                let missing = requested.saturating_sub(free);
+                write!(
+                    f,
+                    "is short of {resource} by {}: {} asked, {} of {} free",
+                    amount(resource, missing),
+                    amount(resource, *requested),
+                    amount(resource, free),
+                    amount(resource, *allocatable),
+                )
+            }
+            Reason::Volume(VolumeReason::TooMany { driver, limit, attached, added }) => write!(
+                f,
+                "takes {limit} volumes of {driver}, has {attached} and would get {added} more"
+            ),
+            Reason::Volume(VolumeReason::OtherZone { volume, label }) => {
+                write!(f, "is not where volume {volume} is, by label {label}")
+            }
+            Reason::Volume(VolumeReason::NotReached { volume }) => {
+                write!(f, "does not reach volume {volume}")
+            }
+            Reason::Volume(VolumeReason::InUse { claim }) => {
+                write!(f, "cannot have claim {claim}, which is for one pod and in use")
+            }
+            Reason::Volume(VolumeReason::NoVolume { claim }) => {
+                write!(f, "finds no volume for claim {claim}")
+            }
+            Reason::Volume(VolumeReason::NoRoom { claim }) => {
+                write!(f, "has too little storage for claim {claim}")
+            }
+            reason => reason.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use api::{Node, Pod};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fact::{Fact, NodeFact, PodFact};
+use crate::profile::Profile;
+
+fn node(name: &str, spec: &Value, labels: &Value, cpu: &str) -> Fact {
+    let node = json!({
+        "metadata": { "name": name, "labels": labels },
+        "spec": spec,
+        "status": { "allocatable": { "cpu": cpu, "memory": "8Gi", "pods": "10" } },
+    });
+    let node: Node = serde_json::from_value(node).unwrap();
+    Fact::Node(NodeFact::from(&node))
+}
+
+fn pod(name: &str, spec: &Value) -> PodFact {
+    let pod = json!({
+        "metadata": { "name": name, "namespace": "default", "uid": name, "labels": { "app": "web" } },
+        "spec": spec,
+    });
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    PodFact::from(&pod)
+}
+
+fn asking(cpu: &str, more: &Value) -> Value {
+    let mut spec =
+        json!({ "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] });
+    let (spec_map, more) = (spec.as_object_mut().unwrap(), more.as_object().unwrap());
+    for (key, value) in more {
+        spec_map.insert(key.clone(), value.clone());
+    }
+    spec
+}
+
+/// Three nodes: one full but for 500m, one tainted, one cordoned with a label of its own.
+fn cluster() -> Ledger {
+    let mut ledger = Ledger::default();
+    let taint = json!({ "taints": [{ "key": "gpu", "value": "yes", "effect": "NoSchedule" }] });
+    let cordoned = json!({ "unschedulable": true });
+    ledger.apply(node("full", &json!({}), &json!({ "zone": "a" }), "2"));
+    ledger.apply(node("tainted", &taint, &json!({ "zone": "a" }), "4"));
+    ledger.apply(node("cordoned", &cordoned, &json!({ "zone": "b" }), "4"));
+    let mut running = pod("running", &asking("1500m", &json!({})));
+    running.node = Some("full".into());
+    ledger.apply(Fact::Pod(Box::new(running)));
+    ledger
+}
+
+fn told(spec: &Value) -> String {
+    let mut ledger = cluster();
+    let mut decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
+    let fact = pod("new", spec);
+    let explanation =
+        explain(&mut ledger, &mut decider, (&fact.namespace, &fact.labels, &fact.needs));
+    let mut text = format!("{} of {} fit\n", explanation.fitting, explanation.nodes);
+    for lack in &explanation.everywhere {
+        let _ = writeln!(text, "everywhere: {lack}");
+    }
+    for (node, lacks) in &explanation.nearest {
+        let lacks: Vec<String> = lacks.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "{node} {}", lacks.join("; "));
+    }
+    for (change, admitted) in &explanation.cures {
+        let _ = writeln!(text, "cure: {change} ({admitted})");
+    }
+    text
+}
+
+#[test]
+fn the_nearest_nodes_say_what_they_lack_and_each_change_that_is_told_admits_the_pod() {
+    let check = |spec: &Value, expected: &str| assert_eq!(told(spec), expected);
+    check(
+        &asking("1", &json!({})),
+        "0 of 3 fit\n\
+         full is short of cpu by 500m: 1 asked, 500m of 2 free\n\
+         tainted has taint gpu=yes:NoSchedule, which is not tolerated\n\
+         cordoned is cordoned\n\
+         cure: request 500m of cpu, not 1 (1)\n\
+         cure: tolerate taint gpu=yes:NoSchedule (1)\n\
+         cure: tolerate taint node.kubernetes.io/unschedulable:NoSchedule (1)\n",
+    );
+    check(
+        &asking("100m", &json!({ "nodeSelector": { "zone": "b" } })),
+        "0 of 3 fit\n\
+         full lacks label zone=b\n\
+         cordoned is cordoned\n\
+         tainted has taint gpu=yes:NoSchedule, which is not tolerated; lacks label zone=b\n\
+         cure: take zone=b out of the node selector (1)\n\
+         cure: tolerate taint node.kubernetes.io/unschedulable:NoSchedule (1)\n",
+    );
+    // No single change is enough.
+    check(
+        &asking("8", &json!({ "nodeSelector": { "zone": "c" } })),
+        "0 of 3 fit\n\
+         full lacks label zone=c; is short of cpu by 7500m: 8 asked, 500m of 2 free\n\
+         tainted has taint gpu=yes:NoSchedule, which is not tolerated; lacks label zone=c; \
+         is short of cpu by 4: 8 asked, 4 of 4 free\n\
+         cordoned is cordoned; lacks label zone=c; is short of cpu by 4: 8 asked, 4 of 4 free\n",
+    );
+    check(&asking("100m", &json!({})), {
+        "1 of 3 fit\n\
+         tainted has taint gpu=yes:NoSchedule, which is not tolerated\n\
+         cordoned is cordoned\n\
+         cure: tolerate taint gpu=yes:NoSchedule (2)\n\
+         cure: tolerate taint node.kubernetes.io/unschedulable:NoSchedule (2)\n"
+    });
+}
+
+#[test]
+fn rules_about_other_pods_can_be_given_up() {
+    let near = json!({ "affinity": { "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } } },
+        ],
+    } } });
+    let text = told(&asking("100m", &near));
+    assert!(text.contains("full has a pod near that the pod must be away from\n"), "{text}");
+    assert!(text.contains("cure: drop the required pod anti-affinity by zone (1)\n"), "{text}");
+}
+
+#[test]
+fn an_explanation_leaves_the_ledger_as_it_was() {
+    let mut ledger = cluster();
+    let mut decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
+    let fact = pod("new", &asking("1", &json!({ "nodeSelector": { "zone": "b" } })));
+    let before = ledger.asks.clone();
+    explain(&mut ledger, &mut decider, (&fact.namespace, &BTreeMap::new(), &fact.needs));
+    assert_eq!(ledger.asks.requests.len(), before.requests.len());
+    assert_eq!(ledger.asks.tolerations.len(), before.tolerations.len());
+    assert_eq!(ledger.asks.node_affinity.len(), before.node_affinity.len());
+}

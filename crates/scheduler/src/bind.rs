@@ -1,0 +1,182 @@
+//! The conversation with the API server about one Binding, as a state machine without I/O.
+//!
+//! A pod is bound by one Binding. Where the answer does not come, or does not tell, the pod may be
+//! bound, now or when the request lands later: then the **same** Binding is sent again until the
+//! answer is definite. A conversation ends with one of four [`Outcome`]s, each of which is true of
+//! the API server for good, and never because somebody lost patience.
+//!
+//! Whoever drives it carries out the one effect that a step asks for and feeds the answer back.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use chassis::backoff::Backoff;
+
+/// The first wait after an answer that does not tell.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+/// The longest wait, even where the server asks for more.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The conversation begins.
+    Begin,
+    /// The Binding was carried out.
+    Done,
+    /// There is no such pod.
+    Missing,
+    /// The pod is not as the Binding needs it, in the server's words.
+    Conflicted(Box<str>),
+    /// The server will not do it, in its words.
+    Refused(Box<str>),
+    /// Nobody knows what became of the request. The server may ask for patience.
+    Unclear(Option<Duration>),
+    /// The pod was read, from the store and not from a cache.
+    Read(Found),
+    /// The wait is over.
+    Woke,
+}
+
+/// What a read of the pod shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// No pod, or another one of the same name.
+    Nothing,
+    /// The pod on this node.
+    Bound(Box<str>),
+    /// The pod, without a node.
+    Unbound,
+    /// The pod, without a node and on its way out; it will never have one.
+    Going,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Send the Binding.
+    Send,
+    /// Read the pod.
+    Read,
+    /// Come back after this long.
+    Wait(Duration),
+    /// Nothing: this is what came of it.
+    End(Outcome),
+}
+
+/// What came of a Binding, for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The pod is bound to the node.
+    Bound,
+    /// The pod is gone.
+    Gone,
+    /// The pod is bound to another node.
+    Elsewhere(Box<str>),
+    /// The pod is not bound and no request of ours can still bind it; why, in the server's words.
+    NotBound(Box<str>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Sending,
+    Reading { said: Box<str> },
+    WaitingToSend,
+    WaitingToRead { said: Box<str> },
+    Ended,
+}
+
+/// One conversation.
+#[derive(Debug)]
+pub struct Conversation {
+    node: Box<str>,
+    phase: Phase,
+    /// Whether a request of ours may still be carried out though we go on.
+    may_land: bool,
+    /// Answers that did not tell.
+    failures: u32,
+    backoff: Backoff,
+}
+
+impl Conversation {
+    /// A conversation about binding a pod to `node`; `seed` spreads its waits.
+    #[must_use]
+    pub fn new(node: &str, seed: u64) -> Self {
+        Self {
+            node: node.into(),
+            phase: Phase::Idle,
+            may_land: false,
+            failures: 0,
+            backoff: Backoff::new(WAIT_MIN, WAIT_MAX, seed),
+        }
+    }
+
+    /// Whether an answer did not tell so far.
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Takes what happened and says what to do; nothing where it does not belong here.
+    pub fn step(&mut self, event: Event) -> Option<Effect> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let effect = match (phase, event) {
+            (Phase::Idle, Event::Begin) | (Phase::WaitingToSend, Event::Woke) => {
+                self.phase = Phase::Sending;
+                Effect::Send
+            }
+            (Phase::WaitingToRead { said }, Event::Woke) => self.read(said),
+            (Phase::Sending, Event::Done) => Effect::End(Outcome::Bound),
+            (Phase::Sending, Event::Missing) => Effect::End(Outcome::Gone),
+            (Phase::Sending, Event::Conflicted(said)) => self.read(said),
+            (Phase::Sending, Event::Refused(said)) if !self.may_land => {
+                Effect::End(Outcome::NotBound(said))
+            }
+            // This one was refused; an earlier one may not be.
+            (Phase::Sending, Event::Refused(_)) => self.wait(Phase::WaitingToSend, None),
+            (Phase::Sending, Event::Unclear(asked)) => {
+                self.may_land = true;
+                self.wait(Phase::WaitingToSend, asked)
+            }
+            (Phase::Reading { said }, Event::Read(found)) => self.found(found, said),
+            (Phase::Reading { .. }, Event::Missing) => Effect::End(Outcome::Gone),
+            (Phase::Reading { said }, Event::Unclear(asked)) => {
+                self.wait(Phase::WaitingToRead { said }, asked)
+            }
+            (Phase::Reading { said }, Event::Refused(_) | Event::Conflicted(_)) => {
+                self.wait(Phase::WaitingToRead { said }, None)
+            }
+            (phase, _) => {
+                self.phase = phase;
+                return None;
+            }
+        };
+        Some(effect)
+    }
+
+    fn read(&mut self, said: Box<str>) -> Effect {
+        self.phase = Phase::Reading { said };
+        Effect::Read
+    }
+
+    fn found(&mut self, found: Found, said: Box<str>) -> Effect {
+        match found {
+            Found::Nothing => Effect::End(Outcome::Gone),
+            Found::Bound(node) if node == self.node => Effect::End(Outcome::Bound),
+            Found::Bound(node) => Effect::End(Outcome::Elsewhere(node)),
+            Found::Going => Effect::End(Outcome::NotBound(said)),
+            Found::Unbound if !self.may_land => Effect::End(Outcome::NotBound(said)),
+            Found::Unbound => self.wait(Phase::WaitingToSend, None),
+        }
+    }
+
+    fn wait(&mut self, then: Phase, asked: Option<Duration>) -> Effect {
+        let wait = self.backoff.wait(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        self.phase = then;
+        Effect::Wait(wait.max(asked.unwrap_or_default().min(WAIT_MAX)))
+    }
+}

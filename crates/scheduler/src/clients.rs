@@ -1,0 +1,79 @@
+//! The scheduler's clients of the API server: what is urgent does not wait behind what is not.
+
+use std::time::Duration;
+
+use chassis::client::{Client, ConnectError, Options, Source};
+
+use crate::config::ClientConnection;
+use crate::core::BINDS_MAX;
+use crate::notes;
+
+/// How long a Binding or a status may go unanswered.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The clients of one scheduler.
+#[derive(Clone)]
+pub struct Clients {
+    /// Lists and watches.
+    pub read: Client,
+    /// Binds and writes statuses.
+    pub write: Client,
+    /// Writes events, on a budget of their own.
+    pub events: Client,
+    /// Renews the lease, whatever the others do.
+    pub lease: Client,
+}
+
+/// How each client behaves.
+struct Plan {
+    read: Options,
+    write: Options,
+    events: Options,
+    lease: Options,
+}
+
+impl Plan {
+    fn of(connection: &ClientConnection) -> Self {
+        let limited = |component| Options { rate: connection.rate, ..Options::new(component) };
+        Self {
+            read: limited("scheduler"),
+            write: Options {
+                timeout: WRITE_TIMEOUT,
+                in_flight_max: BINDS_MAX,
+                ..limited("scheduler")
+            },
+            events: Options { in_flight_max: notes::IN_FLIGHT_MAX, ..limited("scheduler") },
+            lease: Options::new("scheduler"),
+        }
+    }
+}
+
+impl Clients {
+    /// Clients that `make` makes, one for each set of options.
+    pub fn made(connection: &ClientConnection, make: impl Fn(&Options) -> Client) -> Self {
+        let plan = Plan::of(connection);
+        Self {
+            read: make(&plan.read),
+            write: make(&plan.write),
+            events: make(&plan.events),
+            lease: make(&plan.lease),
+        }
+    }
+
+    /// Clients of the server that `source` tells of. No request is sent.
+    ///
+    /// # Errors
+    /// When the configuration of the cluster cannot be found or read.
+    pub async fn connect(
+        connection: &ClientConnection,
+        source: &Source,
+    ) -> Result<Self, ConnectError> {
+        let plan = Plan::of(connection);
+        Ok(Self {
+            read: Client::connect(source, &plan.read).await?,
+            write: Client::connect(source, &plan.write).await?,
+            events: Client::connect(source, &plan.events).await?,
+            lease: Client::connect(source, &plan.lease).await?,
+        })
+    }
+}

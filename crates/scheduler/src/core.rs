@@ -1,0 +1,341 @@
+//! What the scheduler does, as a state machine without I/O: messages and the time in, orders out.
+//!
+//! It stands between the engine, which decides, and those who watch and write. It begins to
+//! decide when everything that there was has been told, decides no more than can be written, and
+//! remembers which pods already carry the words that they would be given. The engine's thread
+//! drives it on the machine's clock; a simulation can drive it on any other.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::fact::{Fact, Uid};
+use engine::preemption::{Nominating, Room};
+use engine::queue::Moment;
+use engine::turn::{self, Decision, Engine, PodRef, Verdict};
+use rustc_hash::FxHashMap;
+
+use crate::bind::Outcome;
+use crate::message::{
+    Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
+    Scheduled, TellOrder, Written,
+};
+use crate::meters::{Attempt, Meters};
+
+/// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
+/// that the next ones wait where they are written.
+pub const BINDS_MAX: usize = 128;
+/// How many of them may be unclear before nothing more is decided. While they are few, others go
+/// on; when nothing is clear any more, the server has other troubles.
+pub const UNCLEAR_MAX: usize = 4096;
+/// How many pods may be told why they wait, and the telling not be written.
+pub const TELLS_MAX: usize = 256;
+/// The reason of a condition when no node can take the pod and more nodes might.
+const UNSCHEDULABLE: &str = "Unschedulable";
+/// The reason of a condition when the attempt itself failed.
+const SCHEDULER_ERROR: &str = "SchedulerError";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Not everything that there was has been told.
+    Filling,
+    Deciding,
+    Ending,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Bind,
+    Prepare,
+}
+
+/// A Binding, or a preparation for one, that was asked for and is not answered.
+#[derive(Debug)]
+struct Flight {
+    asked: Asked,
+    pod: PodRef,
+    attempt: Attempt,
+    decided: Moment,
+    is_unclear: bool,
+}
+
+/// Why a pod has no node.
+struct Why {
+    reason: &'static str,
+    message: Box<str>,
+    /// The node on which room is made for it, or empty for none; nothing where that stays as it is.
+    nominated: Option<Box<str>>,
+}
+
+/// A pod that has no node.
+#[derive(Debug, Default)]
+struct Waiting {
+    written: Written,
+    /// When it was first tried.
+    tried: Option<Moment>,
+}
+
+/// The scheduler, but for its hands and its clock.
+pub struct Core {
+    engine: Engine,
+    /// In whose name pods are scheduled.
+    names: BTreeSet<Arc<str>>,
+    phase: Phase,
+    /// Kinds whose first list is not in.
+    awaited: BTreeSet<Kind>,
+    flights: FxHashMap<Uid, Flight>,
+    unclear: usize,
+    telling: usize,
+    waiting: FxHashMap<Uid, Waiting>,
+    meters: Meters,
+}
+
+impl Core {
+    /// A scheduler that has been told nothing, for the pods of these names.
+    #[must_use]
+    pub fn new(engine: Engine, names: impl IntoIterator<Item = Arc<str>>, meters: Meters) -> Self {
+        Self {
+            engine,
+            names: names.into_iter().collect(),
+            phase: Phase::Filling,
+            awaited: Kind::ALL.into(),
+            flights: FxHashMap::default(),
+            unclear: 0,
+            telling: 0,
+            waiting: FxHashMap::default(),
+            meters,
+        }
+    }
+
+    /// Takes what happened. Some of it is to be told.
+    pub fn take(&mut self, message: Message, now: Moment) -> Option<Order> {
+        match message {
+            Message::Fact(fact) => {
+                if let Fact::PodGone(uid) = &fact {
+                    self.waiting.remove(uid);
+                }
+                self.engine.apply(fact, now);
+            }
+            Message::Pod(news) => self.pod(*news, now),
+            Message::Synced(kind) => {
+                self.awaited.remove(&kind);
+                if self.awaited.is_empty() && self.phase == Phase::Filling {
+                    self.phase = Phase::Deciding;
+                }
+            }
+            Message::Answered(uid, answer) => return self.answered(&uid, answer, now),
+            Message::Unclear(uid) => {
+                if let Some(flight) = self.flights.get_mut(&uid)
+                    && !std::mem::replace(&mut flight.is_unclear, true)
+                {
+                    self.unclear += 1;
+                }
+            }
+            Message::Told => self.telling = self.telling.saturating_sub(1),
+            Message::Untold(uid) => {
+                self.telling = self.telling.saturating_sub(1);
+                if let Some(waiting) = self.waiting.get_mut(&uid) {
+                    waiting.written.scheduled = None;
+                    waiting.written.nominated = Box::default();
+                }
+            }
+            Message::Unreadable(what) => {
+                self.telling += 1;
+                return Some(Order::Complain(*what));
+            }
+            Message::Stop => self.phase = Phase::Ending,
+        }
+        None
+    }
+
+    fn pod(&mut self, news: PodNews, now: Moment) {
+        let PodNews { fact, written } = news;
+        if fact.node.is_none() && self.names.contains(&*fact.scheduler) {
+            self.waiting.entry(fact.uid.clone()).or_default().written = written;
+        } else {
+            self.waiting.remove(&fact.uid);
+        }
+        self.engine.apply(Fact::Pod(Box::new(fact)), now);
+    }
+
+    fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) -> Option<Order> {
+        let flight = self.flights.remove(uid)?;
+        self.unclear -= usize::from(flight.is_unclear);
+        let outcome = match answer {
+            Answer::Abandoned => return None,
+            Answer::Prepared => {
+                self.engine.answered(uid, turn::Answer::Done, now);
+                return None;
+            }
+            Answer::Definite(outcome) => outcome,
+        };
+        let answer = match &outcome {
+            Outcome::Bound => turn::Answer::Done,
+            Outcome::Gone | Outcome::Elsewhere(_) => turn::Answer::Lost,
+            Outcome::NotBound(_) => turn::Answer::Refused,
+        };
+        self.engine.answered(uid, answer, now);
+        let Flight { asked, pod, attempt, decided, .. } = flight;
+        match outcome {
+            Outcome::Bound => {
+                self.meters.scheduled(&attempt, decided, now);
+                None
+            }
+            Outcome::NotBound(why) => {
+                self.meters.failed(&attempt, decided, now);
+                let plugin = match asked {
+                    Asked::Bind => "Bind plugin \"DefaultBinder\"",
+                    Asked::Prepare => "PreBind plugin \"VolumeBinding\"",
+                };
+                let message = format!("running {plugin}: {why}");
+                Some(self.failed(pod, attempt.profile, message))
+            }
+            Outcome::Gone | Outcome::Elsewhere(_) => None,
+        }
+    }
+
+    /// An attempt failed for another reason than that no node can take the pod.
+    fn failed(&mut self, pod: PodRef, scheduler: Arc<str>, message: String) -> Order {
+        let why = Why { reason: SCHEDULER_ERROR, message: message.into(), nominated: None };
+        self.tell(pod, scheduler, why, None)
+    }
+
+    /// Whether anything more may be decided before something is answered.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.phase == Phase::Deciding
+            && self.flights.len() - self.unclear < BINDS_MAX
+            && self.unclear < UNCLEAR_MAX
+            && self.telling < TELLS_MAX
+    }
+
+    /// Decides for one pod; nothing where none can be decided for now.
+    pub fn decide(&mut self, now: Moment) -> Option<Order> {
+        if !self.has_room() {
+            return None;
+        }
+        let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
+        let waiting = self.waiting.entry(pod.uid.clone()).or_default();
+        let tried = *waiting.tried.get_or_insert(now);
+        let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
+        let order = match verdict {
+            Verdict::Bind(node) => {
+                self.begin(Asked::Bind, &pod, attempt, now);
+                Order::Bind(BindOrder { pod, node, scheduler })
+            }
+            Verdict::Prepare(_, writes) => {
+                self.begin(Asked::Prepare, &pod, attempt, now);
+                Order::Prepare(PrepareOrder { pod, writes })
+            }
+            Verdict::Unprepared(failure) => {
+                self.meters.failed(&attempt, now, now);
+                let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
+                self.failed(pod, scheduler, message)
+            }
+            Verdict::Wait(waiting) => {
+                self.meters.unschedulable(&scheduler);
+                let nominated = match waiting.last_resorts.nominating() {
+                    Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
+                    Nominating::Nowhere => Some(Box::default()),
+                    Nominating::Unchanged => None,
+                };
+                let message = waiting.to_string().into();
+                let why = Why { reason: UNSCHEDULABLE, message, nominated };
+                let room = waiting.room().map(|room| self.room(room));
+                self.tell(pod, scheduler, why, room)
+            }
+        };
+        Some(order)
+    }
+
+    fn begin(&mut self, asked: Asked, pod: &PodRef, attempt: Attempt, decided: Moment) {
+        let uid = pod.uid.clone();
+        let flight = Flight { asked, pod: pod.clone(), attempt, decided, is_unclear: false };
+        self.flights.insert(uid, flight);
+    }
+
+    fn room(&self, room: &Room) -> RoomOrder {
+        let named = |pod: &engine::preemption::PodRef| PodRef {
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+        };
+        let victims = room.victims.iter().filter(|pod| !pod.deleting);
+        RoomOrder {
+            node: self.engine.ledger().nodes.name(room.node).into(),
+            victims: victims.map(named).collect(),
+            passed_over: room.passed_over.iter().map(named).collect(),
+        }
+    }
+
+    /// Has users told why a pod has no node: what of it is not written already.
+    fn tell(
+        &mut self,
+        pod: PodRef,
+        scheduler: Arc<str>,
+        why: Why,
+        room: Option<RoomOrder>,
+    ) -> Order {
+        self.telling += 1;
+        if let Some(room) = &room {
+            for other in &room.passed_over {
+                if let Some(waiting) = self.waiting.get_mut(&other.uid) {
+                    waiting.written.nominated = Box::default();
+                }
+            }
+        }
+        let Why { reason, message, mut nominated } = why;
+        let mut condition = None;
+        if let Some(Waiting { written, .. }) = self.waiting.get_mut(&pod.uid) {
+            let old = written.scheduled.as_ref().filter(|old| old.is_false);
+            let is_same = |old: &Scheduled| *old.reason == *reason && old.message == message;
+            if !old.is_some_and(is_same) {
+                let (generation, is_transition) = (written.generation, old.is_none());
+                condition = Some(ConditionOrder { reason, generation, is_transition });
+                let (reason, message) = (reason.into(), message.clone());
+                written.scheduled = Some(Scheduled { is_false: true, reason, message });
+            }
+            nominated = nominated.filter(|node| *node != written.nominated);
+            if let Some(node) = &nominated {
+                written.nominated.clone_from(node);
+            }
+        }
+        Order::Tell(Box::new(TellOrder { pod, scheduler, message, condition, nominated, room }))
+    }
+
+    /// When to come again if nothing happens before; none where only a message can help.
+    #[must_use]
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
+        if self.has_room() { self.engine.next_due(now) } else { None }
+    }
+
+    /// Whether everything that there was has been told.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.awaited.is_empty()
+    }
+
+    /// Whether it was asked to end and nothing is under way.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Ending && self.flights.is_empty() && self.telling == 0
+    }
+
+    /// A decision took so long.
+    pub fn took(&self, order: &Order, duration: Duration) {
+        let profile = match order {
+            Order::Tell(order) => Some(&order.scheduler),
+            _ => None,
+        };
+        self.meters.decided(duration, profile);
+    }
+
+    /// Shows how much there is of everything.
+    pub fn measure(&self) {
+        self.meters.measure(&self.engine, self.flights.len(), self.unclear);
+    }
+}

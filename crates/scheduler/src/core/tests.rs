@@ -1,0 +1,254 @@
+use std::time::Duration;
+
+use api::{Node, Pod};
+use chassis::metrics::Metrics;
+use engine::fact::NodeFact;
+use engine::profile::Profile;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::feed;
+
+const NAME: &str = "default-scheduler";
+const START: Moment = Moment(1_000_000_000_000);
+
+fn core() -> Core {
+    let profiles = vec![(NAME.into(), Profile::kubernetes())];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()))
+}
+
+fn node(name: &str, cpu: u32) -> Message {
+    let allocatable = json!({ "cpu": cpu.to_string(), "memory": "64Gi", "pods": "1000" });
+    let node = json!({ "metadata": { "name": name }, "status": { "allocatable": allocatable } });
+    let node: Node = serde_json::from_value(node).unwrap();
+    Message::Fact(Fact::Node(NodeFact::from(&node)))
+}
+
+/// A pod that asks for so many CPUs, with more of its own.
+fn pod(name: &str, cpu: &str, more: Value) -> Message {
+    let mut pod = json!({
+        "metadata": { "name": name, "namespace": "ns", "uid": name, "generation": 1 },
+        "spec": { "schedulerName": NAME, "containers": [
+            { "name": "main", "resources": { "requests": { "cpu": cpu } } }] },
+    });
+    pod = object::patch::merge::apply(pod, more).unwrap();
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    feed::news(pod)
+}
+
+/// A scheduler that decides, on a node with so many CPUs.
+fn deciding(cpu: u32) -> Core {
+    let mut core = core();
+    tell(&mut core, [node("n1", cpu)]);
+    tell(&mut core, Kind::ALL.map(Message::Synced));
+    core
+}
+
+fn tell(core: &mut Core, messages: impl IntoIterator<Item = Message>) {
+    for message in messages {
+        assert_eq!(core.take(message, START), None);
+    }
+}
+
+fn decisions(core: &mut Core, now: Moment) -> Vec<Order> {
+    std::iter::from_fn(|| core.decide(now)).collect()
+}
+
+/// What is decided, in few words.
+fn shown(order: &Order) -> String {
+    match order {
+        Order::Bind(order) => format!("{} to {}", order.pod.name, order.node),
+        Order::Prepare(order) => format!("{} first needs {:?}", order.pod.name, order.writes),
+        Order::Tell(order) => {
+            let TellOrder { pod, message, condition, nominated, room, .. } = &**order;
+            let condition = condition.as_ref().map_or("unchanged".to_owned(), |condition| {
+                let sign = if condition.is_transition { "now" } else { "still" };
+                format!("{sign} {} of {}", condition.reason, condition.generation)
+            });
+            let nominated =
+                nominated.as_ref().map_or(String::new(), |node| format!(" on {node:?}"));
+            let room = room.as_ref().map_or(String::new(), |room| {
+                let names = |pods: &[PodRef]| {
+                    pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>().join("+")
+                };
+                format!(" instead of {} past {}", names(&room.victims), names(&room.passed_over))
+            });
+            // What is said of last resorts is the engine's business.
+            let message = message.split(" no new claims").next().unwrap_or_default();
+            format!("{}: {message} ({condition}){nominated}{room}", pod.name)
+        }
+        Order::Complain(what) => format!("{} cannot be read: {}", what.key, what.error),
+    }
+}
+
+#[track_caller]
+fn check(core: &mut Core, now: Moment, expected: &[&str]) {
+    let decided: Vec<String> = decisions(core, now).iter().map(shown).collect();
+    assert_eq!(decided, expected);
+}
+
+fn answer(pod: &str, outcome: Outcome) -> Message {
+    Message::Answered(Uid::new(pod), Answer::Definite(outcome))
+}
+
+#[test]
+fn nothing_is_decided_before_everything_is_told() {
+    let mut core = core();
+    tell(&mut core, [pod("p", "1", json!({})), node("n1", 4)]);
+    for kind in Kind::ALL {
+        check(&mut core, START, &[]);
+        assert!(!core.is_filled());
+        assert_eq!(core.next_due(START), None, "only a message can help");
+        tell(&mut core, [Message::Synced(kind)]);
+    }
+    assert!(core.is_filled());
+    check(&mut core, START, &["p to n1"]);
+}
+
+#[test]
+fn only_pods_that_are_ours_and_have_no_node_get_one() {
+    let mut core = deciding(4);
+    tell(
+        &mut core,
+        [
+            pod("theirs", "1", json!({ "spec": { "schedulerName": "other" } })),
+            pod("there", "1", json!({ "spec": { "nodeName": "n1" } })),
+            pod("gated", "1", json!({ "spec": { "schedulingGates": [{ "name": "g" }] } })),
+            pod("ended", "1", json!({ "status": { "phase": "Succeeded" } })),
+            pod("a", "3", json!({})),
+            pod("b", "1", json!({})),
+        ],
+    );
+    let late = "b: 0/1 nodes are available: 1 Insufficient cpu. (now Unschedulable of 1)";
+    check(&mut core, START, &["a to n1", late]);
+}
+
+#[test]
+fn no_more_is_decided_than_can_be_written() {
+    let mut core = deciding(1000);
+    let pods = BINDS_MAX + 5;
+    tell(&mut core, (0..pods).map(|n| pod(&format!("p{n}"), "1", json!({}))));
+    let bound = decisions(&mut core, START);
+    assert_eq!(bound.len(), BINDS_MAX);
+    assert_eq!(core.next_due(START), None);
+    let Order::Bind(first) = &bound[0] else { panic!("{bound:?}") };
+    let Order::Bind(second) = &bound[1] else { panic!("{bound:?}") };
+    tell(&mut core, [Message::Answered(first.pod.uid.clone(), Answer::Definite(Outcome::Bound))]);
+    assert_eq!(decisions(&mut core, START).len(), 1);
+    // One that is unclear holds up nobody, and is told to be so as often as one likes.
+    tell(&mut core, [second, second].map(|order| Message::Unclear(order.pod.uid.clone())));
+    assert_eq!(decisions(&mut core, START).len(), 1);
+    let answer = Answer::Definite(Outcome::Bound);
+    tell(&mut core, [Message::Answered(second.pod.uid.clone(), answer)]);
+    assert_eq!(decisions(&mut core, START).len(), 0, "it had made room before");
+}
+
+#[test]
+fn a_condition_is_written_when_it_changes() {
+    let told = |sign: &str| {
+        format!("p: 0/1 nodes are available: 1 Insufficient cpu. ({sign} Unschedulable of 1)")
+    };
+    let unchanged = told("now").replace("now Unschedulable of 1", "unchanged");
+    let mut core = deciding(1);
+    tell(&mut core, [pod("p", "2", json!({}))]);
+    check(&mut core, START, &[&told("now")]);
+    let mut now = START;
+    // A node that is large enough wakes it, and is not for everybody.
+    let mut again = |core: &mut Core, message: Message, expected: &str| {
+        now = now.after(Duration::from_secs(60));
+        assert_eq!(core.take(message, now), None);
+        check(core, now, &[expected]);
+    };
+    let mut tainted = node("n2", 4);
+    if let Message::Fact(Fact::Node(node)) = &mut tainted {
+        node.unschedulable = true;
+    }
+    let cordoned = "1 Insufficient cpu, 1 node(s) were unschedulable.";
+    let two = told("still").replace("0/1", "0/2").replace("1 Insufficient cpu.", cordoned);
+    again(&mut core, tainted, &two);
+    // The server has it, and so would a scheduler that starts anew.
+    let mut core = deciding(1);
+    tell(&mut core, [pod("p", "2", json!({}))]);
+    let Some(Order::Tell(first)) = core.decide(START) else { panic!("it waits") };
+    let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": first.message });
+    let mut core = deciding(1);
+    tell(&mut core, [pod("p", "2", json!({ "status": { "conditions": [condition] } }))]);
+    check(&mut core, START, &[&unchanged]);
+    tell(&mut core, [Message::Untold(Uid::new("p"))]);
+    assert_eq!(core.telling, 0);
+}
+
+#[test]
+fn room_is_made_for_a_pod_and_taken_back_from_a_lesser_one() {
+    let with = |priority: i32| json!({ "spec": { "priority": priority } });
+    let mut core = deciding(4);
+    let placed = json!({ "spec": { "nodeName": "n1", "priority": 0 } });
+    tell(&mut core, [pod("v", "4", placed.clone()), pod("p", "4", with(5))]);
+    let why = "0/1 nodes are available: 1 Insufficient cpu.";
+    let p = format!("p: {why} (now Unschedulable of 1) on \"n1\" instead of v past ");
+    check(&mut core, START, &[&p]);
+    // Its victim goes; one that matters more is there first.
+    let going = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
+    let going = object::patch::merge::apply(placed, going).unwrap();
+    tell(&mut core, [pod("v", "4", going), pod("q", "4", with(9)), Message::Told]);
+    let q = format!("q: {why} (now Unschedulable of 1) on \"n1\" instead of  past p");
+    check(&mut core, START, &[&q]);
+    tell(&mut core, [Message::Fact(Fact::PodGone(Uid::new("v"))), Message::Told]);
+    let due = START.after(Duration::from_secs(20));
+    let decided: Vec<String> = decisions(&mut core, due).iter().map(shown).collect();
+    assert_eq!(decided.first().map(String::as_str), Some("q to n1"), "{decided:?}");
+}
+
+#[test]
+fn a_refused_binding_is_told_and_tried_again() {
+    let mut core = deciding(4);
+    tell(&mut core, [pod("p", "1", json!({}))]);
+    check(&mut core, START, &["p to n1"]);
+    let refused = core.take(answer("p", Outcome::NotBound("no".into())), START).unwrap();
+    let words = "p: running Bind plugin \"DefaultBinder\": no (now SchedulerError of 1)";
+    assert_eq!(shown(&refused), words);
+    check(&mut core, START, &[]);
+    let due = core.next_due(START).expect("it is tried again");
+    check(&mut core, due, &["p to n1"]);
+    for (outcome, why) in [(Outcome::Gone, "gone"), (Outcome::Elsewhere("n2".into()), "taken")] {
+        let mut core = deciding(4);
+        tell(&mut core, [pod("p", "4", json!({})), pod("q", "4", json!({}))]);
+        let first = decisions(&mut core, START);
+        let Order::Bind(first) = &first[0] else { panic!("{first:?}") };
+        let other = if &*first.pod.name == "p" { "q" } else { "p" };
+        let lost = Message::Answered(first.pod.uid.clone(), Answer::Definite(outcome));
+        assert_eq!(core.take(lost, START), None);
+        let due = START.after(Duration::from_secs(20));
+        check(&mut core, due, &[&format!("{other} to n1")]);
+        assert!(core.next_due(due).is_none_or(|next| next > due), "{why}");
+    }
+}
+
+#[test]
+fn the_end_waits_for_what_is_under_way() {
+    let mut core = deciding(4);
+    tell(&mut core, [pod("p", "1", json!({}))]);
+    check(&mut core, START, &["p to n1"]);
+    tell(&mut core, [pod("q", "1", json!({})), Message::Stop]);
+    check(&mut core, START, &[]);
+    assert!(!core.is_over());
+    tell(&mut core, [Message::Answered(Uid::new("p"), Answer::Abandoned)]);
+    assert!(core.is_over());
+    check(&mut core, START, &[]);
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_told_of_and_the_rest_goes_on() {
+    use chassis::key::Key;
+
+    use crate::message::Unreadable;
+    let mut core = deciding(4);
+    let (kind, key) = (Kind::Pod, Key::namespaced("ns", "bad"));
+    let what = Unreadable { kind, key, error: "no quantity".to_owned() };
+    let told = core.take(Message::Unreadable(Box::new(what)), START).unwrap();
+    assert_eq!(shown(&told), "ns/bad cannot be read: no quantity");
+    tell(&mut core, [pod("p", "1", json!({})), Message::Told]);
+    check(&mut core, START, &["p to n1"]);
+}

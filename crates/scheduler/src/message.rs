@@ -1,0 +1,215 @@
+//! What the engine's thread is told, and what it asks to be written.
+
+use std::sync::Arc;
+
+use chassis::key::Key;
+use engine::fact::{Fact, PodFact, Uid};
+use engine::plugins::volume_binding::Write;
+use engine::turn::PodRef;
+
+use crate::bind::Outcome;
+
+/// A kind of object that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Nodes.
+    Node,
+    /// Pods that have not ended.
+    Pod,
+    /// Namespaces.
+    Namespace,
+    /// Services.
+    Service,
+    /// Replication controllers.
+    ReplicationController,
+    /// Replica sets.
+    ReplicaSet,
+    /// Stateful sets.
+    StatefulSet,
+    /// Persistent volumes.
+    PersistentVolume,
+    /// Claims on persistent volumes.
+    PersistentVolumeClaim,
+    /// Classes of storage.
+    StorageClass,
+    /// What CSI drivers say of nodes.
+    CsiNode,
+    /// CSI drivers.
+    CsiDriver,
+    /// Room for volumes.
+    CsiStorageCapacity,
+    /// Volumes on nodes.
+    VolumeAttachment,
+    /// Disruption budgets.
+    PodDisruptionBudget,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Node,
+        Self::Pod,
+        Self::Namespace,
+        Self::Service,
+        Self::ReplicationController,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::PersistentVolume,
+        Self::PersistentVolumeClaim,
+        Self::StorageClass,
+        Self::CsiNode,
+        Self::CsiDriver,
+        Self::CsiStorageCapacity,
+        Self::VolumeAttachment,
+        Self::PodDisruptionBudget,
+    ];
+}
+
+/// Something that happened outside the engine's thread.
+#[derive(Debug)]
+pub enum Message {
+    /// Something other than a pod is there, changed or is gone; or a pod is gone.
+    Fact(Fact),
+    /// A pod is there, or is now this.
+    Pod(Box<PodNews>),
+    /// All objects of a kind have been told.
+    Synced(Kind),
+    /// What came of a Binding, or of what prepares a pod for one.
+    Answered(Uid, Answer),
+    /// Nobody knows yet what became of a Binding; it is being asked for.
+    Unclear(Uid),
+    /// What was to be told is told.
+    Told,
+    /// What was to be told is told, but for the condition of this pod, which could not be written.
+    Untold(Uid),
+    /// An object cannot be read. What was known of it stays.
+    Unreadable(Box<Unreadable>),
+    /// No more decisions: what is under way is finished.
+    Stop,
+}
+
+/// What came of a Binding, or of what prepares a pod for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is definite.
+    Definite(Outcome),
+    /// All that prepares the pod is written.
+    Prepared,
+    /// This process no longer leads, or ends: whoever leads next will see what became of it.
+    Abandoned,
+}
+
+/// A pod as the engine sees it, and what is written on it already.
+#[derive(Debug)]
+pub struct PodNews {
+    /// What the engine is told.
+    pub fact: PodFact,
+    /// What is written on it.
+    pub written: Written,
+}
+
+/// What is written on a pod that has no node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The generation of its spec.
+    pub generation: i64,
+    /// Whether it has a node, and why not.
+    pub scheduled: Option<Scheduled>,
+    /// The node on which room is made for it; empty for none.
+    pub nominated: Box<str>,
+}
+
+/// The condition `PodScheduled`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduled {
+    /// Whether it says that there is no node yet.
+    pub is_false: bool,
+    /// Why, as one word.
+    pub reason: Box<str>,
+    /// Why, in words.
+    pub message: Box<str>,
+}
+
+/// A Binding to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindOrder {
+    /// Which pod.
+    pub pod: PodRef,
+    /// Where to.
+    pub node: Box<str>,
+    /// In whose name.
+    pub scheduler: Arc<str>,
+}
+
+/// What has to be written before a pod can be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrepareOrder {
+    /// Which pod.
+    pub pod: PodRef,
+    /// One after the other.
+    pub writes: Vec<Write>,
+}
+
+/// Room that is made for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomOrder {
+    /// Where.
+    pub node: Box<str>,
+    /// Who has to go.
+    pub victims: Vec<PodRef>,
+    /// Who waited for that room before, and does not any longer.
+    pub passed_over: Vec<PodRef>,
+}
+
+/// That a pod got no node, to be told to users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TellOrder {
+    /// Which pod.
+    pub pod: PodRef,
+    /// In whose name.
+    pub scheduler: Arc<str>,
+    /// Why, in words.
+    pub message: Box<str>,
+    /// The condition to be written, where it is not written already.
+    pub condition: Option<ConditionOrder>,
+    /// The node that is to be written as the one on which room is made, or empty for none; nothing
+    /// where it is written already.
+    pub nominated: Option<Box<str>>,
+    /// The room that is to be made.
+    pub room: Option<RoomOrder>,
+}
+
+/// A condition `PodScheduled` that is `False`, to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionOrder {
+    /// Why, as one word.
+    pub reason: &'static str,
+    /// The generation of the spec that it speaks of.
+    pub generation: i64,
+    /// Whether it was not `False` before.
+    pub is_transition: bool,
+}
+
+/// Something to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// A Binding.
+    Bind(BindOrder),
+    /// What has to be there before a Binding.
+    Prepare(PrepareOrder),
+    /// That a pod got no node.
+    Tell(Box<TellOrder>),
+    /// That an object cannot be read.
+    Complain(Unreadable),
+}
+
+/// An object that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which.
+    pub key: Key,
+    /// What is wrong with it.
+    pub error: String,
+}

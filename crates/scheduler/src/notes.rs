@@ -1,0 +1,111 @@
+//! Events for users, in kube-scheduler's words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::Pod;
+use chassis::client::{Client, Nameplate, Object as _};
+use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
+use chassis::key::Key;
+use chassis::metrics::Metrics;
+use engine::turn::PodRef;
+
+use crate::message::{BindOrder, TellOrder};
+
+/// How many events are written side by side: as many as what they tell of, since those that come
+/// while pods are bound are late.
+pub(crate) const IN_FLIGHT_MAX: usize = 64;
+/// How many events may wait to be written: all of a burst that fills a large cluster.
+const WAITING_MAX: usize = 100_000;
+
+/// Takes notes in the name of each profile.
+#[derive(Debug, Clone)]
+pub(crate) struct Notes(Arc<BTreeMap<Arc<str>, Recorder>>);
+
+impl Notes {
+    /// A recorder for each name, told from `host`, and the writer that must run for anything to be
+    /// written.
+    pub(crate) fn new(
+        names: &[Arc<str>],
+        host: &str,
+        (client, seed, metrics): (&Client, u64, &Metrics),
+    ) -> (Self, Writer) {
+        let first = names.first().map_or("", |name| &**name);
+        let options = Options {
+            in_flight_max: IN_FLIGHT_MAX,
+            waiting_max: WAITING_MAX,
+            ..Options::series(first, host, seed)
+        };
+        let (recorder, writer) = Recorder::with(&options, client, metrics);
+        let named = |name: &Arc<str>| (name.clone(), recorder.named(name));
+        (Self(Arc::new(names.iter().map(named).collect())), writer)
+    }
+
+    fn tell(&self, scheduler: &Arc<str>, note: Note) {
+        if let Some(recorder) = self.0.get(scheduler) {
+            recorder.tell(note);
+        }
+    }
+
+    pub(crate) fn scheduled(&self, order: &BindOrder) {
+        let BindOrder { pod, node, scheduler } = order;
+        let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+        self.tell(
+            scheduler,
+            Note {
+                subject: subject(pod),
+                related: None,
+                tone: Tone::Normal,
+                reason: "Scheduled".into(),
+                action: "Binding",
+                message,
+                repeats: Repeats::Never,
+            },
+        );
+    }
+
+    pub(crate) fn waits(&self, order: &TellOrder) {
+        self.tell(&order.scheduler, failed(subject(&order.pod), order.message.to_string()));
+    }
+
+    /// A pod has to go for another one.
+    pub(crate) fn preempted(&self, order: &TellOrder, victim: &PodRef, node: &str) {
+        let message = format!("Preempted by pod {} on node {node}", order.pod.uid.0);
+        self.tell(
+            &order.scheduler,
+            Note {
+                subject: subject(victim),
+                related: Some(subject(&order.pod)),
+                tone: Tone::Normal,
+                reason: "Preempted".into(),
+                action: "Preempting",
+                message,
+                repeats: Repeats::Never,
+            },
+        );
+    }
+
+    pub(crate) fn unreadable(&self, plate: &Nameplate, error: &str) {
+        let words = format!("the pod cannot be read: {error}; correct it or create it anew");
+        // In whose name it is cannot be read either.
+        if let Some(recorder) = self.0.values().next() {
+            recorder.tell(failed(Subject::of::<Pod>(plate.identity()), words));
+        }
+    }
+}
+
+fn failed(subject: Subject, message: String) -> Note {
+    Note {
+        subject,
+        related: None,
+        tone: Tone::Warning,
+        reason: "FailedScheduling".into(),
+        action: "Scheduling",
+        message,
+        repeats: Repeats::Perhaps,
+    }
+}
+
+fn subject(pod: &PodRef) -> Subject {
+    Subject::named::<Pod>(Key::namespaced(&pod.namespace, &pod.name), pod.uid.0.clone())
+}

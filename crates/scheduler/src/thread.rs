@@ -1,0 +1,145 @@
+//! The thread that the engine lives on: it waits for a message or for the engine's next due time,
+//! takes in what has come, and decides as much as can be written. It never blocks on anybody.
+
+use std::time::Duration;
+
+use chassis::clock::Clock;
+use engine::queue::Moment;
+use tokio::sync::{mpsc, watch};
+
+use crate::State;
+use crate::core::Core;
+use crate::inbox::{Heard, Inbox};
+use crate::message::{Message, Order};
+use crate::writers::{Telling, Work};
+
+/// How many messages are taken in before decisions are made again.
+const MESSAGES_PER_TURN_MAX: usize = 1024;
+/// How many decisions are made before messages are taken in again.
+const DECISIONS_PER_TURN_MAX: usize = 64;
+/// How often it is shown how much there is of everything.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time as the engine counts it. It begins with the time of day and never jumps.
+#[derive(Debug, Clone)]
+pub(crate) struct Timekeeper {
+    clock: Clock,
+    started: Moment,
+}
+
+impl Timekeeper {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        let nanos = clock.now().as_nanosecond();
+        let today = Moment(u64::try_from(nanos).unwrap_or_default());
+        let started = Moment(today.0.saturating_sub(nanos_of(clock.monotonic())));
+        Self { clock: clock.clone(), started }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.started.after(self.clock.monotonic())
+    }
+}
+
+fn nanos_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Where orders go. Each line has room for all that the core may have under way.
+pub(crate) struct Outlets {
+    pub(crate) binds: mpsc::Sender<Work>,
+    pub(crate) tells: mpsc::Sender<Telling>,
+}
+
+/// Everything that the thread owns.
+pub(crate) struct Turns {
+    pub(crate) core: Core,
+    pub(crate) outlets: Outlets,
+    pub(crate) time: Timekeeper,
+    pub(crate) state: watch::Sender<State>,
+}
+
+impl Turns {
+    /// Runs until it was asked to stop and nothing is under way.
+    pub(crate) fn run(mut self, line: mpsc::Receiver<Message>) {
+        let mut inbox = Inbox::of_this_thread(line);
+        let mut measured = self.time.now();
+        let mut is_changed = true;
+        while !self.core.is_over() {
+            let now = self.time.now();
+            let measure = is_changed.then(|| measured.after(MEASURE_INTERVAL));
+            let due = self.core.next_due(now).into_iter().chain(measure).min();
+            let heard = inbox.wait(due.map(|due| due.since(now)));
+            is_changed |= matches!(heard, Heard::Message(_));
+            if !self.drain(heard, &mut inbox) {
+                return;
+            }
+            self.decide();
+            let now = self.time.now();
+            if is_changed && now.since(measured) >= MEASURE_INTERVAL {
+                self.core.measure();
+                (measured, is_changed) = (now, false);
+            }
+        }
+        self.core.measure();
+    }
+
+    /// Takes in what has come; false where nothing ever will.
+    fn drain(&mut self, mut heard: Heard<Message>, inbox: &mut Inbox<Message>) -> bool {
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            let message = match heard {
+                Heard::Message(message) => message,
+                Heard::Nothing => return true,
+                Heard::Closed => return false,
+            };
+            let is_news = matches!(message, Message::Synced(_));
+            if let Some(order) = self.core.take(message, self.time.now()) {
+                self.send(order);
+            }
+            if is_news && self.core.is_filled() {
+                self.state.send_replace(State::Deciding);
+            }
+            heard = inbox.next();
+        }
+        if let Heard::Message(message) = heard
+            && let Some(order) = self.core.take(message, self.time.now())
+        {
+            self.send(order);
+        }
+        true
+    }
+
+    fn decide(&mut self) {
+        for _ in 0..DECISIONS_PER_TURN_MAX {
+            let begun = self.time.now();
+            let Some(order) = self.core.decide(begun) else { return };
+            self.core.took(&order, self.time.now().since(begun));
+            self.send(order);
+        }
+    }
+
+    fn send(&mut self, order: Order) {
+        let telling = match order {
+            Order::Bind(order) => return self.hand_out(Work::Bind(order)),
+            Order::Prepare(order) => return self.hand_out(Work::Prepare(order)),
+            Order::Tell(order) => Telling::Wait(order),
+            Order::Complain(what) => Telling::Unreadable(what),
+        };
+        if let Err(lost) = self.outlets.tells.try_send(telling) {
+            let back = match lost.into_inner() {
+                Telling::Wait(order) => Message::Untold(order.pod.uid),
+                Telling::Unreadable(what) => {
+                    tracing::warn!(kind = ?what.kind, key = %what.key, "an object cannot be read");
+                    Message::Told
+                }
+            };
+            self.core.take(back, self.time.now());
+        }
+    }
+
+    fn hand_out(&mut self, work: Work) {
+        if self.outlets.binds.try_send(work).is_err() {
+            // The writers have ended before us, which they do only with the process.
+            tracing::error!("nobody is left to bind pods");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! The hands of the scheduler: Bindings, statuses and events, written as far as this process may.
+//!
+//! What is to be said to the API server and in which order is in [`bind`](crate::bind) and
+//! [`status`](crate::status); here it is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{PersistentVolume, PersistentVolumeClaim, Pod};
+use chassis::client::{
+    Access, Binding, Client, DeleteOptions, Error, Nameplate, Patch, Reason, ResourceType,
+};
+use chassis::clock::Clock;
+use chassis::controller::go_on_panicking;
+use chassis::election::Leadership;
+use chassis::random::seed_for;
+use engine::plugins::volume_binding::Write;
+use engine::turn::PodRef;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::bind::{Conversation, Effect, Event, Found, Outcome};
+use crate::later::Later;
+use crate::message::{
+    Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
+};
+use crate::notes::Notes;
+use crate::status;
+use crate::volumes::{self, Step};
+
+/// How many Bindings are under way at once: where a kube-apiserver saturates.
+const BINDS_IN_FLIGHT_MAX: usize = 64;
+/// How many notes of bound pods may wait to be told; more are told at once.
+const LATER_MAX: usize = 100_000;
+/// How often it is looked whether there is time for notes.
+const LATER_LOOK: Duration = Duration::from_millis(50);
+/// How many statuses are under way at once.
+const TELLS_IN_FLIGHT_MAX: usize = 16;
+/// How often a leader whose lease is late looks whether it may write again.
+const LEASE_LOOK: Duration = Duration::from_millis(100);
+/// How often anything but a Binding is tried while its answers are unclear.
+const TRIES_MAX: u32 = 4;
+/// How long to wait between tries.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long to wait at most, even where the server asks for more.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Whether this process may write.
+#[derive(Debug, Clone)]
+pub(crate) enum License {
+    /// Nobody else does.
+    Always,
+    /// While it leads.
+    WhileLeading(Leadership),
+}
+
+impl License {
+    fn is_valid(&self, now: Duration) -> bool {
+        match self {
+            Self::Always => true,
+            Self::WhileLeading(leadership) => leadership.is_valid(now),
+        }
+    }
+}
+
+/// What writers share.
+#[derive(Clone)]
+pub(crate) struct Hands {
+    pub(crate) client: Client,
+    pub(crate) notes: Notes,
+    pub(crate) license: License,
+    pub(crate) seed: u64,
+    /// Where answers go.
+    pub(crate) answers: mpsc::Sender<Message>,
+    /// Cancelled when nothing new is begun.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Hands {
+    fn clock(&self) -> &Clock {
+        self.client.clock()
+    }
+
+    /// Waits until a write may be sent; false where it never may.
+    async fn may_write(&self) -> bool {
+        while !self.license.is_valid(self.clock().monotonic()) {
+            if self.stop.is_cancelled() {
+                return false;
+            }
+            self.clock().sleep(LEASE_LOOK).await;
+        }
+        true
+    }
+
+    /// Who listens is gone only when everything ends.
+    async fn answer(&self, message: Message) {
+        let _ = self.answers.send(message).await;
+    }
+
+    /// Binds and prepares pods until no more orders come, and waits for those under way.
+    pub(crate) async fn bind_all(self, mut orders: mpsc::Receiver<Work>) {
+        let own = Arc::new(self);
+        let room = Arc::new(Semaphore::new(BINDS_IN_FLIGHT_MAX));
+        let mut tasks = JoinSet::new();
+        let (bound, line) = mpsc::channel(LATER_MAX);
+        let telling = tokio::spawn(own.clone().tell_later(line, room.clone()));
+        while let Some(order) = orders.recv().await {
+            let (own, room, bound) = (own.clone(), room.clone(), bound.clone());
+            tasks.spawn(async move {
+                match order {
+                    Work::Bind(order) => own.bind(order, &room, &bound).await,
+                    Work::Prepare(order) => own.prepare(order, &room).await,
+                }
+            });
+            while let Some(ended) = tasks.try_join_next() {
+                if let Err(error) = ended {
+                    go_on_panicking(error);
+                }
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                go_on_panicking(error);
+            }
+        }
+        drop(bound);
+        if let Err(error) = telling.await {
+            go_on_panicking(error);
+        }
+    }
+
+    /// Tells which pods are bound: while Bindings are under way, only of those that are so for long.
+    async fn tell_later(
+        self: Arc<Self>,
+        mut bound: mpsc::Receiver<BindOrder>,
+        room: Arc<Semaphore>,
+    ) {
+        let mut later = Later::default();
+        loop {
+            tokio::select! {
+                order = bound.recv() => match order {
+                    Some(order) => later.put(self.clock().monotonic(), order),
+                    None => break,
+                },
+                () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
+            }
+            let is_busy = room.available_permits() < BINDS_IN_FLIGHT_MAX;
+            while let Some(order) = later.next(self.clock().monotonic(), is_busy) {
+                self.notes.scheduled(&order);
+            }
+        }
+        while let Some(order) = later.next(self.clock().monotonic(), false) {
+            self.notes.scheduled(&order);
+        }
+    }
+
+    async fn bind(&self, order: BindOrder, room: &Semaphore, bound: &mpsc::Sender<BindOrder>) {
+        let uid = order.pod.uid.clone();
+        let answer = match self.converse(&order, room).await {
+            None => Answer::Abandoned,
+            Some(outcome) => Answer::Definite(outcome),
+        };
+        match &answer {
+            Answer::Definite(Outcome::Bound) => {
+                if let Err(lost) = bound.try_send(order) {
+                    self.notes.scheduled(&lost.into_inner());
+                }
+            }
+            Answer::Definite(Outcome::Elsewhere(node)) => {
+                let pod = format!("{}/{}", order.pod.namespace, order.pod.name);
+                tracing::info!(
+                    pod,
+                    ours = &*order.node,
+                    theirs = &**node,
+                    "pod is bound elsewhere"
+                );
+            }
+            _ => {}
+        }
+        self.answer(Message::Answered(uid, answer)).await;
+    }
+
+    /// Talks to the server until it is certain what became of the Binding; none where this
+    /// process may not go on.
+    async fn converse(&self, order: &BindOrder, room: &Semaphore) -> Option<Outcome> {
+        let uid = &order.pod.uid;
+        let seed = seed_for(self.seed, &["bind", &uid.0]);
+        let mut conversation = Conversation::new(&order.node, seed);
+        let pods: Access<Pod> = self.client.within(&order.pod.namespace);
+        let mut effect = conversation.step(Event::Begin)?;
+        loop {
+            let event = match effect {
+                Effect::End(outcome) => return Some(outcome),
+                Effect::Send => {
+                    if !self.may_write().await {
+                        return None;
+                    }
+                    let _turn = room.acquire().await.ok();
+                    let binding = Binding {
+                        pod: &order.pod.name,
+                        uid: Some(&uid.0),
+                        node: &order.node,
+                        ..Binding::default()
+                    };
+                    sent(pods.bind(&binding).await)
+                }
+                Effect::Read => {
+                    let _turn = room.acquire().await.ok();
+                    read(pods.get(&order.pod.name).await, &uid.0)
+                }
+                Effect::Wait(wait) => {
+                    self.answer(Message::Unclear(uid.clone())).await;
+                    tokio::select! {
+                        () = self.clock().sleep(wait) => Event::Woke,
+                        () = self.stop.cancelled() => return None,
+                    }
+                }
+            };
+            effect = conversation.step(event)?;
+        }
+    }
+
+    /// Tells why pods wait until no more orders come, and waits for what is under way.
+    pub(crate) async fn tell_all(self, mut orders: mpsc::Receiver<Telling>) {
+        let own = Arc::new(self);
+        let room = Arc::new(Semaphore::new(TELLS_IN_FLIGHT_MAX));
+        let mut tasks = JoinSet::new();
+        while let Some(order) = orders.recv().await {
+            // Only closed when it is dropped.
+            let Ok(turn) = room.clone().acquire_owned().await else { return };
+            let own = own.clone();
+            tasks.spawn(async move {
+                let message = match order {
+                    Telling::Wait(order) => own.tell(&order).await,
+                    Telling::Unreadable(what) => own.complain(&what).await,
+                };
+                drop(turn);
+                own.answer(message).await;
+            });
+            while let Some(ended) = tasks.try_join_next() {
+                if let Err(error) = ended {
+                    go_on_panicking(error);
+                }
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                go_on_panicking(error);
+            }
+        }
+    }
+
+    async fn tell(&self, order: &TellOrder) -> Message {
+        self.notes.waits(order);
+        let mut message = Message::Told;
+        if let Some(patch) = status::unscheduled(order, self.clock().now())
+            && let Err(error) = self.patch_status(&order.pod, patch).await
+        {
+            self.warn(&order.pod, &error, "cannot write why a pod has no node");
+            message = Message::Untold(order.pod.uid.clone());
+        }
+        if let Some(room) = &order.room {
+            self.make_room(order, room).await;
+        }
+        message
+    }
+
+    /// Writes a status, as often as it takes and as is allowed.
+    async fn patch_status(&self, pod: &PodRef, patch: Value) -> Result<(), Error> {
+        let pods: Access<IgnoredAny> =
+            self.client.access(ResourceType::of::<Pod>(), &pod.namespace);
+        let patch = &Patch::Strategic(patch);
+        self.again(|| pods.patch_sub(&pod.name, "status", patch)).await.map(drop)
+    }
+
+    /// Tries a write that may be repeated until the answer is clear, some times.
+    async fn again<T, F>(&self, write: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut tries = 0;
+        loop {
+            if !self.may_write().await {
+                return Err(Error::Request { what: "this process no longer leads".to_owned() });
+            }
+            tries += 1;
+            match write().await {
+                Err(error) if tries < TRIES_MAX && is_unclear(&error) => {
+                    let wait = error.retry_after().unwrap_or(RETRY).min(RETRY_MAX);
+                    self.clock().sleep(wait).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn warn(&self, pod: &PodRef, error: &Error, what: &str) {
+        // A pod that is gone needs nothing.
+        if !error.is_not_found() {
+            tracing::warn!(pod = %format_args!("{}/{}", pod.namespace, pod.name), %error, "{what}");
+        }
+    }
+
+    /// Deletes who has to go, and has those wait elsewhere who waited for the same room.
+    async fn make_room(&self, order: &TellOrder, room: &RoomOrder) {
+        for other in &room.passed_over {
+            let patch = status::passed_over(&other.uid.0);
+            if let Err(error) = self.patch_status(other, patch).await {
+                self.warn(other, &error, "cannot write that no room is made for a pod");
+            }
+        }
+        for victim in &room.victims {
+            match self.evict(order, victim).await {
+                Ok(true) => self.notes.preempted(order, victim, &room.node),
+                Ok(false) => {}
+                Err(error) => self.warn(victim, &error, "cannot delete a pod to make room"),
+            }
+        }
+    }
+
+    /// Deletes a pod to make room; false where it goes already.
+    async fn evict(&self, order: &TellOrder, victim: &PodRef) -> Result<bool, Error> {
+        let pods: Access<Pod> = self.client.within(&victim.namespace);
+        let Some(pod) = self.again(|| pods.find(&victim.name)).await? else { return Ok(false) };
+        let metadata = &pod.metadata;
+        if metadata.uid != *victim.uid.0 || metadata.deletion_timestamp.is_some() {
+            return Ok(false);
+        }
+        let (uid, now) = (&victim.uid.0, self.clock().now());
+        let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
+        self.patch_status(victim, patch).await?;
+        let options = &DeleteOptions::of(uid);
+        self.again(|| pods.delete(&victim.name, options)).await?;
+        Ok(true)
+    }
+
+    async fn prepare(&self, order: PrepareOrder, room: &Semaphore) {
+        let _turn = room.acquire().await.ok();
+        let mut answer = Answer::Prepared;
+        for write in &order.writes {
+            if !self.may_write().await {
+                answer = Answer::Abandoned;
+                break;
+            }
+            if let Err(why) = self.ready(write).await {
+                answer = Answer::Definite(Outcome::NotBound(why.into()));
+                break;
+            }
+        }
+        self.answer(Message::Answered(order.pod.uid, answer)).await;
+    }
+
+    /// Carries out one write that prepares a pod; an error in words where it cannot be.
+    async fn ready(&self, write: &Write) -> Result<(), String> {
+        let told = |error: Error| format!("binding volumes: {}", error.told());
+        match write {
+            Write::KeepVolume { volume, claim } => {
+                let volumes: Access<PersistentVolume> = self.client.all();
+                let own = self.again(|| volumes.get(volume)).await.map_err(told)?;
+                let patch = match volumes::keep(&own, claim) {
+                    Step::Nothing => return Ok(()),
+                    Step::Never(why) => return Err(why),
+                    Step::Patch(patch) => Patch::Merge(patch),
+                };
+                self.again(|| volumes.patch(volume, &patch)).await.map(drop).map_err(told)
+            }
+            Write::SelectNode { namespace, claim, node } => {
+                let claims: Access<PersistentVolumeClaim> = self.client.within(namespace);
+                let own = self.again(|| claims.get(claim)).await.map_err(told)?;
+                let patch = match volumes::select(&own, node) {
+                    Step::Nothing => return Ok(()),
+                    Step::Never(why) => return Err(why),
+                    Step::Patch(patch) => Patch::Merge(patch),
+                };
+                self.again(|| claims.patch(claim, &patch)).await.map(drop).map_err(told)
+            }
+        }
+    }
+
+    async fn complain(&self, what: &Unreadable) -> Message {
+        let Unreadable { kind, key, error } = what;
+        tracing::warn!(?kind, %key, error, "an object cannot be read");
+        if *kind == Kind::Pod {
+            // Its uid, without which nobody finds the event, is still to be read.
+            let pods: Access<Nameplate> =
+                self.client.access(ResourceType::of::<Pod>(), key.namespace());
+            if let Ok(plate) = pods.get(key.name()).await {
+                self.notes.unreadable(&plate, error);
+            }
+        }
+        Message::Told
+    }
+}
+
+/// Something that a pod waits for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A Binding.
+    Bind(BindOrder),
+    /// What has to be there before.
+    Prepare(PrepareOrder),
+}
+
+/// Something to be told to users.
+#[derive(Debug)]
+pub(crate) enum Telling {
+    /// Why a pod waits.
+    Wait(Box<TellOrder>),
+    /// That an object cannot be read.
+    Unreadable(Unreadable),
+}
+
+/// Whether nobody knows what became of a request.
+fn is_unclear(error: &Error) -> bool {
+    match error.refusal() {
+        Some(refusal) => matches!(refusal.code, 408 | 429 | 500..),
+        None => matches!(error, Error::TimedOut { .. } | Error::Unreachable { .. }),
+    }
+}
+
+/// What an answer to a Binding means.
+fn sent(answer: Result<(), Error>) -> Event {
+    let Err(error) = answer else { return Event::Done };
+    let Some(refusal) = error.refusal() else { return Event::Unclear(None) };
+    let said = || refusal.message.as_str().into();
+    match (refusal.code, &refusal.reason) {
+        (404, _) => Event::Missing,
+        (409, _) | (_, Reason::Conflict) => Event::Conflicted(said()),
+        // Others who answer in the server's place may have handed it on.
+        (408 | 429, _) => Event::Unclear(refusal.retry_after),
+        (400..=499, _) => Event::Refused(said()),
+        _ => Event::Unclear(refusal.retry_after),
+    }
+}
+
+/// What a read of the pod means.
+fn read(answer: Result<Pod, Error>, uid: &str) -> Event {
+    match answer {
+        Ok(pod) if pod.metadata.uid != uid => Event::Read(Found::Nothing),
+        Ok(pod) if !pod.spec.node_name.is_empty() => {
+            Event::Read(Found::Bound(pod.spec.node_name.into()))
+        }
+        Ok(pod) if pod.metadata.deletion_timestamp.is_some() => Event::Read(Found::Going),
+        Ok(_) => Event::Read(Found::Unbound),
+        Err(error) if error.is_not_found() => Event::Missing,
+        Err(error) => Event::Unclear(error.retry_after()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Schedulers against each other and against writers that do not think, on one kube-apiserver.
+//!
+//! Three questions, each with its own part: how many pods a second at what cost
+//! ([`throughput`]), how soon a pod is bound while pods come and go ([`steady`]), and how soon a
+//! fresh scheduler binds in a full cluster ([`first_bind`]).
+
+mod audit;
+mod cluster;
+mod contender;
+mod fetch;
+mod first_bind;
+mod pending;
+mod samples;
+mod steady;
+mod throughput;
+mod workload;
+mod writer;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use contender::{Programs, Row};
+use workload::{Size, Workload};
+
+pub use fetch::{Arguments as FetchArguments, run as fetch};
+pub use writer::{Arguments as WriterArguments, run as write};
+
+/// What is run, and how large.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Rounds; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// What is measured.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "throughput,steady,first-bind")]
+    parts: Vec<Part>,
+    /// Who takes part; a bar is judged where both of its sides do.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "kube-scheduler,gantry,bind,bind-event"
+    )]
+    only: Vec<Row>,
+    /// Throughput: nodes x pods.
+    #[arg(long, value_delimiter = ',', default_value = "1000x5000,5000x10000")]
+    sizes: Vec<Size>,
+    /// Throughput: what the pods ask for.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "plain,mixed")]
+    workloads: Vec<Workload>,
+    /// Steady load: how long pods arrive, in seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Steady load: hollow nodes.
+    #[arg(long, default_value_t = 1_000)]
+    hollow_nodes: usize,
+    /// First bind: nodes x pods that are bound already.
+    #[arg(long, default_value = "5000x50000")]
+    bound: Size,
+}
+
+/// A question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Pods a second, CPU and memory.
+    Throughput,
+    /// From creation to bound while pods come and go.
+    Steady,
+    /// From the start of the process in a full cluster.
+    FirstBind,
+}
+
+impl Arguments {
+    fn has(&self, row: Row) -> bool {
+        self.only.contains(&row)
+    }
+
+    /// The rows of a round. Each round begins with another one, so that none always follows the
+    /// same.
+    fn rows(&self, round: usize) -> Vec<Row> {
+        let mut rows: Vec<Row> = Row::ALL.into_iter().filter(|row| self.has(*row)).collect();
+        if !rows.is_empty() {
+            let first = round % rows.len();
+            rows.rotate_left(first);
+        }
+        rows
+    }
+}
+
+/// Runs the parts and says whether every bar that was judged is met.
+///
+/// # Errors
+/// When a program does not start, a request fails, or pods stay unbound.
+pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
+    let programs = Programs::locate(gantry)?;
+    println!("{}", machine());
+    let mut met = true;
+    for part in &arguments.parts {
+        met &= match part {
+            Part::Throughput => throughput::run(&programs, arguments).await?,
+            Part::Steady => steady::run(&programs, arguments).await?,
+            Part::FirstBind => first_bind::run(&programs, arguments).await?,
+        };
+    }
+    if Row::ALL.into_iter().any(|row| !arguments.has(row)) {
+        eprintln!("not everybody took part: the bars between the others were not judged");
+    }
+    Ok(met)
+}
+
+/// Where and when this runs: absolute figures mean nothing without it.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = memory.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+    let gigabytes = kilobytes.unwrap_or_default() / (1 << 20);
+    let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
+    format!(
+        "{cores} cores and {gigabytes} GiB, shared by etcd, kube-apiserver {}, the scheduler and \
+         the observer; {date}",
+        truth::KUBERNETES_VERSION
+    )
+}

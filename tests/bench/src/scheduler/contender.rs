@@ -1,0 +1,181 @@
+//! Who takes part: schedulers and writers, each a process of its own.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use serde_json::json;
+use tempfile::TempDir;
+use truth::{Binaries, Process, Program};
+
+use crate::processes::{Cost, cost_below};
+
+/// The client's limit for both schedulers, which none of them reaches. The writers have none but
+/// [`IN_FLIGHT`](crate::subjects::IN_FLIGHT).
+pub const REQUESTS_PER_SECOND_MAX: u32 = 5_000;
+
+/// One who takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Row {
+    /// The real scheduler.
+    KubeScheduler,
+    /// `gantry scheduler`.
+    Gantry,
+    /// Binds each pod to the next node.
+    Bind,
+    /// The same, and writes the event.
+    BindEvent,
+}
+
+impl Row {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Self; 4] = [Self::KubeScheduler, Self::Gantry, Self::Bind, Self::BindEvent];
+
+    /// How tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Gantry => "Gantry",
+            Self::Bind => "limit: bind",
+            Self::BindEvent => "limit: bind + event",
+        }
+    }
+
+    /// Whether it tells of each pod that it has bound.
+    pub fn writes_events(self) -> bool {
+        self != Self::Bind
+    }
+}
+
+/// Where the programs are.
+pub struct Programs {
+    /// `gantry`.
+    pub gantry: PathBuf,
+    kube_scheduler: PathBuf,
+    /// This program, which the writers are a part of.
+    own: PathBuf,
+}
+
+impl Programs {
+    /// Finds the programs, and builds kube-scheduler where it is missing.
+    ///
+    /// # Errors
+    /// When it is missing and cannot be built.
+    pub fn locate(gantry: &Path) -> Result<Self> {
+        let say = |line: &str| eprintln!("{line}");
+        Ok(Self {
+            gantry: gantry.to_owned(),
+            kube_scheduler: Binaries::locate(&say).path(Program::Scheduler)?,
+            own: std::env::current_exe().context("this program has no path")?,
+        })
+    }
+}
+
+/// A running process that takes part. Dropping it ends the process.
+pub struct Contender {
+    /// When it was started.
+    pub started: Instant,
+    // The process ends before its folder goes.
+    process: Process,
+    _folder: TempDir,
+}
+
+impl Contender {
+    /// Starts a row on the server of a kubeconfig.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(row: Row, programs: &Programs, kubeconfig: &Path) -> Result<Self> {
+        let folder = folder()?;
+        let config = folder.path().join("scheduler.yaml");
+        std::fs::write(&config, configuration(kubeconfig))
+            .with_context(|| format!("cannot write {}", config.display()))?;
+        let (config, server) =
+            (format!("--config={}", config.display()), kubeconfig.display().to_string());
+        let arguments = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let (name, program, arguments): (_, _, Vec<String>) = match row {
+            Row::KubeScheduler => (
+                "kube-scheduler",
+                &programs.kube_scheduler,
+                arguments(&[&config, "--secure-port=0"]),
+            ),
+            Row::Gantry => (
+                "gantry",
+                &programs.gantry,
+                arguments(&["scheduler", &config, "--kubeconfig", &server]),
+            ),
+            Row::Bind => {
+                ("bind", &programs.own, arguments(&["limit-writer", "--kubeconfig", &server]))
+            }
+            Row::BindEvent => (
+                "bind-event",
+                &programs.own,
+                arguments(&["limit-writer", "--events", "--kubeconfig", &server]),
+            ),
+        };
+        Self::launch(name, program, &arguments, folder)
+    }
+
+    /// Starts a client that reads lists and throws them away.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn fetch(programs: &Programs, kubeconfig: &Path, lists: &[String]) -> Result<Self> {
+        let server = kubeconfig.display().to_string();
+        let mut arguments = vec!["fetch".to_owned(), "--kubeconfig".to_owned(), server];
+        arguments.extend(lists.iter().cloned());
+        Self::launch("fetch", &programs.own, &arguments, folder()?)
+    }
+
+    fn launch(name: &str, program: &Path, arguments: &[String], folder: TempDir) -> Result<Self> {
+        let started = Instant::now();
+        let process = Process::start(name, program, arguments, folder.path())?;
+        Ok(Self { started, process, _folder: folder })
+    }
+
+    /// An error, with its last words, where it has ended by itself.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn check(&mut self) -> Result<()> {
+        self.process.check()
+    }
+
+    /// What it says in its log.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn words(&self) -> Result<String> {
+        let log = self.process.log();
+        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))
+    }
+
+    /// What it has cost so far.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cost(&self) -> Result<Cost> {
+        cost_below(self.process.supervisor_id())
+    }
+}
+
+fn folder() -> Result<TempDir> {
+    tempfile::tempdir().context("cannot make a temporary folder")
+}
+
+/// One file for both schedulers: nobody to share the work with, and no limit that is felt. The
+/// form of requests is left to each: kube-scheduler chooses protobuf.
+fn configuration(kubeconfig: &Path) -> String {
+    let config = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": false},
+        "clientConnection": {
+            "kubeconfig": kubeconfig,
+            "qps": REQUESTS_PER_SECOND_MAX,
+            "burst": REQUESTS_PER_SECOND_MAX,
+        },
+    });
+    config.to_string()
+}

@@ -1,0 +1,223 @@
+//! Pods a second, and what they cost.
+//!
+//! All pods are there before a row begins, and nobody schedules them. Then the row's process is
+//! started. The clock runs from the first bind that the observer sees, so that what a process
+//! needs to start and to read the cluster is not in a rate (it has its own bar, and its own
+//! column here), to the last bind, and on until the store counts an event for every pod. CPU is
+//! that of the whole process, reading included, up to that moment.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Arguments;
+use super::cluster::Cluster;
+use super::contender::{Contender, Programs, REQUESTS_PER_SECOND_MAX, Row};
+use super::pending::{Pending, Sight};
+use super::samples::{Comparison, Samples};
+use super::workload::{Size, Workload};
+use crate::report::{self, Bar};
+use crate::subjects::IN_FLIGHT;
+
+/// The server rests so long after the pods were created.
+const REST: Duration = Duration::from_secs(2);
+/// Without a bind or an event for so long, a row has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether the process still runs.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often events are counted once all pods are bound.
+const COUNT_EVERY: Duration = Duration::from_millis(20);
+
+/// What one row of one round came to.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    /// Seconds from the start of the process to the first bind.
+    first_bind: f64,
+    /// Pods a second to the last bind.
+    to_last_bind: f64,
+    /// Pods a second to the last event.
+    to_last_event: f64,
+    /// Milliseconds of CPU a pod.
+    cpu: f64,
+    /// The most megabytes that were resident.
+    peak: f64,
+}
+
+/// When pods were bound.
+struct Bound {
+    first: Instant,
+    last: Instant,
+}
+
+/// Runs all sizes and loads and says whether every bar is met.
+///
+/// # Errors
+/// When a program does not start, a request fails, or pods stay unbound.
+pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
+    let cluster = Cluster::start(programs, &[]).await?;
+    println!(
+        "\nOffered load: all pods are there before a row begins. Client limits: the writers keep \
+         {IN_FLIGHT} requests under way over HTTP/1.1; both schedulers may send \
+         {REQUESTS_PER_SECOND_MAX} requests a second."
+    );
+    let mut met = true;
+    for size in &arguments.sizes {
+        cluster.resize(size.nodes).await?;
+        for workload in &arguments.workloads {
+            let mut samples = Samples::new();
+            for round in 0..arguments.rounds {
+                for row in arguments.rows(round) {
+                    let sample = measure(&cluster, programs, row, *size, *workload).await?;
+                    let name = row.name();
+                    eprintln!("{size}, {workload}, round {}: {name}: {sample:.2?}", round + 1);
+                    samples.add(row, sample);
+                }
+            }
+            println!("\n{size}, {workload}, median of {} rounds\n", arguments.rounds);
+            print(&samples);
+            met &= samples.judge(&bars(*workload));
+        }
+    }
+    Ok(met)
+}
+
+async fn measure(
+    cluster: &Cluster,
+    programs: &Programs,
+    row: Row,
+    size: Size,
+    workload: Workload,
+) -> Result<Sample> {
+    cluster.create_pods(workload, size.pods).await?;
+    tokio::time::sleep(REST).await;
+    let mut pending = Pending::open(&cluster.client).await?;
+    let mut contender = Contender::start(row, programs, cluster.kubeconfig())?;
+    let bound = all_bound(&mut pending, &mut contender, size.pods).await?;
+    let told = match row.writes_events() {
+        true => all_told(cluster, &mut contender, size.pods).await?,
+        false => bound.last,
+    };
+    let cost = contender.cost()?;
+    let started = contender.started;
+    drop(contender);
+    cluster.verify(size.pods, row.writes_events()).await?;
+    cluster.clean().await?;
+    let pods = size.pods as f64;
+    Ok(Sample {
+        first_bind: (bound.first - started).as_secs_f64(),
+        to_last_bind: pods / (bound.last - bound.first).as_secs_f64(),
+        to_last_event: match row.writes_events() {
+            true => pods / (told - bound.first).as_secs_f64(),
+            false => f64::NAN,
+        },
+        cpu: cost.cpu.as_secs_f64() * 1000.0 / pods,
+        peak: cost.memory_bytes_peak as f64 / 1e6,
+    })
+}
+
+/// Waits until all pods have a node.
+async fn all_bound(pending: &mut Pending, contender: &mut Contender, pods: usize) -> Result<Bound> {
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let (mut count, mut bound, mut quiet_since) = (0, None::<Bound>, Instant::now());
+    loop {
+        tokio::select! {
+            sight = pending.next() => if let Sight::Left(_) = sight? {
+                let now = Instant::now();
+                count += 1;
+                quiet_since = now;
+                let first = bound.map_or(now, |bound| bound.first);
+                if count == pods {
+                    return Ok(Bound { first, last: now });
+                }
+                bound = Some(Bound { first, last: now });
+            },
+            _ = looks.tick() => {
+                contender.check()?;
+                let quiet = quiet_since.elapsed();
+                ensure!(quiet < PATIENCE, "{count} of {pods} pods are bound, and no more come");
+            }
+        }
+    }
+}
+
+/// Waits until there is an event for every pod, and says when that was.
+async fn all_told(cluster: &Cluster, contender: &mut Contender, pods: usize) -> Result<Instant> {
+    let (mut count, mut quiet_since) = (0, Instant::now());
+    loop {
+        let now_there = cluster.event_count().await?;
+        let now = Instant::now();
+        if now_there >= pods {
+            return Ok(now);
+        }
+        if now_there > count {
+            (count, quiet_since) = (now_there, now);
+        }
+        contender.check()?;
+        let quiet = quiet_since.elapsed();
+        ensure!(quiet < PATIENCE, "{count} of {pods} pods have an event, and no more come");
+        tokio::time::sleep(COUNT_EVERY).await;
+    }
+}
+
+fn print(samples: &Samples<Sample>) {
+    report::head(&[
+        "row",
+        "pods/s to the last bind",
+        "pods/s to the last event",
+        "CPU ms/pod",
+        "peak MB",
+        "first bind after s",
+    ]);
+    for row in samples.rows() {
+        report::row(&[
+            row.name().to_owned(),
+            format!("{:.0}", samples.median(row, |sample| sample.to_last_bind)),
+            match row.writes_events() {
+                true => format!("{:.0}", samples.median(row, |sample| sample.to_last_event)),
+                false => "none".to_owned(),
+            },
+            format!("{:.2}", samples.median(row, |sample| sample.cpu)),
+            format!("{:.0}", samples.median(row, |sample| sample.peak)),
+            format!("{:.2}", samples.median(row, |sample| sample.first_bind)),
+        ]);
+    }
+}
+
+fn bars(workload: Workload) -> [Comparison<Sample>; 5] {
+    let (share, limit_cpu, their_cpu) = match workload {
+        Workload::Plain => (90.0, 1.5, 5.0),
+        Workload::Mixed => (85.0, 1.8, 8.0),
+    };
+    [
+        Comparison {
+            what: "throughput to the last event",
+            than: Row::BindEvent,
+            of: |sample| sample.to_last_event,
+            bar: Bar::PercentAtLeast(share),
+        },
+        Comparison {
+            what: "throughput to the last bind",
+            than: Row::Bind,
+            of: |sample| sample.to_last_bind,
+            bar: Bar::PercentAtLeast(80.0),
+        },
+        Comparison {
+            what: "CPU per pod",
+            than: Row::BindEvent,
+            of: |sample| sample.cpu,
+            bar: Bar::TimesAtMost(limit_cpu),
+        },
+        Comparison {
+            what: "CPU per pod",
+            than: Row::KubeScheduler,
+            of: |sample| sample.cpu,
+            bar: Bar::OneToAtMost(their_cpu),
+        },
+        Comparison {
+            what: "peak memory",
+            than: Row::KubeScheduler,
+            of: |sample| sample.peak,
+            bar: Bar::OneToAtMost(2.0),
+        },
+    ]
+}
