@@ -1,5 +1,7 @@
 //! `gantry scheduler`: pods get nodes, on any API server.
 
+mod port;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::metrics::MetricsArguments;
 use crate::{machine, output};
+use port::PortArguments;
 
 /// How long tasks may take to end; longer than a Binding may go unanswered.
 const GRACE: Duration = Duration::from_secs(20);
@@ -28,7 +31,7 @@ pub(crate) const CHECK: &str = "scheduler";
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry scheduler --kubeconfig ~/.kube/config
-  gantry scheduler --config scheduler.yaml --metrics 127.0.0.1:10251
+  gantry scheduler --config scheduler.yaml --secure-port 0 --metrics localhost:10251
   gantry scheduler --kubeconfig ~/.kube/config --leader-elect=false")]
 pub(crate) struct Arguments {
     /// A KubeSchedulerConfiguration, version kubescheduler.config.k8s.io/v1
@@ -46,6 +49,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     election: ElectionArguments,
+
+    #[command(flatten)]
+    port: PortArguments,
 
     #[command(flatten)]
     metrics: MetricsArguments,
@@ -173,6 +179,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let clients = Clients::connect(connection, &source).await?;
     let health = Health::new();
     let metrics = arguments.metrics.start(&health, &shutdown).await?;
+    arguments.port.start(&clients.lease, (&metrics, &health), &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);
