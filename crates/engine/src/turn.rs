@@ -267,9 +267,15 @@ impl Engine {
         let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
         let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
             Some(node) => {
+                let elsewhere = (self.ledger.nominated(&pod.uid))
+                    .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
+                let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
                 self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
                 self.refused.clear();
                 own.history = self.queue.placed(&pod.uid).unwrap_or_default();
+                if let Some(left) = left {
+                    self.queue.notice(&self.ledger, left, now);
+                }
                 self.place(&pod, (question.profile, question.ask, node), attempts, now)
             }
             None => {
@@ -295,17 +301,17 @@ impl Engine {
         let last_resorts = last_resorts.expect(expected);
         match last_resorts.nominating() {
             Nominating::Unchanged => {}
-            Nominating::Nowhere => self.nominate(uid, None),
+            Nominating::Nowhere => self.nominate(uid, None, now),
             Nominating::To(node) => {
                 let name: Box<str> = self.ledger.nodes.name(node).into();
-                self.nominate(uid, Some(&name));
+                self.nominate(uid, Some(&name), now);
             }
         }
         let rejection = rejection(&examination);
         let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
         if let Some(room) = waiting.room() {
             for other in &room.passed_over {
-                self.nominate(&other.uid, None);
+                self.nominate(&other.uid, None, now);
             }
         } else if alone && self.ledger.nominations.is_empty() {
             self.refused.insert(question, waiting.clone());
@@ -313,10 +319,16 @@ impl Engine {
         waiting
     }
 
-    fn nominate(&mut self, uid: &Uid, node: Option<&str>) {
-        if self.ledger.nominated(uid) != node {
-            self.refused.clear();
-            let _ = self.ledger.nominate(uid, node);
+    /// Keeps room on a node for a pod, or no longer; room that is kept no longer may help others.
+    fn nominate(&mut self, uid: &Uid, node: Option<&str>, now: Moment) {
+        if self.ledger.nominated(uid) == node {
+            return;
+        }
+        self.refused.clear();
+        let change = Change::unplaced(&self.ledger, uid);
+        let _ = self.ledger.nominate(uid, node);
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, now);
         }
     }
 

@@ -127,12 +127,15 @@ impl Stale {
 
     async fn make_pod(self, number: usize) -> Answer {
         let pod = pod(&format!("p{number}"), Some("rs-uid"));
-        let watch = self.with(|state| {
+        let is_short = self.with(|state| {
             let is_short = state.short_lived > 0;
             state.short_lived = state.short_lived.saturating_sub(1);
-            state.pods.clone().filter(|_| is_short)
+            is_short
         });
-        if let Some(watch) = watch {
+        if is_short {
+            // Its maker may be quicker than the watch.
+            until("pods are not watched", || self.with(|state| state.pods.is_some())).await;
+            let watch = self.with(|state| state.pods.clone()).expect("pods are watched");
             for kind in ["ADDED", "DELETED"] {
                 watch.unbounded_send(json!({ "type": kind, "object": pod })).unwrap();
             }

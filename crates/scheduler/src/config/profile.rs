@@ -164,7 +164,16 @@ fn profile(wire: &file::Profile, name: String, path: &Path, errors: &mut Errors)
         check_points(&lineup, &name, &plugins_path, errors);
     }
     let args = args::read(&wire.plugin_config, &path.child("pluginConfig"), errors);
-    ProfileConfig { scheduler_name: name, percentage_of_nodes_to_score, lineup, args }
+    let profile =
+        ProfileConfig { scheduler_name: name, percentage_of_nodes_to_score, lineup, args };
+    if errors.len() == before
+        && let Err(error) = profile.assemble().profile.check()
+    {
+        let weights = profile.lineup.scores().map(|(plugin, weight)| format!("{plugin}: {weight}"));
+        let weights: Vec<String> = weights.collect();
+        errors.push(Error::invalid(&plugins_path.child("score"), weights, error.to_string()));
+    }
+    profile
 }
 
 /// Some extension points cannot do without a plugin, and some plugins do not work here.

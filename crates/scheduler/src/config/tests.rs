@@ -166,6 +166,12 @@ fn plugins_run_where_they_can_and_once() {
         "profiles[0].plugins.multiPoint.enabled[0]: Duplicate value: \"NodeName\"",
     );
     check(
+        "profiles: [{plugins: {score: {disabled: [{name: '*'}], \
+         enabled: [{name: NodeAffinity, weight: 6000000}]}}}]",
+        "profiles[0].plugins.score: Invalid value: [\"NodeAffinity: 6000000\"]: the weights of all \
+         score plugins add up to 6000000; they must add up to at most 5368709",
+    );
+    check(
         "profiles: [{plugins: {score: {enabled: [{name: NodeAffinity, weight: -1}]}}}]",
         "profiles[0].plugins.score.enabled[0].weight: Invalid value: -1: must be positive; to leave \
          a plugin out, disable it",
