@@ -61,6 +61,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
+    /// Taken for kube-scheduler's manifests: --log says what is logged
+    #[arg(long, short = 'v', value_name = "LEVEL", hide = true)]
+    v: Option<u8>,
+
+    /// Taken for kube-scheduler's manifests: no profiles of the process are served
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide = true
+    )]
+    profiling: Option<bool>,
+
     /// Not supported: name the server in a kubeconfig
     #[arg(long, value_name = "URL", hide = true)]
     master: Option<String>,

@@ -11,6 +11,7 @@ use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting, sche
 use scheduler::State;
 use scheduler::config::Configuration;
 use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::story::Story;
 use crate::transcript::{Transcript, scrubbed};
@@ -256,6 +257,48 @@ async fn what_another_has_bound_is_left_alone() {
             create(&cluster, &namespace, &names).await?;
             all_ready(&cluster, &namespace).await?;
             end(both).await?;
+            cluster.end().await
+        };
+        told.await.with_context(|| backend.name()).unwrap();
+    }
+}
+
+/// A scheduler in a runtime of its own, which can be ended at any moment, as a killed process is.
+fn doomed(kubeconfig: &Path) -> Result<Runtime> {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let kubeconfig = kubeconfig.to_owned();
+    runtime.spawn(async move {
+        let (shutdown, alone) = (Shutdown::new(), Configuration::default());
+        let alone = Configuration { leader_election: None, ..alone };
+        schedule(alone, &kubeconfig, &shutdown).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    Ok(runtime)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pod_is_lost_when_schedulers_are_killed_at_work() {
+    for backend in BACKENDS {
+        let told = async {
+            let (cluster, namespace) = unscheduled("killed", *backend).await?;
+            for batch in 0..4 {
+                let names: Vec<String> = (0..12).map(|n| format!("p{batch}-{n}")).collect();
+                let pods = names.iter().map(|name| pod(name, &asking("cpu: 10m")));
+                let pods: Vec<String> = pods.collect();
+                let scheduler = doomed(cluster.kubeconfig())?;
+                let words = ["apply", "-n", &namespace, "--filename", "-"];
+                cluster.kubectl_with(&words, &pods.join("---")).await?;
+                let first = format!("pod/{}", names[0]);
+                let bound = ["wait", &first, "--for=condition=PodScheduled", "--timeout=30s", "-n"];
+                cluster.kubectl(&[&bound[..], &[&namespace]].concat()).await?;
+                scheduler.shutdown_background();
+            }
+            let last = Shutdown::new();
+            let alone = Configuration { leader_election: None, ..Configuration::default() };
+            let mut state = schedule(alone, cluster.kubeconfig(), &last).await?;
+            until(&mut state, State::Deciding).await?;
+            all_ready(&cluster, &namespace).await?;
+            end(last).await?;
             cluster.end().await
         };
         told.await.with_context(|| backend.name()).unwrap();
