@@ -1,8 +1,13 @@
 //! The metrics of a process, and those that every component has.
 //!
-//! Every name begins with `gantry_` and a word for who counts, but for work queues: those count
-//! under the names that Kubernetes' own programs use, since they mean the same, so that
-//! dashboards made for those show ours.
+//! Every name begins with `gantry_` and a word for who counts, but for what means the same in
+//! Kubernetes' own programs (work queues, and what the scheduler counts of its pods): that is
+//! counted under the names and in the [buckets](exponential_buckets) that those use, so that
+//! dashboards made for them show ours.
+//!
+//! A component registers what it counts with [`Metrics::register`], each metric once, under its
+//! whole name; `_total` is added to the names of counters. Labels come from closed sets. What is
+//! counted often is looked up once, by `Family::get_or_create_owned`, and kept.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -16,6 +21,23 @@ use prometheus_client::registry::Registry;
 
 /// Upper bounds, in seconds, of how long a reconciliation takes.
 const WORK_SECONDS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+/// The upper bounds of a histogram's buckets: `start`, and `count - 1` more, each `factor` times
+/// the one before.
+///
+/// They are the very numbers that Go's `prometheus.ExponentialBuckets` gives, to the last bit:
+/// a bucket's bound is part of its name, and sums over programs need equal names.
+///
+/// ```
+/// use chassis::metrics::exponential_buckets;
+/// assert_eq!(exponential_buckets(0.001, 2.0, 4), [0.001, 0.002, 0.004, 0.008]);
+/// assert_eq!(exponential_buckets(0.00001, 1.5, 2)[1], 1.5000000000000002e-05);
+/// ```
+#[must_use]
+pub fn exponential_buckets(start: f64, factor: f64, count: u16) -> Vec<f64> {
+    // One by one, as Go does: a power would round otherwise.
+    std::iter::successors(Some(start), |bound| Some(bound * factor)).take(count.into()).collect()
+}
 
 /// The metrics of a process; clones share them.
 #[derive(Debug, Clone, Default)]
@@ -280,6 +302,35 @@ impl EventMeters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_component_counts_under_whole_names_in_the_buckets_of_kubernetes() {
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+        struct Attempt {
+            result: &'static str,
+        }
+        let metrics = Metrics::new();
+        let (attempts, duration) = metrics.register(|registry| {
+            let attempts: Family<Attempt, Counter> = Family::default();
+            registry.register("scheduler_schedule_attempts", "Attempts", attempts.clone());
+            let duration = Histogram::new(exponential_buckets(0.001, 2.0, 15));
+            let name = "scheduler_scheduling_attempt_duration_seconds";
+            registry.register(name, "How long an attempt took", duration.clone());
+            (attempts, duration)
+        });
+        attempts.get_or_create_owned(&Attempt { result: "scheduled" }).inc();
+        duration.observe(0.003);
+        let text = metrics.render();
+        for line in [
+            "scheduler_schedule_attempts_total{result=\"scheduled\"} 1",
+            "scheduler_scheduling_attempt_duration_seconds_bucket{le=\"0.002\"} 0",
+            "scheduler_scheduling_attempt_duration_seconds_bucket{le=\"0.004\"} 1",
+            "scheduler_scheduling_attempt_duration_seconds_bucket{le=\"16.384\"} 1",
+            "scheduler_scheduling_attempt_duration_seconds_bucket{le=\"+Inf\"} 1",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+        }
+    }
 
     #[test]
     fn queues_count_under_kubernetes_names_and_the_rest_under_ours() {

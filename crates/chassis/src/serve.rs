@@ -1,9 +1,15 @@
-//! What a component shows of itself over HTTP: `/metrics`, `/healthz`, `/livez`, `/readyz`.
+//! What a component shows of itself: `/metrics`, `/healthz`, `/livez`, `/readyz`, and pages of
+//! its own; over plain HTTP to whoever can reach it, or over HTTPS to whom a [`Guard`] lets in.
 //!
 //! Health is a set of named checks. `/livez` (and `/healthz`) says whether the process
 //! should go on, `/readyz` whether it does its work; each lists its checks with `?verbose`,
 //! or when one fails, and answers for one check under `/readyz/<name>`, as Kubernetes'
 //! own programs do.
+
+mod certificate;
+mod guard;
+mod site;
+mod tls;
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -11,19 +17,22 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::metrics::Metrics;
+pub use guard::{Guard, GuardOptions};
+pub use site::{Answer, Site};
+pub use tls::{Tls, TlsError};
 
 /// How many connections are served at once; more wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -31,9 +40,6 @@ const CONNECTIONS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to rest when the system has no file descriptor left.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const OPEN_METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Why the endpoints cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -185,8 +191,19 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` is cancelled, and ends the requests under way.
-    pub async fn run(self, metrics: Metrics, health: Health, stop: CancellationToken) {
+    /// Serves `site` over plain HTTP until `stop` is cancelled, and ends the requests under way.
+    pub async fn run(self, site: Site, stop: CancellationToken) {
+        self.serve(Door { site, lock: None }, stop).await;
+    }
+
+    /// Serves `site` over HTTPS to those whom `guard` lets in, until `stop` is cancelled, and
+    /// ends the requests under way.
+    pub async fn run_guarded(self, site: Site, tls: Tls, guard: Guard, stop: CancellationToken) {
+        let lock = Some((TlsAcceptor::from(tls.0), Arc::new(guard)));
+        self.serve(Door { site, lock }, stop).await;
+    }
+
+    async fn serve(self, door: Door, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
@@ -198,23 +215,8 @@ impl Server {
                 tokio::time::sleep(ACCEPT_REST).await;
                 continue;
             };
-            let (metrics, health) = (metrics.clone(), health.clone());
-            let service = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(&metrics, &health, &request);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), service);
-            let connection = graceful.watch(connection);
             // Joined by `graceful` below.
-            tokio::spawn(async move {
-                let _permit = permit;
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "connection ended early");
-                }
-            });
+            tokio::spawn(door.clone().open(stream, permit, graceful.watcher(), stop.clone()));
         }
         graceful.shutdown().await;
     }
@@ -223,52 +225,73 @@ impl Server {
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let permit = room.clone().acquire_owned().await.ok()?;
     let (stream, _) = listener.accept().await.ok()?;
     Some((stream, permit))
 }
 
-fn answer<B>(metrics: &Metrics, health: &Health, request: &Request<B>) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served\n".to_owned());
-    }
-    let path = request.uri().path();
-    if path == "/metrics" {
-        let mut response = text(StatusCode::OK, metrics.render());
-        response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
-        return response;
-    }
-    let (endpoint, only) = match path.trim_start_matches('/').split_once('/') {
-        Some((endpoint, name)) => (endpoint, Some(name)),
-        None => (path.trim_start_matches('/'), None),
-    };
-    if !matches!(endpoint, "healthz" | "livez" | "readyz") {
-        let paths = "/metrics, /healthz, /livez and /readyz";
-        return text(StatusCode::NOT_FOUND, format!("{path} is not served; {paths} are\n"));
-    }
-    let Some(Report { ok, text: mut lines }) = health.report(endpoint, only) else {
-        return text(StatusCode::NOT_FOUND, format!("{endpoint} has no check of that name\n"));
-    };
-    if !ok {
-        let _ = writeln!(lines, "{endpoint} check failed");
-        return text(StatusCode::INTERNAL_SERVER_ERROR, lines);
-    }
-    let verbose = request.uri().query().is_some_and(|query| {
-        query.split('&').any(|pair| pair.split('=').next() == Some("verbose"))
-    });
-    if verbose {
-        let _ = writeln!(lines, "{endpoint} check passed");
-        return text(StatusCode::OK, lines);
-    }
-    text(StatusCode::OK, "ok".to_owned())
+/// What is behind a port, and who keeps it.
+#[derive(Clone)]
+struct Door {
+    site: Site,
+    lock: Option<(TlsAcceptor, Arc<Guard>)>,
 }
 
-fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, TEXT);
-    response
+impl Door {
+    /// Serves one connection.
+    async fn open(
+        self,
+        stream: TcpStream,
+        _permit: OwnedSemaphorePermit,
+        watcher: Watcher,
+        stop: CancellationToken,
+    ) {
+        let Some((acceptor, guard)) = self.lock else {
+            return converse(self.site, None, stream, watcher).await;
+        };
+        let shaken = tokio::select! {
+            () = stop.cancelled() => return,
+            shaken = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => shaken,
+        };
+        let stream = match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%error, "no TLS with a client"),
+            Err(_) => return tracing::debug!("a client took too long to begin TLS"),
+        };
+        let shown: Arc<[_]> = stream.get_ref().1.peer_certificates().unwrap_or_default().into();
+        converse(self.site, Some((guard, shown)), stream, watcher).await;
+    }
+}
+
+/// A guard, and the certificates that a connection has shown.
+type Kept = (Arc<Guard>, Arc<[CertificateDer<'static>]>);
+
+async fn converse(
+    site: Site,
+    kept: Option<Kept>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    watcher: Watcher,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (site, kept) = (site.clone(), kept.clone());
+        async move {
+            let (parts, _) = request.into_parts();
+            if let Some((guard, shown)) = kept
+                && let Err(denial) = guard.admit(&parts, &shown).await
+            {
+                return Ok(site::denied(&denial));
+            }
+            Ok::<_, Infallible>(site.answer(parts).await)
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection ended early");
+    }
 }
 
 #[cfg(test)]
@@ -281,8 +304,8 @@ mod tests {
     use super::*;
 
     async fn got(health: &Health, metrics: &Metrics, path: &str) -> (u16, String) {
-        let request = Request::get(path).body(()).unwrap();
-        let response = answer(metrics, health, &request);
+        let (parts, ()) = Request::get(path).body(()).unwrap().into_parts();
+        let response = Site::new(metrics, health).answer(parts).await;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -312,7 +335,7 @@ mod tests {
         check("/readyz", 200, "ok").await;
         let all = "[+]ping ok\n[+]engine ok\nhealthz check passed\n";
         check("/healthz?verbose", 200, all).await;
-        let paths = "/ is not served; /metrics, /healthz, /livez and /readyz are\n";
+        let paths = "/ is not served; /metrics, /healthz, /livez, /readyz are\n";
         check("/", 404, paths).await;
     }
 
@@ -342,7 +365,8 @@ mod tests {
         assert!(error.starts_with(&format!("port {port} of 127.0.0.1 is in use; ")), "{error}");
 
         let stop = CancellationToken::new();
-        let running = tokio::spawn(server.run(Metrics::new(), Health::new(), stop.clone()));
+        let running =
+            tokio::spawn(server.run(Site::new(&Metrics::new(), &Health::new()), stop.clone()));
         let answer = tokio::task::spawn_blocking(move || {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use chassis::serve::{Health, Metrics, Server};
+use chassis::serve::{Health, Metrics, Server, Site};
 use chassis::shutdown::Shutdown;
 
 use crate::{address, output};
@@ -27,7 +27,7 @@ impl MetricsArguments {
         if let Some(address) = self.metrics {
             let server = Server::bind(address).await?;
             output::note(&format!("metrics are on http://{}/metrics", server.address()));
-            let running = server.run(metrics.clone(), health.clone(), shutdown.token());
+            let running = server.run(Site::new(&metrics, health), shutdown.token());
             shutdown.spawn("metrics", running);
         }
         Ok(metrics)

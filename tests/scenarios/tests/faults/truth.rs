@@ -89,9 +89,7 @@ impl Service<Request<Body>> for Flaky {
                 return Err("connection reset by peer".into());
             }
             let (parts, body) = answer.into_parts();
-            let frames = futures::StreamExt::map(BodyStream::new(body), |frame| {
-                frame.map_err(BoxError::from)
-            });
+            let frames = BodyStream::new(body);
             let body = match fate {
                 Fate::ClosedAfter(count) => {
                     let broken = futures::stream::iter([Err("connection reset by peer".into())]);

@@ -1,0 +1,151 @@
+//! The pages of a component.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body_util::Full;
+
+use super::guard::Denial;
+use super::{Health, Report};
+use crate::metrics::Metrics;
+
+/// An answer to a request.
+pub type Answer = Response<Full<Bytes>>;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Page = Arc<dyn Fn(Parts) -> Answering + Send + Sync>;
+
+/// What a component shows: metrics, health, and pages of its own. Clones show the same.
+#[derive(Clone)]
+pub struct Site {
+    metrics: Metrics,
+    health: Health,
+    pages: Vec<(&'static str, Page)>,
+}
+
+impl Site {
+    /// Metrics and health.
+    #[must_use]
+    pub fn new(metrics: &Metrics, health: &Health) -> Self {
+        Self { metrics: metrics.clone(), health: health.clone(), pages: Vec::new() }
+    }
+
+    /// The same with a page at `path`, such as `/debug/queue`, which answers for everything
+    /// beneath it too. Only GET and HEAD reach it.
+    #[must_use]
+    pub fn page<F>(
+        mut self,
+        path: &'static str,
+        page: impl Fn(Parts) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        self.pages.push((path, Arc::new(move |parts| Box::pin(page(parts)))));
+        self
+    }
+
+    pub(super) async fn answer(&self, request: Parts) -> Answer {
+        if !matches!(request.method, Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served\n".to_owned());
+        }
+        let path = request.uri.path();
+        if path == "/metrics" {
+            let mut response = text(StatusCode::OK, self.metrics.render());
+            response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
+            return response;
+        }
+        let (endpoint, only) = match path.trim_start_matches('/').split_once('/') {
+            Some((endpoint, name)) => (endpoint, Some(name)),
+            None => (path.trim_start_matches('/'), None),
+        };
+        if matches!(endpoint, "healthz" | "livez" | "readyz") {
+            return self.health(endpoint, only, &request);
+        }
+        let is_it = |at: &str| {
+            path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        match self.pages.iter().find(|(at, _)| is_it(at)) {
+            Some((_, page)) => page(request).await,
+            None => {
+                let own = self.pages.iter().map(|(at, _)| *at);
+                let paths: Vec<&str> =
+                    ["/metrics", "/healthz", "/livez", "/readyz"].into_iter().chain(own).collect();
+                let paths = paths.join(", ");
+                text(StatusCode::NOT_FOUND, format!("{path} is not served; {paths} are\n"))
+            }
+        }
+    }
+
+    fn health(&self, endpoint: &str, only: Option<&str>, request: &Parts) -> Answer {
+        let Some(Report { ok, text: mut lines }) = self.health.report(endpoint, only) else {
+            return text(StatusCode::NOT_FOUND, format!("{endpoint} has no check of that name\n"));
+        };
+        if !ok {
+            let _ = writeln!(lines, "{endpoint} check failed");
+            return text(StatusCode::INTERNAL_SERVER_ERROR, lines);
+        }
+        let verbose = request.uri.query().is_some_and(|query| {
+            query.split('&').any(|pair| pair.split('=').next() == Some("verbose"))
+        });
+        if verbose {
+            let _ = writeln!(lines, "{endpoint} check passed");
+            return text(StatusCode::OK, lines);
+        }
+        text(StatusCode::OK, "ok".to_owned())
+    }
+}
+
+/// What a client is told that is not let in.
+pub(super) fn denied(denial: &Denial) -> Answer {
+    let mut response = text(denial.code(), denial.status().to_string());
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+fn text(status: StatusCode, body: String) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_answers_for_its_path_and_what_is_beneath() {
+        let site = Site::new(&Metrics::new(), &Health::new())
+            .page("/debug/queue", async |parts: Parts| {
+                text(StatusCode::OK, format!("queue of {}", parts.uri))
+            });
+        let check = async |method: Method, path: &str, code: u16, body: &str| {
+            let request = Request::builder().method(method).uri(path).body(()).unwrap();
+            let answer = site.answer(request.into_parts().0).await;
+            assert_eq!(answer.status().as_u16(), code, "{path}");
+            let got = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(got, body, "{path}");
+        };
+        check(Method::GET, "/debug/queue", 200, "queue of /debug/queue").await;
+        check(Method::GET, "/debug/queue/a?b=c", 200, "queue of /debug/queue/a?b=c").await;
+        let none =
+            "/debug/queues is not served; /metrics, /healthz, /livez, /readyz, /debug/queue are\n";
+        check(Method::GET, "/debug/queues", 404, none).await;
+        check(Method::POST, "/debug/queue", 405, "only GET is served\n").await;
+    }
+}

@@ -1,0 +1,110 @@
+//! A component's own port, with the API server as the judge of who may see what.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use chassis::client::{Call, Client, Options, Source};
+use chassis::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
+use http::Method;
+use scenarios::backend::{Backend, Lease, Scope};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// The port of a component that asks the API server as one user of a kubeconfig.
+struct Port {
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+    stop: CancellationToken,
+}
+
+impl Port {
+    async fn open(kubeconfig: &Path, user: &str) -> Self {
+        let source = Source::from_flags(Some(kubeconfig.to_owned()), Some(user.to_owned()));
+        let client = Client::connect(&source, &Options::new("guard")).await.unwrap();
+        let brief = Duration::from_millis(1);
+        let options = GuardOptions { allowed_for: brief, denied_for: brief, ..Default::default() };
+        let guard = Guard::new(&client, options);
+        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let (address, stop) = (server.address(), CancellationToken::new());
+        let site = Site::new(&Metrics::new(), &Health::new());
+        let tls = Tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
+        tokio::spawn(server.run_guarded(site, tls, guard, stop.clone()));
+        Self { address, folder: tempfile::tempdir().unwrap(), stop }
+    }
+
+    /// What someone with this token gets to see, or why not.
+    async fn get(&self, path: &str, token: &str) -> String {
+        let cluster = json!({ "server": format!("https://{}", self.address),
+            "insecure-skip-tls-verify": true });
+        let user = if token.is_empty() { json!({}) } else { json!({ "token": token }) };
+        let config = json!({ "current-context": "c",
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+            "clusters": [{ "name": "c", "cluster": cluster }],
+            "users": [{ "name": "u", "user": user }] });
+        let file = self.folder.path().join("kubeconfig");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let source = Source::from_flags(Some(file), None);
+        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+        match client.call_bytes(Call::new(Method::GET, path)).await {
+            Ok(body) => String::from_utf8(body.to_vec()).unwrap(),
+            Err(error) => error.refusal().unwrap().to_string(),
+        }
+    }
+}
+
+async fn create(client: &Client, plural: &str, body: &Value) {
+    let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}");
+    client.call_unread(Call::new(Method::POST, path).json(body).unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_apiserver_says_who_may_see_a_components_port() {
+    let lease = Lease::take(Backend::KubeApiServer, Scope::Namespaced, "guard").await.unwrap();
+    let (admin_token, outsider_token) = (&lease.server.admin_token, &lease.server.outsider_token);
+    let port = Port::open(&lease.kubeconfig, "admin").await;
+    let check = async |port: &Port, path: &str, token: &str, want: &str| {
+        assert_eq!(port.get(path, token).await, want, "{path}");
+    };
+    let cannot =
+        |user: &str| format!("forbidden: User {user:?} cannot get path \"/metrics\" (403)");
+    check(&port, "/readyz", "", "ok").await;
+    check(&port, "/readyz", "made-up", "ok").await;
+    check(&port, "/metrics", "", &cannot("system:anonymous")).await;
+    check(&port, "/metrics", "made-up", "Unauthorized (401)").await;
+    check(&port, "/metrics", admin_token, "# EOF\n").await;
+    check(&port, "/metrics", outsider_token, &cannot("outsider")).await;
+
+    let source = Source::from_flags(Some(lease.kubeconfig.clone()), None);
+    let admin = Client::connect(&source, &Options::new("guard")).await.unwrap();
+    let name = format!("guard-{}", std::process::id());
+    let rules = json!([{ "nonResourceURLs": ["/metrics"], "verbs": ["get"] }]);
+    create(&admin, "clusterroles", &json!({ "metadata": { "name": name }, "rules": rules })).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({ "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+        "subjects": [{ "apiGroup": group, "kind": "User", "name": "outsider" }] });
+    create(&admin, "clusterrolebindings", &binding).await;
+    let allowed = async {
+        while port.get("/metrics", outsider_token).await != "# EOF\n" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), allowed).await.unwrap();
+    for plural in ["clusterrolebindings", "clusterroles"] {
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}/{name}");
+        admin.call_unread(Call::new(Method::DELETE, path)).await.unwrap();
+    }
+
+    // One that may not ask lets nobody in.
+    let blind = Port::open(&lease.kubeconfig, "outsider").await;
+    check(&blind, "/livez", "", "ok").await;
+    let unreviewed = "Unauthorized: the API server does not review tokens for this server (401)";
+    check(&blind, "/metrics", admin_token, unreviewed).await;
+    let unreviewed = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\": \
+        the API server does not review access for this server (403)";
+    check(&blind, "/metrics", "", unreviewed).await;
+    port.stop.cancel();
+    blind.stop.cancel();
+    lease.give_back().await.unwrap();
+}
