@@ -18,6 +18,8 @@ use world::{Mix, Row, World};
 
 /// Pods that are made at once, while no time is taken.
 const BATCH: usize = 500;
+/// Decisions before any is measured, in which answers that are kept are computed first.
+const WARM_UP: usize = 2_000;
 /// Megabytes that the process may take in any row.
 const MEGABYTES_MAX: f64 = 150.0;
 /// Larger clusters may be as much slower as this, relative to their size.
@@ -81,7 +83,11 @@ fn measure(
     group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(1));
     group.bench_function(format!("{nodes} nodes"), |bencher| {
         bencher.iter_custom(|count| {
-            let world = world.get_or_insert_with(|| World::new(mix, row, nodes));
+            let world = world.get_or_insert_with(|| {
+                let mut world = World::new(mix, row, nodes);
+                run(&mut world, mix, row, WARM_UP);
+                world
+            });
             let count = usize::try_from(count).expect("a number of decisions");
             let took = run(world, mix, row, count);
             rates.push(count as f64 / took.as_secs_f64());

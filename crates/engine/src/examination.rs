@@ -31,6 +31,8 @@ pub struct Examination {
     pub nodes: usize,
     /// Who refuses the pod whatever the nodes are, and why. Then no node is asked.
     pub everywhere: Option<(&'static str, Refusal)>,
+    /// Who named the only nodes to ask, and who is blamed with them.
+    pub naming: BTreeSet<&'static str>,
     /// The nodes that were refused, in the order of the ledger.
     pub refused: Vec<Refused>,
 }
@@ -87,14 +89,9 @@ impl Examination {
     /// The plugins that refused the pod, or a node for it.
     #[must_use]
     pub fn plugins(&self) -> BTreeSet<&'static str> {
-        let mut plugins: BTreeSet<&'static str> = BTreeSet::new();
+        let mut plugins = self.naming.clone();
         plugins.extend(self.everywhere.as_ref().map(|(plugin, _)| plugin));
         plugins.extend(self.refused.iter().filter_map(|one| one.plugin));
-        for reason in self.refused.iter().flat_map(|one| &one.refusal.reasons) {
-            if let Reason::LeftOut { plugins: naming } = reason {
-                plugins.extend(naming);
-            }
-        }
         plugins
     }
 
@@ -127,7 +124,7 @@ impl Decider {
         let mut examined = Examination {
             nodes: nodes.len(),
             everywhere: self.refused_everywhere(ledger, ask),
-            refused: Vec::new(),
+            ..Examination::default()
         };
         if examined.everywhere.is_some() {
             return Ok(examined);
@@ -152,7 +149,8 @@ impl Decider {
         }
         if let Some(named) = named {
             let left_out = nodes.iter().filter(|node| own != Some(*node) && !named.contains(*node));
-            let plugins: Vec<&'static str> = naming.into_iter().collect();
+            let plugins: Vec<&'static str> = naming.iter().copied().collect();
+            examined.naming = naming;
             examined.refused.extend(left_out.map(|node| {
                 let reason = Reason::LeftOut { plugins: plugins.clone() };
                 let refusal = Refusal::new(Code::Unresolvable, reason);

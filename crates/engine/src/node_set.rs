@@ -138,6 +138,16 @@ impl NodeSet {
         }
     }
 
+    /// Takes out the nodes that a mask leaves out. It is asked for places in a row, 64 at most, by
+    /// the first of them and how many there are, and answers with one bit for each.
+    pub fn keep_masked(&mut self, mut mask: impl FnMut(usize, usize) -> u64) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            if *word != 0 {
+                *word &= mask(index * BITS, (u64::BITS - word.leading_zeros()) as usize);
+            }
+        }
+    }
+
     /// Calls for each node with its place, in order.
     #[inline]
     pub fn each(&self, mut call: impl FnMut(usize)) {
@@ -270,6 +280,11 @@ mod tests {
             prop_assert_eq!(told(&even), a.iter().copied().filter(|n| n % 2 == 0).collect());
             let mut even = set(&a);
             even.keep_dense(|place| place % 2 == 0);
+            prop_assert_eq!(told(&even), a.iter().copied().filter(|n| n % 2 == 0).collect());
+            let mut even = set(&a);
+            even.keep_masked(|first, count| {
+                (0..count).map(|bit| u64::from((first + bit) % 2 == 0) << bit).sum()
+            });
             prop_assert_eq!(told(&even), a.iter().copied().filter(|n| n % 2 == 0).collect());
             prop_assert_eq!(set(&a).is_within(&set(&b)), a.is_subset(&b));
             let mut each = BTreeSet::new();

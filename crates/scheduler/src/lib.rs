@@ -35,6 +35,7 @@ pub mod core;
 pub mod debug;
 mod feed;
 mod inbox;
+mod later;
 pub mod message;
 pub mod meters;
 mod notes;

@@ -51,7 +51,8 @@ impl Script {
     /// The script of a seed.
     pub fn from_seed(seed: u64) -> Self {
         let mut draw = Draw::new(seed);
-        let nodes = draw.between(1, 14);
+        let crowded = draw.percent(35);
+        let nodes = if crowded { draw.between(1, 6) } else { draw.between(1, 14) };
         let mut objects: Vec<Value> =
             NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
         objects.extend((0..nodes).map(|index| node(&mut draw, index)));
@@ -94,9 +95,13 @@ impl Script {
             rivals::make_rival(&mut draw, &mut pod, nodes);
             steps.push(Step::Probe(pod));
         }
-        if stored && draw.percent(60) {
+        if crowded {
+            objects = objects.into_iter().map(|one| rivals::only(&mut draw, one)).collect();
+            steps =
+                steps.into_iter().map(|one| one.with(|one| rivals::only(&mut draw, one))).collect();
+        } else if stored && draw.percent(60) {
             objects = objects.into_iter().map(volumes::only).collect();
-            steps = steps.into_iter().map(only_volumes).collect();
+            steps = steps.into_iter().map(|one| one.with(volumes::only)).collect();
         }
         let mut script = Self { objects, steps, preempts: draw.percent(85) };
         script.give_each_port_once();
@@ -190,11 +195,14 @@ impl Script {
     }
 }
 
-fn only_volumes(step: Step) -> Step {
-    match step {
-        Step::Put(object) => Step::Put(volumes::only(object)),
-        Step::Probe(pod) => Step::Probe(volumes::only(pod)),
-        other => other,
+impl Step {
+    /// The same with another object.
+    fn with(self, make: impl FnOnce(Value) -> Value) -> Self {
+        match self {
+            Self::Put(object) => Self::Put(make(object)),
+            Self::Probe(pod) => Self::Probe(make(pod)),
+            gone @ Self::Delete { .. } => gone,
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Column {
     pub allocatable: Vec<i64>,
     /// What pods do request, by node.
     pub requested: Vec<i64>,
+    /// All bits that were ever set in an amount.
+    bits: u64,
 }
 
 /// The columns of all resources.
@@ -31,6 +33,8 @@ pub struct Resources {
     pub cpu_scored: Vec<i64>,
     /// What pods request of memory for scoring.
     pub memory_scored: Vec<i64>,
+    /// All bits that were ever set in an amount for scoring.
+    scored_bits: u64,
     scalars: Vec<Column>,
     by_name: BTreeMap<Box<str>, ResourceIndex>,
     places: usize,
@@ -97,14 +101,21 @@ impl Resources {
     pub fn charge(&mut self, node: NodeIndex, requests: &Requests, sign: i64) {
         let Requests { charged, .. } = requests;
         let at = node.get();
-        self.cpu.requested[at] += sign * charged.cpu_millis;
-        self.memory.requested[at] += sign * charged.memory_bytes;
-        self.storage.requested[at] += sign * charged.storage_bytes;
+        self.cpu.charge(node, sign * charged.cpu_millis);
+        self.memory.charge(node, sign * charged.memory_bytes);
+        self.storage.charge(node, sign * charged.storage_bytes);
         self.cpu_scored[at] += sign * requests.cpu_millis_scored;
         self.memory_scored[at] += sign * requests.memory_bytes_scored;
+        self.scored_bits |= (self.cpu_scored[at] | self.memory_scored[at]).cast_unsigned();
         for (name, amount) in &charged.scalars {
-            self.scalar_mut(name).requested[at] += sign * amount;
+            self.scalar_mut(name).charge(node, sign * amount);
         }
+    }
+
+    /// Whether no amount for scoring was ever below zero or had more bits than this.
+    #[must_use]
+    pub fn scored_within(&self, bits: u32) -> bool {
+        self.scored_bits >> bits == 0
     }
 
     fn scalar_mut(&mut self, name: &str) -> &mut Column {
@@ -130,7 +141,20 @@ impl Column {
         self.requested.resize(places, 0);
     }
 
+    /// Whether no amount was ever below zero or had more bits than this.
+    #[must_use]
+    pub fn is_within(&self, bits: u32) -> bool {
+        self.bits >> bits == 0
+    }
+
+    fn charge(&mut self, node: NodeIndex, amount: i64) {
+        let requested = &mut self.requested[node.get()];
+        *requested += amount;
+        self.bits |= requested.cast_unsigned();
+    }
+
     fn allow(&mut self, node: NodeIndex, amount: i64) -> bool {
+        self.bits |= amount.cast_unsigned();
         std::mem::replace(&mut self.allocatable[node.get()], amount) != amount
     }
 }

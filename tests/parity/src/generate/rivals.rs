@@ -102,6 +102,43 @@ pub fn give_way(draw: &mut Draw, pod: &mut Value) {
         json!([{"type": "DisruptionTarget", "status": status, "reason": reason}]);
 }
 
+/// Leaves of nodes and pods little that keeps them apart, so that room decides; and pods that leave
+/// or wait for others to leave are many.
+pub fn only(draw: &mut Draw, mut object: Value) -> Value {
+    match object["kind"].as_str() {
+        Some("Node") => {
+            object["spec"] = json!({});
+            let room = json!({
+                "cpu": draw.one(&["1", "2", "4"]),
+                "memory": draw.one(&["2Gi", "4Gi"]),
+                "pods": draw.one(&["3", "6", "20"]),
+                "ephemeral-storage": "20Gi",
+                "example.com/gpu": "2",
+            });
+            object["status"] = json!({"allocatable": room, "capacity": room});
+        }
+        Some("Pod") => {
+            if let Some(spec) = object["spec"].as_object_mut() {
+                spec.remove("nodeSelector");
+                if let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) {
+                    affinity.remove("nodeAffinity");
+                }
+            }
+            if object["spec"]["nodeName"].is_string() && draw.percent(15) {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                object["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+                give_way(draw, &mut object);
+            }
+            if object["spec"]["nodeName"].is_null() && draw.percent(50) {
+                let node = format!("node-{}", draw.below(3));
+                object["status"] = json!({"nominatedNodeName": node});
+            }
+        }
+        _ => {}
+    }
+    object
+}
+
 /// A pod that is on its way out stays after all.
 pub fn stay(object: &mut Value) {
     if object["kind"] == "Pod"

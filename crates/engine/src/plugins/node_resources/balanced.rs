@@ -1,6 +1,6 @@
 //! NodeResourcesBalancedAllocation: resources of a node should be used up together.
 
-use super::strategy::{BLOCK, Block, Blocks, Counted, Part, Weighted, are_most, parts, whole};
+use super::strategy::{Counted, Part, Weighted, are_most, exactly, parts, whole};
 use crate::ledger::{Ask, Ledger};
 use crate::node_set::NodeSet;
 use crate::plugin::{Key, Normalise, Reads, SCORE_MAX, Score};
@@ -58,46 +58,32 @@ fn evenness(deviation: f64) -> i32 {
     ((1.0 - deviation) * SCORE_MAX as f64) as i32
 }
 
-/// Writes the scores of all nodes, many at once.
+/// Writes the scores of all nodes, many at once where there are two parts and floating-point numbers
+/// are exact.
 fn score_all(parts: &[Part<'_>], raw: &mut [i32]) {
-    for (number, raw) in raw.chunks_mut(BLOCK).enumerate() {
-        let first = number * BLOCK;
-        match deviations(parts, first) {
-            Some(deviations) => {
-                for (raw, deviation) in raw.iter_mut().zip(deviations) {
-                    *raw = whole((1.0 - deviation) * SCORE_MAX as f64);
-                }
-            }
-            None => {
-                for (at, raw) in raw.iter_mut().enumerate() {
-                    *raw = evenness(deviation(parts, first + at));
-                }
-            }
+    let exact = match parts {
+        [one, two] => one.exact().zip(two.exact()),
+        _ => None,
+    };
+    let Some((one, two)) = exact else {
+        for (node, raw) in raw.iter_mut().enumerate() {
+            *raw = evenness(deviation(parts, node));
         }
+        return;
+    };
+    let fraction = |has: f64, asked: i64| {
+        let fraction = exactly(asked) / if has == 0.0 { 1.0 } else { has };
+        if fraction > 1.0 { 1.0 } else { fraction }
+    };
+    let (ones, twos) = (one.0.iter().zip(one.1), two.0.iter().zip(two.1));
+    for (raw, ((has_one, asked_one), (has_two, asked_two))) in raw.iter_mut().zip(ones.zip(twos)) {
+        let (has_one, has_two) = (exactly(*has_one), exactly(*has_two));
+        let one = fraction(has_one, asked_one.wrapping_add(one.2));
+        let two = fraction(has_two, asked_two.wrapping_add(two.2));
+        let either_lacks = (has_one == 0.0) | (has_two == 0.0);
+        let deviation = if either_lacks { 0.0 } else { ((one - two) / 2.0).abs() };
+        *raw = whole((1.0 - deviation) * SCORE_MAX as f64);
     }
-}
-
-/// The deviations of nodes from a place on; none where there are not two parts, or where amounts
-/// are too large for the fast way.
-fn deviations(parts: &[Part<'_>], first: usize) -> Option<Block> {
-    let [one, two] = parts else { return None };
-    let mut blocks = [[[0.0; BLOCK]; 2]; 2];
-    let [of_one, of_two] = &mut blocks;
-    if !one.fill(first, of_one) || !two.fill(first, of_two) {
-        return None;
-    }
-    let [one, two] = &blocks;
-    let mut deviations = [0.0; BLOCK];
-    for (at, deviation) in deviations.iter_mut().enumerate() {
-        let fraction = |[has, asked]: &Blocks| {
-            let fraction = asked[at] / if has[at] == 0.0 { 1.0 } else { has[at] };
-            if fraction > 1.0 { 1.0 } else { fraction }
-        };
-        let difference = ((fraction(one) - fraction(two)) / 2.0).abs();
-        let either_lacks = (one[0][at] == 0.0) | (two[0][at] == 0.0);
-        *deviation = if either_lacks { 0.0 } else { difference };
-    }
-    Some(deviations)
 }
 
 /// The standard deviation of the used fractions. The order of operations is kube-scheduler's.

@@ -82,21 +82,37 @@ impl Fit {
     }
 }
 
-/// Takes out the nodes without room for pods or with too little left, many at once.
-fn keep_roomy(nodes: &mut NodeSet, room: impl Fn(usize) -> bool, wanted: &[Wanted<'_>]) {
-    let fits = |one: &Wanted<'_>, node: usize| {
-        one.column
-            .is_some_and(|column| one.amount <= column.allocatable[node] - column.requested[node])
+/// Amounts with fewer bits can be taken from each other without an overflow.
+const SAFE_BITS: u32 = 61;
+const BLOCK: usize = u64::BITS as usize;
+
+/// Takes out the nodes without room for pods or with too little left, many at once; false where
+/// amounts are too large for that.
+fn keep_roomy(nodes: &mut NodeSet, pods: &[i64], allowed: &[i64], wanted: &[Wanted<'_>]) -> bool {
+    let safe = |one: &Wanted<'_>| {
+        one.amount >> SAFE_BITS == 0 && one.column.is_some_and(|column| column.is_within(SAFE_BITS))
     };
-    // One pass over the nodes for what nearly every pod requests.
-    match wanted {
-        [one, two, more @ ..] => {
-            nodes.keep_dense(|node| room(node) & fits(one, node) & fits(two, node));
-            more.iter().for_each(|one| nodes.keep_dense(|node| fits(one, node)));
-        }
-        [one] => nodes.keep_dense(|node| room(node) & fits(one, node)),
-        [] => nodes.keep_dense(room),
+    if !wanted.iter().all(safe) {
+        return false;
     }
+    nodes.keep_masked(|first, count| {
+        // Below zero where something falls short.
+        let mut left = [0_i64; BLOCK];
+        for Wanted { amount, column, .. } in wanted {
+            let Some(Column { allocatable, requested, .. }) = column else { continue };
+            let columns = allocatable[first..first + count].iter().zip(&requested[first..]);
+            for (left, (allocatable, requested)) in left.iter_mut().zip(columns) {
+                *left |= allocatable.wrapping_sub(*requested).wrapping_sub(*amount);
+            }
+        }
+        let room = pods[first..first + count].iter().zip(&allowed[first..]);
+        let mut mask = 0;
+        for (bit, (left, (pods, allowed))) in left.iter().zip(room).enumerate() {
+            mask |= u64::from((*left >= 0) & (pods < allowed)) << bit;
+        }
+        mask
+    });
+    true
 }
 
 impl Filter for Fit {
@@ -115,9 +131,8 @@ impl Filter for Fit {
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
         let wanted = self.wanted(ledger, ask);
         let (pods, allowed) = (&ledger.nodes.pods[..], &ledger.nodes.pods_allowed[..]);
-        if are_most(nodes, pods.len()) {
-            let room = |node: usize| pods[node] < allowed[node];
-            return keep_roomy(nodes, room, &wanted);
+        if are_most(nodes, pods.len()) && keep_roomy(nodes, pods, allowed, &wanted) {
+            return;
         }
         nodes.keep_where(|node| {
             pods[node.get()] < allowed[node.get()] && wanted.iter().all(|one| one.fits(node))

@@ -47,9 +47,18 @@ pub struct Part<'a> {
     requested: &'a [i64],
     added: i64,
     weight: i64,
+    /// Whether the columns are exact as floating-point numbers.
+    exact: bool,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// The columns, where floating-point numbers are exact: what nodes have and what is requested
+    /// of them, without what the pod adds.
+    pub fn exact(&self) -> Option<(&'a [i64], &'a [i64], i64)> {
+        let small = (0..1 << EXACT_BITS).contains(&self.added);
+        (self.exact && small).then_some((self.allocatable, self.requested, self.added))
+    }
+
     /// What the node has, and what is requested of it with the pod.
     pub fn at(&self, node: usize) -> (i64, i64) {
         (self.allocatable[node], self.requested[node] + self.added)
@@ -57,43 +66,18 @@ impl Part<'_> {
 }
 
 /// Nodes that are looked at together.
-pub const BLOCK: usize = 64;
+const BLOCK: usize = 64;
 
-/// Amounts by node, as floating-point numbers.
-pub type Block = [f64; BLOCK];
-
-/// Amounts below this are exact as floating-point numbers, and so is a hundred times as much.
+/// Amounts with so many bits are exact as floating-point numbers, and so is a hundred times as much.
 const EXACT_BITS: u32 = 45;
 
 /// A floating-point number whose lowest bits are those of an integer below 2^52.
 const TWO_TO_52: f64 = 4_503_599_627_370_496.0;
 
-/// Copies amounts, and says whether all of them are exact.
-fn exactly(amounts: &[i64], added: i64, block: &mut Block) -> bool {
-    let mut bits = 0;
-    for (exact, amount) in block.iter_mut().zip(amounts) {
-        let amount = amount.wrapping_add(added).cast_unsigned();
-        bits |= amount;
-        // For integers below 2^52 this is the conversion, in a form that works on many at once.
-        *exact = f64::from_bits(TWO_TO_52.to_bits() | amount) - TWO_TO_52;
-    }
-    bits >> EXACT_BITS == 0
-}
-
-/// What nodes have, and what is requested of them.
-pub type Blocks = [Block; 2];
-
-impl Part<'_> {
-    /// Writes what the nodes from a place on have, and what is requested of them with the pod;
-    /// beyond the last node there is nothing. False where an amount is too large to be exact.
-    pub fn fill(&self, first: usize, [has, asked]: &mut Blocks) -> bool {
-        let end = (first + BLOCK).min(self.allocatable.len());
-        if end < first + BLOCK {
-            (*has, *asked) = ([0.0; BLOCK], [0.0; BLOCK]);
-        }
-        exactly(&self.allocatable[first..end], 0, has)
-            & exactly(&self.requested[first..end], self.added, asked)
-    }
+/// An amount below 2^52 as a floating-point number, in a form that works on many at once.
+#[inline]
+pub fn exactly(amount: i64) -> f64 {
+    f64::from_bits(TWO_TO_52.to_bits() | amount.cast_unsigned()) - TWO_TO_52
 }
 
 /// A number from 0 to 2^51 without what is behind the point, in a form that works on many at once.
@@ -124,29 +108,32 @@ pub fn parts<'a>(
     let columns = &ledger.nodes.resources;
     let requests = ledger.asks.requests.get(ask.requests);
     let charged = &requests.charged;
+    let scored = columns.scored_within(EXACT_BITS);
     let part = |one: &Weighted| {
-        let (column, requested, added) = match (&*one.resource, counted) {
-            ("cpu", Counted::Charged) => (&columns.cpu, &columns.cpu.requested, charged.cpu_millis),
+        let (column, requested, added, exact) = match (&*one.resource, counted) {
+            ("cpu", Counted::Charged) => {
+                (&columns.cpu, &columns.cpu.requested, charged.cpu_millis, true)
+            }
             ("cpu", Counted::Scored) => {
-                (&columns.cpu, &columns.cpu_scored, requests.cpu_millis_scored)
+                (&columns.cpu, &columns.cpu_scored, requests.cpu_millis_scored, scored)
             }
             ("memory", Counted::Charged) => {
-                (&columns.memory, &columns.memory.requested, charged.memory_bytes)
+                (&columns.memory, &columns.memory.requested, charged.memory_bytes, true)
             }
             ("memory", Counted::Scored) => {
-                (&columns.memory, &columns.memory_scored, requests.memory_bytes_scored)
+                (&columns.memory, &columns.memory_scored, requests.memory_bytes_scored, scored)
             }
             ("ephemeral-storage", _) => {
-                (&columns.storage, &columns.storage.requested, charged.storage_bytes)
+                (&columns.storage, &columns.storage.requested, charged.storage_bytes, true)
             }
             (name, _) => {
                 let added = charged.scalar(name);
                 let column = columns.scalar(columns.find(name).filter(|_| added != 0)?);
-                (column, &column.requested, added)
+                (column, &column.requested, added, true)
             }
         };
-        let allocatable = &column.allocatable;
-        Some(Part { allocatable, requested, added, weight: one.weight })
+        let (allocatable, exact) = (&column.allocatable, exact && column.is_within(EXACT_BITS));
+        Some(Part { allocatable, requested, added, weight: one.weight, exact })
     };
     resources.iter().filter_map(part).collect()
 }
@@ -154,23 +141,18 @@ pub fn parts<'a>(
 impl Strategy {
     /// Writes the scores of all nodes, many at once. Each is what [`Self::score`] says.
     pub fn score_all(&self, parts: &[Part<'_>], raw: &mut [i32]) {
-        for (number, raw) in raw.chunks_mut(BLOCK).enumerate() {
-            let first = number * BLOCK;
-            let scores = match self {
-                Self::LeastAllocated => {
-                    scored(parts, first, |has, asked| if asked > has { 0.0 } else { has - asked })
-                }
-                Self::MostAllocated => {
-                    scored(parts, first, |has, asked| if asked > has { has } else { asked })
-                }
-                Self::RequestedToCapacityRatio(_) => None,
-            };
-            match scores {
-                Some(scores) => raw.copy_from_slice(&scores[..raw.len()]),
-                None => {
-                    for (at, raw) in raw.iter_mut().enumerate() {
-                        *raw = i32::try_from(self.score(parts, first + at)).unwrap_or(i32::MAX);
-                    }
+        let light = |part: &Part<'_>| (0..=WEIGHT_MAX).contains(&part.weight);
+        let exact = parts.iter().all(|part| part.exact().is_some() && light(part));
+        match self {
+            Self::LeastAllocated if exact => {
+                score_exactly(parts, raw, |has, asked| if asked > has { 0.0 } else { has - asked });
+            }
+            Self::MostAllocated if exact => {
+                score_exactly(parts, raw, |has, asked| if asked > has { has } else { asked });
+            }
+            _ => {
+                for (node, raw) in raw.iter_mut().enumerate() {
+                    *raw = i32::try_from(self.score(parts, node)).unwrap_or(i32::MAX);
                 }
             }
         }
@@ -209,36 +191,29 @@ impl Strategy {
 /// Weights above this are not worth a fast way.
 const WEIGHT_MAX: i64 = 1 << 20;
 
-/// The scores of nodes from a place on, by what counts of what they have and what is asked of them;
-/// none where floating-point numbers are not exact.
+/// Writes the scores of all nodes, by what counts of what they have and what is asked of them.
 ///
 /// For integers below 2^53 the quotient of floating-point numbers, cut off, is that of integers: it
 /// is rounded up to an integer only where it is one.
-fn scored(
-    parts: &[Part<'_>],
-    first: usize,
-    counts: impl Fn(f64, f64) -> f64,
-) -> Option<[i32; BLOCK]> {
-    let (mut sums, mut weights) = ([0.0; BLOCK], [0.0; BLOCK]);
-    let mut blocks = [[0.0; BLOCK]; 2];
-    for part in parts {
-        if !part.fill(first, &mut blocks) || !(0..=WEIGHT_MAX).contains(&part.weight) {
-            return None;
+fn score_exactly(parts: &[Part<'_>], raw: &mut [i32], counts: impl Fn(f64, f64) -> f64) {
+    for (number, raw) in raw.chunks_mut(BLOCK).enumerate() {
+        let nodes = number * BLOCK..number * BLOCK + raw.len();
+        let (mut sums, mut weights) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for part in parts {
+            let columns =
+                part.allocatable[nodes.clone()].iter().zip(&part.requested[nodes.clone()]);
+            let (added, weight) = (part.added, part.weight as f64);
+            for ((sum, weights), (has, asked)) in sums.iter_mut().zip(&mut weights).zip(columns) {
+                let (has, asked) = (exactly(*has), exactly(asked.wrapping_add(added)));
+                let (divisor, own) = if has == 0.0 { (1.0, 0.0) } else { (has, weight) };
+                *sum += cut(counts(has, asked) * SCORE_MAX as f64 / divisor) * own;
+                *weights += own;
+            }
         }
-        let ([has, asked], weight) = (&blocks, part.weight as f64);
-        for at in 0..BLOCK {
-            let (divisor, own) = if has[at] == 0.0 { (1.0, 0.0) } else { (has[at], weight) };
-            let score = cut(counts(has[at], asked[at]) * SCORE_MAX as f64 / divisor);
-            sums[at] += score * own;
-            weights[at] += own;
+        for (raw, (sum, weight)) in raw.iter_mut().zip(sums.iter().zip(&weights)) {
+            *raw = whole(sum / if *weight == 0.0 { 1.0 } else { *weight });
         }
     }
-    let mut scores = [0; BLOCK];
-    for at in 0..BLOCK {
-        let weight = if weights[at] == 0.0 { 1.0 } else { weights[at] };
-        scores[at] = whole(sums[at] / weight);
-    }
-    Some(scores)
 }
 
 fn least(requested: i64, allocatable: i64) -> i64 {
@@ -266,15 +241,13 @@ pub(super) mod tests {
 
     /// What nodes have and what is requested of them, some of it too large to be exact.
     pub fn amounts() -> impl Generator<Value = Vec<(i64, i64)>> {
-        let amount = || {
-            prop_oneof![
-                8 => 0..70_i64,
-                8 => 0..(1_i64 << 40),
-                1 => Just(1_i64 << 45),
-                1 => 0..(i64::MAX / 200),
-            ]
-        };
-        proptest::collection::vec((amount(), amount()), 1..150)
+        let small = || prop_oneof![0..70_i64, 0..(1_i64 << 40), 0..(1_i64 << 45)];
+        let any = || prop_oneof![0..70_i64, Just(1_i64 << 45), 0..(i64::MAX / 200)];
+        let few = 1..150;
+        prop_oneof![
+            4 => proptest::collection::vec((small(), small()), few.clone()),
+            1 => proptest::collection::vec((any(), any()), few),
+        ]
     }
 
     /// Calls with two parts that have these amounts.
@@ -287,10 +260,15 @@ pub(super) mod tests {
         let nodes = one.len().min(two.len());
         let columns = [one, two]
             .map(|amounts| -> (Vec<i64>, Vec<i64>) { amounts[..nodes].iter().copied().unzip() });
-        let part =
-            |(allocatable, requested), weight| Part { allocatable, requested, added, weight };
-        let [one, two] = &columns;
-        call(&[part((&one.0, &one.1), 1), part((&two.0, &two.1), weight)], nodes);
+        let fits = |amounts: &[i64]| amounts.iter().all(|amount| amount >> EXACT_BITS == 0);
+        let [one, two] = columns.each_ref().map(|(allocatable, requested)| Part {
+            exact: fits(allocatable) && fits(requested),
+            allocatable,
+            requested,
+            added,
+            weight,
+        });
+        call(&[Part { weight: 1, ..one }, two], nodes);
     }
 
     #[test]
