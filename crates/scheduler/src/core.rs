@@ -39,7 +39,7 @@ pub const DECISIONS_KEPT: usize = 256;
 /// The reason of a condition when no node can take the pod and more nodes might.
 const UNSCHEDULABLE: &str = "Unschedulable";
 /// The reason of a condition when the attempt itself failed.
-const SCHEDULER_ERROR: &str = "SchedulerError";
+pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -278,9 +278,8 @@ impl Core {
     }
 
     /// What users were last told of why a pod has no node.
-    pub(crate) fn told(&self, uid: &Uid) -> Option<&str> {
-        let scheduled = self.waiting.get(uid)?.written.scheduled.as_ref()?;
-        Some(&*scheduled.message).filter(|_| scheduled.is_false)
+    pub(crate) fn told(&self, uid: &Uid) -> Option<&Scheduled> {
+        self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
     fn begin(&mut self, asked: Asked, pod: &PodRef, attempt: Attempt, decided: Moment) {

@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 
 use crate::config::Configuration;
-use crate::core::Core;
-use crate::message::Message;
+use crate::core::{Core, SCHEDULER_ERROR};
+use crate::message::{Message, Scheduled};
 use crate::why::{self, Answer, AnsweredBy, Standing, State, WhyError};
 
 pub(crate) use views::Decided;
@@ -92,6 +92,11 @@ impl Refusal {
                     one that holds the lease";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
     }
+
+    fn early() -> Self {
+        let text = "this scheduler has not read everything there is yet; ask again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
 }
 
 impl From<WhyError> for Refusal {
@@ -107,7 +112,7 @@ impl From<WhyError> for Refusal {
 struct Known {
     ledger: Ledger,
     standing: Option<Standing>,
-    told: Option<String>,
+    told: Option<Scheduled>,
 }
 
 /// A site with the pages of a scheduler. They show names and specs of everybody's pods: serve them
@@ -232,10 +237,10 @@ impl Clerk {
         let (tell, told) = oneshot::channel();
         let look = Look(Box::new(move |core, now| {
             // Whoever asked may be gone.
-            let _ = tell.send(look(core, now));
+            let _ = tell.send(core.is_filled().then(|| look(core, now)));
         }));
         line.send(Message::Look(look)).await.map_err(|_| Refusal::idle())?;
-        told.await.map_err(|_| Refusal::idle())
+        told.await.map_err(|_| Refusal::idle())?.ok_or_else(Refusal::early)
     }
 }
 
@@ -262,7 +267,7 @@ impl Known {
         Self {
             ledger: engine.ledger().snapshot(Some(uid)),
             standing: decided.or_else(queued),
-            told: core.told(uid).map(str::to_owned),
+            told: core.told(uid).cloned(),
         }
     }
 }
@@ -277,7 +282,9 @@ fn explained(mut answer: Answer, known: Known, pod: &Pod, configuration: &Config
     if let Some(profile) = answer.profile(pod, configuration).filter(|_| !is_decided) {
         answer.ask_nodes(&mut ledger, profile, &PodFact::from(pod));
         let fitting = answer.nodes.as_ref().map_or(0, |nodes| nodes.fitting);
-        answer.message = told.filter(|_| fitting == 0);
+        // Why no node could take it says nothing where one can, unlike why it was not written.
+        let told = told.filter(|told| fitting == 0 || *told.reason == *SCHEDULER_ERROR);
+        answer.message = told.map(|told| told.message.into());
     }
     answer
 }

@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use api::Node;
 use chassis::metrics::Metrics;
 use engine::fact::{Fact, NodeFact};
@@ -94,9 +92,10 @@ fn the_views_show_who_waits_what_is_taken_and_what_was_decided() {
         .iter()
         .map(|one| (one.pod.as_str(), one.verdict.as_str(), one.node.as_deref()))
         .collect();
-    assert_eq!(told, [("small", "bind", Some("n1")), ("large", "wait", None)]);
+    assert_eq!(told, [("large", "wait", None), ("small", "bind", Some("n1"))]);
     assert_eq!(decisions[0].time, "1970-01-01T00:16:40Z");
-    assert_eq!(decisions[1].message.as_deref(), core.told(&Uid::new("large")));
+    let told = core.told(&Uid::new("large")).map(|told| &*told.message);
+    assert_eq!(decisions[0].message.as_deref(), told);
 }
 
 #[test]
@@ -111,42 +110,13 @@ fn the_scheduler_says_what_it_told_last_and_explains_from_a_copy() {
     let uid = Uid::new("large");
     let answer = Answer::begun(&large, AnsweredBy::Scheduler, &configuration);
     let answer = explained(answer, Known::of(&core, &uid, START), &large, &configuration);
-    assert_eq!(answer.message.as_deref(), core.told(&uid));
+    assert_eq!(answer.message.as_deref(), core.told(&uid).map(|told| &*told.message));
     assert!(answer.message.is_some_and(|text| text.contains("1 Insufficient cpu")));
     let standing = Some(Standing::Waiting);
     assert_eq!(answer.state, State::Waiting { standing, nominated: None });
     let nodes = answer.nodes.unwrap();
     assert_eq!((nodes.all, nodes.fitting), (1, 0));
     assert_eq!(nodes.changes[0].change, "request 4 of cpu, not 9");
-}
-
-/// Longer than any machine takes, so that only a wrong way of copying is noticed.
-const SNAPSHOT_MAX: Duration = Duration::from_millis(500);
-
-#[test]
-fn a_snapshot_of_a_large_cluster_is_made_quickly() {
-    let mut core = core();
-    for number in 0..5_000 {
-        core.take(node(&format!("node-{number}")), START);
-    }
-    for number in 0..50_000 {
-        let (name, node) = (format!("pod-{number}"), format!("node-{}", number % 5_000));
-        core.take(feed::news(pod(&name, "100m", &node)), START);
-    }
-    let ledger = core.engine().ledger();
-    let mut took = Vec::new();
-    for _ in 0..5 {
-        let begun = Instant::now();
-        let snapshot = ledger.snapshot(None);
-        took.push(begun.elapsed());
-        assert_eq!((snapshot.nodes.present().len(), snapshot.pod_count()), (5_000, 0));
-    }
-    took.sort_unstable();
-    eprintln!("5,000 nodes, 50,000 pods of their own labels: snapshots took {took:?}");
-    let begun = Instant::now();
-    let whole = ledger.clone();
-    eprintln!("a whole copy with {} pods took {:?}", whole.pod_count(), begun.elapsed());
-    assert!(took[2] < SNAPSHOT_MAX, "{took:?}");
 }
 
 #[tokio::test]

@@ -60,15 +60,118 @@ fn answered(more: Value) -> Answer {
 #[test]
 fn a_pod_that_no_node_can_take_is_told_what_is_missing_and_what_would_help() {
     let answer = answered(json!({ "spec": { "containers": asking("1") } }));
-    insta::assert_snapshot!(answer.to_string(), @"");
-    insta::assert_snapshot!(serde_json::to_string_pretty(&answer).unwrap(), @"");
+    insta::assert_snapshot!(answer.to_string(), @r#"
+Pod shop/web-0 waits for a node.
+
+0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.
+
+None of 3 nodes can take it.
+The nearest, and what each lacks:
+  full      is short of cpu by 500m: 1 asked, 500m of 2 free
+  tainted   has taint gpu:NoSchedule, which is not tolerated
+  cordoned  is cordoned
+
+Each of these changes of the pod would admit it by itself:
+  request 500m of cpu, not 1                                  to 1 node
+  tolerate taint gpu:NoSchedule                               to 1 node
+  tolerate taint node.kubernetes.io/unschedulable:NoSchedule  to 1 node
+
+This was worked out from the objects of the cluster; no scheduler was asked.
+"#);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&answer).unwrap(), @r#"
+{
+  "namespace": "shop",
+  "pod": "web-0",
+  "answeredBy": "objects",
+  "state": "waiting",
+  "message": "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+  "nodes": {
+    "all": 3,
+    "fitting": 0,
+    "promised": 0,
+    "nearest": [
+      {
+        "node": "full",
+        "lacks": [
+          {
+            "plugin": "NodeResourcesFit",
+            "reason": "Insufficient cpu",
+            "text": "is short of cpu by 500m: 1 asked, 500m of 2 free",
+            "shortage": {
+              "resource": "cpu",
+              "asked": "1",
+              "free": "500m",
+              "allocatable": "2",
+              "missing": "500m"
+            }
+          }
+        ]
+      },
+      {
+        "node": "tainted",
+        "lacks": [
+          {
+            "plugin": "TaintToleration",
+            "reason": "node(s) had untolerated taint(s)",
+            "text": "has taint gpu:NoSchedule, which is not tolerated",
+            "taint": "gpu:NoSchedule"
+          }
+        ]
+      },
+      {
+        "node": "cordoned",
+        "lacks": [
+          {
+            "plugin": "NodeUnschedulable",
+            "reason": "node(s) were unschedulable",
+            "text": "is cordoned"
+          }
+        ]
+      }
+    ],
+    "changes": [
+      {
+        "change": "request 500m of cpu, not 1",
+        "nodes": 1
+      },
+      {
+        "change": "tolerate taint gpu:NoSchedule",
+        "nodes": 1
+      },
+      {
+        "change": "tolerate taint node.kubernetes.io/unschedulable:NoSchedule",
+        "nodes": 1
+      }
+    ]
+  }
+}
+"#);
 }
 
 #[test]
 fn where_no_single_change_helps_it_says_so() {
     let spec = json!({ "containers": asking("8"), "nodeSelector": { "zone": "c" } });
     let answer = answered(json!({ "spec": spec }));
-    insta::assert_snapshot!(answer.to_string(), @"");
+    insta::assert_snapshot!(answer.to_string(), @r#"
+Pod shop/web-0 waits for a node.
+
+0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.
+
+None of 3 nodes can take it.
+The nearest, and what each lacks:
+  full      lacks label zone=c
+            is short of cpu by 7500m: 8 asked, 500m of 2 free
+  tainted   has taint gpu:NoSchedule, which is not tolerated
+            lacks label zone=c
+            is short of cpu by 4: 8 asked, 4 of 4 free
+  cordoned  is cordoned
+            lacks label zone=c
+            is short of cpu by 4: 8 asked, 4 of 4 free
+
+No single change of the pod that was tried would admit it.
+
+This was worked out from the objects of the cluster; no scheduler was asked.
+"#);
 }
 
 #[test]
@@ -77,7 +180,13 @@ fn a_pod_that_fits_waits_for_its_turn() {
     answer.answered_by = AnsweredBy::Scheduler;
     let standing = Some(Standing::Backoff { seconds_left: 3 });
     answer.state = State::Waiting { standing, nominated: Some("full".to_owned()) };
-    insta::assert_snapshot!(answer.to_string(), @"");
+    insta::assert_snapshot!(answer.to_string(), @r#"
+Pod shop/web-0 waits for a node. It was refused lately and is tried again within 3 s. Room is being made for it on full.
+
+1 of 3 nodes can take it now: it waits for its turn, or for its back-off to end.
+
+This is what the scheduler that runs says.
+"#);
 }
 
 #[test]

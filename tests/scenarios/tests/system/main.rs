@@ -19,3 +19,4 @@ mod scheduling;
 mod shows;
 mod story;
 mod transcript;
+mod why;
