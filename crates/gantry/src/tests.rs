@@ -87,3 +87,15 @@ fn kubectl_finds_the_same_commands_under_its_own_name() {
     check("kubectl-gantry.exe", "kubectl gantry");
     check("./gantry", "gantry");
 }
+
+#[test]
+fn the_page_of_why_has_a_row_for_each_flag() {
+    let page = include_str!("../../../docs/WHY.md");
+    let command = Gantry::command();
+    let why = command.find_subcommand("why").expect("there is such a command");
+    for flag in why.get_arguments().filter_map(clap::Arg::get_long) {
+        let is_row =
+            |line: &str| line.starts_with("| `--") && line.contains(&format!("`--{flag} "));
+        assert!(page.lines().any(is_row), "docs/WHY.md says nothing of --{flag}");
+    }
+}

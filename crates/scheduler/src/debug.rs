@@ -187,9 +187,9 @@ impl Desk {
         let bad = || Refusal::new(StatusCode::BAD_REQUEST, usage);
         let name = query.get("pod").filter(|name| !name.is_empty()).ok_or_else(bad)?;
         let namespace = query.get("namespace").map_or("default", String::as_str);
-        let _turn = self.turn.lock().await;
         let clerk = self.clerk()?;
         let pod = why::find(&clerk.client, namespace, name).await?;
+        let _turn = self.turn.lock().await;
         let answer = Answer::begun(&pod, AnsweredBy::Scheduler, &clerk.configuration);
         if answer.profile(&pod, &clerk.configuration).is_none() {
             return Ok(answer);
