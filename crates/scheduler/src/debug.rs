@@ -41,7 +41,9 @@ pub const PATHS: [&str; 4] = ["/debug/why", "/debug/queue", "/debug/ledger", "/d
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A look at the engine's thread, which takes no longer than to copy what is asked for.
-pub struct Look(Box<dyn FnOnce(&Core, Moment) + Send>);
+pub struct Look(Box<Glance>);
+
+type Glance = dyn FnOnce(&Core, Moment) + Send;
 
 impl Look {
     /// Looks.
