@@ -40,7 +40,7 @@ pub use transport::AnswerBody;
 
 use crate::clock::Clock;
 use limit::Limits;
-use transport::{Transport, gather};
+use transport::{Transport, Turn, gather};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -167,7 +167,7 @@ impl Client {
         B::Error: Into<tower::BoxError>,
     {
         let server = "the API server in this process".to_owned();
-        Self::wrap(Transport::new(service), server, "default".to_owned(), options)
+        Self::wrap(Transport::new(service, Turn::Give), server, "default".to_owned(), options)
     }
 
     /// A client of the server that `source` tells of. Must be called within a tokio

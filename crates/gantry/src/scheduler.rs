@@ -1,12 +1,14 @@
 //! `gantry scheduler`: pods get nodes, on any API server.
 
+mod port;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use chassis::client::Source;
 use chassis::clock::Clock;
-use chassis::serve::Health;
+use chassis::serve::{Health, Site};
 use chassis::shutdown::Shutdown;
 use object::time;
 use scheduler::config::{Configuration, LeaderElection};
@@ -16,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::metrics::MetricsArguments;
 use crate::{machine, output};
+use port::PortArguments;
 
 /// How long tasks may take to end; longer than a Binding may go unanswered.
 const GRACE: Duration = Duration::from_secs(20);
@@ -29,7 +32,7 @@ pub(crate) const CHECK: &str = "scheduler";
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry scheduler --kubeconfig ~/.kube/config
-  gantry scheduler --config scheduler.yaml --metrics 127.0.0.1:10251
+  gantry scheduler --config scheduler.yaml --secure-port 0 --metrics localhost:10251
   gantry scheduler --kubeconfig ~/.kube/config --leader-elect=false")]
 pub(crate) struct Arguments {
     /// A KubeSchedulerConfiguration, version kubescheduler.config.k8s.io/v1
@@ -49,12 +52,30 @@ pub(crate) struct Arguments {
     election: ElectionArguments,
 
     #[command(flatten)]
+    port: PortArguments,
+
+    #[command(flatten)]
     metrics: MetricsArguments,
 
     /// What ties between nodes that are equally good are drawn from [default: a number of its own
     /// for every run]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+
+    /// Taken for kube-scheduler's manifests: --log says what is logged
+    #[arg(long, short = 'v', value_name = "LEVEL", hide = true)]
+    v: Option<u8>,
+
+    /// Taken for kube-scheduler's manifests: no profiles of the process are served
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide = true
+    )]
+    profiling: Option<bool>,
 
     /// Not supported: name the server in a kubeconfig
     #[arg(long, value_name = "URL", hide = true)]
@@ -175,6 +196,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let health = Health::new();
     let desk = Desk::default();
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;
+    let site = scheduler::debug::pages(Site::new(&metrics, &health), &desk);
+    arguments.port.start(&clients.lease, site, &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);

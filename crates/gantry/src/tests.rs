@@ -50,6 +50,17 @@ fn the_page_of_up_has_a_row_for_each_flag_and_names_each_controller() {
 }
 
 #[test]
+fn the_page_of_the_scheduler_names_every_flag() {
+    let page = include_str!("../../../docs/SCHEDULER.md");
+    let command = Gantry::command();
+    let scheduler = command.find_subcommand("scheduler").expect("there is such a command");
+    for argument in scheduler.get_arguments().chain(command.get_arguments()) {
+        let Some(flag) = argument.get_long() else { continue };
+        assert!(page.contains(&format!("`--{flag}")), "docs/SCHEDULER.md says nothing of --{flag}");
+    }
+}
+
+#[test]
 fn the_help_of_nodes_names_every_piece_of_a_type() {
     let command = Gantry::command();
     let up = command.find_subcommand("up").expect("there is such a command");

@@ -69,6 +69,50 @@ fn an_unknown_controller_is_named() {
 }
 
 #[test]
+fn a_scheduler_that_cannot_run_as_told_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // Nobody is there; nothing is asked before what was told makes sense.
+    let kubeconfig = write(
+        "kubeconfig",
+        "{apiVersion: v1, kind: Config, current-context: c, \
+         clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: c}], \
+         contexts: [{name: c, context: {cluster: c, user: c}}]}",
+    );
+    let config = |name: &str, more: &str| {
+        let kind = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration";
+        write(name, &format!("{kind}\n{more}\n"))
+    };
+    let run = |more: &[&str], parts: &[&str]| {
+        let arguments = ["scheduler", "--secure-port", "0", "--kubeconfig", &kubeconfig];
+        check(&[&arguments[..], more].concat(), parts);
+    };
+    run(&["--master", "http://x"], &["--master http://x", "--kubeconfig"]);
+    run(&["--config", "/nowhere.yaml"], &["/nowhere.yaml"]);
+    let unknown = config("unknown.yaml", "profiels: []");
+    run(&["--config", &unknown], &["profiels", "profiles"]);
+    let extended =
+        config("extended.yaml", "extenders: [{urlPrefix: 'http://e.example', filterVerb: f}]");
+    run(&["--config", &extended], &["extenders[0]", "http://e.example", "remove them"]);
+    let zero = ["--leader-elect-retry-period", "0s"];
+    run(&zero, &["--leader-elect-retry-period must be greater than zero"]);
+    let long = ["--leader-elect-renew-deadline", "20s"];
+    run(&long, &["leaseDuration must be greater than renewDeadline"]);
+    run(&["--leader-elect-lease-duration", "15"], &["--leader-elect-lease-duration"]);
+    run(&["--leader-elect-resource-lock", "endpoints"], &["endpoints", "leases"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let arguments =
+        ["scheduler", "--kubeconfig", &kubeconfig, "--bind-address", "127.0.0.1", "--secure-port"];
+    let parts = ["--secure-port", &format!("port {port} of 127.0.0.1 is in use")];
+    check(&[&arguments[..], &[&port]].concat(), &parts);
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -288,7 +288,9 @@ impl Hands {
             }
             tries += 1;
             match write().await {
-                Err(error) if tries < TRIES_MAX && is_unclear(&error) => {
+                Err(error)
+                    if tries < TRIES_MAX && is_unclear(&error) && !self.stop.is_cancelled() =>
+                {
                     let wait = error.retry_after().unwrap_or(RETRY).min(RETRY_MAX);
                     self.clock().sleep(wait).await;
                 }

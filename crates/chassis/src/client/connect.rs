@@ -12,7 +12,7 @@ use kube::client::{Body, ConfigExt as _};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
-use super::transport::Transport;
+use super::transport::{Transport, Turn};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -314,7 +314,7 @@ fn build(config: &Config) -> Result<Transport, String> {
         .layer(config.extra_headers_layer().map_err(told)?)
         .map_err(BoxError::from)
         .service(pool);
-    Ok(Transport::new(service))
+    Ok(Transport::new(service, Turn::Keep))
 }
 
 /// Where all requests of a client go.

@@ -32,7 +32,29 @@ trait Carrier: Send + Sync {
     fn open(&self, request: Request<Body>) -> Sent<Response<AnswerBody>>;
 }
 
-struct Through<S>(S);
+struct Through<S> {
+    service: S,
+    turn: Turn,
+}
+
+/// Whether who sends a request lets others have a turn first.
+#[derive(Clone, Copy)]
+pub(super) enum Turn {
+    /// A socket makes it wait anyway.
+    Keep,
+    /// A service in this process may answer at once, time and again, and whoever asks it in a
+    /// loop would leave the thread to nobody.
+    Give,
+}
+
+impl Turn {
+    async fn taken(self) {
+        match self {
+            Self::Keep => {}
+            Self::Give => tokio::task::yield_now().await,
+        }
+    }
+}
 
 impl<S, B> Carrier for Through<S>
 where
@@ -43,16 +65,18 @@ where
     B::Error: Into<BoxError>,
 {
     fn exchange(&self, request: Request<Body>) -> Sent<(Parts, Bytes)> {
-        let sent = self.0.clone().oneshot(request);
+        let (turn, sent) = (self.turn, self.service.clone().oneshot(request));
         Box::pin(async move {
+            turn.taken().await;
             let (parts, body) = sent.await.map_err(Into::into)?.into_parts();
             Ok((parts, gather(body).await?))
         })
     }
 
     fn open(&self, request: Request<Body>) -> Sent<Response<AnswerBody>> {
-        let sent = self.0.clone().oneshot(request);
+        let (turn, sent) = (self.turn, self.service.clone().oneshot(request));
         Box::pin(async move {
+            turn.taken().await;
             let answer = sent.await.map_err(Into::into)?;
             Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
         })
@@ -60,7 +84,7 @@ where
 }
 
 impl Transport {
-    pub(super) fn new<S, B>(service: S) -> Self
+    pub(super) fn new<S, B>(service: S, turn: Turn) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
         S::Future: Send + 'static,
@@ -68,7 +92,7 @@ impl Transport {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self(Arc::new(Through(service)))
+        Self(Arc::new(Through { service, turn }))
     }
 
     pub(super) fn exchange(&self, request: Request<Body>) -> Sent<(Parts, Bytes)> {

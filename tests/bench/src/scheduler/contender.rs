@@ -103,7 +103,7 @@ impl Contender {
             Row::Gantry => (
                 "gantry",
                 &programs.gantry,
-                arguments(&["scheduler", &config, "--kubeconfig", &server]),
+                arguments(&["scheduler", &config, "--kubeconfig", &server, "--secure-port=0"]),
             ),
             Row::Bind => {
                 ("bind", &programs.own, arguments(&["limit-writer", "--kubeconfig", &server]))

@@ -14,6 +14,7 @@ mod namespaces;
 mod nodes;
 mod programs;
 mod python;
+mod recorder;
 mod replica_sets;
 mod scheduling;
 mod shows;
