@@ -317,6 +317,35 @@ impl Ledger {
         self.pods.get(uid)
     }
 
+    /// Every pod, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = (&Uid, &PodRow)> {
+        self.pods.iter()
+    }
+
+    /// A copy for questions about nodes. It has every node with all that pods take of it and want
+    /// of each other, but of single pods only those that a node is claimed or kept for, and this
+    /// one: who could make room for others cannot be asked of it.
+    #[must_use]
+    pub fn snapshot(&self, uid: Option<&Uid>) -> Self {
+        let is_kept = |(own, row): &(&Uid, &PodRow)| {
+            let is_claimed = row.claim.is_some() && row.bound.is_none();
+            is_claimed || row.nominated().is_some() || Some(*own) == uid
+        };
+        let pods = self.pods.iter().filter(is_kept);
+        Self {
+            nodes: self.nodes.clone(),
+            asks: self.asks.clone(),
+            terms: self.terms.clone(),
+            owners: self.owners.clone(),
+            storage: self.storage.clone(),
+            symbols: self.symbols.clone(),
+            residents: Residents::default(),
+            budgets: Budgets::default(),
+            nominations: self.nominations.clone(),
+            pods: pods.map(|(uid, row)| (uid.clone(), row.clone())).collect(),
+        }
+    }
+
     /// How many pods there are.
     #[must_use]
     pub fn pod_count(&self) -> usize {

@@ -19,7 +19,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::decide::Decider;
 use crate::examination::Examination;
 use crate::fact::{Fact, PodFact, Uid};
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
 use crate::needs::Owner;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
 use crate::preemption::{LastResorts, Nominating, Outcome, Room};
@@ -102,6 +102,23 @@ impl fmt::Display for Waiting {
 }
 
 impl Waiting {
+    /// Why a pod waits that no node can take, as things are. Nothing changes.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub fn of(
+        ledger: &mut Ledger,
+        decider: &Decider,
+        uid: &Uid,
+        turn: u64,
+        now: Moment,
+    ) -> Result<Self, ClaimError> {
+        let examination = decider.examine(ledger, uid)?;
+        let last_resorts = decider.last_resorts(ledger, uid, &examination, turn, now)?;
+        let rejection = rejection(&examination);
+        Ok(Self { examination, last_resorts, rejection })
+    }
+
     /// The pods that are to be deleted to make room, and the node.
     #[must_use]
     pub fn room(&self) -> Option<&Room> {
@@ -295,11 +312,9 @@ impl Engine {
             return known.clone();
         }
         let decider = &self.profiles[question.profile].1;
-        let expected = "a pod that was popped is there";
-        let examination = decider.examine(&mut self.ledger, uid).expect(expected);
-        let last_resorts = decider.last_resorts(&mut self.ledger, uid, &examination, turn, now);
-        let last_resorts = last_resorts.expect(expected);
-        match last_resorts.nominating() {
+        let waiting = Waiting::of(&mut self.ledger, decider, uid, turn, now);
+        let waiting = Arc::new(waiting.expect("a pod that was popped is there"));
+        match waiting.last_resorts.nominating() {
             Nominating::Unchanged => {}
             Nominating::Nowhere => self.nominate(uid, None, now),
             Nominating::To(node) => {
@@ -307,8 +322,6 @@ impl Engine {
                 self.nominate(uid, Some(&name), now);
             }
         }
-        let rejection = rejection(&examination);
-        let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
         if let Some(room) = waiting.room() {
             for other in &room.passed_over {
                 self.nominate(&other.uid, None, now);

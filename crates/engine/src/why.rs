@@ -11,11 +11,12 @@ mod lack;
 use std::cmp::Reverse;
 
 pub use change::Change;
-pub use lack::Lack;
+pub use lack::{Lack, amount};
 
 use crate::decide::Decider;
+use crate::fact::PodFact;
+use crate::judge::{Passing, Trial};
 use crate::ledger::{Ask, Ledger, NodeIndex};
-use crate::needs::Needs;
 use crate::reason::{Code, Reason};
 
 /// How many nodes are told of.
@@ -32,6 +33,8 @@ pub struct Explanation {
     pub nodes: usize,
     /// How many of them could take the pod now.
     pub fitting: usize,
+    /// How many more could, were their room not kept for pods of equal or higher priority.
+    pub promised: usize,
     /// What holds for every node.
     pub everywhere: Vec<Lack>,
     /// The nodes that lack the least, and what each lacks.
@@ -44,20 +47,21 @@ pub struct Explanation {
 /// How far a node is from taking a pod: less is nearer.
 type Distance = (usize, Code, u64);
 
-/// Explains why a pod of this namespace, labels and needs has no node. The ledger is as it was
-/// afterwards.
-pub fn explain(
-    ledger: &mut Ledger,
-    decider: &mut Decider,
-    (namespace, labels, needs): (&str, &std::collections::BTreeMap<Box<str>, Box<str>>, &Needs),
-) -> Explanation {
+/// Nodes on which others are awaited to whom a pod has to leave the room.
+type Promised = Vec<(NodeIndex, Vec<Passing>)>;
+
+/// Explains why a pod has no node. Of other pods no more has to be known than what
+/// [`Ledger::snapshot`] keeps, and the ledger is as it was afterwards.
+pub fn explain(ledger: &mut Ledger, decider: &mut Decider, pod: &PodFact) -> Explanation {
+    let PodFact { namespace, labels, needs, .. } = pod;
     let ask = ledger.hold(namespace, labels, needs);
+    let others = ledger.promised(&pod.uid, pod.priority);
     let everywhere = decider.refused_everywhere(ledger, ask);
     let everywhere: Vec<Lack> = everywhere
         .into_iter()
         .flat_map(|(plugin, refusal)| lack::of(ledger, needs, plugin, refusal, None))
         .collect();
-    let fitting = decider.feasible(ledger, ask).len();
+    let (fitting, promised) = admitting(ledger, decider, ask, &others);
     let lacking = if everywhere.is_empty() { lacking(ledger, decider, ask) } else { Vec::new() };
     let nearest = lacking.iter().take(NODES_MAX);
     let nearest = nearest.map(|(_, node)| {
@@ -83,7 +87,7 @@ pub fn explain(
     for change in changes {
         let changed = change.made_to(needs);
         let ask = ledger.hold(namespace, labels, &changed);
-        let admitted = decider.feasible(ledger, ask).len();
+        let (admitted, _) = admitting(ledger, decider, ask, &others);
         ledger.release(ask);
         if admitted > 0 {
             cures.push((change, admitted));
@@ -91,7 +95,26 @@ pub fn explain(
     }
     change::keep_the_least(&mut cures);
     cures.sort_by_key(|(_, admitted)| Reverse(*admitted));
-    Explanation { nodes, fitting, everywhere, nearest, cures }
+    Explanation { nodes, fitting, promised, everywhere, nearest, cures }
+}
+
+/// How many nodes take a pod, and how many more would but for others who are awaited there.
+fn admitting(
+    ledger: &mut Ledger,
+    decider: &mut Decider,
+    ask: Ask,
+    others: &Promised,
+) -> (usize, usize) {
+    let able = decider.feasible(ledger, ask).clone();
+    if others.is_empty() {
+        return (able.len(), 0);
+    }
+    let mut trial = Trial::new(ledger, &decider.profile.filters, ask);
+    let is_kept = |(node, others): &&(NodeIndex, Vec<Passing>)| {
+        able.contains(*node) && trial.refusal_with(others, *node).is_some()
+    };
+    let kept = others.iter().filter(is_kept).count();
+    (able.len() - kept, kept)
 }
 
 /// The nodes that cannot take the pod, the nearest first.

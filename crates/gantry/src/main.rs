@@ -15,11 +15,14 @@ mod output;
 mod progress;
 mod scheduler;
 mod up;
+mod why;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -49,14 +52,34 @@ enum Command {
     Scheduler(Box<scheduler::Arguments>),
     Crds(crds::Arguments),
     HollowNodes(hollow_nodes::Arguments),
+    Why(why::Arguments),
+}
+
+/// The name under which kubectl finds this program, which users call `kubectl gantry`.
+const PLUGIN: &str = "kubectl-gantry";
+
+/// The command line of a program that was started under this name.
+fn command_line(program: Option<OsString>) -> (&'static str, clap::Command) {
+    let command = Gantry::command();
+    let own = program.as_deref().map(Path::new).and_then(Path::file_stem);
+    if own != Some(PLUGIN.as_ref()) {
+        return ("gantry", command);
+    }
+    let told = |command: clap::Command| {
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        command.after_help(examples.replace("  gantry ", "  kubectl gantry "))
+    };
+    let command = told(command).mut_subcommands(told);
+    ("kubectl gantry", command.name("kubectl gantry").bin_name("kubectl gantry"))
 }
 
 fn main() -> ExitCode {
-    let gantry = Gantry::parse();
+    let (name, command) = command_line(std::env::args_os().next());
+    let gantry = Gantry::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit());
     match run(gantry) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::note(&format!("gantry: {}", chain(&error)));
+            output::note(&format!("{name}: {}", chain(&error)));
             ExitCode::FAILURE
         }
     }
@@ -80,6 +103,7 @@ fn run(gantry: Gantry) -> Result<()> {
         Command::Scheduler(arguments) => scheduler::run(*arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::HollowNodes(arguments) => hollow_nodes::run(&arguments),
+        Command::Why(arguments) => why::run(&arguments),
     }
 }
 

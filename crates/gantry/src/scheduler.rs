@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use chassis::client::Source;
 use chassis::clock::Clock;
-use chassis::serve::Health;
+use chassis::serve::{Health, Site};
 use chassis::shutdown::Shutdown;
 use object::time;
 use scheduler::config::{Configuration, LeaderElection};
+use scheduler::debug::Desk;
 use scheduler::{Clients, Ending, Options, State};
 use tokio::sync::watch;
 
@@ -193,12 +194,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let source = Source::from_flags(kubeconfig, arguments.context.clone());
     let clients = Clients::connect(connection, &source).await?;
     let health = Health::new();
-    let metrics = arguments.metrics.start(&health, &shutdown).await?;
-    arguments.port.start(&clients.lease, (&metrics, &health), &shutdown).await?;
+    let desk = Desk::default();
+    let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;
+    let site = scheduler::debug::pages(Site::new(&metrics, &health), &desk);
+    arguments.port.start(&clients.lease, site, &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);
-    let options = Options { seed, host, metrics, health, ..Options::new(configuration, &identity) };
+    let options =
+        Options { seed, host, metrics, health, desk, ..Options::new(configuration, &identity) };
     readiness(&options.health, &options.state.subscribe());
     shutdown.spawn("progress", told(options.state.subscribe(), shutdown.clone(), names(&options)));
     let ended = scheduler::run(clients, options, shutdown.token()).await;

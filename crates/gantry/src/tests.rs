@@ -1,6 +1,6 @@
 use clap::CommandFactory;
 
-use super::Gantry;
+use super::{Gantry, command_line};
 
 #[test]
 fn the_command_line_is_consistent() {
@@ -80,5 +80,33 @@ fn the_help_of_nodes_names_every_piece_of_a_type() {
         let key = piece.find(['=', ':']).map_or(piece, |end| &piece[..=end]);
         let amount = ["cpu", "Gi", "pods", "/"].into_iter().find(|unit| piece.contains(unit));
         assert!(help.contains(amount.filter(|_| key == piece).unwrap_or(key)), "{piece}: {help}");
+    }
+}
+
+#[test]
+fn kubectl_finds_the_same_commands_under_its_own_name() {
+    let check = |program: &str, name: &str| {
+        let (own, mut command) = command_line(Some(program.into()));
+        assert_eq!(own, name, "{program}");
+        command.build();
+        let why = command.find_subcommand_mut("why").expect("there is such a command");
+        let help = why.render_help().to_string();
+        assert!(help.contains(&format!("Usage: {name} why ")), "{help}");
+        assert!(help.contains(&format!("\n  {name} why pod web-0\n")), "{help}");
+    };
+    check("/usr/local/bin/kubectl-gantry", "kubectl gantry");
+    check("kubectl-gantry.exe", "kubectl gantry");
+    check("./gantry", "gantry");
+}
+
+#[test]
+fn the_page_of_why_has_a_row_for_each_flag() {
+    let page = include_str!("../../../docs/WHY.md");
+    let command = Gantry::command();
+    let why = command.find_subcommand("why").expect("there is such a command");
+    for flag in why.get_arguments().filter_map(clap::Arg::get_long) {
+        let is_row =
+            |line: &str| line.starts_with("| `--") && line.contains(&format!("`--{flag} "));
+        assert!(page.lines().any(is_row), "docs/WHY.md says nothing of --{flag}");
     }
 }

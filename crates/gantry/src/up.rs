@@ -91,12 +91,14 @@ async fn keep_up(
 ) -> Result<()> {
     let line = Line::new();
     install_crds(&in_process(&server.drydock, "up")).await?;
-    let metrics = arguments.metrics.start(health, shutdown).await?;
+    let desk = arguments.scheduler.desk();
+    let metrics = arguments.metrics.start_with(health, shutdown, desk.as_ref()).await?;
     let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics, health };
     let client = in_process(&server.drydock, "controllers");
     let working = arguments.controllers.start(&client, given, shutdown);
     let make = |options: &Options| in_process_as(&server.drydock, options);
-    let mut scheduling = arguments.scheduler.start(make, (seed, &metrics, health), shutdown);
+    let given = (seed, &metrics, health);
+    let mut scheduling = arguments.scheduler.start(make, given, desk, shutdown);
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
         let client = in_process(&server.drydock, "hollow-nodes");

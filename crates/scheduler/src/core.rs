@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use engine::turn::{self, Decision, Engine, PodRef, Verdict};
 use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
+use crate::debug::Decided;
 use crate::message::{
     Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
     Scheduled, TellOrder, Written,
@@ -33,10 +34,12 @@ pub const BINDS_MAX: usize = 128;
 pub const UNCLEAR_MAX: usize = 4096;
 /// How many pods may be told why they wait, and the telling not be written.
 pub const TELLS_MAX: usize = 256;
+/// How many decisions are remembered.
+pub const DECISIONS_KEPT: usize = 256;
 /// The reason of a condition when no node can take the pod and more nodes might.
 const UNSCHEDULABLE: &str = "Unschedulable";
 /// The reason of a condition when the attempt itself failed.
-const SCHEDULER_ERROR: &str = "SchedulerError";
+pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -91,6 +94,8 @@ pub struct Core {
     unclear: usize,
     telling: usize,
     waiting: FxHashMap<Uid, Waiting>,
+    /// The last decisions, the newest last.
+    decided: VecDeque<Decided>,
     meters: Meters,
 }
 
@@ -107,6 +112,7 @@ impl Core {
             unclear: 0,
             telling: 0,
             waiting: FxHashMap::default(),
+            decided: VecDeque::with_capacity(DECISIONS_KEPT),
             meters,
         }
     }
@@ -147,6 +153,7 @@ impl Core {
                 self.telling += 1;
                 return Some(Order::Complain(*what));
             }
+            Message::Look(look) => look.at(self, now),
             Message::Stop => self.phase = Phase::Ending,
         }
         None
@@ -221,6 +228,7 @@ impl Core {
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let tried = *waiting.tried.get_or_insert(now);
+        self.remember(Decided::new(&pod, &scheduler, attempts, &verdict, now));
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
         let order = match verdict {
             Verdict::Bind(node) => {
@@ -250,6 +258,28 @@ impl Core {
             }
         };
         Some(order)
+    }
+
+    fn remember(&mut self, decided: Decided) {
+        if self.decided.len() == DECISIONS_KEPT {
+            self.decided.pop_front();
+        }
+        self.decided.push_back(decided);
+    }
+
+    /// The last decisions, the newest last.
+    pub(crate) fn decided(&self) -> impl Iterator<Item = &Decided> {
+        self.decided.iter()
+    }
+
+    /// The engine, to be looked at.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// What users were last told of why a pod has no node.
+    pub(crate) fn told(&self, uid: &Uid) -> Option<&Scheduled> {
+        self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
     fn begin(&mut self, asked: Asked, pod: &PodRef, attempt: Attempt, decided: Moment) {

@@ -1,4 +1,4 @@
-//! Lists and watches of everything that scheduling depends on, as one line of messages.
+//! Everything that scheduling depends on, as messages: watched for ever, or listed once.
 //!
 //! Objects are turned into facts here, so that the engine's thread reads no JSON. Every list is
 //! taken from the store and not from a cache: what it shows is not older than the moment at which
@@ -10,7 +10,8 @@ use api::{
     PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Resource,
     Service, StatefulSet, StorageClass, VolumeAttachment,
 };
-use chassis::client::{Client, Object, ResourceType};
+use chassis::client::{Client, Error, ListOptions, Object, ResourceType};
+use chassis::controller::go_on_panicking;
 use chassis::key::Key;
 use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
@@ -22,9 +23,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::message::{Kind, Message, PodNews, Scheduled, Unreadable, Written};
 
+/// How many objects are asked for at once when they are listed.
+const PAGE: u32 = 500;
 /// Pods that have ended take no room: nobody needs to hear of them.
 const PODS_THAT_LIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
 const POD_SCHEDULED: &str = "PodScheduled";
+
+/// Whoever reads every kind.
+pub(crate) trait Reader {
+    /// Reads all objects of a kind with these fields: what is told of each, and of one that is
+    /// gone.
+    fn read<T: Resource + Object>(
+        &mut self,
+        kind: Kind,
+        fields: &str,
+        message: impl Fn(T) -> Message + Send + 'static,
+        gone: impl Fn(&Key, &str) -> Message + Send + 'static,
+    );
+}
 
 /// The watches, before they run.
 pub(crate) struct Feed<'a> {
@@ -39,102 +55,12 @@ pub(crate) struct Feed<'a> {
 impl Feed<'_> {
     /// Starts all watches; they run until `stop` is cancelled.
     pub(crate) fn start(mut self) {
-        self.pods();
-        self.kind(
-            Kind::Node,
-            |node: &Node| Fact::Node(NodeFact::from(node)),
-            |key| Fact::NodeGone(key.name().into()),
-        );
-        self.kind(Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
-        self.kind(Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
-        self.owners();
-        self.storage();
+        read_all(&mut self);
     }
+}
 
-    fn owners(&mut self) {
-        self.kind(
-            Kind::Service,
-            |one: &Service| one.into(),
-            |key| ownerless(OwnerKind::Service, key),
-        );
-        self.kind(
-            Kind::ReplicationController,
-            |one: &ReplicationController| one.into(),
-            |key| ownerless(OwnerKind::ReplicationController, key),
-        );
-        self.kind(
-            Kind::ReplicaSet,
-            |one: &ReplicaSet| one.into(),
-            |key| ownerless(OwnerKind::ReplicaSet, key),
-        );
-        self.kind(
-            Kind::StatefulSet,
-            |one: &StatefulSet| one.into(),
-            |key| ownerless(OwnerKind::StatefulSet, key),
-        );
-    }
-
-    fn storage(&mut self) {
-        use StorageFact as S;
-        self.stored(
-            Kind::PersistentVolume,
-            |one: &PersistentVolume| one.into(),
-            |key| S::Volume(name(key), None),
-        );
-        self.stored(
-            Kind::PersistentVolumeClaim,
-            |one: &PersistentVolumeClaim| one.into(),
-            |key| S::Claim(key.namespace().into(), name(key), None),
-        );
-        self.stored(
-            Kind::StorageClass,
-            |one: &StorageClass| one.into(),
-            |key| S::Class(name(key), None),
-        );
-        self.stored(Kind::CsiNode, |one: &CsiNode| one.into(), |key| S::CsiNode(name(key), None));
-        self.stored(
-            Kind::CsiDriver,
-            |one: &CsiDriver| one.into(),
-            |key| S::CsiDriver(name(key), None),
-        );
-        self.stored(
-            Kind::CsiStorageCapacity,
-            |one: &CsiStorageCapacity| one.into(),
-            |key| S::Capacity(key.namespace().into(), name(key), None),
-        );
-        self.stored(
-            Kind::VolumeAttachment,
-            |one: &VolumeAttachment| one.into(),
-            |key| S::Attachment(name(key), None),
-        );
-    }
-
-    fn stored<T: Resource + Object>(
-        &mut self,
-        kind: Kind,
-        fact: fn(&T) -> StorageFact,
-        gone: fn(&Key) -> StorageFact,
-    ) {
-        let message = move |object: T| Message::Fact(Fact::Storage(fact(&object)));
-        self.watch(kind, "", message, move |key, _| Message::Fact(Fact::Storage(gone(key))));
-    }
-
-    fn kind<T: Resource + Object>(
-        &mut self,
-        kind: Kind,
-        fact: fn(&T) -> Fact,
-        gone: fn(&Key) -> Fact,
-    ) {
-        let message = move |object: T| Message::Fact(fact(&object));
-        self.watch(kind, "", message, move |key, _| Message::Fact(gone(key)));
-    }
-
-    fn pods(&mut self) {
-        let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
-        self.watch(Kind::Pod, PODS_THAT_LIVE, news, move |_, uid| gone(uid));
-    }
-
-    fn watch<T: Resource + Object>(
+impl Reader for Feed<'_> {
+    fn read<T: Resource + Object>(
         &mut self,
         kind: Kind,
         fields: &str,
@@ -153,6 +79,163 @@ impl Feed<'_> {
         };
         self.tasks.spawn(reflector.run(self.sink.clone(), map, self.stop.clone()));
     }
+}
+
+/// Lists of every kind, each read once, in pages.
+struct Lists<'a> {
+    client: &'a Client,
+    tasks: JoinSet<Result<(Kind, Vec<Message>), Error>>,
+}
+
+/// What is told of everything there is: of pods last, so that whatever they refer to is known.
+///
+/// # Errors
+/// When a kind cannot be listed.
+pub(crate) async fn list(client: &Client) -> Result<Vec<Message>, Error> {
+    let mut lists = Lists { client, tasks: JoinSet::new() };
+    read_all(&mut lists);
+    let mut all = Vec::new();
+    while let Some(ended) = lists.tasks.join_next().await {
+        match ended {
+            Ok(listed) => all.push(listed?),
+            Err(error) => go_on_panicking(error),
+        }
+    }
+    all.sort_by_key(|(kind, _)| (*kind == Kind::Pod, *kind));
+    Ok(all.into_iter().flat_map(|(_, messages)| messages).collect())
+}
+
+impl Reader for Lists<'_> {
+    fn read<T: Resource + Object>(
+        &mut self,
+        kind: Kind,
+        fields: &str,
+        message: impl Fn(T) -> Message + Send + 'static,
+        _gone: impl Fn(&Key, &str) -> Message + Send + 'static,
+    ) {
+        let access = self.client.access::<T>(ResourceType::of::<T>(), "");
+        let field_selector = fields.to_owned();
+        let mut options = ListOptions { field_selector, limit: PAGE, ..ListOptions::default() };
+        self.tasks.spawn(async move {
+            let mut told = Vec::new();
+            loop {
+                let page = access.list(&options).await?;
+                told.extend(page.items.into_iter().map(&message));
+                told.extend(page.malformed.into_iter().map(|(nameplate, error)| {
+                    let key = nameplate.identity().key();
+                    Message::Unreadable(Box::new(Unreadable { kind, key, error }))
+                }));
+                match page.next {
+                    Some(next) => options.continue_token = Some(next),
+                    None => return Ok((kind, told)),
+                }
+            }
+        });
+    }
+}
+
+/// Has every kind read.
+fn read_all(reader: &mut impl Reader) {
+    let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
+    reader.read(Kind::Pod, PODS_THAT_LIVE, news, move |_, uid| gone(uid));
+    fact(
+        reader,
+        Kind::Node,
+        |node: &Node| Fact::Node(NodeFact::from(node)),
+        |key| Fact::NodeGone(key.name().into()),
+    );
+    fact(reader, Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
+    fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
+    owners(reader);
+    storage(reader);
+}
+
+fn owners(reader: &mut impl Reader) {
+    fact(
+        reader,
+        Kind::Service,
+        |one: &Service| one.into(),
+        |key| ownerless(OwnerKind::Service, key),
+    );
+    fact(
+        reader,
+        Kind::ReplicationController,
+        |one: &ReplicationController| one.into(),
+        |key| ownerless(OwnerKind::ReplicationController, key),
+    );
+    fact(
+        reader,
+        Kind::ReplicaSet,
+        |one: &ReplicaSet| one.into(),
+        |key| ownerless(OwnerKind::ReplicaSet, key),
+    );
+    fact(
+        reader,
+        Kind::StatefulSet,
+        |one: &StatefulSet| one.into(),
+        |key| ownerless(OwnerKind::StatefulSet, key),
+    );
+}
+
+fn storage(reader: &mut impl Reader) {
+    use StorageFact as S;
+    stored(
+        reader,
+        Kind::PersistentVolume,
+        |one: &PersistentVolume| one.into(),
+        |key| S::Volume(name(key), None),
+    );
+    stored(
+        reader,
+        Kind::PersistentVolumeClaim,
+        |one: &PersistentVolumeClaim| one.into(),
+        |key| S::Claim(key.namespace().into(), name(key), None),
+    );
+    stored(
+        reader,
+        Kind::StorageClass,
+        |one: &StorageClass| one.into(),
+        |key| S::Class(name(key), None),
+    );
+    stored(reader, Kind::CsiNode, |one: &CsiNode| one.into(), |key| S::CsiNode(name(key), None));
+    stored(
+        reader,
+        Kind::CsiDriver,
+        |one: &CsiDriver| one.into(),
+        |key| S::CsiDriver(name(key), None),
+    );
+    stored(
+        reader,
+        Kind::CsiStorageCapacity,
+        |one: &CsiStorageCapacity| one.into(),
+        |key| S::Capacity(key.namespace().into(), name(key), None),
+    );
+    stored(
+        reader,
+        Kind::VolumeAttachment,
+        |one: &VolumeAttachment| one.into(),
+        |key| S::Attachment(name(key), None),
+    );
+}
+
+fn stored<T: Resource + Object>(
+    reader: &mut impl Reader,
+    kind: Kind,
+    fact: fn(&T) -> StorageFact,
+    gone: fn(&Key) -> StorageFact,
+) {
+    let message = move |object: T| Message::Fact(Fact::Storage(fact(&object)));
+    reader.read(kind, "", message, move |key, _| Message::Fact(Fact::Storage(gone(key))));
+}
+
+fn fact<T: Resource + Object>(
+    reader: &mut impl Reader,
+    kind: Kind,
+    fact: fn(&T) -> Fact,
+    gone: fn(&Key) -> Fact,
+) {
+    let message = move |object: T| Message::Fact(fact(&object));
+    reader.read(kind, "", message, move |key, _| Message::Fact(gone(key)));
 }
 
 fn name(key: &Key) -> Box<str> {

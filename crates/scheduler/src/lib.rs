@@ -12,6 +12,8 @@
 //! (`writers`), each in the conversation that [`bind`] lays down, and what they hear comes back
 //! through the same line. [`run()`] puts the parts together.
 //!
+//! [`why`] says why a pod has no node, and [`debug`] what goes on inside: both are asked of a copy.
+//!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use chassis::client::Source;
@@ -30,6 +32,7 @@ pub mod bind;
 mod clients;
 pub mod config;
 pub mod core;
+pub mod debug;
 mod feed;
 mod inbox;
 mod later;
@@ -40,6 +43,7 @@ mod run;
 mod status;
 mod thread;
 mod volumes;
+pub mod why;
 mod writers;
 
 pub use clients::Clients;

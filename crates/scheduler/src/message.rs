@@ -8,6 +8,7 @@ use engine::plugins::volume_binding::Write;
 use engine::turn::PodRef;
 
 use crate::bind::Outcome;
+use crate::debug::Look;
 
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +85,8 @@ pub enum Message {
     Untold(Uid),
     /// An object cannot be read. What was known of it stays.
     Unreadable(Box<Unreadable>),
+    /// Somebody wants to know how things stand.
+    Look(Look),
     /// No more decisions: what is under way is finished.
     Stop,
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clients::Clients;
 use crate::config::{Configuration, LeaderElection, ProfileConfig};
 use crate::core::{BINDS_MAX, Core, TELLS_MAX};
+use crate::debug::Desk;
 use crate::feed::Feed;
 use crate::message::Message;
 use crate::meters::Meters;
@@ -49,6 +50,8 @@ pub struct Options {
     pub health: Health,
     /// Where it tells how far it is.
     pub state: watch::Sender<State>,
+    /// Where it is asked what goes on inside.
+    pub desk: Desk,
 }
 
 impl Options {
@@ -63,6 +66,7 @@ impl Options {
             metrics: Metrics::new(),
             health: Health::new(),
             state: watch::Sender::default(),
+            desk: Desk::default(),
         }
     }
 }
@@ -171,6 +175,7 @@ impl Term {
         let core = Core::new(engine, names.iter().cloned(), meters);
 
         let (messages, line) = mpsc::channel(MESSAGES_MAX);
+        options.desk.open(&messages, &clients.read, configuration);
         let end_feed = CancellationToken::new();
         let mut feed = JoinSet::new();
         let (client, metrics) = (&clients.read, &options.metrics);

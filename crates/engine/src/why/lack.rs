@@ -45,8 +45,9 @@ pub(super) fn of(
     reasons.map(|reason| Lack { plugin, labels: missing(&reason), reason }).collect()
 }
 
-/// An amount of a resource as people write it.
-pub(super) fn amount(resource: &str, amount: i64) -> String {
+/// An amount of a resource, in thousandths of CPUs or in units, as people write it.
+#[must_use]
+pub fn amount(resource: &str, amount: i64) -> String {
     match resource {
         "cpu" => Quantity::from_millis(amount, Format::DecimalSi).to_string(),
         name if name == "memory"

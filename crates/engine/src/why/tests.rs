@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use api::{Node, Pod};
@@ -55,8 +54,7 @@ fn told(spec: &Value) -> String {
     let mut ledger = cluster();
     let mut decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
     let fact = pod("new", spec);
-    let explanation =
-        explain(&mut ledger, &mut decider, (&fact.namespace, &fact.labels, &fact.needs));
+    let explanation = explain(&mut ledger, &mut decider, &fact);
     let mut text = format!("{} of {} fit\n", explanation.fitting, explanation.nodes);
     for lack in &explanation.everywhere {
         let _ = writeln!(text, "everywhere: {lack}");
@@ -129,8 +127,30 @@ fn an_explanation_leaves_the_ledger_as_it_was() {
     let mut decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
     let fact = pod("new", &asking("1", &json!({ "nodeSelector": { "zone": "b" } })));
     let before = ledger.asks.clone();
-    explain(&mut ledger, &mut decider, (&fact.namespace, &BTreeMap::new(), &fact.needs));
+    explain(&mut ledger, &mut decider, &fact);
     assert_eq!(ledger.asks.requests.len(), before.requests.len());
     assert_eq!(ledger.asks.tolerations.len(), before.tolerations.len());
     assert_eq!(ledger.asks.node_affinity.len(), before.node_affinity.len());
+}
+
+#[test]
+fn a_snapshot_is_enough_and_room_that_is_kept_for_others_is_not_free() {
+    let mut ledger = cluster();
+    let mut awaited = pod("awaited", &asking("500m", &json!({ "priority": 7 })));
+    awaited.nominated = Some("full".into());
+    ledger.apply(Fact::Pod(Box::new(awaited)));
+    let small = pod("small", &asking("100m", &json!({})));
+    let small_but_first = pod("first", &asking("100m", &json!({ "priority": 8 })));
+    let check = |fact: &PodFact, fitting: usize, promised: usize| {
+        let mut snapshot = ledger.snapshot(Some(&fact.uid));
+        assert_eq!((ledger.pod_count(), snapshot.pod_count()), (2, 1));
+        let mut decider = Decider::new(Profile::kubernetes(), &mut snapshot, 0);
+        let told = explain(&mut snapshot, &mut decider, fact);
+        assert_eq!((told.fitting, told.promised), (fitting, promised), "{told:?}");
+        let mut whole = ledger.clone();
+        let mut decider = Decider::new(Profile::kubernetes(), &mut whole, 0);
+        assert_eq!(explain(&mut whole, &mut decider, fact), told);
+    };
+    check(&small, 0, 1);
+    check(&small_but_first, 1, 0);
 }

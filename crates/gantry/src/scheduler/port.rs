@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use chassis::client::Client;
-use chassis::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
+use chassis::serve::{Guard, GuardOptions, Server, Site, Tls};
 use chassis::shutdown::Shutdown;
 
 use crate::{machine, output};
@@ -18,8 +18,8 @@ pub(super) struct PortArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     bind_address: IpAddr,
 
-    /// Serve /metrics, /healthz, /livez and /readyz here over TLS; who sees /metrics, the API
-    /// server decides. 0 serves nothing
+    /// Serve /metrics, /debug, /healthz, /livez and /readyz here over TLS; who sees /metrics and
+    /// /debug, the API server decides. 0 serves nothing
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     secure_port: u16,
 
@@ -50,14 +50,14 @@ pub(super) struct PortArguments {
 }
 
 impl PortArguments {
-    /// Serves until shutdown begins, where that is asked for.
+    /// Serves a site until shutdown begins, where that is asked for.
     ///
     /// # Errors
     /// When the port is taken, or the certificate cannot be used.
     pub(super) async fn start(
         &self,
         client: &Client,
-        (metrics, health): (&Metrics, &Health),
+        site: Site,
         shutdown: &Shutdown,
     ) -> Result<()> {
         if self.secure_port == 0 {
@@ -69,7 +69,7 @@ impl PortArguments {
         output::note(&format!("health and metrics are on https://{}", server.address()));
         let open_paths = self.authorization_always_allow_paths.clone();
         let options = GuardOptions { open_paths, ..GuardOptions::default() };
-        let (site, guard) = (Site::new(metrics, health), Guard::new(client, options));
+        let guard = Guard::new(client, options);
         shutdown.spawn("port", server.run_guarded(site, tls, guard, shutdown.token()));
         Ok(())
     }

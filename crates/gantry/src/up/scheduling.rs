@@ -5,6 +5,7 @@ use chassis::serve::{Health, Metrics};
 use chassis::shutdown::Shutdown;
 use clap::ValueEnum;
 use scheduler::config::Configuration;
+use scheduler::debug::Desk;
 use scheduler::{Clients, State};
 use tokio::sync::watch;
 
@@ -36,17 +37,21 @@ impl SchedulerArguments {
         self.scheduler == Choice::Gantry
     }
 
+    /// Where it will be asked what goes on inside; none where it is not us.
+    pub(super) fn desk(&self) -> Option<Desk> {
+        self.is_any().then(Desk::default)
+    }
+
     /// Starts the scheduler, which goes on until shutdown begins. Nobody else is let in, so it
     /// contends for no lease.
     pub(super) fn start(
         &self,
         make: impl Fn(&Options) -> Client,
         (seed, metrics, health): (u64, &Metrics, &Health),
+        desk: Option<Desk>,
         shutdown: &Shutdown,
     ) -> Scheduling {
-        if !self.is_any() {
-            return Scheduling(None);
-        }
+        let Some(desk) = desk else { return Scheduling(None) };
         let configuration = Configuration { leader_election: None, ..Configuration::default() };
         let clients = Clients::made(&configuration.client_connection, make);
         let (metrics, health) = (metrics.clone(), health.clone());
@@ -55,6 +60,7 @@ impl SchedulerArguments {
             host: machine::host_name().unwrap_or_else(|| "localhost".to_owned()),
             metrics,
             health,
+            desk,
             ..scheduler::Options::new(configuration, "gantry up")
         };
         let state = options.state.subscribe();

@@ -20,3 +20,4 @@ mod scheduling;
 mod shows;
 mod story;
 mod transcript;
+mod why;

@@ -1,0 +1,89 @@
+//! How long it takes to copy what questions about nodes are asked of, and to answer one: that the
+//! engine stands still for, and this it does not.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark takes the time")]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use engine::decide::Decider;
+use engine::fact::{Fact, NodeFact, PodFact};
+use engine::ledger::Ledger;
+use engine::needs::{Amounts, Needs, Requests};
+use engine::profile::Profile;
+use engine::why::explain;
+
+const NODES: usize = 5_000;
+const PODS: usize = 50_000;
+const ROUNDS: usize = 9;
+
+fn pod(number: usize, apps: usize, node: Option<usize>, cpu_millis: i64) -> PodFact {
+    let charged = Amounts { cpu_millis, memory_bytes: 1 << 20, ..Amounts::default() };
+    let requests =
+        Requests { charged, cpu_millis_scored: cpu_millis, memory_bytes_scored: 1 << 20 };
+    let name = format!("pod-{number}");
+    let app = format!("app-{}", number % apps);
+    PodFact {
+        labels: BTreeMap::from([("app".into(), app.into())]),
+        node: node.map(|node| format!("node-{node}").into()),
+        needs: Needs { taken: requests.clone(), requests, ..Needs::default() },
+        ..PodFact::new(&name, "default", &name)
+    }
+}
+
+fn cluster(apps: usize) -> Ledger {
+    let mut ledger = Ledger::default();
+    for index in 0..NODES {
+        let name: Box<str> = format!("node-{index}").into();
+        let zone = format!("zone-{}", index % 3);
+        let labels = [("kubernetes.io/hostname", &*name), ("topology.kubernetes.io/zone", &zone)];
+        let labels = labels.map(|(key, value)| (key.into(), value.into()));
+        ledger.apply(Fact::Node(NodeFact {
+            labels: labels.into(),
+            name,
+            allocatable: Amounts {
+                cpu_millis: 8_000,
+                memory_bytes: 64 << 30,
+                ..Amounts::default()
+            },
+            pods_allowed: 110,
+            ..NodeFact::default()
+        }));
+    }
+    for number in 0..PODS {
+        ledger.apply(Fact::Pod(Box::new(pod(number, apps, Some(number % NODES), 100))));
+    }
+    ledger
+}
+
+/// The median time of some rounds.
+fn median(mut round: impl FnMut()) -> Duration {
+    let mut took: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            round();
+            begun.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    took[ROUNDS / 2]
+}
+
+fn main() {
+    for apps in [500, PODS] {
+        let ledger = cluster(apps);
+        let snapshot = median(|| drop(std::hint::black_box(ledger.snapshot(None))));
+        let whole = median(|| drop(std::hint::black_box(ledger.clone())));
+        let asked = pod(PODS, apps, None, 9_000);
+        let answer = median(|| {
+            let mut copy = ledger.snapshot(None);
+            let mut decider = Decider::new(Profile::kubernetes(), &mut copy, 0);
+            let told = explain(&mut copy, &mut decider, &asked);
+            assert_eq!((told.nodes, told.fitting), (NODES, 0), "measuring another answer");
+        });
+        println!(
+            "{NODES} nodes, {PODS} pods of {apps} apps: snapshot made and dropped {snapshot:?}, \
+             whole copy {whole:?}, snapshot and answer {answer:?}"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! `gantry why`: why a pod has no node, and what would give it one.
+
+mod remote;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use chassis::client::{Client, Options, Source};
+use clap::ValueEnum;
+use scheduler::config::Configuration;
+use scheduler::why::{Answer, from_objects};
+
+use crate::output;
+
+/// Say why a pod has no node, and what would give it one
+///
+/// The scheduler is asked where --scheduler says where it is; otherwise the answer is worked out
+/// from the objects of the cluster, all of which are listed once.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  gantry why pod web-0
+  gantry why pod web-0 --namespace shop --output json
+  gantry why pod web-0 --scheduler http://127.0.0.1:10251")]
+pub(crate) struct Arguments {
+    /// What to ask about: pod NAME, or pod/NAME
+    #[arg(value_name = "pod NAME", required = true, num_args = 1..=2)]
+    subject: Vec<String>,
+
+    /// The namespace of the pod [default: that of the kubeconfig's context]
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// How to say it
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Form::Text)]
+    output: Form,
+
+    /// The kubeconfig of the API server [default: KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Where the scheduler shows its metrics, to have it answer itself, as in
+    /// http://127.0.0.1:10251
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    scheduler: Option<String>,
+
+    /// The KubeSchedulerConfiguration by which to work it out [default: as kube-scheduler does
+    /// without one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// Runs the command.
+#[tokio::main]
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let name = pod_of(&arguments.subject)?;
+    let answer = arguments.ask(name).await?;
+    match arguments.output {
+        Form::Text => output::say(&answer.to_string()),
+        Form::Json => {
+            let text = serde_json::to_string_pretty(&answer);
+            output::say(&text.context("cannot write the answer as JSON")?)
+        }
+    }
+}
+
+/// The pod that is asked about.
+fn pod_of(subject: &[String]) -> Result<&str> {
+    let (kind, name) = match subject {
+        [both] => both.split_once('/').unwrap_or((both, "")),
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => ("", ""),
+    };
+    if !matches!(kind, "pod" | "pods" | "po") {
+        bail!("{kind:?} cannot be asked about: only pods can, as in `why pod NAME`");
+    }
+    if name.is_empty() || name.contains('/') {
+        bail!("say which pod, as in `why pod NAME`");
+    }
+    Ok(name)
+}
+
+impl Arguments {
+    async fn ask(&self, name: &str) -> Result<Answer> {
+        let source = Source::from_flags(self.kubeconfig.clone(), self.context.clone());
+        if let Some(url) = &self.scheduler {
+            let namespace = match &self.namespace {
+                Some(namespace) => namespace.clone(),
+                None => Client::connect(&source, &Options::new("why")).await.map_or_else(
+                    |_| "default".to_owned(),
+                    |own| own.default_namespace().to_owned(),
+                ),
+            };
+            return remote::ask(url, &namespace, name).await;
+        }
+        let configuration = match &self.config {
+            Some(file) => scheduler::config::load(file)?,
+            None => Configuration::default(),
+        };
+        let client = Client::connect(&source, &Options::new("why")).await?;
+        let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
+        Ok(from_objects(&client, &configuration, namespace, name).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pods_can_be_asked_about() {
+        let check = |subject: &[&str], expected: Result<&str, &str>| {
+            let subject: Vec<String> = subject.iter().map(ToString::to_string).collect();
+            let got = pod_of(&subject).map_err(|error| error.to_string());
+            assert_eq!(got, expected.map_err(ToOwned::to_owned), "{subject:?}");
+        };
+        check(&["pod", "web-0"], Ok("web-0"));
+        check(&["pods", "web-0"], Ok("web-0"));
+        check(&["pod/web-0"], Ok("web-0"));
+        check(&["po/web-0"], Ok("web-0"));
+        let others = "cannot be asked about: only pods can, as in `why pod NAME`";
+        check(&["node", "n1"], Err(&format!("\"node\" {others}")));
+        check(&["web-0"], Err(&format!("\"web-0\" {others}")));
+        check(&["deployment/web"], Err(&format!("\"deployment\" {others}")));
+        for nothing in [&["pod"][..], &["pod", ""], &["pod/"], &["pod", "a/b"]] {
+            check(nothing, Err("say which pod, as in `why pod NAME`"));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `gantry why` as a user meets it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use chassis::client::{Call, Client, Options, Source};
+use http::Method;
+use serde_json::{Value, json};
+
+/// A `gantry up` that ends with the test.
+struct Up {
+    child: Child,
+    /// Where its scheduler is asked.
+    scheduler: String,
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // It is there to be asked, and nothing more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Up {
+    fn start(kubeconfig: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gantry"))
+            .args(["up", "--nodes", "2", "--metrics", "127.0.0.1:0", "--kubeconfig"])
+            .arg(kubeconfig)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let hint = "why a pod waits: gantry why pod NAME --scheduler ";
+        let scheduler = told.find_map(|line| line.strip_prefix(hint).map(str::to_owned)).unwrap();
+        // It would wait for somebody who reads it.
+        std::thread::spawn(move || told.for_each(drop));
+        let mut lines = said.lines().map(Result::unwrap);
+        assert!(lines.any(|line| line == "Ctrl-C ends it."));
+        Self { child, scheduler }
+    }
+}
+
+fn why(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gantry"));
+    command.arg("why").args(arguments).arg("--kubeconfig").arg(kubeconfig).output().unwrap()
+}
+
+fn said(output: &Output) -> &str {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+async fn create_huge(kubeconfig: &Path) -> String {
+    let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+    let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+    let path = "/api/v1/namespaces/default/pods";
+    let requests = json!({ "cpu": "100" });
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "huge" },
+        "spec": { "containers": [
+            { "name": "main", "image": "nginx", "resources": { "requests": requests } }] } });
+    client.call_unread(Call::new(Method::POST, path).json(&pod).unwrap()).await.unwrap();
+    let told = async {
+        loop {
+            let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+            let events: Value = client.call(Call::new(Method::GET, path)).await.unwrap();
+            let mut events = events["items"].as_array().unwrap().iter();
+            if let Some(event) = events.find(|event| event["reason"] == "FailedScheduling") {
+                return event["note"].as_str().unwrap().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_event_the_text_and_the_json_say_the_same_whoever_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let up = Up::start(&kubeconfig);
+    let event = create_huge(&kubeconfig).await;
+    for (more, by) in [(&[][..], "objects"), (&["--scheduler", &up.scheduler], "scheduler")] {
+        let text = why(&kubeconfig, &[&["pod", "huge"], more].concat());
+        let text = said(&text);
+        assert!(text.starts_with("Pod default/huge waits for a node."), "{text}");
+        assert!(text.contains(&format!("\n\n{event}\n\n")), "{text}");
+        assert!(text.contains("\n  request 8 of cpu, not 100  to 2 nodes\n"), "{text}");
+        let wire = why(&kubeconfig, &[&["pod/huge", "--output", "json"], more].concat());
+        let wire: Value = serde_json::from_str(said(&wire)).unwrap();
+        assert_eq!((&wire["answeredBy"], &wire["message"]), (&by.into(), &event.as_str().into()));
+        assert_eq!(wire["nodes"]["changes"][0]["nodes"], 2, "{wire}");
+        let none = why(&kubeconfig, &[&["pod", "nobody"], more].concat());
+        let told = String::from_utf8(none.stderr).unwrap();
+        assert_eq!(none.status.code(), Some(1), "{told}");
+        assert!(told.contains("there is no pod nobody in namespace default; "), "{told}");
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let cluster = json!({ "server": "http://127.0.0.1:9" });
+    let config = json!({ "current-context": "c",
+        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        "clusters": [{ "name": "c", "cluster": cluster }],
+        "users": [{ "name": "u", "user": {} }] });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let check = |arguments: &[&str], parts: &[&str]| {
+        let output = why(&kubeconfig, arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{told}");
+        for part in parts {
+            assert!(told.contains(part), "{part:?} is not in {told}");
+        }
+    };
+    check(&["node", "n1"], &["\"node\" cannot be asked about: only pods can"]);
+    check(&["pod"], &["say which pod"]);
+    check(&["pod", "p"], &["127.0.0.1:9"]);
+    let url = ["pod", "p", "--scheduler", "http://127.0.0.1:9"];
+    check(&url, &["cannot ask the scheduler at http://127.0.0.1:9", "worked out from the objects"]);
+    check(&["pod", "p", "--scheduler", "nonsense"], &["--scheduler nonsense is not a URL such as"]);
+    check(&["pod", "p", "--config", "no-such-file"], &["no-such-file"]);
+}

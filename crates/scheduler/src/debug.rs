@@ -1,0 +1,292 @@
+//! What goes on inside a scheduler, for people: `/debug/why`, `/debug/queue`, `/debug/ledger` and
+//! `/debug/decisions`, as JSON.
+//!
+//! Whoever asks puts a [`Look`] into the line of the engine's thread, which copies what is asked
+//! for and goes on; the answer is worked out elsewhere. One question is answered at a time, so
+//! that many of them cannot hold up binds.
+
+mod views;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::Pod;
+use bytes::Bytes;
+use chassis::client::Client;
+use chassis::serve::{self, Site};
+use engine::fact::{PodFact, Uid};
+use engine::ledger::Ledger;
+use engine::queue::Moment;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex as Turn, mpsc, oneshot};
+
+use crate::config::Configuration;
+use crate::core::{Core, SCHEDULER_ERROR};
+use crate::message::{Message, Scheduled};
+use crate::why::{self, Answer, AnsweredBy, Standing, State, WhyError};
+
+pub(crate) use views::Decided;
+pub use views::{DecisionView, LedgerView, NodeView, QueueRow, QueueView, ROWS_MAX};
+
+/// The paths that are answered.
+pub const PATHS: [&str; 4] = ["/debug/why", "/debug/queue", "/debug/ledger", "/debug/decisions"];
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A look at the engine's thread, which takes no longer than to copy what is asked for.
+pub struct Look(Box<Glance>);
+
+type Glance = dyn FnOnce(&Core, Moment) + Send;
+
+impl Look {
+    /// Looks.
+    pub(crate) fn at(self, core: &Core, now: Moment) {
+        (self.0)(core, now);
+    }
+}
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Look")
+    }
+}
+
+/// Where a scheduler is asked; clones are the same. It answers while it works.
+#[derive(Clone, Default)]
+pub struct Desk {
+    clerk: Arc<Mutex<Option<Clerk>>>,
+    /// Held while a question is answered.
+    turn: Arc<Turn<()>>,
+}
+
+/// Who knows how to ask.
+#[derive(Clone)]
+struct Clerk {
+    /// It does not keep the engine's thread alive.
+    line: mpsc::WeakSender<Message>,
+    client: Client,
+    configuration: Arc<Configuration>,
+}
+
+/// Why there is no answer, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What is wrong, and what to do.
+    pub message: String,
+    #[serde(skip)]
+    code: u16,
+}
+
+impl Refusal {
+    fn new(code: StatusCode, message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: code.as_u16() }
+    }
+
+    fn idle() -> Self {
+        let text = "this scheduler does not work now: it waits for its lease, or ends; ask the \
+                    one that holds the lease";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    fn early() -> Self {
+        let text = "this scheduler has not read everything there is yet; ask again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+}
+
+impl From<WhyError> for Refusal {
+    fn from(error: WhyError) -> Self {
+        match &error {
+            WhyError::NoPod { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
+            WhyError::Api(cause) => Self::new(StatusCode::BAD_GATEWAY, cause.told()),
+        }
+    }
+}
+
+/// What the engine's thread knows of one pod and of all nodes.
+struct Known {
+    ledger: Ledger,
+    standing: Option<Standing>,
+    told: Option<Scheduled>,
+}
+
+/// A site with the pages of a scheduler. They show names and specs of everybody's pods: serve them
+/// to those only who may see those.
+#[must_use]
+pub fn pages(site: Site, desk: &Desk) -> Site {
+    let [why, queue, ledger, decisions] = PATHS;
+    let own = desk.clone();
+    let site = site.page(why, move |parts: Parts| {
+        let desk = own.clone();
+        async move { replied(desk.why(&asked(&parts)).await) }
+    });
+    let own = desk.clone();
+    let site = site.page(queue, move |parts: Parts| {
+        let desk = own.clone();
+        async move { replied(desk.queue(&asked(&parts)).await) }
+    });
+    let own = desk.clone();
+    let site = site.page(ledger, move |parts: Parts| {
+        let desk = own.clone();
+        async move { replied(desk.ledger(&asked(&parts)).await) }
+    });
+    let own = desk.clone();
+    site.page(decisions, move |_: Parts| {
+        let desk = own.clone();
+        async move { replied(desk.decisions().await) }
+    })
+}
+
+/// What is asked, by the names of the query.
+type Query = BTreeMap<String, String>;
+
+fn asked(parts: &Parts) -> Query {
+    let query = parts.uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
+}
+
+fn replied(answer: Result<impl Serialize, Refusal>) -> serve::Answer {
+    let (code, body) = match answer {
+        Ok(answer) => (StatusCode::OK, serde_json::to_vec(&answer)),
+        Err(refusal) => {
+            let code = StatusCode::from_u16(refusal.code);
+            (code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), serde_json::to_vec(&refusal))
+        }
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body.unwrap_or_default())));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+impl Desk {
+    /// A scheduler works, and is asked through this line.
+    pub(crate) fn open(
+        &self,
+        line: &mpsc::Sender<Message>,
+        client: &Client,
+        configuration: &Configuration,
+    ) {
+        let configuration = Arc::new(configuration.clone());
+        let clerk = Clerk { line: line.downgrade(), client: client.clone(), configuration };
+        *self.clerk.lock().unwrap_or_else(PoisonError::into_inner) = Some(clerk);
+    }
+
+    fn clerk(&self) -> Result<Clerk, Refusal> {
+        let clerk = self.clerk.lock().unwrap_or_else(PoisonError::into_inner);
+        clerk.clone().ok_or_else(Refusal::idle)
+    }
+
+    async fn why(&self, query: &Query) -> Result<Answer, Refusal> {
+        let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME";
+        let bad = || Refusal::new(StatusCode::BAD_REQUEST, usage);
+        let name = query.get("pod").filter(|name| !name.is_empty()).ok_or_else(bad)?;
+        let namespace = query.get("namespace").map_or("default", String::as_str);
+        let clerk = self.clerk()?;
+        let pod = why::find(&clerk.client, namespace, name).await?;
+        let _turn = self.turn.lock().await;
+        let answer = Answer::begun(&pod, AnsweredBy::Scheduler, &clerk.configuration);
+        if answer.profile(&pod, &clerk.configuration).is_none() {
+            return Ok(answer);
+        }
+        let uid = Uid::new(&pod.metadata.uid);
+        let known = clerk.look(move |core, now| Known::of(core, &uid, now)).await?;
+        worked_out(move || explained(answer, known, &pod, &clerk.configuration)).await
+    }
+
+    async fn queue(&self, query: &Query) -> Result<QueueView, Refusal> {
+        let namespace = query.get("namespace").cloned();
+        let _turn = self.turn.lock().await;
+        let look = move |core: &Core, now| QueueView::of(core, namespace.as_deref(), now);
+        self.clerk()?.look(look).await
+    }
+
+    async fn ledger(&self, query: &Query) -> Result<LedgerView, Refusal> {
+        let node = query.get("node").cloned();
+        let _turn = self.turn.lock().await;
+        let ledger = self.clerk()?.look(|core, _| core.engine().ledger().snapshot(None)).await?;
+        if let Some(node) = &node
+            && ledger.nodes.find(node).is_none()
+        {
+            let text = format!("there is no node {node}");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, text));
+        }
+        worked_out(move || LedgerView::of(&ledger, node.as_deref())).await
+    }
+
+    async fn decisions(&self) -> Result<Vec<DecisionView>, Refusal> {
+        let _turn = self.turn.lock().await;
+        let look = |core: &Core, _| core.decided().cloned().collect::<Vec<Decided>>();
+        let decided = self.clerk()?.look(look).await?;
+        worked_out(move || decided.iter().map(Into::into).collect()).await
+    }
+}
+
+impl Clerk {
+    /// What is seen on the engine's thread.
+    async fn look<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Core, Moment) -> R + Send + 'static,
+    ) -> Result<R, Refusal> {
+        let line = self.line.upgrade().ok_or_else(Refusal::idle)?;
+        let (tell, told) = oneshot::channel();
+        let look = Look(Box::new(move |core, now| {
+            // Whoever asked may be gone.
+            let _ = tell.send(core.is_filled().then(|| look(core, now)));
+        }));
+        line.send(Message::Look(look)).await.map_err(|_| Refusal::idle())?;
+        told.await.map_err(|_| Refusal::idle())?.ok_or_else(Refusal::early)
+    }
+}
+
+/// Works out an answer where nobody waits for it but the one who asked.
+async fn worked_out<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Refusal> {
+    let failed = |error: tokio::task::JoinError| {
+        let text = format!("the answer could not be worked out: {error}");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    };
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+impl Known {
+    fn of(core: &Core, uid: &Uid, now: Moment) -> Self {
+        let engine = core.engine();
+        let claim = engine.ledger().pod(uid).and_then(|row| row.node());
+        let decided = claim.map(|node| {
+            let node = engine.ledger().nodes.name(node).to_owned();
+            Standing::Decided { node }
+        });
+        let queued = || engine.queue().standing(uid).map(|own| views::standing(own, now));
+        Self {
+            ledger: engine.ledger().snapshot(Some(uid)),
+            standing: decided.or_else(queued),
+            told: core.told(uid).cloned(),
+        }
+    }
+}
+
+/// What is known, said of one pod.
+fn explained(mut answer: Answer, known: Known, pod: &Pod, configuration: &Configuration) -> Answer {
+    let Known { mut ledger, standing: own, told } = known;
+    let is_decided = matches!(own, Some(Standing::Decided { .. }));
+    if let State::Waiting { standing, .. } = &mut answer.state {
+        *standing = own;
+    }
+    if let Some(profile) = answer.profile(pod, configuration).filter(|_| !is_decided) {
+        answer.ask_nodes(&mut ledger, profile, &PodFact::from(pod));
+        let fitting = answer.nodes.as_ref().map_or(0, |nodes| nodes.fitting);
+        // Why no node could take it says nothing where one can, unlike why it was not written.
+        let told = told.filter(|told| fitting == 0 || *told.reason == *SCHEDULER_ERROR);
+        answer.message = told.map(|told| told.message.into());
+    }
+    answer
+}

@@ -1,0 +1,282 @@
+//! What is shown of the queue, of the ledger and of decisions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::fact::Uid;
+use engine::ledger::{Ledger, NodeIndex, PodRow};
+use engine::needs::Amounts;
+use engine::queue::{self, Moment};
+use engine::turn::{PodRef, Verdict, Waiting};
+use engine::why::amount;
+use serde::{Deserialize, Serialize};
+
+use crate::core::Core;
+use crate::why::Standing;
+
+/// How many pods of the queue are shown.
+pub const ROWS_MAX: usize = 1000;
+
+/// Where the pods stand that want a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueView {
+    /// How many there are by where they stand.
+    pub counts: BTreeMap<String, usize>,
+    /// Those that are tried next, in their order, and then others.
+    pub pods: Vec<QueueRow>,
+    /// How many are not shown.
+    pub left_out: usize,
+}
+
+/// A pod that wants a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueRow {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub standing: Standing,
+    /// The plugins that refused it last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_by: Vec<String>,
+}
+
+/// What the facts add up to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerView {
+    /// The nodes by name.
+    pub nodes: Vec<NodeView>,
+}
+
+/// What is known of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeView {
+    /// Its name.
+    pub node: String,
+    /// What pods may request of it.
+    pub allocatable: BTreeMap<String, String>,
+    /// What pods do request, those included that are only decided for it.
+    pub requested: BTreeMap<String, String>,
+    /// How many pods it has, those included.
+    pub pods: i64,
+    /// How many it takes.
+    pub pods_allowed: i64,
+    /// Pods that were decided for it, and are not seen there yet.
+    pub claims: Vec<String>,
+    /// Pods for which room is made on it.
+    pub nominated: Vec<String>,
+}
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionView {
+    /// When it was made.
+    pub time: String,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// In whose name.
+    pub scheduler: String,
+    /// How often the pod had been tried, this time included.
+    pub attempt: u32,
+    /// `bind`, `prepare`, `wait` or `unprepared`.
+    pub verdict: String,
+    /// The node that was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A decision as it is remembered.
+#[derive(Debug, Clone)]
+pub(crate) struct Decided {
+    at: Moment,
+    pod: PodRef,
+    scheduler: Arc<str>,
+    attempt: u32,
+    fate: Fate,
+}
+
+#[derive(Debug, Clone)]
+enum Fate {
+    Bind(Box<str>),
+    Prepare(Box<str>),
+    Wait(Arc<Waiting>),
+    Unprepared(Box<str>),
+}
+
+impl Decided {
+    pub(crate) fn new(
+        pod: &PodRef,
+        scheduler: &Arc<str>,
+        attempt: u32,
+        verdict: &Verdict,
+        at: Moment,
+    ) -> Self {
+        let fate = match verdict {
+            Verdict::Bind(node) => Fate::Bind(node.clone()),
+            Verdict::Prepare(node, _) => Fate::Prepare(node.clone()),
+            Verdict::Wait(waiting) => Fate::Wait(waiting.clone()),
+            Verdict::Unprepared(failure) => Fate::Unprepared(failure.to_string().into()),
+        };
+        Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
+    }
+}
+
+impl From<&Decided> for DecisionView {
+    fn from(decided: &Decided) -> Self {
+        let Decided { at, pod, scheduler, attempt, fate } = decided;
+        let (verdict, node, message) = match fate {
+            Fate::Bind(node) => ("bind", Some(node.to_string()), None),
+            Fate::Prepare(node) => ("prepare", Some(node.to_string()), None),
+            Fate::Wait(waiting) => ("wait", None, Some(waiting.to_string())),
+            Fate::Unprepared(why) => ("unprepared", None, Some(why.to_string())),
+        };
+        let time = jiff::Timestamp::from_nanosecond(at.0.into());
+        Self {
+            time: time.map(|time| time.to_string()).unwrap_or_default(),
+            namespace: pod.namespace.to_string(),
+            pod: pod.name.to_string(),
+            scheduler: scheduler.to_string(),
+            attempt: *attempt,
+            verdict: verdict.to_owned(),
+            node,
+            message,
+        }
+    }
+}
+
+/// Where a pod stands, as it is told.
+pub(super) fn standing(standing: queue::Standing, now: Moment) -> Standing {
+    let left = |until: Moment| until.next_window().since(now);
+    let seconds = |left: Duration| left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    match standing {
+        queue::Standing::Active => Standing::Active,
+        queue::Standing::Backoff(until) => Standing::Backoff { seconds_left: seconds(left(until)) },
+        queue::Standing::ErrorBackoff(until) => {
+            Standing::ErrorBackoff { seconds_left: seconds(left(until)) }
+        }
+        queue::Standing::Waiting => Standing::Waiting,
+        queue::Standing::Gated => Standing::Gated,
+        queue::Standing::InFlight => Standing::InFlight,
+    }
+}
+
+fn place(standing: queue::Standing) -> &'static str {
+    match standing {
+        queue::Standing::Active => "active",
+        queue::Standing::Backoff(_) => "backoff",
+        queue::Standing::ErrorBackoff(_) => "errorBackoff",
+        queue::Standing::Waiting => "waiting",
+        queue::Standing::Gated => "gated",
+        queue::Standing::InFlight => "inFlight",
+    }
+}
+
+impl QueueView {
+    /// The pods of one namespace, or of all.
+    pub(super) fn of(core: &Core, namespace: Option<&str>, now: Moment) -> Self {
+        let (queue, ledger) = (core.engine().queue(), core.engine().ledger());
+        let is_asked = |row: &PodRow| namespace.is_none_or(|own| *row.namespace == *own);
+        let mut view = Self::default();
+        let mut shown = 0;
+        let mut show = |uid: &Uid, own: queue::Standing| {
+            let Some(row) = ledger.pod(uid).filter(|row| is_asked(row)) else { return };
+            *view.counts.entry(place(own).to_owned()).or_default() += 1;
+            if shown == ROWS_MAX {
+                view.left_out += 1;
+                return;
+            }
+            shown += 1;
+            let refused = queue.rejection(uid).unwrap_or_default();
+            let refused = refused.unschedulable.and(refused.pending);
+            view.pods.push(QueueRow {
+                namespace: row.namespace.to_string(),
+                pod: row.name.to_string(),
+                standing: standing(own, now),
+                refused_by: refused.iter().map(|plugin| plugin.to_string()).collect(),
+            });
+        };
+        for uid in queue.active() {
+            show(uid, queue::Standing::Active);
+        }
+        for (uid, own) in queue.standings().filter(|(_, own)| *own != queue::Standing::Active) {
+            show(uid, own);
+        }
+        let active = view.counts.get("active").copied().unwrap_or(0).min(view.pods.len());
+        view.pods[active..].sort_by(|a, b| (&a.namespace, &a.pod).cmp(&(&b.namespace, &b.pod)));
+        view
+    }
+}
+
+impl LedgerView {
+    /// One node, or all that are there.
+    pub(super) fn of(ledger: &Ledger, only: Option<&str>) -> Self {
+        let mut claims: BTreeMap<NodeIndex, Vec<String>> = BTreeMap::new();
+        for (_, row) in ledger.pods().filter(|(_, row)| !row.is_bound()) {
+            if let Some(node) = row.node() {
+                claims.entry(node).or_default().push(named(row));
+            }
+        }
+        let nodes = ledger.nodes.present().iter();
+        let nodes = nodes.filter(|node| only.is_none_or(|name| ledger.nodes.name(*node) == name));
+        let view = |node| NodeView::of(ledger, node, claims.get(&node).cloned());
+        let mut nodes: Vec<NodeView> = nodes.map(view).collect();
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        Self { nodes }
+    }
+}
+
+fn named(row: &PodRow) -> String {
+    format!("{}/{}", row.namespace, row.name)
+}
+
+impl NodeView {
+    fn of(ledger: &Ledger, node: NodeIndex, claims: Option<Vec<String>>) -> Self {
+        let (nodes, resources) = (&ledger.nodes, &ledger.nodes.resources);
+        let (name, at) = (nodes.name(node), node.get());
+        let allocatable = resources.allowed(node);
+        let taken = |name: &str| {
+            let index = resources.find(name);
+            index.map_or(0, |index| resources.scalar(index).requested[at])
+        };
+        let scalars = allocatable.scalars.iter();
+        let requested = Amounts {
+            cpu_millis: resources.cpu.requested[at],
+            memory_bytes: resources.memory.requested[at],
+            storage_bytes: resources.storage.requested[at],
+            scalars: scalars.map(|(name, _)| (name.clone(), taken(name))).collect(),
+        };
+        let mut claims = claims.unwrap_or_default();
+        claims.sort_unstable();
+        let awaited = ledger.awaited(name).filter_map(|uid| ledger.pod(uid));
+        Self {
+            node: name.to_owned(),
+            allocatable: told(&allocatable),
+            requested: told(&requested),
+            pods: nodes.pods[at],
+            pods_allowed: nodes.pods_allowed[at],
+            claims,
+            nominated: awaited.map(named).collect(),
+        }
+    }
+}
+
+fn told(amounts: &Amounts) -> BTreeMap<String, String> {
+    let Amounts { cpu_millis, memory_bytes, storage_bytes, scalars } = amounts;
+    let common =
+        [("cpu", *cpu_millis), ("memory", *memory_bytes), ("ephemeral-storage", *storage_bytes)];
+    let scalars = scalars.iter().map(|(name, own)| (&**name, *own));
+    let all = common.into_iter().chain(scalars);
+    all.map(|(name, own)| (name.to_owned(), amount(name, own))).collect()
+}

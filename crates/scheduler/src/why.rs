@@ -1,0 +1,401 @@
+//! Why a pod has no node: one answer, which people read as text and programs as JSON.
+//!
+//! Where a scheduler runs, it answers from a copy of what it knows ([`debug`](crate::debug)).
+//! Where none can be asked, the same is worked out from the objects of the cluster. Nothing here
+//! decides: the explanation is the engine's own, and the message is the one of the event.
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::Pod;
+use api::pod::PodPhase;
+use chassis::client::{Client, Error};
+use engine::decide::Decider;
+use engine::fact::{Fact, PodFact};
+use engine::ledger::Ledger;
+use engine::queue::Moment;
+use engine::reason::Reason;
+use engine::turn::Waiting;
+use engine::why::{self, Explanation, amount};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Configuration, ProfileConfig};
+use crate::feed;
+use crate::message::{Message, PodNews};
+
+/// Why a pod has no node, or that it has one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// Who answers.
+    pub answered_by: AnsweredBy,
+    /// How the pod stands.
+    #[serde(flatten)]
+    pub state: State,
+    /// What the event and the condition of the pod say, where no node can take it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What the nodes say, where a node is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesTold>,
+    /// Objects that could not be read, and why: the answer does not know of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AnsweredBy {
+    /// The scheduler that runs.
+    Scheduler,
+    /// Whoever asked, from the objects of the cluster.
+    Objects,
+}
+
+/// How a pod stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum State {
+    /// It has ended.
+    Ended {
+        /// How.
+        phase: String,
+    },
+    /// It has a node.
+    Bound {
+        /// Which.
+        node: String,
+    },
+    /// It is being deleted, and has no node.
+    Deleting,
+    /// It is not to be tried yet.
+    Gated {
+        /// What holds it back.
+        gates: Vec<String>,
+    },
+    /// Another scheduler is to find it a node.
+    OtherScheduler {
+        /// Whom it names.
+        scheduler: String,
+        /// In whose names the one who answers decides.
+        known: Vec<String>,
+    },
+    /// It wants a node.
+    Waiting {
+        /// Where it stands in the queue, where the scheduler was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        standing: Option<Standing>,
+        /// The node on which room is made for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nominated: Option<String>,
+    },
+}
+
+/// Where a pod stands in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "place", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Standing {
+    /// It is one of the next.
+    Active,
+    /// It was refused lately.
+    Backoff {
+        /// After so long it is one of the next, at the latest.
+        seconds_left: u64,
+    },
+    /// Its last attempt failed.
+    ErrorBackoff {
+        /// After so long it is one of the next.
+        seconds_left: u64,
+    },
+    /// It was refused, and waits for a change that may help.
+    Waiting,
+    /// It may not be tried.
+    Gated,
+    /// It is being decided about.
+    InFlight,
+    /// A node was decided on, and is being written.
+    Decided {
+        /// Which.
+        node: String,
+    },
+}
+
+/// What the nodes say of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodesTold {
+    /// How many there are.
+    pub all: usize,
+    /// How many of them could take the pod now.
+    pub fitting: usize,
+    /// How many more could, were their room not kept for pods of equal or higher priority.
+    pub promised: usize,
+    /// What holds for every node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub everywhere: Vec<LackTold>,
+    /// The nodes that lack the least, the nearest first.
+    pub nearest: Vec<Nearest>,
+    /// Changes of the pod that would admit it, each by itself.
+    pub changes: Vec<ChangeTold>,
+}
+
+/// A node that cannot take a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nearest {
+    /// Its name.
+    pub node: String,
+    /// What it lacks.
+    pub lacks: Vec<LackTold>,
+}
+
+/// What a node lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LackTold {
+    /// The plugin that says so.
+    pub plugin: String,
+    /// The reason as the event counts it.
+    pub reason: String,
+    /// All that is known of it, in words.
+    pub text: String,
+    /// How much of which resource, where that is it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<Shortage>,
+    /// Which taint, where that is it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taint: Option<String>,
+    /// Which labels the node does not have, where that is it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Too little of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortage {
+    /// Which.
+    pub resource: String,
+    /// What the pod asks for.
+    pub asked: String,
+    /// What the node has left.
+    pub free: String,
+    /// What it has altogether.
+    pub allocatable: String,
+    /// What is missing.
+    pub missing: String,
+}
+
+/// One change of a pod that would admit it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeTold {
+    /// What to change.
+    pub change: String,
+    /// How many nodes would take the pod then.
+    pub nodes: usize,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// There is no such pod.
+    #[error(
+        "there is no pod {name} in namespace {namespace}; `kubectl get pods --all-namespaces` \
+         lists those there are"
+    )]
+    NoPod {
+        /// The namespace that was asked for.
+        namespace: String,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The cluster does not tell.
+    #[error(transparent)]
+    Api(#[from] Error),
+}
+
+/// A pod by its name.
+///
+/// # Errors
+/// When there is none, or the server does not tell.
+pub(crate) async fn find(client: &Client, namespace: &str, name: &str) -> Result<Pod, WhyError> {
+    let pod = client.within::<Pod>(namespace).find(name).await?;
+    let none = || WhyError::NoPod { namespace: namespace.to_owned(), name: name.to_owned() };
+    pod.ok_or_else(none)
+}
+
+/// Says why a pod has no node, from the objects of the cluster alone: every kind that scheduling
+/// depends on is listed once.
+///
+/// # Errors
+/// When there is no such pod, or a kind cannot be listed.
+pub async fn from_objects(
+    client: &Client,
+    configuration: &Configuration,
+    namespace: &str,
+    name: &str,
+) -> Result<Answer, WhyError> {
+    let pod = find(client, namespace, name).await?;
+    let mut answer = Answer::begun(&pod, AnsweredBy::Objects, configuration);
+    let Some(profile) = answer.profile(&pod, configuration) else { return Ok(answer) };
+    let mut ledger = Ledger::default();
+    for message in feed::list(client).await? {
+        match message {
+            Message::Fact(fact) => ledger.apply(fact),
+            Message::Pod(news) => {
+                let PodNews { fact, .. } = *news;
+                ledger.apply(Fact::Pod(Box::new(fact)));
+            }
+            Message::Unreadable(what) => {
+                answer.unread.push(format!("{:?} {}: {}", what.kind, what.key, what.error));
+            }
+            _ => {}
+        }
+    }
+    let fact = PodFact::from(&pod);
+    // It may have come between two lists.
+    if ledger.pod(&fact.uid).is_none() {
+        ledger.apply(Fact::Pod(Box::new(fact.clone())));
+    }
+    let nanos = client.clock().now().as_nanosecond();
+    let now = Moment(u64::try_from(nanos).unwrap_or_default());
+    answer.work_out(&mut ledger, profile, &fact, now);
+    Ok(answer)
+}
+
+impl Answer {
+    /// What the pod itself tells.
+    pub(crate) fn begun(pod: &Pod, by: AnsweredBy, configuration: &Configuration) -> Self {
+        Self {
+            namespace: pod.metadata.namespace.clone(),
+            pod: pod.metadata.name.clone(),
+            answered_by: by,
+            state: State::of(pod, configuration),
+            message: None,
+            nodes: None,
+            unread: Vec::new(),
+        }
+    }
+
+    /// The profile that is to find the pod a node; none where nobody is to.
+    pub(crate) fn profile<'a>(
+        &self,
+        pod: &Pod,
+        configuration: &'a Configuration,
+    ) -> Option<&'a ProfileConfig> {
+        let mut profiles = configuration.profiles.iter();
+        let own = profiles.find(|profile| profile.scheduler_name == pod.spec.scheduler_name);
+        own.filter(|_| matches!(self.state, State::Waiting { .. }))
+    }
+
+    /// Adds what the nodes say, and the message where none can take the pod.
+    fn work_out(
+        &mut self,
+        ledger: &mut Ledger,
+        profile: &ProfileConfig,
+        pod: &PodFact,
+        now: Moment,
+    ) {
+        let decider = self.ask_nodes(ledger, profile, pod);
+        if self.nodes.as_ref().is_some_and(|nodes| nodes.fitting == 0) {
+            let waiting = Waiting::of(ledger, &decider, &pod.uid, 0, now);
+            self.message = waiting.ok().map(|waiting| waiting.to_string());
+        }
+    }
+
+    /// Adds what the nodes say.
+    pub(crate) fn ask_nodes(
+        &mut self,
+        ledger: &mut Ledger,
+        profile: &ProfileConfig,
+        pod: &PodFact,
+    ) -> Decider {
+        let mut decider = Decider::new(profile.assemble().profile, ledger, 0);
+        self.nodes = Some(why::explain(ledger, &mut decider, pod).into());
+        decider
+    }
+}
+
+impl State {
+    fn of(pod: &Pod, configuration: &Configuration) -> Self {
+        let (spec, status) = (&pod.spec, &pod.status);
+        let known = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone());
+        let known: Vec<String> = known.collect();
+        if matches!(status.phase, PodPhase::Succeeded | PodPhase::Failed) {
+            Self::Ended { phase: format!("{:?}", status.phase) }
+        } else if !spec.node_name.is_empty() {
+            Self::Bound { node: spec.node_name.clone() }
+        } else if pod.metadata.deletion_timestamp.is_some() {
+            Self::Deleting
+        } else if !spec.scheduling_gates.is_empty() {
+            let gates = spec.scheduling_gates.iter();
+            Self::Gated { gates: gates.map(|gate| gate.name.clone()).collect() }
+        } else if !known.contains(&spec.scheduler_name) {
+            Self::OtherScheduler { scheduler: spec.scheduler_name.clone(), known }
+        } else {
+            let nominated = Some(&status.nominated_node_name).filter(|node| !node.is_empty());
+            Self::Waiting { standing: None, nominated: nominated.cloned() }
+        }
+    }
+}
+
+impl From<Explanation> for NodesTold {
+    fn from(explanation: Explanation) -> Self {
+        let Explanation { nodes, fitting, promised, everywhere, nearest, cures } = explanation;
+        let lacks =
+            |lacks: Vec<why::Lack>| -> Vec<LackTold> { lacks.iter().map(Into::into).collect() };
+        let nearest = nearest.into_iter();
+        let cures = cures.into_iter();
+        Self {
+            all: nodes,
+            fitting,
+            promised,
+            everywhere: lacks(everywhere),
+            nearest: nearest
+                .map(|(node, own)| Nearest { node: node.into(), lacks: lacks(own) })
+                .collect(),
+            changes: cures
+                .map(|(change, nodes)| ChangeTold { change: change.to_string(), nodes })
+                .collect(),
+        }
+    }
+}
+
+impl From<&why::Lack> for LackTold {
+    fn from(lack: &why::Lack) -> Self {
+        let labels = lack.labels.iter();
+        Self {
+            plugin: lack.plugin.to_owned(),
+            reason: lack.reason.to_string(),
+            text: lack.to_string(),
+            shortage: Shortage::of(&lack.reason),
+            taint: match &lack.reason {
+                Reason::Tainted(taint) => Some(taint.to_string()),
+                _ => None,
+            },
+            labels: labels.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        }
+    }
+}
+
+impl Shortage {
+    fn of(reason: &Reason) -> Option<Self> {
+        let Reason::ShortOf { resource, requested, used, allocatable } = reason else {
+            return None;
+        };
+        let free = allocatable.saturating_sub(*used);
+        Some(Self {
+            resource: resource.to_string(),
+            asked: amount(resource, *requested),
+            free: amount(resource, free),
+            allocatable: amount(resource, *allocatable),
+            missing: amount(resource, requested.saturating_sub(free)),
+        })
+    }
+}

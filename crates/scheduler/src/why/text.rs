@@ -1,0 +1,131 @@
+//! The answer in words.
+
+use std::fmt;
+
+use super::{Answer, AnsweredBy, LackTold, NodesTold, Standing, State};
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, pod, state, .. } = self;
+        writeln!(f, "Pod {namespace}/{pod} {state}")?;
+        if let Some(message) = &self.message {
+            writeln!(f, "\n{message}")?;
+        }
+        if let Some(nodes) = &self.nodes {
+            write!(f, "\n{nodes}")?;
+        }
+        for unread in &self.unread {
+            writeln!(f, "\nNot counted, because it cannot be read: {unread}")?;
+        }
+        f.write_str(match self.answered_by {
+            AnsweredBy::Scheduler => "\nThis is what the scheduler that runs says.",
+            AnsweredBy::Objects => {
+                "\nThis was worked out from the objects of the cluster; no scheduler was asked."
+            }
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { phase } => write!(f, "has ended ({phase}) and needs no node."),
+            Self::Bound { node } => write!(f, "has a node: {node}."),
+            Self::Deleting => f.write_str("is being deleted: no node is looked for."),
+            Self::Gated { gates } => write!(
+                f,
+                "is held back by {} {}: no node is looked for until nothing is left in \
+                 spec.schedulingGates.",
+                plural(gates.len(), "scheduling gate"),
+                gates.join(", ")
+            ),
+            Self::OtherScheduler { scheduler, known } => write!(
+                f,
+                "waits for scheduler {scheduler:?}, and who answers decides for {}: run a scheduler \
+                 of that name, or correct spec.schedulerName.",
+                known.join(", ")
+            ),
+            Self::Waiting { standing, nominated } => {
+                f.write_str("waits for a node.")?;
+                if let Some(standing) = standing {
+                    write!(f, " {standing}")?;
+                }
+                match nominated {
+                    Some(node) => write!(f, " Room is being made for it on {node}."),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Active => f.write_str("It is in the line of those that are tried next."),
+            Self::Backoff { seconds_left } => {
+                write!(f, "It was refused lately and is tried again within {seconds_left} s.")
+            }
+            Self::ErrorBackoff { seconds_left } => {
+                write!(f, "The last attempt failed; it is tried again in {seconds_left} s.")
+            }
+            Self::Waiting => f.write_str("It is tried again when something changes that may help."),
+            Self::Gated => f.write_str("It may not be tried yet."),
+            Self::InFlight => f.write_str("It is being decided about."),
+            Self::Decided { node } => write!(f, "It was given {node}, which is being written."),
+        }
+    }
+}
+
+impl fmt::Display for NodesTold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { all, fitting, promised, everywhere, nearest, changes } = self;
+        match (*all, *fitting) {
+            (0, _) => return writeln!(f, "There are no nodes."),
+            (all, 0) => writeln!(f, "None of {} can take it.", counted(all))?,
+            (all, fitting) => writeln!(
+                f,
+                "{fitting} of {} can take it now: it waits for its turn, or for its back-off to \
+                 end.",
+                counted(all)
+            )?,
+        }
+        if *promised > 0 {
+            let room = "were room there not kept for pods of equal or higher priority";
+            writeln!(f, "{} more could, {room}.", counted(*promised))?;
+        }
+        if *fitting > 0 {
+            return Ok(());
+        }
+        for lack in everywhere {
+            writeln!(f, "Whatever the node: {}", lack.text)?;
+        }
+        if !nearest.is_empty() {
+            writeln!(f, "The nearest, and what each lacks:")?;
+        }
+        let width = nearest.iter().map(|one| one.node.len()).max().unwrap_or(0);
+        for one in nearest {
+            for (number, LackTold { text, .. }) in one.lacks.iter().enumerate() {
+                let node = if number == 0 { one.node.as_str() } else { "" };
+                writeln!(f, "  {node:width$}  {text}")?;
+            }
+        }
+        if changes.is_empty() {
+            return writeln!(f, "\nNo single change of the pod that was tried would admit it.");
+        }
+        writeln!(f, "\nEach of these changes of the pod would admit it by itself:")?;
+        let width = changes.iter().map(|one| one.change.len()).max().unwrap_or(0);
+        for one in changes {
+            writeln!(f, "  {:width$}  to {}", one.change, counted(one.nodes))?;
+        }
+        Ok(())
+    }
+}
+
+fn counted(nodes: usize) -> String {
+    format!("{nodes} {}", plural(nodes, "node"))
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
