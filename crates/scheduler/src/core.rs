@@ -313,6 +313,22 @@ impl Core {
         if self.has_room() { self.engine.next_due(now) } else { None }
     }
 
+    /// The engine, to look at.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Pods whose Binding, or what prepares them for one, is asked for and not answered.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Uid> {
+        self.flights.keys()
+    }
+
+    /// Pods that are ours and have no node.
+    pub fn nodeless(&self) -> impl Iterator<Item = &Uid> {
+        self.waiting.keys()
+    }
+
     /// Whether everything that there was has been told.
     #[must_use]
     pub fn is_filled(&self) -> bool {

@@ -39,6 +39,7 @@ mod run;
 mod status;
 mod thread;
 mod volumes;
+pub mod witness;
 mod writers;
 
 pub use clients::Clients;
