@@ -6,11 +6,10 @@ use chassis::client::{Client, ConnectError, Options, Source};
 
 use crate::config::ClientConnection;
 use crate::core::BINDS_MAX;
+use crate::notes;
 
 /// How long a Binding or a status may go unanswered.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many events are written at once: fewer than what they tell of.
-const EVENTS_IN_FLIGHT_MAX: usize = 16;
 
 /// The clients of one scheduler.
 #[derive(Clone)]
@@ -43,7 +42,7 @@ impl Plan {
                 in_flight_max: BINDS_MAX,
                 ..limited("scheduler")
             },
-            events: Options { in_flight_max: EVENTS_IN_FLIGHT_MAX, ..limited("scheduler") },
+            events: Options { in_flight_max: notes::IN_FLIGHT_MAX, ..limited("scheduler") },
             lease: Options::new("scheduler"),
         }
     }

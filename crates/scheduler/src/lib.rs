@@ -32,6 +32,7 @@ pub mod config;
 pub mod core;
 mod feed;
 mod inbox;
+mod later;
 pub mod message;
 pub mod meters;
 mod notes;

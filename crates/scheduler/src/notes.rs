@@ -12,8 +12,9 @@ use engine::turn::PodRef;
 
 use crate::message::{BindOrder, TellOrder};
 
-/// How many events are written side by side: fewer than what they tell of.
-const IN_FLIGHT_MAX: usize = 16;
+/// How many events are written side by side: as many as what they tell of, since those that come
+/// while pods are bound are late.
+pub(crate) const IN_FLIGHT_MAX: usize = 64;
 /// How many events may wait to be written: all of a burst that fills a large cluster.
 const WAITING_MAX: usize = 100_000;
 

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Conversation, Effect, Event, Found, Outcome};
+use crate::later::Later;
 use crate::message::{
     Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
 };
@@ -32,6 +33,10 @@ use crate::volumes::{self, Step};
 
 /// How many Bindings are under way at once: where a kube-apiserver saturates.
 const BINDS_IN_FLIGHT_MAX: usize = 64;
+/// How many notes of bound pods may wait to be told; more are told at once.
+const LATER_MAX: usize = 100_000;
+/// How often it is looked whether there is time for notes.
+const LATER_LOOK: Duration = Duration::from_millis(50);
 /// How many statuses are under way at once.
 const TELLS_IN_FLIGHT_MAX: usize = 16;
 /// How often a leader whose lease is late looks whether it may write again.
@@ -100,11 +105,13 @@ impl Hands {
         let own = Arc::new(self);
         let room = Arc::new(Semaphore::new(BINDS_IN_FLIGHT_MAX));
         let mut tasks = JoinSet::new();
+        let (bound, line) = mpsc::channel(LATER_MAX);
+        let telling = tokio::spawn(own.clone().tell_later(line, room.clone()));
         while let Some(order) = orders.recv().await {
-            let (own, room) = (own.clone(), room.clone());
+            let (own, room, bound) = (own.clone(), room.clone(), bound.clone());
             tasks.spawn(async move {
                 match order {
-                    Work::Bind(order) => own.bind(order, &room).await,
+                    Work::Bind(order) => own.bind(order, &room, &bound).await,
                     Work::Prepare(order) => own.prepare(order, &room).await,
                 }
             });
@@ -119,16 +126,49 @@ impl Hands {
                 go_on_panicking(error);
             }
         }
+        drop(bound);
+        if let Err(error) = telling.await {
+            go_on_panicking(error);
+        }
     }
 
-    async fn bind(&self, order: BindOrder, room: &Semaphore) {
+    /// Tells which pods are bound: while Bindings are under way, only of those that are so for long.
+    async fn tell_later(
+        self: Arc<Self>,
+        mut bound: mpsc::Receiver<BindOrder>,
+        room: Arc<Semaphore>,
+    ) {
+        let mut later = Later::default();
+        loop {
+            tokio::select! {
+                order = bound.recv() => match order {
+                    Some(order) => later.put(self.clock().monotonic(), order),
+                    None => break,
+                },
+                () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
+            }
+            let is_busy = room.available_permits() < BINDS_IN_FLIGHT_MAX;
+            while let Some(order) = later.next(self.clock().monotonic(), is_busy) {
+                self.notes.scheduled(&order);
+            }
+        }
+        while let Some(order) = later.next(self.clock().monotonic(), false) {
+            self.notes.scheduled(&order);
+        }
+    }
+
+    async fn bind(&self, order: BindOrder, room: &Semaphore, bound: &mpsc::Sender<BindOrder>) {
         let uid = order.pod.uid.clone();
         let answer = match self.converse(&order, room).await {
             None => Answer::Abandoned,
             Some(outcome) => Answer::Definite(outcome),
         };
         match &answer {
-            Answer::Definite(Outcome::Bound) => self.notes.scheduled(&order),
+            Answer::Definite(Outcome::Bound) => {
+                if let Err(lost) = bound.try_send(order) {
+                    self.notes.scheduled(&lost.into_inner());
+                }
+            }
             Answer::Definite(Outcome::Elsewhere(node)) => {
                 let pod = format!("{}/{}", order.pod.namespace, order.pod.name);
                 tracing::info!(

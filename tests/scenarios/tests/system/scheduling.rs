@@ -1,5 +1,6 @@
 //! Pods get nodes, or are told why not, as kube-scheduler would do it.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,9 +10,10 @@ use scenarios::backend::{BACKENDS, Backend};
 use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting, schedule};
 use scheduler::State;
 use scheduler::config::Configuration;
+use serde_json::Value;
 
 use crate::story::Story;
-use crate::transcript::Transcript;
+use crate::transcript::{Transcript, scrubbed};
 
 /// A pod in the namespace of the story with this field of its spec.
 fn pod(name: &str, spec: &str) -> String {
@@ -141,6 +143,41 @@ async fn a_pod_waits_until_it_can_have_a_node() {
         .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_of_higher_priority_takes_the_place_of_another() {
+    let class = "
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: matters}
+value: 1000
+";
+    Story::new("instead", 1)
+        .scheduled_alike(async |kubectl| {
+            kubectl.apply(class).await?;
+            kubectl.apply(&pod("lesser", &asking("cpu: 6"))).await?;
+            kubectl.quietly("wait pod/lesser --for=condition=Ready --timeout=30s").await?;
+            let spec = format!("priorityClassName: matters\n  {}", asking("cpu: 6"));
+            kubectl.apply(&pod("greater", &spec)).await?;
+            kubectl.run("wait pod/greater --for=condition=Ready --timeout=30s").await?;
+            kubectl.quietly("wait pod/lesser --for=delete --timeout=30s").await?;
+            for (name, reason) in [("lesser", "Preempted"), ("greater", "FailedScheduling")] {
+                let which =
+                    format!("events --field-selector=involvedObject.name={name},reason={reason}");
+                let template =
+                    "{.type} {.reason} {.message} {.involvedObject.kind} {.related.name}";
+                let mut told = String::new();
+                let mut first = |line: &str| {
+                    told = scrubbed(line);
+                    Ok(())
+                };
+                kubectl.follow(&which, template, &mut first).await?;
+                kubectl.keep(&which, &told);
+            }
+            Ok(())
+        })
+        .await;
+}
+
 /// A cluster where nobody schedules yet, with a namespace that may have pods.
 async fn unscheduled(name: &str, backend: Backend) -> Result<(Cluster, String)> {
     let controllers = Controllers::Ours;
@@ -223,4 +260,47 @@ async fn what_another_has_bound_is_left_alone() {
         };
         told.await.with_context(|| backend.name()).unwrap();
     }
+}
+
+/// A kubeconfig of the same server for kube-scheduler's user, who may do what its roles say.
+fn as_kube_scheduler(kubeconfig: &Path) -> Result<PathBuf> {
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+    let users = config["users"].as_array_mut().context("it has users")?;
+    for user in users {
+        user["user"]["as"] = "system:kube-scheduler".into();
+    }
+    let path = kubeconfig.with_file_name("kubeconfig-of-kube-scheduler");
+    std::fs::write(&path, config.to_string())?;
+    Ok(path)
+}
+
+/// Only a real server tells users apart by their roles.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_roles_of_kube_scheduler_are_enough() {
+    let told = async {
+        let (cluster, namespace) = unscheduled("roles", Backend::KubeApiServer).await?;
+        let kubeconfig = as_kube_scheduler(cluster.kubeconfig())?;
+        let own = Shutdown::new();
+        let mut state = schedule(Configuration::default(), &kubeconfig, &own).await?;
+        until(&mut state, State::Deciding).await?;
+        create(&cluster, &namespace, &["a", "b"]).await?;
+        all_ready(&cluster, &namespace).await?;
+        let words = ["apply", "-n", &namespace, "--filename", "-"];
+        cluster.kubectl_with(&words, &pod("huge", &asking("cpu: 1k"))).await?;
+        let condition = "--for=jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}\
+                         =Unschedulable";
+        cluster.kubectl(&["wait", "pod/huge", "-n", &namespace, condition]).await?;
+        for reason in ["Scheduled", "FailedScheduling"] {
+            let which = format!("--field-selector=reason={reason}");
+            let wait =
+                ["wait", "events", &which, "--for=create", "--timeout=30s", "-n", &namespace];
+            cluster.kubectl(&wait).await?;
+        }
+        let holder = ["get", "lease", "kube-scheduler", "-n", "kube-system"];
+        cluster.kubectl(&holder).await?;
+        end(own).await?;
+        cluster.end().await
+    };
+    let told: Result<()> = told.await;
+    told.unwrap();
 }
