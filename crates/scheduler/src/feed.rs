@@ -147,7 +147,7 @@ impl Feed<'_> {
             Delta::Upserted(object) => message(object),
             Delta::Deleted { key, uid } => gone(&key, &uid),
             Delta::Synced => Message::Synced(kind),
-            Delta::Malformed { key, error } => {
+            Delta::Malformed { key, error, .. } => {
                 Message::Unreadable(Box::new(Unreadable { kind, key, error }))
             }
         };
