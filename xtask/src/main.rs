@@ -6,6 +6,7 @@
 mod bench;
 mod control_plane;
 mod coverage;
+mod faults;
 mod generate;
 mod parity;
 mod repository;
@@ -37,6 +38,7 @@ enum Chore {
     ControlPlane(control_plane::Arguments),
     Bench(bench::Arguments),
     Parity(parity::Arguments),
+    Faults(faults::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Chore::ControlPlane(arguments) => control_plane::run(arguments),
         Chore::Bench(arguments) => bench::run(arguments),
         Chore::Parity(arguments) => parity::run(arguments),
+        Chore::Faults(arguments) => faults::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

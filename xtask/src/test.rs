@@ -7,10 +7,13 @@ use anyhow::{Context, Result, bail};
 use progress::Progress;
 use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
-use crate::{repository, tidy};
+use crate::{faults, repository, tidy};
 
 /// One server for the scenarios that share, one for those that want it for themselves.
 const SERVERS: usize = 2;
+
+/// How many seeds a long run plays.
+const LONG_SEEDS: u64 = 1000;
 
 /// Where the definitions of our own kinds are.
 const DEFINITIONS: &str = "crates/api/crds";
@@ -24,12 +27,19 @@ const DEFINITIONS: &str = "crates/api/crds";
 /// same cache folder, with Python 3.10 or newer.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Run the simulation with 1,000 seeds too
+    #[arg(long)]
+    long: bool,
+}
 
 /// Runs the chore.
-pub fn run(_arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     let mut steps = Steps::default();
-    let result = all(&mut steps);
+    let mut result = all(&mut steps);
+    if arguments.long && result.is_ok() {
+        result = steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false));
+    }
     eprintln!("{}", steps.closing_line(result.is_ok()));
     result
 }

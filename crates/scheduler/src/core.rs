@@ -272,11 +272,6 @@ impl Core {
         self.decided.iter()
     }
 
-    /// The engine, to be looked at.
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
     /// What users were last told of why a pod has no node.
     pub(crate) fn told(&self, uid: &Uid) -> Option<&Scheduled> {
         self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
@@ -341,6 +336,22 @@ impl Core {
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         if self.has_room() { self.engine.next_due(now) } else { None }
+    }
+
+    /// The engine, to look at.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Pods whose Binding, or what prepares them for one, is asked for and not answered.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Uid> {
+        self.flights.keys()
+    }
+
+    /// Pods that are ours and have no node.
+    pub fn nodeless(&self) -> impl Iterator<Item = &Uid> {
+        self.waiting.keys()
     }
 
     /// Whether everything that there was has been told.

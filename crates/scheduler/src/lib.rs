@@ -44,6 +44,7 @@ mod status;
 mod thread;
 mod volumes;
 pub mod why;
+pub mod witness;
 mod writers;
 
 pub use clients::Clients;

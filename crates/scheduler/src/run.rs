@@ -24,6 +24,7 @@ use crate::message::Message;
 use crate::meters::Meters;
 use crate::notes::Notes;
 use crate::thread::{Outlets, Timekeeper, Turns};
+use crate::witness::Place;
 use crate::writers::{Hands, License};
 
 /// How many messages may wait for the engine.
@@ -52,6 +53,8 @@ pub struct Options {
     pub state: watch::Sender<State>,
     /// Where it is asked what goes on inside.
     pub desk: Desk,
+    /// Where its engine lives.
+    pub place: Place,
 }
 
 impl Options {
@@ -67,6 +70,7 @@ impl Options {
             health: Health::new(),
             state: watch::Sender::default(),
             desk: Desk::default(),
+            place: Place::Thread,
         }
     }
 }
@@ -202,8 +206,12 @@ impl Term {
         writers.spawn(hands.tell_all(tell_orders));
 
         let outlets = Outlets { binds, tells };
-        let turns = Turns { core, outlets, time, state: options.state.clone() };
-        let over = start_thread(turns, line);
+        let witness = match options.place {
+            Place::Thread => None,
+            Place::Runtime(witness) => Some(witness),
+        };
+        let turns = Turns { core, outlets, time, state: options.state.clone(), witness };
+        let over = start(turns, line);
         let asked = async {
             stop.cancelled().await;
             // The thread listens until it ends.
@@ -211,6 +219,7 @@ impl Term {
             std::future::pending().await
         };
         tokio::select! {
+            biased;
             () = over => {}
             () = asked => {}
             () = watched(&mut feed) => {}
@@ -234,6 +243,15 @@ fn settings(configuration: &Configuration, seed: u64) -> turn::Settings {
         ..queue::Settings::default()
     };
     turn::Settings { queue, seed }
+}
+
+/// Has the engine take its turns where it lives. What is returned comes when it has ended.
+async fn start(turns: Turns, line: mpsc::Receiver<Message>) {
+    if turns.witness.is_some() {
+        turns.run_among_tasks(line).await;
+    } else {
+        start_thread(turns, line).await;
+    }
 }
 
 /// Starts the engine's thread. What is returned comes when it has ended, and panics when it did.

@@ -1,6 +1,7 @@
 //! The thread that the engine lives on: it waits for a message or for the engine's next due time,
 //! takes in what has come, and decides as much as can be written. It never blocks on anybody.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::clock::Clock;
@@ -11,6 +12,7 @@ use crate::State;
 use crate::core::Core;
 use crate::inbox::{Heard, Inbox};
 use crate::message::{Message, Order};
+use crate::witness::Witness;
 use crate::writers::{Telling, Work};
 
 /// How many messages are taken in before decisions are made again.
@@ -56,6 +58,8 @@ pub(crate) struct Turns {
     pub(crate) outlets: Outlets,
     pub(crate) time: Timekeeper,
     pub(crate) state: watch::Sender<State>,
+    /// Who looks on.
+    pub(crate) witness: Option<Arc<dyn Witness>>,
 }
 
 impl Turns {
@@ -70,7 +74,7 @@ impl Turns {
             let due = self.core.next_due(now).into_iter().chain(measure).min();
             let heard = inbox.wait(due.map(|due| due.since(now)));
             is_changed |= matches!(heard, Heard::Message(_));
-            if !self.drain(heard, &mut inbox) {
+            if !self.drain(heard, || inbox.next()) {
                 return;
             }
             self.decide();
@@ -83,8 +87,41 @@ impl Turns {
         self.core.measure();
     }
 
+    /// The same among the tasks of a runtime, on the clock that it was given.
+    pub(crate) async fn run_among_tasks(mut self, mut line: mpsc::Receiver<Message>) {
+        while !self.core.is_over() {
+            let now = self.time.now();
+            let due = self.core.next_due(now).map(|due| due.since(now));
+            let heard = tokio::select! {
+                biased;
+                message = line.recv() => message.map_or(Heard::Closed, Heard::Message),
+                () = self.time.clock.sleep(due.unwrap_or_default()), if due.is_some() => {
+                    Heard::Nothing
+                }
+            };
+            let next = || match line.try_recv() {
+                Ok(message) => Heard::Message(message),
+                Err(mpsc::error::TryRecvError::Empty) => Heard::Nothing,
+                Err(mpsc::error::TryRecvError::Disconnected) => Heard::Closed,
+            };
+            if !self.drain(heard, next) {
+                return;
+            }
+            self.decide();
+            if let Some(witness) = &self.witness {
+                witness.turned(&self.core);
+            }
+            tokio::task::yield_now().await;
+        }
+        self.core.measure();
+    }
+
     /// Takes in what has come; false where nothing ever will.
-    fn drain(&mut self, mut heard: Heard<Message>, inbox: &mut Inbox<Message>) -> bool {
+    fn drain(
+        &mut self,
+        mut heard: Heard<Message>,
+        mut next: impl FnMut() -> Heard<Message>,
+    ) -> bool {
         for _ in 0..MESSAGES_PER_TURN_MAX {
             let message = match heard {
                 Heard::Message(message) => message,
@@ -92,20 +129,25 @@ impl Turns {
                 Heard::Closed => return false,
             };
             let is_news = matches!(message, Message::Synced(_));
-            if let Some(order) = self.core.take(message, self.time.now()) {
-                self.send(order);
-            }
+            self.take(message);
             if is_news && self.core.is_filled() {
                 self.state.send_replace(State::Deciding);
             }
-            heard = inbox.next();
+            heard = next();
         }
-        if let Heard::Message(message) = heard
-            && let Some(order) = self.core.take(message, self.time.now())
-        {
-            self.send(order);
+        if let Heard::Message(message) = heard {
+            self.take(message);
         }
         true
+    }
+
+    fn take(&mut self, message: Message) {
+        if let Some(witness) = &self.witness {
+            witness.told(&self.core, &message);
+        }
+        if let Some(order) = self.core.take(message, self.time.now()) {
+            self.send(order);
+        }
     }
 
     fn decide(&mut self) {
@@ -118,6 +160,9 @@ impl Turns {
     }
 
     fn send(&mut self, order: Order) {
+        if let Some(witness) = &self.witness {
+            witness.ordered(&self.core, &order);
+        }
         let telling = match order {
             Order::Bind(order) => return self.hand_out(Work::Bind(order)),
             Order::Prepare(order) => return self.hand_out(Work::Prepare(order)),

@@ -214,6 +214,7 @@ impl Hands {
                 Effect::Wait(wait) => {
                     self.answer(Message::Unclear(uid.clone())).await;
                     tokio::select! {
+                        biased;
                         () = self.clock().sleep(wait) => Event::Woke,
                         () = self.stop.cancelled() => return None,
                     }

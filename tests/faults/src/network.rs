@@ -1,0 +1,336 @@
+//! The way between schedulers and the server, and what happens on it.
+//!
+//! Once a request is on its way it goes on without whoever sent it: it may land long after he gave
+//! up, or died. Pieces of a watch arrive in order, late, and not at all once it breaks.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chassis::clock::Clock;
+use drydock::{Answer, Body, Drydock, Trusted};
+use futures::StreamExt as _;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, BodyStream, Full};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tower::Service;
+
+use crate::draw::Draw;
+use crate::judge::{Binding, Judge};
+use crate::log::Log;
+
+/// How long a request that nobody answers is kept open.
+const SILENCE: Duration = Duration::from_secs(70);
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weather {
+    Fair,
+    Windy,
+    Stormy,
+}
+
+/// A request whose fate nobody knows.
+#[derive(Debug)]
+pub struct Lost;
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the connection was lost")
+    }
+}
+
+impl std::error::Error for Lost {}
+
+/// What happens to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    /// Never reaches the server.
+    LostBefore,
+    /// Reaches the server; the answer does not come back.
+    LostAfter,
+    /// Its sender is told that it is lost; it lands so much later.
+    LandsLater(Duration),
+    /// Reaches the server; nothing is heard of it.
+    Silent,
+    /// Answered without being tried.
+    Refused(StatusCode),
+    /// Carried out, and answered as if it had failed.
+    Denied,
+}
+
+/// What happens to a request or a watch.
+struct Plan {
+    fate: Fate,
+    there: Duration,
+    back: Duration,
+    watch: Draw,
+    weather: Weather,
+}
+
+struct Shared {
+    draw: Draw,
+    weather: Weather,
+    /// Who reaches nobody, and until when.
+    cut: BTreeMap<usize, Duration>,
+}
+
+/// All ways; clones share everything.
+#[derive(Clone)]
+pub struct Network {
+    clock: Clock,
+    log: Log,
+    judge: Judge,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Network {
+    pub fn new(clock: &Clock, log: &Log, judge: &Judge, seed: u64) -> Self {
+        let draw = Draw::new(seed, "network");
+        let shared = Shared { draw, weather: Weather::Fair, cut: BTreeMap::new() };
+        let (clock, log, judge) = (clock.clone(), log.clone(), judge.clone());
+        Self { clock, log, judge, shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Shared) -> T) -> T {
+        act(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn turn(&self, weather: Weather) {
+        self.with(|shared| shared.weather = weather);
+    }
+
+    /// Cuts one off for so long.
+    pub fn cut(&self, who: usize, time: Duration) {
+        let until = self.clock.monotonic() + time;
+        self.with(|shared| shared.cut.insert(who, until));
+    }
+
+    /// Ends all faults.
+    pub fn heal(&self) {
+        self.with(|shared| {
+            shared.cut.clear();
+            shared.weather = Weather::Fair;
+        });
+    }
+
+    fn is_cut(&self, who: usize) -> bool {
+        let now = self.clock.monotonic();
+        self.with(|shared| shared.cut.get(&who).is_some_and(|until| *until > now))
+    }
+
+    fn plan(&self, who: usize, method: &Method) -> Plan {
+        let is_cut = self.is_cut(who);
+        self.with(|shared| {
+            let weather = shared.weather;
+            let draw = &mut shared.draw;
+            let (there, back) = (draw.millis(1, 6), draw.millis(1, 6));
+            let watch = Draw::new(draw.number(), "watch");
+            let (die, later) = (draw.below(1000), draw.millis(100, 25_000));
+            let slow = draw.millis(10, 3000);
+            let die = match weather {
+                Weather::Fair => usize::MAX,
+                Weather::Windy => die * 4,
+                Weather::Stormy => die,
+            };
+            let is_write = *method != Method::GET;
+            let fate = match die {
+                _ if is_cut => Fate::LostBefore,
+                0..50 => Fate::LostBefore,
+                50..110 => Fate::LostAfter,
+                110..160 => Fate::LandsLater(later),
+                160..190 => Fate::Silent,
+                190..240 => Fate::Refused(StatusCode::TOO_MANY_REQUESTS),
+                240..280 => Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR),
+                280..340 if is_write => Fate::Refused(StatusCode::CONFLICT),
+                340..380 => Fate::Denied,
+                _ => Fate::Fine,
+            };
+            let is_slow = (400..550).contains(&die);
+            let there = if is_slow { slow } else { there };
+            Plan { fate, there, back, watch, weather }
+        })
+    }
+
+    /// The way of one scheduler.
+    pub fn way(&self, who: usize, server: Trusted) -> Way {
+        Way { who, network: self.clone(), server }
+    }
+}
+
+/// The way of one scheduler to the server.
+#[derive(Clone)]
+pub struct Way {
+    who: usize,
+    network: Network,
+    server: Trusted,
+}
+
+/// A request on its way.
+struct Sent {
+    who: usize,
+    network: Network,
+    server: Trusted,
+    what: String,
+    is_watch: bool,
+    plan: Plan,
+}
+
+impl<B> Service<Request<B>> for Way
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Debug,
+    Drydock: Service<Request<Full<Bytes>>, Response = Answer, Error = Infallible>,
+{
+    type Response = Answer;
+    type Error = Lost;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Lost>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Lost>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.contains("watch=");
+        let what = format!("s{} {} {}", self.who, request.method(), request.uri().path());
+        let plan = self.network.plan(self.who, request.method());
+        let (who, network, server) = (self.who, self.network.clone(), self.server.clone());
+        let sent = Sent { who, network, server, what, is_watch, plan };
+        let (tell, told) = oneshot::channel();
+        tokio::spawn(async move {
+            let (parts, body) = request.into_parts();
+            let Ok(body) = body.collect().await else { return };
+            let body = body.to_bytes();
+            sent.travel(Request::from_parts(parts, body), tell).await;
+        });
+        Box::pin(async move { told.await.unwrap_or(Err(Lost)) })
+    }
+}
+
+type Tell = oneshot::Sender<Result<Answer, Lost>>;
+
+impl Sent {
+    async fn travel(mut self, request: Request<Bytes>, tell: Tell) {
+        let Self { network, plan, .. } = &self;
+        let (fate, clock) = (plan.fate, network.clock.clone());
+        let binding = binding(&request).map(|own| network.judge.sent(self.who, own));
+        let is_told = !self.is_watch && (request.method() != Method::GET || fate != Fate::Fine);
+        if is_told && !self.what.contains("/leases") && !self.what.contains("/events") {
+            network.log.note(&format!("{} will be {fate:?} in {:?}", self.what, plan.there));
+        }
+        // Nobody may listen any longer: then the answer is nobody's.
+        match fate {
+            Fate::LostBefore => {
+                clock.sleep(plan.there).await;
+                let _ = tell.send(Err(Lost));
+                return;
+            }
+            Fate::Refused(code) => {
+                clock.sleep(plan.there).await;
+                let _ = tell.send(Ok(refusal(code)));
+                return;
+            }
+            Fate::LandsLater(later) => {
+                clock.sleep(plan.there).await;
+                let _ = tell.send(Err(Lost));
+                clock.sleep(later).await;
+                self.carry_out(request, binding).await;
+                return;
+            }
+            _ => clock.sleep(plan.there).await,
+        }
+        let back = plan.back;
+        let answer = self.carry_out(request, binding).await;
+        clock.sleep(back).await;
+        let answer = match fate {
+            Fate::LostAfter => Err(Lost),
+            Fate::Denied => Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR)),
+            Fate::Silent => {
+                clock.sleep(SILENCE).await;
+                Err(Lost)
+            }
+            _ if self.is_watch && answer.status() == StatusCode::OK => Ok(self.watched(answer)),
+            _ => Ok(answer),
+        };
+        let _ = tell.send(answer);
+    }
+
+    async fn carry_out(&mut self, request: Request<Bytes>, binding: Option<Binding>) -> Answer {
+        let Ok(answer) = self.server.call(request.map(Full::from)).await;
+        if let Some(binding) = binding {
+            let code = answer.status();
+            self.network.log.note(&format!("{} lands: {code}", self.what));
+            if code == StatusCode::CREATED {
+                self.network.judge.landed(&binding);
+            }
+        }
+        answer
+    }
+
+    /// A watch whose pieces are late and that breaks.
+    fn watched(&self, answer: Answer) -> Answer {
+        let network = self.network.clone();
+        let (who, mut draw) = (self.who, self.plan.watch.clone());
+        let pieces_max = match self.plan.weather {
+            Weather::Fair => usize::MAX,
+            Weather::Windy => draw.below(60),
+            Weather::Stormy => draw.below(12),
+        };
+        answer.map(|body| {
+            let pieces = BodyStream::new(body).take(pieces_max);
+            let pieces = pieces.filter_map(|frame| async { frame.ok()?.into_data().ok() });
+            let late = pieces.then(move |piece| {
+                let lag = match network.with(|shared| shared.weather) {
+                    Weather::Fair => draw.millis(1, 5),
+                    _ if draw.chance(40) => draw.millis(500, 8000),
+                    _ => draw.millis(1, 120),
+                };
+                let network = network.clone();
+                async move {
+                    network.clock.sleep(lag).await;
+                    (!network.is_cut(who)).then_some(piece)
+                }
+            });
+            // What is on its way when the connection is cut is lost with it.
+            let whole = late.take_while(|piece| std::future::ready(piece.is_some()));
+            Body::stream(whole.filter_map(std::future::ready))
+        })
+    }
+}
+
+/// The Binding that a request asks for.
+fn binding(request: &Request<Bytes>) -> Option<(String, String, String)> {
+    let path = request.uri().path();
+    if request.method() != Method::POST || !path.ends_with("/binding") {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(request.body()).ok()?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let name = path.rsplit('/').nth(1)?.to_owned();
+    Some((name, text(&body["metadata"]["uid"]), text(&body["target"]["name"])))
+}
+
+fn refusal(code: StatusCode) -> Answer {
+    let reason = match code {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "injected", "reason": reason, "code": code.as_u16(),
+    });
+    let mut answer = Response::new(Body::from(Bytes::from(status.to_string())));
+    *answer.status_mut() = code;
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    answer
+}

@@ -1,0 +1,153 @@
+//! Pods and nodes as a seed draws them, and as they are written.
+
+use serde_json::{Value, json};
+
+use crate::draw::Draw;
+
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+pub const HOST: &str = "kubernetes.io/hostname";
+/// The taint that some pods tolerate.
+pub const TAINT: &str = "kept";
+pub const MEGA: i64 = 1024 * 1024;
+
+/// How far something reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    Host,
+    Zone,
+}
+
+impl Reach {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Host => HOST,
+            Self::Zone => ZONE,
+        }
+    }
+}
+
+/// What a pod asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    pub app: &'static str,
+    pub cpu_millis: i64,
+    pub memory_mega: i64,
+    pub port: Option<u16>,
+    pub priority: i32,
+    pub tolerates: bool,
+    pub zone: Option<&'static str>,
+    /// No other pod of the same app within this reach.
+    pub apart: Option<Reach>,
+    /// A pod of this app in the same zone.
+    pub near: Option<&'static str>,
+    /// Pods of the same app differ by one between zones at most.
+    pub spread: bool,
+}
+
+pub const APPS: [&str; 4] = ["web", "db", "cache", "batch"];
+pub const ZONES: [&str; 3] = ["a", "b", "c"];
+
+impl Shape {
+    pub fn drawn(draw: &mut Draw) -> Self {
+        let some = |draw: &mut Draw, per_mille| draw.chance(per_mille);
+        let app = APPS[draw.below(APPS.len())];
+        let sizes = if some(draw, 60) { 6 } else { 5 };
+        let cpu_millis = [100, 250, 500, 1000, 2000, 9000][draw.below(sizes)];
+        Self {
+            app,
+            cpu_millis,
+            memory_mega: [64, 256, 1024][draw.below(3)],
+            port: some(draw, 150).then(|| [8080, 9090][draw.below(2)]),
+            priority: if some(draw, 200) { [10, 100, 1000][draw.below(3)] } else { 0 },
+            tolerates: some(draw, 300),
+            zone: some(draw, 120).then(|| ZONES[draw.below(ZONES.len())]),
+            apart: some(draw, 200).then(|| [Reach::Host, Reach::Host, Reach::Zone][draw.below(3)]),
+            near: some(draw, 120).then(|| APPS[draw.below(APPS.len())]),
+            spread: some(draw, 200),
+        }
+    }
+
+    /// The pod, for this scheduler.
+    pub fn pod(&self, name: &str, scheduler: &str) -> Value {
+        let selector = |app: &str| json!({ "matchLabels": { "app": app } });
+        let mut container = json!({
+            "name": "main",
+            "image": "image",
+            "resources": { "requests": {
+                "cpu": format!("{}m", self.cpu_millis),
+                "memory": format!("{}Mi", self.memory_mega),
+            } },
+        });
+        if let Some(port) = self.port {
+            container["ports"] = json!([{ "containerPort": port, "hostPort": port }]);
+        }
+        let mut spec = json!({ "schedulerName": scheduler, "containers": [container] });
+        if self.priority > 0 {
+            spec["priorityClassName"] = json!(format!("p{}", self.priority));
+        }
+        if self.tolerates {
+            spec["tolerations"] = json!([{ "key": TAINT, "operator": "Exists" }]);
+        }
+        if let Some(zone) = self.zone {
+            spec["nodeSelector"] = json!({ ZONE: zone });
+        }
+        let always = "requiredDuringSchedulingIgnoredDuringExecution";
+        if let Some(reach) = self.apart {
+            let term = json!({ "labelSelector": selector(self.app), "topologyKey": reach.key() });
+            spec["affinity"]["podAntiAffinity"][always] = json!([term]);
+        }
+        if let Some(app) = self.near {
+            let term = json!({ "labelSelector": selector(app), "topologyKey": ZONE });
+            spec["affinity"]["podAffinity"][always] = json!([term]);
+        }
+        if self.spread {
+            spec["topologySpreadConstraints"] = json!([{
+                "maxSkew": 1,
+                "topologyKey": ZONE,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selector(self.app),
+            }]);
+        }
+        json!({ "metadata": { "name": name, "labels": { "app": self.app } }, "spec": spec })
+    }
+}
+
+/// A node as it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    pub zone: &'static str,
+    pub cpu_millis: i64,
+    pub memory_mega: i64,
+    pub pods: i64,
+}
+
+impl Machine {
+    pub fn drawn(draw: &mut Draw) -> Self {
+        Self {
+            zone: ZONES[draw.below(ZONES.len())],
+            cpu_millis: [1000, 2000, 4000][draw.below(3)],
+            memory_mega: [1024, 4096][draw.below(2)],
+            pods: [3, 6, 20][draw.below(3)],
+        }
+    }
+
+    pub fn node(&self, name: &str) -> Value {
+        json!({
+            "metadata": { "name": name, "labels": { HOST: name, ZONE: self.zone } },
+            "status": self.status(),
+        })
+    }
+
+    pub fn status(&self) -> Value {
+        let amounts = json!({
+            "cpu": format!("{}m", self.cpu_millis),
+            "memory": format!("{}Mi", self.memory_mega),
+            "pods": self.pods.to_string(),
+        });
+        json!({
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{ "type": "Ready", "status": "True" }],
+        })
+    }
+}

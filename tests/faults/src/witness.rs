@@ -1,0 +1,199 @@
+//! One who sees what a scheduler is told and what it orders, and holds the one against the other.
+//!
+//! What the scheduler knows is kept here a second time, in a simpler form, so that a decision is
+//! judged by what could be known when it was made and by nothing that came later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use engine::fact::{Fact, Uid};
+use scheduler::bind::Outcome;
+use scheduler::core::Core;
+use scheduler::message::{Answer, BindOrder, Message, Order, TellOrder};
+use scheduler::witness::Witness;
+
+use crate::judge::Judge;
+use crate::rules::{Place, Resident, View};
+use crate::shapes::Shape;
+
+/// More turns than this without any time passing are turns in a circle.
+const TURNS_MAX: usize = 20_000;
+
+struct Known {
+    name: String,
+    node: Option<String>,
+    shape: Shape,
+    is_going: bool,
+}
+
+/// How a scheduler stood after its last turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rest {
+    pub in_flight: usize,
+    pub missed_wakes: u64,
+    pub binds: u64,
+    pub waits: u64,
+    pub rooms: u64,
+}
+
+#[derive(Default)]
+struct Knowledge {
+    places: BTreeMap<String, Place>,
+    pods: BTreeMap<Uid, Known>,
+    claims: BTreeMap<Uid, String>,
+    /// Pods of which it was said that somebody else has the last word.
+    lost: BTreeSet<Uid>,
+    rest: Rest,
+    turns: usize,
+}
+
+/// The witness of one scheduler.
+pub struct Onlooker {
+    who: usize,
+    judge: Judge,
+    knowledge: Mutex<Knowledge>,
+}
+
+impl Onlooker {
+    pub fn new(who: usize, judge: &Judge) -> Self {
+        Self { who, judge: judge.clone(), knowledge: Mutex::default() }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Knowledge) -> T) -> T {
+        act(&mut self.knowledge.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn rest(&self) -> Rest {
+        self.with(|own| own.rest)
+    }
+
+    /// Time passes.
+    pub fn breathe(&self) {
+        self.with(|own| own.turns = 0);
+    }
+
+    fn violated(&self, what: &str) {
+        self.judge.log().violated(&format!("s{}: {what}", self.who));
+    }
+
+    fn answered(&self, own: &mut Knowledge, uid: &Uid, answer: &Answer) {
+        self.judge.log().note(&format!("s{} hears {answer:?} of {}", self.who, name(own, uid)));
+        let Answer::Definite(outcome) = answer else { return };
+        let node = own.claims.get(uid).cloned();
+        self.judge.concluded(self.who, &uid.0, node.as_deref(), outcome);
+        match outcome {
+            Outcome::Bound => {}
+            Outcome::NotBound(_) => drop(own.claims.remove(uid)),
+            Outcome::Gone | Outcome::Elsewhere(_) => {
+                own.claims.remove(uid);
+                own.lost.insert(uid.clone());
+            }
+        }
+    }
+
+    fn bound(&self, own: &mut Knowledge, order: &BindOrder) {
+        let BindOrder { pod, node, .. } = order;
+        self.judge.log().note(&format!("s{} decides {} to {node}", self.who, pod.name));
+        self.judge.decided(self.who, &pod.uid.0);
+        own.rest.binds += 1;
+        let Some(known) = own.pods.get(&pod.uid) else {
+            return self.violated(&format!("{} is bound and nobody told of it", pod.name));
+        };
+        if known.node.is_some() || own.claims.contains_key(&pod.uid) {
+            return self.violated(&format!("{} gets a node and has one", pod.name));
+        }
+        let residents = own.pods.iter().filter_map(|(uid, one)| {
+            let node = one.node.as_ref().or_else(|| own.claims.get(uid))?;
+            Some(Resident { shape: &one.shape, node, is_going: one.is_going })
+        });
+        let view = View { places: &own.places, residents: residents.collect() };
+        if let Some(why) = view.refuses(&known.shape, node) {
+            self.violated(&format!("{} cannot be on {node} as far as it knows: {why}", pod.name));
+        }
+        own.claims.insert(pod.uid.clone(), node.to_string());
+    }
+
+    fn waits(&self, own: &mut Knowledge, order: &TellOrder) {
+        own.rest.waits += 1;
+        let TellOrder { pod, message, room, condition, .. } = order;
+        if condition.is_some() || room.is_some() {
+            self.judge.log().note(&format!("s{}: {} waits: {message}", self.who, pod.name));
+        }
+        let Some(room) = room else { return };
+        own.rest.rooms += 1;
+        let Some(priority) = own.pods.get(&pod.uid).map(|pod| pod.shape.priority) else { return };
+        for victim in &room.victims {
+            let Some(known) = own.pods.get(&victim.uid) else {
+                self.violated(&format!("{} has to go and nobody told of it", victim.name));
+                continue;
+            };
+            let node = known.node.as_deref().or(own.claims.get(&victim.uid).map(|node| &**node));
+            if known.shape.priority >= priority || node != Some(&*room.node) {
+                self.violated(&format!("{} must not go for {}", victim.name, pod.name));
+            }
+        }
+    }
+}
+
+fn name<'a>(own: &'a Knowledge, uid: &'a Uid) -> &'a str {
+    own.pods.get(uid).map_or(&*uid.0, |pod| &*pod.name)
+}
+
+impl Witness for Onlooker {
+    fn told(&self, _: &Core, message: &Message) {
+        self.with(|own| match message {
+            Message::Fact(Fact::Node(node)) => {
+                own.places.insert(node.name.to_string(), Place::of(node));
+            }
+            Message::Fact(Fact::NodeGone(name)) => drop(own.places.remove(&**name)),
+            Message::Fact(Fact::PodGone(uid)) => {
+                own.pods.remove(uid);
+                own.claims.remove(uid);
+                own.lost.remove(uid);
+            }
+            Message::Pod(news) => {
+                let fact = &news.fact;
+                let Some(shape) = self.judge.shape(&fact.name) else { return };
+                own.lost.remove(&fact.uid);
+                let (name, is_going) = (fact.name.to_string(), fact.deleting);
+                let node = fact.node.as_ref().map(ToString::to_string);
+                own.pods.insert(fact.uid.clone(), Known { name, node, shape, is_going });
+            }
+            Message::Answered(uid, answer) => self.answered(own, uid, answer),
+            _ => {}
+        });
+    }
+
+    fn ordered(&self, _: &Core, order: &Order) {
+        self.with(|own| match order {
+            Order::Bind(order) => self.bound(own, order),
+            Order::Tell(order) => self.waits(own, order),
+            Order::Prepare(order) => {
+                self.violated(&format!("{} has no volumes and is prepared", order.pod.name));
+            }
+            Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
+        });
+    }
+
+    fn turned(&self, core: &Core) {
+        self.with(|own| {
+            own.turns += 1;
+            assert!(own.turns < TURNS_MAX, "s{} turns in a circle", self.who);
+            own.rest.in_flight = core.in_flight().count();
+            own.rest.missed_wakes = core.engine().queue().missed_wakes();
+            let (ledger, queue) = (core.engine().ledger(), core.engine().queue());
+            for uid in core.in_flight() {
+                if ledger.pod(uid).is_some_and(|row| row.node().is_none()) {
+                    self.violated(&format!("{} is in flight without a claim", name(own, uid)));
+                }
+            }
+            for uid in core.nodeless() {
+                let is_held =
+                    ledger.pod(uid).is_some_and(|row| row.deleting || row.node().is_some());
+                if !is_held && queue.standing(uid).is_none() && !own.lost.contains(uid) {
+                    self.violated(&format!("{} is nowhere", name(own, uid)));
+                }
+            }
+        });
+    }
+}

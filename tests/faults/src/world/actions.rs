@@ -1,0 +1,203 @@
+//! What everybody else does: users, kubelets, other schedulers, and those who pull plugs.
+
+use http::Method;
+use serde_json::json;
+
+use super::World;
+use crate::judge::Standing;
+use crate::network::Weather;
+use crate::shapes::{Machine, Shape, TAINT};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NODES: &str = "/api/v1/nodes";
+const SCHEDULER: &str = "default-scheduler";
+const NODES_MAX: usize = 7;
+const PODS_MAX: usize = 45;
+
+impl World {
+    /// One thing happens.
+    pub(super) async fn act(&mut self) {
+        match self.draw.below(100) {
+            0..28 => self.add_pods().await,
+            28..36 => self.delete_pod().await,
+            36..41 => self.replace_pod().await,
+            41..48 => self.add_node().await,
+            48..51 => self.delete_node().await,
+            51..56 => self.cordon().await,
+            56..60 => self.taint().await,
+            60..64 => self.resize().await,
+            64..69 => self.bind_behind().await,
+            69..75 => self.end_pod().await,
+            75..83 => self.change_weather(),
+            83..88 => self.kill(),
+            88..90 => self.stop(),
+            90..93 => self.cut_off(),
+            _ => self.log.step("nothing"),
+        }
+        if self.draw.chance(500) {
+            self.finish_deletions().await;
+        }
+    }
+
+    async fn add_pods(&mut self) {
+        let there = self.snapshot().await.pods.len();
+        let count = (1 + self.draw.below(5)).min(PODS_MAX.saturating_sub(there));
+        let shape = Shape::drawn(&mut self.draw);
+        self.log.step(&format!("{count} pods are made: {shape:?}"));
+        for _ in 0..count {
+            self.pods_made += 1;
+            let name = format!("p{}", self.pods_made);
+            self.judge.expect(&name, &shape);
+            self.must(Method::POST, PODS, Some(shape.pod(&name, SCHEDULER))).await;
+        }
+    }
+
+    async fn a_pod(&mut self, which: impl Fn(&Standing) -> bool) -> Option<Standing> {
+        let pods = self.snapshot().await.pods;
+        let pods: Vec<Standing> = pods.into_iter().filter(|pod| which(pod)).collect();
+        self.draw.among(&pods).cloned()
+    }
+
+    async fn delete_pod(&mut self) {
+        let Some(pod) = self.a_pod(|pod| !pod.is_going).await else { return };
+        self.log.step(&format!("{} is deleted", pod.name));
+        self.must(Method::DELETE, &format!("{PODS}/{}", pod.name), None).await;
+    }
+
+    /// A pod goes at once and another one of its name comes.
+    async fn replace_pod(&mut self) {
+        let Some(pod) = self.a_pod(|_| true).await else { return };
+        self.log.step(&format!("{} is replaced", pod.name));
+        self.delete_now(&pod).await;
+        if let Some(shape) = self.judge.shape(&pod.name) {
+            self.must(Method::POST, PODS, Some(shape.pod(&pod.name, SCHEDULER))).await;
+        }
+    }
+
+    async fn delete_now(&self, pod: &Standing) {
+        let options = json!({ "gracePeriodSeconds": 0 });
+        self.must(Method::DELETE, &format!("{PODS}/{}", pod.name), Some(options)).await;
+    }
+
+    /// Kubelets end what is to go.
+    pub(super) async fn finish_deletions(&mut self) {
+        for pod in self.snapshot().await.pods.iter().filter(|pod| pod.is_going) {
+            self.log.note(&format!("{} is gone", pod.name));
+            self.delete_now(pod).await;
+        }
+    }
+
+    async fn end_pod(&mut self) {
+        let lives = |pod: &Standing| !pod.node.is_empty() && !pod.is_ended && !pod.is_going;
+        let Some(pod) = self.a_pod(lives).await else { return };
+        self.log.step(&format!("{} ends", pod.name));
+        let path = format!("{PODS}/{}/status", pod.name);
+        self.must(Method::PATCH, &path, Some(json!({ "status": { "phase": "Succeeded" } }))).await;
+    }
+
+    pub(super) async fn add_node(&mut self) {
+        if self.snapshot().await.places.len() >= NODES_MAX {
+            return self.log.step("no more nodes");
+        }
+        // Names come again, with other machines behind them.
+        self.nodes_made += 1;
+        let name = format!("n{}", self.nodes_made % (NODES_MAX + 1));
+        if self.snapshot().await.places.contains_key(&name) {
+            return self.log.step("no other node");
+        }
+        let machine = Machine::drawn(&mut self.draw);
+        self.log.step(&format!("node {name} comes: {machine:?}"));
+        if self.nodes_made > NODES_MAX {
+            self.judge.disturbed(&name);
+        }
+        self.must(Method::POST, NODES, Some(machine.node(&name))).await;
+        // The server takes every new node for not ready; a controller would see that it is.
+        let ready = json!({ "spec": { "taints": null } });
+        self.must(Method::PATCH, &format!("{NODES}/{name}"), Some(ready)).await;
+    }
+
+    async fn a_node(&mut self) -> Option<String> {
+        let names: Vec<String> = self.snapshot().await.places.into_keys().collect();
+        self.draw.among(&names).cloned()
+    }
+
+    async fn delete_node(&mut self) {
+        let Some(name) = self.a_node().await else { return };
+        self.log.step(&format!("node {name} goes"));
+        self.judge.disturbed(&name);
+        self.must(Method::DELETE, &format!("{NODES}/{name}"), None).await;
+    }
+
+    async fn cordon(&mut self) {
+        let Some(name) = self.a_node().await else { return };
+        let is_cordoned = self.draw.chance(400);
+        self.log.step(&format!("node {name} is cordoned: {is_cordoned}"));
+        let patch = json!({ "spec": { "unschedulable": is_cordoned } });
+        self.must(Method::PATCH, &format!("{NODES}/{name}"), Some(patch)).await;
+    }
+
+    async fn taint(&mut self) {
+        let Some(name) = self.a_node().await else { return };
+        let is_tainted = self.draw.chance(500);
+        self.log.step(&format!("node {name} is tainted: {is_tainted}"));
+        let taint = json!({ "key": TAINT, "effect": "NoSchedule" });
+        let taints = if is_tainted { json!([taint]) } else { json!(null) };
+        let patch = json!({ "spec": { "taints": taints } });
+        self.must(Method::PATCH, &format!("{NODES}/{name}"), Some(patch)).await;
+    }
+
+    async fn resize(&mut self) {
+        let Some(name) = self.a_node().await else { return };
+        let machine = Machine::drawn(&mut self.draw);
+        self.log.step(&format!("node {name} is now {machine:?}, but for its zone"));
+        self.judge.disturbed(&name);
+        let patch = json!({ "status": machine.status() });
+        self.must(Method::PATCH, &format!("{NODES}/{name}/status"), Some(patch)).await;
+    }
+
+    /// Somebody else binds a pod.
+    async fn bind_behind(&mut self) {
+        let waits = |pod: &Standing| pod.node.is_empty() && !pod.is_going && !pod.is_ended;
+        let (Some(pod), Some(node)) = (self.a_pod(waits).await, self.a_node().await) else {
+            return;
+        };
+        self.log.step(&format!("somebody else binds {} to {node}", pod.name));
+        let binding = json!({ "metadata": { "name": pod.name }, "target": { "name": node } });
+        self.must(Method::POST, &format!("{PODS}/{}/binding", pod.name), Some(binding)).await;
+        self.judge.taken(&pod.uid, &node);
+    }
+
+    fn change_weather(&mut self) {
+        let all = [Weather::Fair, Weather::Windy, Weather::Windy, Weather::Stormy];
+        let weather = all[self.draw.below(all.len())];
+        self.log.step(&format!("the network is {weather:?}"));
+        self.network.turn(weather);
+    }
+
+    fn kill(&mut self) {
+        let slot = self.draw.below(self.slots.len());
+        self.log.step("a scheduler is killed");
+        if let Some(who) = self.remove(slot) {
+            self.log.note(&format!("s{who} is killed"));
+        }
+    }
+
+    fn stop(&mut self) {
+        let slot = self.draw.below(self.slots.len());
+        self.log.step("a scheduler is asked to end");
+        if let Some(runner) = &self.slots[slot] {
+            self.log.note(&format!("s{} is asked to end", runner.who));
+            runner.stop.cancel();
+        }
+    }
+
+    fn cut_off(&mut self) {
+        let slot = self.draw.below(self.slots.len());
+        let time = self.draw.millis(500, 40_000);
+        self.log.step("a scheduler is cut off");
+        if let Some(runner) = &self.slots[slot] {
+            self.log.note(&format!("s{} is cut off for {time:?}", runner.who));
+            self.network.cut(runner.who, time);
+        }
+    }
+}
