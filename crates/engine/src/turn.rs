@@ -27,6 +27,7 @@ use crate::profile::Profile;
 use crate::queue::{
     self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
 };
+use crate::reason::Reason;
 use preparations::{Ended, Preparations};
 
 /// How an engine works.
@@ -102,6 +103,14 @@ impl fmt::Display for Waiting {
 }
 
 impl Waiting {
+    /// Whether more nodes might help: those who add nodes go by it.
+    #[must_use]
+    pub fn might_nodes_help(&self) -> bool {
+        let everywhere = self.examination.everywhere.iter();
+        let mut reasons = everywhere.flat_map(|(_, refusal)| &refusal.reasons);
+        !reasons.any(|reason| *reason == Reason::ResourceClaims)
+    }
+
     /// Why a pod waits that no node can take, as things are. Nothing changes.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub const TELLS_MAX: usize = 256;
 pub const DECISIONS_KEPT: usize = 256;
 /// The reason of a condition when no node can take the pod and more nodes might.
 const UNSCHEDULABLE: &str = "Unschedulable";
+/// The reason of a condition when the pod claims devices, which no node helps with.
+const RESOURCE_CLAIMS: &str = "ResourceClaimsNotAllocated";
 /// The reason of a condition when the attempt itself failed.
 pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
@@ -252,7 +254,9 @@ impl Core {
                     Nominating::Unchanged => None,
                 };
                 let message = waiting.to_string().into();
-                let why = Why { reason: UNSCHEDULABLE, message, nominated };
+                let reason =
+                    if waiting.might_nodes_help() { UNSCHEDULABLE } else { RESOURCE_CLAIMS };
+                let why = Why { reason, message, nominated };
                 let room = waiting.room().map(|room| self.room(room));
                 self.tell(pod, scheduler, why, room)
             }

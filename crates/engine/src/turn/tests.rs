@@ -151,6 +151,7 @@ fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(waiting) = decision.verdict else { panic!("there is no room yet") };
     let full = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert!(waiting.might_nodes_help());
     assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
     let victim = waiting.room().unwrap().victims[0].clone();
     assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
@@ -173,6 +174,7 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
     assert!(why.examination.everywhere.is_some());
+    assert!(!why.might_nodes_help());
     assert_eq!(
         why.examination.to_string(),
         "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
