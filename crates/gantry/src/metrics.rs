@@ -13,7 +13,8 @@ use crate::{address, output};
 #[derive(clap::Args)]
 pub(crate) struct MetricsArguments {
     /// Serve /metrics, /healthz, /livez and /readyz of this process here, over plain HTTP to anyone who can
-    /// reach it, and on a loopback address the scheduler's /debug pages; port 0 takes a free one
+    /// reach it; on a loopback address also /debug, where a scheduler runs in it. Port 0 takes a free
+    /// one
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
 }
