@@ -81,11 +81,6 @@ This was worked out from the objects of the cluster; no scheduler was asked.
 }
 
 #[test]
-fn the_same_answer_is_data_for_programs() {
-    let answer = answered(json!({ "spec": { "containers": asking("1") } }));
-}
-
-#[test]
 fn programs_are_told_the_same_as_people() {
     let answer = answered(json!({ "spec": { "containers": asking("1") } }));
     insta::assert_snapshot!(serde_json::to_string_pretty(&answer).unwrap(), @r#"
