@@ -61,6 +61,20 @@ fn said(output: &Output) -> &str {
 async fn create_huge(kubeconfig: &Path) -> String {
     let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
     let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+    // Of nodes that have just come, the event could tell what is over by the time of the answer.
+    let ready = async {
+        loop {
+            let nodes: Value = client.call(Call::new(Method::GET, "/api/v1/nodes")).await.unwrap();
+            let mut nodes = nodes["items"].as_array().unwrap().iter();
+            if nodes.all(|node| node["spec"]["taints"].is_null()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap();
+    // What the scheduler has not heard of yet it hears of within this time.
+    tokio::time::sleep(Duration::from_millis(200)).await;
     let path = "/api/v1/namespaces/default/pods";
     let requests = json!({ "cpu": "100" });
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "huge" },
