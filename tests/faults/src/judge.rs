@@ -214,8 +214,11 @@ impl Judge {
                     let is_there = !one.node.is_empty();
                     let node = if is_there { &one.node } else { &one.nominated };
                     let counts = is_there || with_nominated && one.uid != pod.uid;
-                    (counts && !node.is_empty())
-                        .then_some(Resident { shape, node, is_going: one.is_going })
+                    (counts && !node.is_empty()).then_some(Resident {
+                        shape,
+                        node,
+                        is_going: one.is_going,
+                    })
                 });
                 View { places: &snapshot.places, residents: residents.collect() }
             };
@@ -226,7 +229,8 @@ impl Judge {
             if let Some(node) = snapshot.places.keys().find(fits) {
                 self.log.violated(&format!("{} fits on {node} and is not bound", pod.name));
             } else if pod.reason != "Unschedulable" {
-                let what = format!("{} fits nowhere, and its condition says {:?}", pod.name, pod.reason);
+                let what =
+                    format!("{} fits nowhere, and its condition says {:?}", pod.name, pod.reason);
                 self.log.violated(&what);
             }
         }

@@ -68,9 +68,8 @@ impl Log {
     /// What a run that failed shows.
     pub fn failure(&self, seed: u64, (step, what): &(usize, String)) -> String {
         let tail: Vec<String> = self.with(|shared| {
-            let last = |line: &&(usize, Duration, String)| {
-                line.0 + STEPS_SHOWN > *step && line.0 <= *step
-            };
+            let last =
+                |line: &&(usize, Duration, String)| line.0 + STEPS_SHOWN > *step && line.0 <= *step;
             shared.lines.iter().filter(last).map(shown).collect()
         });
         let tail = &tail[tail.len().saturating_sub(LINES_SHOWN_MAX)..];

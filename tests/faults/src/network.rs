@@ -329,9 +329,8 @@ fn refusal(code: StatusCode) -> Answer {
     });
     let mut answer = Response::new(Body::from(Bytes::from(status.to_string())));
     *answer.status_mut() = code;
-    answer.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("application/json"),
-    );
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     answer
 }

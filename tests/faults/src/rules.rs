@@ -46,7 +46,9 @@ pub struct View<'a> {
 impl View<'_> {
     /// Why a pod may not be on a node, if so.
     pub fn refuses(&self, shape: &Shape, node: &str) -> Option<String> {
-        let Some(place) = self.places.get(node) else { return Some("there is no such node".into()) };
+        let Some(place) = self.places.get(node) else {
+            return Some("there is no such node".into());
+        };
         if place.is_cordoned {
             return Some("the node is cordoned".into());
         }
@@ -57,7 +59,14 @@ impl View<'_> {
             return Some("the node is in another zone".into());
         }
         let mut with = self.on(node);
-        with.push(shape);
+        // Ports that others have in common are no fault of this pod.
+        if let Some(port) = shape.port.filter(|port| with.iter().any(|one| one.port == Some(*port)))
+        {
+            return Some(format!("port {port} is taken"));
+        }
+        let portless: Vec<Shape> =
+            with.drain(..).chain([shape]).map(|one| Shape { port: None, ..one.clone() }).collect();
+        let with: Vec<&Shape> = portless.iter().collect();
         exceeds(place, &with)
             .or_else(|| self.lacks_distance(shape, node))
             .or_else(|| self.lacks_company(shape, place))
@@ -80,9 +89,8 @@ impl View<'_> {
             Some(Reach::Zone) => zone.is_some() && self.zone(other) == zone,
         };
         let like = self.residents.iter().filter(|one| one.shape.app == shape.app);
-        let mut near = like.filter(|one| {
-            within(shape.apart, one.node) || within(one.shape.apart, one.node)
-        });
+        let mut near =
+            like.filter(|one| within(shape.apart, one.node) || within(one.shape.apart, one.node));
         near.next().map(|one| format!("a pod of app {} is too near, on {}", shape.app, one.node))
     }
 
@@ -112,7 +120,8 @@ impl View<'_> {
         }
         let least = counts.values().min().copied().unwrap_or(0);
         let own = counts.get(&*place.zone).copied().unwrap_or(0);
-        (own + 1 > least + 1).then(|| format!("zone {} would have {}, another {least}", place.zone, own + 1))
+        (own + 1 > least + 1)
+            .then(|| format!("zone {} would have {}, another {least}", place.zone, own + 1))
     }
 }
 

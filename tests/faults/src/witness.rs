@@ -188,7 +188,8 @@ impl Witness for Onlooker {
                 }
             }
             for uid in core.nodeless() {
-                let is_held = ledger.pod(uid).is_some_and(|row| row.deleting || row.node().is_some());
+                let is_held =
+                    ledger.pod(uid).is_some_and(|row| row.deleting || row.node().is_some());
                 if !is_held && queue.standing(uid).is_none() && !own.lost.contains(uid) {
                     self.violated(&format!("{} is nowhere", name(own, uid)));
                 }
