@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Runs so many seeds.
 pub fn seeds(seeds: u64, first_seed: u64, log: bool) -> Result<()> {
     let mut command = repository::cargo();
-    command.args(["run", "--quiet", "--package", "faults", "--"]);
+    command.args(["run", "--quiet", "--release", "--package", "faults", "--"]);
     command.args(["--seeds", &seeds.to_string(), "--first-seed", &first_seed.to_string()]);
     if log {
         command.arg("--log");

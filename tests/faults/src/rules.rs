@@ -59,7 +59,14 @@ impl View<'_> {
             return Some("the node is in another zone".into());
         }
         let mut with = self.on(node);
-        with.push(shape);
+        // Ports that others have in common are no fault of this pod.
+        if let Some(port) = shape.port.filter(|port| with.iter().any(|one| one.port == Some(*port)))
+        {
+            return Some(format!("port {port} is taken"));
+        }
+        let portless: Vec<Shape> =
+            with.drain(..).chain([shape]).map(|one| Shape { port: None, ..one.clone() }).collect();
+        let with: Vec<&Shape> = portless.iter().collect();
         exceeds(place, &with)
             .or_else(|| self.lacks_distance(shape, node))
             .or_else(|| self.lacks_company(shape, place))

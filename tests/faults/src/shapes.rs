@@ -52,11 +52,11 @@ impl Shape {
         let some = |draw: &mut Draw, per_mille| draw.chance(per_mille);
         let app = APPS[draw.below(APPS.len())];
         let sizes = if some(draw, 60) { 6 } else { 5 };
-        let cpu_millis = [100, 250, 500, 1000, 2000, 9000][draw.below(sizes)];
+        let cpu_millis = [100, 100, 250, 500, 1000, 9000][draw.below(sizes)];
         Self {
             app,
             cpu_millis,
-            memory_mega: [64, 256, 1024][draw.below(3)],
+            memory_mega: [32, 64, 256][draw.below(3)],
             port: some(draw, 150).then(|| [8080, 9090][draw.below(2)]),
             priority: if some(draw, 200) { [10, 100, 1000][draw.below(3)] } else { 0 },
             tolerates: some(draw, 300),
@@ -127,7 +127,7 @@ impl Machine {
             zone: ZONES[draw.below(ZONES.len())],
             cpu_millis: [1000, 2000, 4000][draw.below(3)],
             memory_mega: [1024, 4096][draw.below(2)],
-            pods: [3, 6, 20][draw.below(3)],
+            pods: [4, 8, 20][draw.below(3)],
         }
     }
 

@@ -31,7 +31,7 @@ use crate::rules;
 use crate::witness::{Onlooker, Rest};
 
 /// Steps of a run while there are faults.
-const STEPS: usize = 90;
+const STEPS: usize = 70;
 /// How long everything may take once the faults have ended: a list that is never answered is given
 /// up after a minute, a lease that nobody renews is free after 15 s, and pods back off for 10 s.
 const SETTLED_WITHIN: Duration = Duration::from_secs(150);
@@ -164,6 +164,7 @@ impl World {
 
     async fn play(&mut self) {
         self.found().await;
+        self.change_weather();
         for _ in 0..STEPS {
             self.act().await;
             self.keep_house().await;

@@ -167,7 +167,7 @@ impl World {
         self.judge.taken(&pod.uid, &node);
     }
 
-    fn change_weather(&mut self) {
+    pub(super) fn change_weather(&mut self) {
         let all = [Weather::Fair, Weather::Windy, Weather::Windy, Weather::Stormy];
         let weather = all[self.draw.below(all.len())];
         self.log.step(&format!("the network is {weather:?}"));
