@@ -31,6 +31,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("gantry-scheduler", &["gantry-object", "gantry-api", "gantry-engine", "gantry-chassis"]),
     ("gantry", ALL),
     ("bench", ALL),
+    ("faults", ALL),
     ("parity", ALL),
     ("scenarios", ALL),
     ("truth", &[]),
