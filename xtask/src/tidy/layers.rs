@@ -19,7 +19,7 @@ pub struct Package {
 const ALL: &[&str] = &["*"];
 
 /// For each package of the workspace, the packages of the workspace it may reach.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("gantry-object", &[]),
     ("gantry-progress", &[]),
     ("gantry-api", &["gantry-object"]),
