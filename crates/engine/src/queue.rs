@@ -355,6 +355,15 @@ impl Queue {
         }
     }
 
+    /// Has a pod that waits tried again after its back-off: what was to be done for it meanwhile
+    /// could not be done.
+    pub fn again(&mut self, uid: &Uid, now: Moment) {
+        self.settle(now);
+        if self.pods.get(uid).is_some_and(|entry| entry.place == Place::Waiting) {
+            self.move_to(uid, Place::ErrorBackoff);
+        }
+    }
+
     /// Whether anybody may care about a change: nothing needs to be noticed while nobody waits.
     #[must_use]
     pub fn is_listening(&self) -> bool {

@@ -305,8 +305,11 @@ impl Engine {
                 self.place(&pod, (question.profile, question.ask, node), attempts, now)
             }
             None => {
-                let waiting = self.refuse(&pod.uid, question, turn, now);
+                let (waiting, left) = self.refuse(&pod.uid, question, turn, now);
                 self.queue.reject(&pod.uid, waiting.rejection, &self.ledger, now);
+                if let Some(left) = left {
+                    self.queue.notice(&self.ledger, left, now);
+                }
                 Verdict::Wait(waiting)
             }
         };
@@ -315,43 +318,50 @@ impl Engine {
 
     /// Why no node can take a pod, and what else was tried. Where room is made, the pod is nominated
     /// to the node, and those that waited for it before are not.
-    fn refuse(&mut self, uid: &Uid, question: Question, turn: u64, now: Moment) -> Arc<Waiting> {
+    /// The second part is what changes for others when no room is kept for it where it was.
+    fn refuse(
+        &mut self,
+        uid: &Uid,
+        question: Question,
+        turn: u64,
+        now: Moment,
+    ) -> (Arc<Waiting>, Option<Change>) {
         let alone = self.ledger.nominations.is_empty();
         if let Some(known) = self.refused.get(&question).filter(|_| alone) {
-            return known.clone();
+            return (known.clone(), None);
         }
         let decider = &self.profiles[question.profile].1;
         let waiting = Waiting::of(&mut self.ledger, decider, uid, turn, now);
         let waiting = Arc::new(waiting.expect("a pod that was popped is there"));
-        match waiting.last_resorts.nominating() {
-            Nominating::Unchanged => {}
-            Nominating::Nowhere => self.nominate(uid, None, now),
+        let left = match waiting.last_resorts.nominating() {
+            Nominating::Unchanged => None,
+            Nominating::Nowhere => self.nominate(uid, None),
             Nominating::To(node) => {
                 let name: Box<str> = self.ledger.nodes.name(node).into();
-                self.nominate(uid, Some(&name), now);
+                self.nominate(uid, Some(&name))
             }
-        }
+        };
         if let Some(room) = waiting.room() {
             for other in &room.passed_over {
-                self.nominate(&other.uid, None, now);
+                // Their room is kept all the same, for this one.
+                self.nominate(&other.uid, None);
             }
         } else if alone && self.ledger.nominations.is_empty() {
             self.refused.insert(question, waiting.clone());
         }
-        waiting
+        (waiting, left)
     }
 
-    /// Keeps room on a node for a pod, or no longer; room that is kept no longer may help others.
-    fn nominate(&mut self, uid: &Uid, node: Option<&str>, now: Moment) {
+    /// Keeps room on a node for a pod, or no longer. What changes where it was kept is returned: it
+    /// may help others.
+    fn nominate(&mut self, uid: &Uid, node: Option<&str>) -> Option<Change> {
         if self.ledger.nominated(uid) == node {
-            return;
+            return None;
         }
         self.refused.clear();
         let change = Change::unplaced(&self.ledger, uid);
         let _ = self.ledger.nominate(uid, node);
-        if let Some(change) = change {
-            self.queue.notice(&self.ledger, change, now);
-        }
+        change
     }
 
     /// What is to be done for a pod that has a node.
@@ -415,6 +425,12 @@ impl Engine {
             self.preparations.drop(uid, &mut self.ledger);
             self.withdraw(uid, answer, now);
         }
+    }
+
+    /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or
+    /// no room was made. It is tried again after its back-off.
+    pub fn undone(&mut self, uid: &Uid, now: Moment) {
+        self.queue.again(uid, now);
     }
 
     /// A pod does not get the node that we decided on.

@@ -150,6 +150,7 @@ impl Core {
                     waiting.written.scheduled = None;
                     waiting.written.nominated = Box::default();
                 }
+                self.engine.undone(&uid, now);
             }
             Message::Unreadable(what) => {
                 self.telling += 1;

@@ -81,7 +81,7 @@ pub enum Message {
     Unclear(Uid),
     /// What was to be told is told.
     Told,
-    /// What was to be told is told, but for the condition of this pod, which could not be written.
+    /// The condition of this pod could not be written, or no room could be made for it.
     Untold(Uid),
     /// An object cannot be read. What was known of it stays.
     Unreadable(Box<Unreadable>),

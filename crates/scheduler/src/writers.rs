@@ -263,8 +263,10 @@ impl Hands {
             self.warn(&order.pod, &error, "cannot write why a pod has no node");
             message = Message::Untold(order.pod.uid.clone());
         }
-        if let Some(room) = &order.room {
-            self.make_room(order, room).await;
+        if let Some(room) = &order.room
+            && !self.make_room(order, room).await
+        {
+            message = Message::Untold(order.pod.uid.clone());
         }
         message
     }
@@ -307,21 +309,28 @@ impl Hands {
         }
     }
 
-    /// Deletes who has to go, and has those wait elsewhere who waited for the same room.
-    async fn make_room(&self, order: &TellOrder, room: &RoomOrder) {
+    /// Deletes who has to go, and has those wait elsewhere who waited for the same room; false where
+    /// somebody could not be deleted.
+    async fn make_room(&self, order: &TellOrder, room: &RoomOrder) -> bool {
         for other in &room.passed_over {
             let patch = status::passed_over(&other.uid.0);
             if let Err(error) = self.patch_status(other, patch).await {
                 self.warn(other, &error, "cannot write that no room is made for a pod");
             }
         }
+        let mut all = true;
         for victim in &room.victims {
             match self.evict(order, victim).await {
                 Ok(true) => self.notes.preempted(order, victim, &room.node),
                 Ok(false) => {}
-                Err(error) => self.warn(victim, &error, "cannot delete a pod to make room"),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => {
+                    self.warn(victim, &error, "cannot delete a pod to make room");
+                    all = false;
+                }
             }
         }
+        all
     }
 
     /// Deletes a pod to make room; false where it goes already.

@@ -165,6 +165,22 @@ fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
 }
 
 #[test]
+fn a_pod_for_which_nothing_could_be_done_is_tried_again() {
+    let mut engine = engine();
+    engine.apply(node("a", 100), START);
+    engine.apply(told(pod("one", 500)), START);
+    let uid = Uid::new("one");
+    for number in 1..4_u64 {
+        let now = START.after(Duration::from_secs(20 * number));
+        assert_eq!(decided(&mut engine, now).len(), 1);
+        assert_eq!(decided(&mut engine, now), [""; 0], "it waits");
+        engine.undone(&uid, now);
+        assert_eq!(decided(&mut engine, now), [""; 0], "not at once");
+        assert!(engine.next_due(now).unwrap().since(now) <= Duration::from_secs(12));
+    }
+}
+
+#[test]
 fn a_pod_that_claims_devices_waits_and_says_so() {
     let mut engine = engine();
     engine.apply(node("a", 1000), START);
