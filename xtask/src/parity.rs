@@ -23,11 +23,15 @@ pub struct Arguments {
 
 /// Runs the chore.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    seeds(arguments.seeds, arguments.first_seed)
+}
+
+/// Plays so many seeds.
+pub fn seeds(seeds: u64, first_seed: u64) -> Result<()> {
     for suite in ["decisions", "queue"] {
         let mut command: Command = repository::cargo();
         command.args(["run", "--quiet", "--package", "parity", "--", suite]);
-        command.args(["--seeds", &arguments.seeds.to_string()]);
-        command.args(["--first-seed", &arguments.first_seed.to_string()]);
+        command.args(["--seeds", &seeds.to_string(), "--first-seed", &first_seed.to_string()]);
         let ran = command.status().context("cannot run cargo")?;
         ensure!(ran.success(), "the suite `{suite}` failed: what it printed says why");
     }

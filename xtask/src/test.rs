@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use progress::Progress;
 use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
-use crate::{faults, repository, tidy};
+use crate::{faults, parity, repository, tidy};
 
 /// One server for the scenarios that share, one for those that want it for themselves.
 const SERVERS: usize = 2;
@@ -28,7 +28,7 @@ const DEFINITIONS: &str = "crates/api/crds";
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {
-    /// Run the simulation with 1,000 seeds too
+    /// Play 1,000 seeds of the comparison with the real scheduler and of the simulation too
     #[arg(long)]
     long: bool,
 }
@@ -37,11 +37,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut steps = Steps::default();
     let mut result = all(&mut steps);
-    if arguments.long && result.is_ok() {
-        result = steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false));
+    if arguments.long {
+        result = result.and_then(|()| long(&mut steps));
     }
     eprintln!("{}", steps.closing_line(result.is_ok()));
     result
+}
+
+/// What takes too long for every day.
+fn long(steps: &mut Steps) -> Result<()> {
+    steps.run("parity", || parity::seeds(LONG_SEEDS, 1))?;
+    steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false))
 }
 
 fn all(steps: &mut Steps) -> Result<()> {

@@ -91,6 +91,17 @@ impl Uid {
     }
 }
 
+/// Which pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRef {
+    /// What the API server calls it.
+    pub uid: Uid,
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFact {

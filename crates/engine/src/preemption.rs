@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::decide::{Decider, mixed};
 use crate::examination::{Examination, count, counted};
-use crate::fact::Uid;
+use crate::fact::{PodRef, Uid};
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
 use crate::profile::LastResort;
@@ -45,24 +45,23 @@ impl Settings {
     }
 }
 
-/// A pod that makes room, or that no longer has room made for it.
+/// A pod that makes room.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodRef {
+pub struct Victim {
     /// Which pod.
-    pub uid: Uid,
-    /// Its namespace.
-    pub namespace: Box<str>,
-    /// Its name.
-    pub name: Box<str>,
+    pub pod: PodRef,
     /// Whether it is being deleted already.
     pub deleting: bool,
 }
 
-impl PodRef {
+impl Victim {
     fn new(uid: &Uid, row: &PodRow) -> Self {
-        let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        Self { uid: uid.clone(), namespace, name, deleting: row.deleting }
+        Self { pod: named(uid, row), deleting: row.deleting }
     }
+}
+
+fn named(uid: &Uid, row: &PodRow) -> PodRef {
+    PodRef { uid: uid.clone(), namespace: row.namespace.clone(), name: row.name.clone() }
 }
 
 /// A node on which room can be made.
@@ -71,7 +70,7 @@ pub struct Candidate {
     /// The node.
     pub node: NodeIndex,
     /// Who has to go, the most important first.
-    pub victims: Vec<PodRef>,
+    pub victims: Vec<Victim>,
     /// How many of them break a disruption budget.
     pub violations: usize,
     loss: choice::Loss,
@@ -102,7 +101,7 @@ pub struct Room {
     /// The node.
     pub node: NodeIndex,
     /// Who has to go, the most important first.
-    pub victims: Vec<PodRef>,
+    pub victims: Vec<Victim>,
     /// How many of them break a disruption budget.
     pub violations: usize,
     /// Pods of lower priority that waited for room on this node, and now do not.
@@ -267,7 +266,7 @@ impl Decider {
         let waiting = ledger.awaited(name).filter(|other| *other != uid);
         let waiting = waiting.filter_map(|other| Some((other, ledger.pod(other)?)));
         let passed_over = waiting.filter(|(_, row)| row.priority < priority);
-        let passed_over = passed_over.map(|(other, row)| PodRef::new(other, row)).collect();
+        let passed_over = passed_over.map(|(other, row)| named(other, row)).collect();
         let Candidate { node, victims, violations, .. } = best;
         Ok(Outcome::Room(Room { node, victims, violations, passed_over }))
     }

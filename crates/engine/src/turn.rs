@@ -18,7 +18,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::decide::Decider;
 use crate::examination::Examination;
-use crate::fact::{Fact, PodFact, Uid};
+use crate::fact::{Fact, PodFact, PodRef, Uid};
 use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
 use crate::needs::Owner;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
@@ -37,17 +37,6 @@ pub struct Settings {
     pub queue: queue::Settings,
     /// What spreads pods over nodes that are equally good.
     pub seed: u64,
-}
-
-/// Which pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodRef {
-    /// What the API server calls it.
-    pub uid: Uid,
-    /// Its namespace.
-    pub namespace: Box<str>,
-    /// Its name.
-    pub name: Box<str>,
 }
 
 /// What is to be done about a pod.

@@ -12,10 +12,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::fact::{Fact, Uid};
+use engine::fact::{Fact, PodRef, Uid};
 use engine::preemption::{Nominating, Room};
 use engine::queue::Moment;
-use engine::turn::{self, Decision, Engine, PodRef, Verdict};
+use engine::turn::{self, Decision, Engine, Verdict};
 use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
@@ -289,16 +289,11 @@ impl Core {
     }
 
     fn room(&self, room: &Room) -> RoomOrder {
-        let named = |pod: &engine::preemption::PodRef| PodRef {
-            uid: pod.uid.clone(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-        };
-        let victims = room.victims.iter().filter(|pod| !pod.deleting);
+        let victims = room.victims.iter().filter(|victim| !victim.deleting);
         RoomOrder {
             node: self.engine.ledger().nodes.name(room.node).into(),
-            victims: victims.map(named).collect(),
-            passed_over: room.passed_over.iter().map(named).collect(),
+            victims: victims.map(|victim| victim.pod.clone()).collect(),
+            passed_over: room.passed_over.clone(),
         }
     }
 

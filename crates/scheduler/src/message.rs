@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use chassis::key::Key;
-use engine::fact::{Fact, PodFact, Uid};
+use engine::fact::{Fact, PodFact, PodRef, Uid};
 use engine::plugins::volume_binding::Write;
-use engine::turn::PodRef;
 
 use crate::bind::Outcome;
 use crate::debug::Look;

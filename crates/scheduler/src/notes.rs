@@ -8,7 +8,7 @@ use chassis::client::{Client, Nameplate, Object as _};
 use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
 use chassis::key::Key;
 use chassis::metrics::Metrics;
-use engine::turn::PodRef;
+use engine::fact::PodRef;
 
 use crate::message::{BindOrder, TellOrder};
 

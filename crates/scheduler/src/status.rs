@@ -69,8 +69,8 @@ fn patch(uid: &str, status: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use engine::fact::PodRef;
     use engine::fact::Uid;
-    use engine::turn::PodRef;
 
     use super::*;
 

@@ -295,7 +295,8 @@ fn preemption(
     let all = decider.candidates(ledger, uid, examined, Settings::default(), 1, NOW)?;
     let name = |node| ledger.nodes.name(node).to_owned();
     for one in &all.found {
-        let victims = one.victims.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name));
+        let victims =
+            one.victims.iter().map(|one| format!("{}/{}", one.pod.namespace, one.pod.name));
         let violations = i64::try_from(one.violations)?;
         told_of.candidates.insert(name(one.node), (victims.collect(), violations));
     }

@@ -186,7 +186,7 @@ fn is_plain(ledger: &Ledger, ask: Ask) -> bool {
 fn check(ledger: &mut Ledger, decider: &Decider, pod: &Uid, found: &Candidate) {
     let row = ledger.pod(pod).unwrap();
     let (priority, is_plain) = (row.priority, is_plain(ledger, row.ask));
-    let victims: Vec<&Uid> = found.victims.iter().map(|victim| &victim.uid).collect();
+    let victims: Vec<&Uid> = found.victims.iter().map(|victim| &victim.pod.uid).collect();
     assert!(!victims.is_empty());
     assert!(found.violations <= victims.len());
     for victim in &victims {

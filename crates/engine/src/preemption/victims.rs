@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::Candidate;
 use super::choice::Loss;
-use super::{Candidate, PodRef};
 use crate::fact::Uid;
 use crate::judge::{Passing, Trial, Way};
 use crate::ledger::{Ledger, NodeIndex, PodRow};
@@ -71,7 +71,7 @@ pub(super) fn on(
     let loss = Loss::new(violations, victims.iter().map(|one| (one.priority, one.started)));
     let ledger = trial.ledger();
     let row = |uid: &Uid| -> &PodRow { ledger.pod(uid).expect("no pod goes while others think") };
-    let victims = victims.iter().map(|one| PodRef::new(&one.uid, row(&one.uid))).collect();
+    let victims = victims.iter().map(|one| super::Victim::new(&one.uid, row(&one.uid))).collect();
     Ok(Candidate { node, victims, violations, loss })
 }
 

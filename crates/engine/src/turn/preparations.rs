@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::PodRef;
-use crate::fact::{StorageFact, Uid};
+use crate::fact::{PodRef, StorageFact, Uid};
 use crate::ledger::Ledger;
 use crate::plugins::volume_binding::{Failure, Preparation, Progress};
 use crate::queue::Moment;

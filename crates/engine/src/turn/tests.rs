@@ -53,7 +53,8 @@ fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
             Verdict::Prepare(node, writes) => format!("{} to {node} after {writes:?}", pod.name),
             Verdict::Wait(why) => match why.room() {
                 Some(room) => {
-                    let victims: Vec<&str> = room.victims.iter().map(|pod| &*pod.name).collect();
+                    let victims: Vec<&str> =
+                        room.victims.iter().map(|one| &*one.pod.name).collect();
                     format!("{} waits for {} to go", pod.name, victims.join(" and "))
                 }
                 None => format!("{} waits, try {attempts}: {}", pod.name, why.examination),
@@ -153,7 +154,7 @@ fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
     let full = "0/1 nodes are available: 1 Insufficient cpu.";
     assert!(waiting.might_nodes_help());
     assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
-    let victim = waiting.room().unwrap().victims[0].clone();
+    let victim = waiting.room().unwrap().victims[0].pod.clone();
     assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
     // While the victim leaves, nobody else is chosen, and nobody else gets its room.
     engine.apply(told(PodFact { deleting: true, ..bound(&victim.name) }), START);

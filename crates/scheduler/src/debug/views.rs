@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::fact::Uid;
+use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex, PodRow};
 use engine::needs::Amounts;
 use engine::queue::{self, Moment};
-use engine::turn::{PodRef, Verdict, Waiting};
+use engine::turn::{Verdict, Waiting};
 use engine::why::amount;
 use serde::{Deserialize, Serialize};
 
