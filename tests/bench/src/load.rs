@@ -152,6 +152,8 @@ pub fn pod(name: &str) -> Value {
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": "bench", "pod-template-hash": "6c7d8f9b5"}},
         "spec": {
+            // The benchmark binds it: no scheduler may be quicker.
+            "schedulerName": "bench",
             "containers": [{
                 "name": "main",
                 "image": "registry.example/app:1.2.3",
