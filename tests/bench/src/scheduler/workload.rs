@@ -71,6 +71,7 @@ pub fn pod(workload: Workload, index: usize) -> Value {
     let app = format!("{}-{}", ["plain", "apart", "spread"][kind], of_kind / PODS_PER_APP);
     let mut pod = load::pod(&pod_name(index));
     pod["metadata"]["labels"]["app"] = json!(app);
+    pod["spec"]["schedulerName"] = json!("default-scheduler");
     let same_app = json!({"matchLabels": {"app": app}});
     match kind {
         1 => {
@@ -121,6 +122,7 @@ mod tests {
         assert_eq!((count(Workload::Mixed, apart), count(Workload::Mixed, spread)), (100, 100));
         for index in 0..300 {
             let pod = pod(Workload::Mixed, index);
+            assert_eq!(pod["spec"]["schedulerName"], "default-scheduler");
             let app = pod["metadata"]["labels"]["app"].as_str();
             let selector = pod.pointer("/spec/topologySpreadConstraints/0/labelSelector").or(pod
                 .pointer(
