@@ -29,6 +29,8 @@ use crate::meters::{Attempt, Meters};
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
 pub const BINDS_MAX: usize = 128;
+/// With so many of them the writers have enough to do for some milliseconds: nothing is in a hurry.
+const BINDS_AHEAD: usize = 96;
 /// How many of them may be unclear before nothing more is decided. While they are few, others go
 /// on; when nothing is clear any more, the server has other troubles.
 pub const UNCLEAR_MAX: usize = 4096;
@@ -221,6 +223,12 @@ impl Core {
             && self.flights.len() - self.unclear < BINDS_MAX
             && self.unclear < UNCLEAR_MAX
             && self.telling < TELLS_MAX
+    }
+
+    /// Whether whoever writes has enough to do for a while.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.phase == Phase::Deciding && self.flights.len() - self.unclear >= BINDS_AHEAD
     }
 
     /// Decides for one pod; nothing where none can be decided for now.

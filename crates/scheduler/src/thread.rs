@@ -19,6 +19,9 @@ use crate::writers::{Telling, Work};
 const MESSAGES_PER_TURN_MAX: usize = 1024;
 /// How many decisions are made before messages are taken in again.
 const DECISIONS_PER_TURN_MAX: usize = 64;
+/// How long messages gather while the writers have enough to do: to wake up for each of them costs
+/// more than to take it in.
+const GATHER: Duration = Duration::from_millis(2);
 /// How often it is shown how much there is of everything.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -74,6 +77,9 @@ impl Turns {
             let due = self.core.next_due(now).into_iter().chain(measure).min();
             let heard = inbox.wait(due.map(|due| due.since(now)));
             is_changed |= matches!(heard, Heard::Message(_));
+            if self.core.is_ahead() {
+                std::thread::sleep(GATHER);
+            }
             if !self.drain(heard, || inbox.next()) {
                 return;
             }
