@@ -244,7 +244,8 @@ impl Core {
         let order = match verdict {
             Verdict::Bind(node) => {
                 self.begin(Asked::Bind, &pod, attempt, now);
-                Order::Bind(BindOrder { pod, node, scheduler })
+                let behind = self.engine.queue().active_count();
+                Order::Bind(BindOrder { pod, node, scheduler, behind })
             }
             Verdict::Prepare(_, writes) => {
                 self.begin(Asked::Prepare, &pod, attempt, now);

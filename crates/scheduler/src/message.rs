@@ -141,6 +141,8 @@ pub struct BindOrder {
     pub node: Box<str>,
     /// In whose name.
     pub scheduler: Arc<str>,
+    /// How many pods wait for their turn behind it.
+    pub behind: usize,
 }
 
 /// What has to be written before a pod can be bound.

@@ -142,7 +142,7 @@ impl Hands {
         loop {
             tokio::select! {
                 order = bound.recv() => match order {
-                    Some(order) => later.put(self.clock().monotonic(), order),
+                    Some(order) => later.put(self.clock().monotonic(), order.behind, order),
                     None => break,
                 },
                 () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
