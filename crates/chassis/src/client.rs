@@ -13,6 +13,7 @@ mod connect;
 mod error;
 mod events;
 mod limit;
+mod page;
 mod resource;
 mod transport;
 mod typed;
@@ -27,7 +28,7 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 
 pub use access::{
-    Access, Binding, DeleteOptions, Eviction, ListOptions, Page, Patch, Preconditions, Propagation,
+    Access, Binding, DeleteOptions, Eviction, ListOptions, Patch, Preconditions, Propagation,
     WatchOptions,
 };
 pub use connect::{ConnectError, Source};
@@ -35,6 +36,7 @@ pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};
 pub use limit::Rate;
+pub use page::{Page, Unread};
 pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
 pub use transport::AnswerBody;
 

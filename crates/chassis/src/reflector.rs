@@ -14,11 +14,14 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::client::{
-    Access, Error, EventStream, ListOptions, Object, ResourceType, WatchOptions, innermost_cause,
+    Access, Error, EventStream, ListOptions, Object, Page, ResourceType, Unread, WatchOptions,
+    innermost_cause,
 };
 use crate::clock::Clock;
+use crate::controller::go_on_panicking;
 use crate::metrics::{Metrics, ReflectorMeters};
 use crate::random::seed_for;
 use crate::shutdown::Shutdown;
@@ -113,7 +116,7 @@ impl<T: Object> Reflector<T> {
     async fn drive(self, mut outlet: impl Outlet<T>, stop: CancellationToken) {
         let clock = self.access.client().clock().clone();
         let mut machine = Machine::new(self.own_seed());
-        let mut watch = None;
+        let mut open = Open { ahead: None, watch: None };
         let mut is_first = true;
         let mut input = Input::Start;
         loop {
@@ -143,31 +146,61 @@ impl<T: Object> Reflector<T> {
                 biased;
                 () = stop.cancelled() => return,
                 () = outlet.closed() => return,
-                input = self.perform(request, &mut watch, &clock) => input,
+                input = self.perform(request, &mut open, &clock) => input,
             };
         }
+    }
+
+    fn page(&self, limit: u32, continue_token: Option<String>) -> ListOptions {
+        ListOptions {
+            label_selector: self.label_selector.clone(),
+            field_selector: self.field_selector.clone(),
+            limit,
+            continue_token,
+            resource_version: None,
+        }
+    }
+
+    /// A page of a list; the one after it is on its way when this one is read.
+    async fn list(
+        &self,
+        limit: u32,
+        token: Option<String>,
+        ahead: &mut Option<Ahead<T>>,
+    ) -> Result<Page<T>, Error> {
+        let unread = match ahead.take().filter(|ahead| Some(&ahead.token) == token.as_ref()) {
+            Some(ahead) => ahead.page.await.unwrap_or_else(|error| {
+                go_on_panicking(error);
+                Err(Error::Request { what: "the page ahead was given up".to_owned() })
+            }),
+            None => self.access.fetch(&self.page(limit, token)).await,
+        }?;
+        if let Some(token) = unread.next() {
+            *ahead = Some(self.fetch_ahead(limit, token));
+            // So that it is asked for before this one is read.
+            tokio::task::yield_now().await;
+        }
+        unread.read()
+    }
+
+    fn fetch_ahead(&self, limit: u32, token: String) -> Ahead<T> {
+        let (access, options) = (self.access.clone(), self.page(limit, Some(token.clone())));
+        let fetched = tokio::spawn(async move { access.fetch(&options).await });
+        Ahead { token, page: AbortOnDropHandle::new(fetched) }
     }
 
     /// Carries out what the machine asks for; where it asks for nothing, the watch goes on.
     async fn perform(
         &self,
         request: Option<Effect<T>>,
-        watch: &mut Option<Watch<T>>,
+        open: &mut Open<T>,
         clock: &Clock,
     ) -> Input<T> {
+        let Open { ahead, watch } = open;
         match request {
             Some(Effect::List { limit, continue_token }) => {
                 *watch = None;
-                let (label_selector, field_selector) =
-                    (self.label_selector.clone(), self.field_selector.clone());
-                let options = ListOptions {
-                    label_selector,
-                    field_selector,
-                    limit,
-                    continue_token,
-                    resource_version: None,
-                };
-                match self.access.list(&options).await {
+                match self.list(limit, continue_token, ahead).await {
                     Ok(page) => Input::Page(page),
                     Err(error) => Input::Failed(failure_of(error)),
                 }
@@ -201,6 +234,19 @@ impl<T: Object> Reflector<T> {
             },
         }
     }
+}
+
+/// What a reflector has open.
+struct Open<T> {
+    /// The next page of a list, which is on its way while this one is read.
+    ahead: Option<Ahead<T>>,
+    watch: Option<Watch<T>>,
+}
+
+/// A page that is on its way. Dropping it ends the request.
+struct Ahead<T> {
+    token: String,
+    page: AbortOnDropHandle<Result<Unread<T>, Error>>,
 }
 
 /// Where deltas go.

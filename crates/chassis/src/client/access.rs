@@ -5,13 +5,13 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use http::Method;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::error::Error;
 use super::events::EventStream;
-use super::resource::{Nameplate, Object as _, ResourceType};
+use super::page::{Page, Unread};
+use super::resource::{Object as _, ResourceType};
 use super::{Call, Client};
 
 /// How a list of nothing but metadata is asked for.
@@ -23,13 +23,23 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 ///
 /// `T` names only the fields that the caller reads: unknown fields are skipped while
 /// decoding. Use [`serde_json::Value`] to see everything.
-#[derive(Clone)]
 pub struct Access<T> {
     client: Client,
     resource: ResourceType,
     namespace: String,
     metadata_only: bool,
     reads: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Access<T> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            ..*self
+        }
+    }
 }
 
 /// What to list.
@@ -58,19 +68,6 @@ pub struct WatchOptions {
     pub resource_version: String,
     /// How long the server shall keep the watch open; `None` for its own default.
     pub timeout: Option<Duration>,
-}
-
-/// One answer of a list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page<T> {
-    /// The objects, in the server's order.
-    pub items: Vec<T>,
-    /// Objects that are not a `T`, with what is wrong; nothing else of the list suffers.
-    pub malformed: Vec<(Nameplate, String)>,
-    /// The version of the list, from which a watch may go on.
-    pub resource_version: String,
-    /// Where the next answer begins; `None` at the end.
-    pub next: Option<String>,
 }
 
 /// A change to an object, in one of the server's three notations.
@@ -256,6 +253,14 @@ impl<T: DeserializeOwned> Access<T> {
     /// # Errors
     /// When the request fails, or the answer is not a list.
     pub async fn list(&self, options: &ListOptions) -> Result<Page<T>, Error> {
+        self.fetch(options).await?.read()
+    }
+
+    /// One answer of a list, not read yet.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn fetch(&self, options: &ListOptions) -> Result<Unread<T>, Error> {
         let mut call = self.form(self.collection(Method::GET)?, METADATA_LIST);
         call = select(call, &options.label_selector, &options.field_selector);
         if options.limit > 0 {
@@ -268,7 +273,7 @@ impl<T: DeserializeOwned> Access<T> {
             call = call.query("resourceVersion", version);
         }
         let (asked, body) = self.client.exchange(call).await?;
-        decode_page(&body).map_err(|source| asked.unreadable(source))
+        Ok(Unread::new(asked, body))
     }
 
     /// The whole list, page by page. Objects that are not a `T` are an error here.
@@ -474,80 +479,4 @@ struct EvictionWire<'a> {
 struct EvictionMeta<'a> {
     name: &'a str,
     namespace: &'a str,
-}
-
-#[derive(Deserialize)]
-struct ListWire<I> {
-    metadata: ListMeta,
-    // Go writes an empty list as `null` in places.
-    items: Option<Vec<I>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: String,
-    #[serde(default, rename = "continue")]
-    continue_token: Option<String>,
-}
-
-impl ListMeta {
-    fn page<T>(self, items: Vec<T>, malformed: Vec<(Nameplate, String)>) -> Page<T> {
-        let next = self.continue_token.filter(|token| !token.is_empty());
-        Page { items, malformed, resource_version: self.resource_version, next }
-    }
-}
-
-fn decode_page<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, serde_json::Error> {
-    match serde_json::from_slice::<ListWire<T>>(body) {
-        Ok(list) => Ok(list.metadata.page(list.items.unwrap_or_default(), Vec::new())),
-        Err(error) if error.is_data() => decode_page_slowly(body),
-        Err(error) => Err(error),
-    }
-}
-
-/// Some object is not a `T`: find out which, and keep the others.
-fn decode_page_slowly<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, serde_json::Error> {
-    let list = serde_json::from_slice::<ListWire<Value>>(body)?;
-    let (mut items, mut malformed) = (Vec::new(), Vec::new());
-    for item in list.items.unwrap_or_default() {
-        match T::deserialize(&item) {
-            Ok(object) => items.push(object),
-            Err(error) => {
-                let nameplate = Nameplate::deserialize(&item).unwrap_or_default();
-                malformed.push((nameplate, error.to_string()));
-            }
-        }
-    }
-    Ok(list.metadata.page(items, malformed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Lean {
-        replicas: u32,
-    }
-
-    #[test]
-    fn one_object_that_cannot_be_read_leaves_the_rest_of_the_page() {
-        let body = br#"{"kind":"List","metadata":{"resourceVersion":"7","continue":""},
-            "items":[{"replicas":1},{"metadata":{"name":"b","uid":"u"},"replicas":-1},{"replicas":3}]}"#;
-        let page: Page<Lean> = decode_page(body).unwrap();
-        assert_eq!(page.items, [Lean { replicas: 1 }, Lean { replicas: 3 }]);
-        assert_eq!(page.malformed[0].0.metadata.name, "b");
-        assert_eq!((page.resource_version.as_str(), page.next), ("7", None));
-    }
-
-    #[test]
-    fn what_is_not_a_list_is_an_error() {
-        for body in ["", "{}", "[]", r#"{"items":[]}"#, r#"{"metadata":{}, "items":[]}"#, "nope"] {
-            assert!(decode_page::<Value>(body.as_bytes()).is_err(), "{body}");
-        }
-        let null = br#"{"metadata":{"resourceVersion":"1","continue":"abc"},"items":null}"#;
-        let page = decode_page::<Value>(null).unwrap();
-        assert_eq!((page.items.len(), page.next.as_deref()), (0, Some("abc")));
-    }
 }

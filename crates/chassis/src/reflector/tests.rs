@@ -109,6 +109,23 @@ async fn a_list_in_pages_then_a_watch_that_breaks_and_goes_on() {
 }
 
 #[tokio::test]
+async fn the_next_page_is_on_its_way_while_this_one_is_taken() {
+    let many: Vec<String> =
+        (1..=9).map(|index| object(&format!("p{index}"), &format!("u{index}"), index)).collect();
+    let mut run = run(vec![
+        list(9, "next", &many),
+        list(9, "", &[object("z", "u0", 4)]),
+        Reply::watch(&[], Tail::Hang),
+    ]);
+    // The line to the component is shorter than a page, and nobody has taken anything.
+    run.until_asked(2).await;
+    let deltas = run.deltas(11).await;
+    assert_eq!(deltas[8..], ["+p9 9", "+z 4", "synced"]);
+    run.until_asked(3).await;
+    assert_eq!(run.asked().await, ["limit=500", "limit=500&continue=next", &watch_from(9)]);
+}
+
+#[tokio::test]
 async fn an_expired_version_is_a_new_list_told_as_a_difference() {
     let gone = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410}"#;
     let mut run = run(vec![
