@@ -14,7 +14,6 @@ mod backoff;
 mod change;
 #[cfg(test)]
 mod laws;
-mod plugins;
 mod wake;
 
 use std::cmp::Reverse;
@@ -25,11 +24,11 @@ use rustc_hash::FxHashMap;
 
 pub use backoff::Moment;
 pub use change::{Change, PodView};
-pub use plugins::{Plugin, Plugins};
 pub use wake::{Hint, Missed, hint};
 
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
+pub use crate::plugin::{Plugin, Plugins};
 
 /// Which changes wake pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

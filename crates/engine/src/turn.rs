@@ -468,10 +468,9 @@ impl Engine {
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.
 fn rejection(examination: &Examination) -> Rejection {
-    let plugins = examination.plugins().into_iter().map(Plugin::named);
     let unschedulable = match examination.nodes {
         0 => Plugins::from_iter([Plugin::Other]),
-        _ => plugins.collect(),
+        _ => examination.plugins(),
     };
     Rejection { unschedulable, pending: Plugins::default() }
 }

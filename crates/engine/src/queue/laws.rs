@@ -85,7 +85,7 @@ impl World {
             }
             let nodes = self.ledger.nodes.present().iter();
             let refused = nodes.filter_map(|node| self.decider.refusal(&self.ledger, ask, node));
-            let unschedulable = refused.map(|(plugin, _)| Plugin::named(plugin)).collect();
+            let unschedulable = refused.map(|(plugin, _)| plugin).collect();
             let rejection = Rejection { unschedulable, pending: Plugins::default() };
             self.queue.reject(&uid, rejection, &self.ledger, self.now);
         }

@@ -8,8 +8,8 @@ mod nodes;
 mod pods;
 
 use super::change::Change;
-use super::plugins::Plugin;
 use crate::ledger::{Ask, Ledger};
+use crate::plugin::Plugin;
 
 /// Whether a change may let a pod run that a plugin refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

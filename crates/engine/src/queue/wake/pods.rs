@@ -6,8 +6,8 @@ use super::nodes::grew;
 use super::{Hint, Missed};
 use crate::ledger::{Ask, Ledger};
 use crate::needs::{Amounts, Clause, PodTerm};
+use crate::plugin::Plugin;
 use crate::queue::change::PodView;
-use crate::queue::plugins::Plugin;
 
 /// The taint that stands for a cordon.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
