@@ -80,7 +80,7 @@ pub fn hint(plugin: Plugin, ledger: &Ledger, ask: Ask, change: &Change) -> Hint 
             Plugin::Other => Hint::Yes,
             _ => Hint::No,
         },
-        Change::Storage => Hint::when(matches!(
+        Change::Storage(_) => Hint::when(matches!(
             plugin,
             Plugin::VolumeRestrictions
                 | Plugin::NodeVolumeLimits
