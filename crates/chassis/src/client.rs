@@ -10,6 +10,7 @@
 
 mod access;
 mod connect;
+mod elsewhere;
 mod error;
 mod events;
 mod limit;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
-use kube::client::Body;
+pub use kube::client::Body;
 use serde::de::DeserializeOwned;
 
 pub use access::{
@@ -32,6 +33,7 @@ pub use access::{
     WatchOptions,
 };
 pub use connect::{ConnectError, Source};
+pub use elsewhere::{Credentials, Trust};
 pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};

@@ -14,6 +14,8 @@ mod tls;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,11 +23,11 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +40,9 @@ pub use tls::{Tls, TlsError};
 const CONNECTIONS_MAX: usize = 64;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection on which nothing is under way is kept when the end has come: what was
+/// answered is sent within that time, and who has sent half a request is not waited for.
+const LINGER: Duration = Duration::from_millis(500);
 /// How long to rest when the system has no file descriptor left.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
@@ -204,7 +209,7 @@ impl Server {
     }
 
     async fn serve(self, door: Door, stop: CancellationToken) {
-        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let accepted = tokio::select! {
@@ -215,10 +220,11 @@ impl Server {
                 tokio::time::sleep(ACCEPT_REST).await;
                 continue;
             };
-            // Joined by `graceful` below.
-            tokio::spawn(door.clone().open(stream, permit, graceful.watcher(), stop.clone()));
+            connections.spawn(door.clone().open(stream, permit, stop.clone()));
+            // Of one that panicked its client has heard already.
+            while connections.try_join_next().is_some() {}
         }
-        graceful.shutdown().await;
+        while connections.join_next().await.is_some() {}
     }
 }
 
@@ -240,15 +246,9 @@ struct Door {
 
 impl Door {
     /// Serves one connection.
-    async fn open(
-        self,
-        stream: TcpStream,
-        _permit: OwnedSemaphorePermit,
-        watcher: Watcher,
-        stop: CancellationToken,
-    ) {
+    async fn open(self, stream: TcpStream, _permit: OwnedSemaphorePermit, stop: CancellationToken) {
         let Some((acceptor, guard)) = self.lock else {
-            return converse(self.site, None, stream, watcher).await;
+            return converse(self.site, None, stream, stop).await;
         };
         let shaken = tokio::select! {
             () = stop.cancelled() => return,
@@ -260,7 +260,7 @@ impl Door {
             Err(_) => return tracing::debug!("a client took too long to begin TLS"),
         };
         let shown: Arc<[_]> = stream.get_ref().1.peer_certificates().unwrap_or_default().into();
-        converse(self.site, Some((guard, shown)), stream, watcher).await;
+        converse(self.site, Some((guard, shown)), stream, stop).await;
     }
 }
 
@@ -271,11 +271,15 @@ async fn converse(
     site: Site,
     kept: Option<Kept>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    watcher: Watcher,
+    stop: CancellationToken,
 ) {
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let counted = under_way.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (site, kept) = (site.clone(), kept.clone());
+        let own = UnderWay::begin(&counted);
         async move {
+            let _own = own;
             let (parts, _) = request.into_parts();
             if let Some((guard, shown)) = kept
                 && let Err(denial) = guard.admit(&parts, &shown).await
@@ -289,14 +293,45 @@ async fn converse(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            loop {
+                match tokio::time::timeout(LINGER, connection.as_mut()).await {
+                    Ok(ended) => break ended,
+                    Err(_) if under_way.load(Ordering::Acquire) == 0 => return,
+                    Err(_) => {}
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");
+    }
+}
+
+/// A request that is being answered; it counts until it is dropped.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     use http_body_util::BodyExt as _;
     use prometheus_client::metrics::counter::Counter;
@@ -381,5 +416,38 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"), "{answer}");
         stop.cancel();
         running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_waits_for_what_is_under_way_and_not_for_half_a_request() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let (address, stop) = (server.address(), CancellationToken::new());
+        let slow = async |_: http::request::Parts| {
+            tokio::time::sleep(2 * LINGER).await;
+            Answer::new(http_body_util::Full::new("late".into()))
+        };
+        let site = Site::new(&Metrics::new(), &Health::new()).page("/slow", slow);
+        let running = tokio::spawn(server.run(site, stop.clone()));
+        let connect = async |head: &[u8]| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(head).await.unwrap();
+            stream
+        };
+        let mut half = connect(b"GET /livez HTTP/1.1\r\nHo").await;
+        let mut idle = connect(b"").await;
+        let mut asked = connect(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        tokio::time::sleep(LINGER / 2).await;
+        let begun = Instant::now();
+        stop.cancel();
+        running.await.unwrap();
+        assert!(begun.elapsed() < HEAD_TIMEOUT / 2, "{:?}", begun.elapsed());
+        let mut answer = String::new();
+        asked.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("late"), "{answer}");
+        for cut in [&mut half, &mut idle] {
+            let mut nothing = String::new();
+            assert_eq!(cut.read_to_string(&mut nothing).await.unwrap_or_default(), 0);
+        }
     }
 }

@@ -9,7 +9,7 @@
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Lent, Normalise, Reads, SCORE_MAX, Wanted};
+use crate::plugin::{Lent, Normalise, Plugin, Reads, SCORE_MAX, Wanted};
 use crate::profile::Profile;
 use crate::reason::{Code, Refusal};
 
@@ -70,12 +70,12 @@ impl Decider {
     /// What evicting pods cannot help is said at once; what it could help is said only if nobody
     /// after it refuses.
     #[must_use]
-    pub fn refused_everywhere(&self, ledger: &Ledger, ask: Ask) -> Option<(&'static str, Refusal)> {
+    pub fn refused_everywhere(&self, ledger: &Ledger, ask: Ask) -> Option<(Plugin, Refusal)> {
         let mut last = None;
         for filter in &self.profile.filters {
             let Err(refusal) = filter.admit(ledger, ask) else { continue };
             let ends = refusal.code == Code::Unresolvable;
-            last = Some((filter.name(), refusal));
+            last = Some((filter.plugin(), refusal));
             if ends {
                 break;
             }
@@ -193,29 +193,19 @@ impl Decider {
 
     /// Why a node cannot take the pod, and which plugin says so; none where it can.
     #[must_use]
-    pub fn refusal(
-        &self,
-        ledger: &Ledger,
-        ask: Ask,
-        node: NodeIndex,
-    ) -> Option<(&'static str, Refusal)> {
+    pub fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<(Plugin, Refusal)> {
         self.refused_everywhere(ledger, ask).or_else(|| {
             let mut filters = self.profile.filters.iter();
-            filters.find_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
+            filters.find_map(|filter| Some((filter.plugin(), filter.refusal(ledger, ask, node)?)))
         })
     }
 
     /// Why a node cannot take the pod, from every plugin that refuses it.
     #[must_use]
-    pub fn refusals(
-        &self,
-        ledger: &Ledger,
-        ask: Ask,
-        node: NodeIndex,
-    ) -> Vec<(&'static str, Refusal)> {
+    pub fn refusals(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Vec<(Plugin, Refusal)> {
         let filters = self.profile.filters.iter();
         filters
-            .filter_map(|filter| Some((filter.name(), filter.refusal(ledger, ask, node)?)))
+            .filter_map(|filter| Some((filter.plugin(), filter.refusal(ledger, ask, node)?)))
             .collect()
     }
 }

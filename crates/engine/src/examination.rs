@@ -11,6 +11,7 @@ use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
+use crate::plugin::{Plugin, Plugins};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Why a node cannot take a pod.
@@ -19,7 +20,7 @@ pub struct Refused {
     /// The node.
     pub node: NodeIndex,
     /// Who refuses; none where the node was not asked, because a plugin named those to ask.
-    pub plugin: Option<&'static str>,
+    pub plugin: Option<Plugin>,
     /// Why.
     pub refusal: Refusal,
 }
@@ -30,9 +31,9 @@ pub struct Examination {
     /// How many nodes there are.
     pub nodes: usize,
     /// Who refuses the pod whatever the nodes are, and why. Then no node is asked.
-    pub everywhere: Option<(&'static str, Refusal)>,
+    pub everywhere: Option<(Plugin, Refusal)>,
     /// Who named the only nodes to ask, and who is blamed with them.
-    pub naming: BTreeSet<&'static str>,
+    pub naming: BTreeSet<Plugin>,
     /// The nodes that were refused, in the order of the ledger.
     pub refused: Vec<Refused>,
 }
@@ -93,11 +94,10 @@ impl Examination {
 
     /// The plugins that refused the pod, or a node for it.
     #[must_use]
-    pub fn plugins(&self) -> BTreeSet<&'static str> {
-        let mut plugins = self.naming.clone();
-        plugins.extend(self.everywhere.as_ref().map(|(plugin, _)| plugin));
-        plugins.extend(self.refused.iter().filter_map(|one| one.plugin));
-        plugins
+    pub fn plugins(&self) -> Plugins {
+        let everywhere = self.everywhere.iter().map(|(plugin, _)| *plugin);
+        let there = self.refused.iter().filter_map(|one| one.plugin);
+        self.naming.iter().copied().chain(everywhere).chain(there).collect()
     }
 
     /// Whether evicting pods of a node could help; none where the node takes the pod.
@@ -155,7 +155,8 @@ impl Decider {
         }
         if let Some(named) = named {
             let left_out = nodes.iter().filter(|node| own != Some(*node) && !named.contains(*node));
-            let plugins: Vec<&'static str> = naming.iter().copied().collect();
+            let mut plugins: Vec<Plugin> = naming.iter().copied().collect();
+            plugins.sort_unstable_by_key(|plugin| plugin.name());
             examined.naming = naming;
             examined.refused.extend(left_out.map(|node| {
                 let reason = Reason::LeftOut { plugins: plugins.clone() };
@@ -168,11 +169,11 @@ impl Decider {
     }
 
     /// The only nodes that plugins want asked, where they name some, and who does.
-    fn named(&self, ledger: &Ledger, ask: Ask) -> (Option<NodeSet>, BTreeSet<&'static str>) {
+    fn named(&self, ledger: &Ledger, ask: Ask) -> (Option<NodeSet>, BTreeSet<Plugin>) {
         let (mut all, mut naming) = (None, BTreeSet::new());
         for filter in &self.profile.filters {
             let Some(nodes) = filter.names(ledger, ask) else { continue };
-            naming.insert(filter.name());
+            naming.insert(filter.plugin());
             match &mut all {
                 None => all = Some(nodes),
                 Some(all) => all.keep(&nodes),

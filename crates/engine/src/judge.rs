@@ -8,7 +8,7 @@
 
 use crate::ledger::{Ask, Changes, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::Filter;
+use crate::plugin::{Filter, Plugin};
 use crate::reason::Refusal;
 
 /// What of a filter follows from pods that come and go.
@@ -151,14 +151,14 @@ impl<'a> Trial<'a> {
 
     /// Why a node cannot take the pod, and who says so; none where it can.
     #[must_use]
-    pub fn refusal(&self, node: NodeIndex) -> Option<(&'static str, Refusal)> {
+    pub fn refusal(&self, node: NodeIndex) -> Option<(Plugin, Refusal)> {
         self.first(node, |_| true)
     }
 
     /// The same where pods moved since a node was last asked, and where it was not refused for
     /// what they do not change.
     #[must_use]
-    pub fn refusal_by_load(&self, node: NodeIndex) -> Option<(&'static str, Refusal)> {
+    pub fn refusal_by_load(&self, node: NodeIndex) -> Option<(Plugin, Refusal)> {
         self.first(node, |judging| !matches!(judging, Judging::Fixed | Judging::Known(_)))
     }
 
@@ -166,7 +166,7 @@ impl<'a> Trial<'a> {
         &self,
         node: NodeIndex,
         asked: impl Fn(&Judging) -> bool,
-    ) -> Option<(&'static str, Refusal)> {
+    ) -> Option<(Plugin, Refusal)> {
         let all = self.filters.iter().zip(&self.judges).filter(|(_, judging)| asked(judging));
         all.into_iter().find_map(|(filter, judging)| {
             let refusal = match judging {
@@ -177,7 +177,7 @@ impl<'a> Trial<'a> {
                 }
                 Judging::Whole(judge) => judge.refusal(self.ledger, node),
             };
-            Some((filter.name(), refusal?))
+            Some((filter.plugin(), refusal?))
         })
     }
 
@@ -187,7 +187,7 @@ impl<'a> Trial<'a> {
         &mut self,
         others: &[Passing],
         node: NodeIndex,
-    ) -> Option<(&'static str, Refusal)> {
+    ) -> Option<(Plugin, Refusal)> {
         let with = self.among(others, node, Self::refusal);
         with.or_else(|| self.refusal(node))
     }
@@ -198,7 +198,7 @@ impl<'a> Trial<'a> {
         &mut self,
         others: &[Passing],
         node: NodeIndex,
-    ) -> Option<(&'static str, Refusal)> {
+    ) -> Option<(Plugin, Refusal)> {
         let with = self.among(others, node, Self::refusal_by_load);
         with.or_else(|| self.refusal_by_load(node))
     }

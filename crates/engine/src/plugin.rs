@@ -4,10 +4,14 @@
 //! a node follows from the node and from a part of the ask, which it names as its key: answers are
 //! kept by key, shared by all pods with that part, and repaired where nodes changed.
 
+mod list;
+
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::reason::Refusal;
+
+pub use list::{Plugin, Plugins};
 
 /// The best score a plugin can give.
 pub const SCORE_MAX: i64 = 100;
@@ -28,8 +32,8 @@ pub type Key = u64;
 
 /// Says which nodes cannot take a pod.
 pub trait Filter: Send + Sync {
-    /// The name in profiles and reports.
-    fn name(&self) -> &'static str;
+    /// Which plugin it is.
+    fn plugin(&self) -> Plugin;
 
     /// What the answers follow from.
     fn reads(&self) -> Reads;
@@ -100,8 +104,8 @@ pub struct Lent {
 
 /// Says how good nodes are for a pod.
 pub trait Score: Send + Sync {
-    /// The name in profiles and reports.
-    fn name(&self) -> &'static str;
+    /// Which plugin it is.
+    fn plugin(&self) -> Plugin;
 
     /// What the scores follow from.
     fn reads(&self) -> Reads;

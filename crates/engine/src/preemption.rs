@@ -17,6 +17,7 @@ use crate::examination::{Examination, count, counted};
 use crate::fact::{PodRef, Uid};
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
+use crate::plugin::Plugin;
 use crate::profile::LastResort;
 use crate::queue::Moment;
 use crate::reason::{Code, Refusal};
@@ -83,7 +84,7 @@ pub struct Tried {
     pub node: NodeIndex,
     /// Who refuses the pod even when all pods of lower priority are gone; none where there are no
     /// such pods.
-    pub refusal: Option<(&'static str, Refusal)>,
+    pub refusal: Option<(Plugin, Refusal)>,
 }
 
 /// What was found on the nodes that evicting pods could help.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
-use crate::plugin::{Filter, SCORE_MAX, Score};
+use crate::plugin::{Filter, Plugin, SCORE_MAX, Score};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
@@ -56,7 +56,7 @@ pub enum WeightError {
     #[error("the weight of {plugin} is {weight}; it must be at least 0")]
     Negative {
         /// The plugin.
-        plugin: &'static str,
+        plugin: Plugin,
         /// Its weight.
         weight: i64,
     },
@@ -82,7 +82,7 @@ impl Profile {
         let mut sum = 0_i64;
         for (score, Weight(weight)) in &self.scores {
             if *weight < 0 {
-                return Err(WeightError::Negative { plugin: score.name(), weight: *weight });
+                return Err(WeightError::Negative { plugin: score.plugin(), weight: *weight });
             }
             sum = sum.saturating_add(*weight);
         }
@@ -156,7 +156,7 @@ mod tests {
         check(&[0, 3, most - 3], Ok(()));
         check(&[1, most], Err(WeightError::TooLarge { sum: most + 1, most }));
         check(&[i64::MAX, i64::MAX], Err(WeightError::TooLarge { sum: i64::MAX, most }));
-        let plugin = "TaintToleration";
+        let plugin = Plugin::TaintToleration;
         check(&[1, -1], Err(WeightError::Negative { plugin, weight: -1 }));
         assert_eq!(Profile::kubernetes().check(), Ok(()));
     }

@@ -10,11 +10,11 @@
 //! asks is known by the numbers of the ledger, so the queue must hear of a pod (by
 //! [`Queue::put`] or [`Queue::remove`]) right after the ledger did.
 
+mod arrivals;
 mod backoff;
 mod change;
 #[cfg(test)]
 mod laws;
-mod plugins;
 mod wake;
 
 use std::cmp::Reverse;
@@ -23,13 +23,14 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+pub use arrivals::{Arrivals, Cause, Line};
 pub use backoff::Moment;
 pub use change::{Change, PodView};
-pub use plugins::{Plugin, Plugins};
 pub use wake::{Hint, Missed, hint};
 
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
+pub use crate::plugin::{Plugin, Plugins};
 
 /// Which changes wake pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -202,6 +203,7 @@ pub struct Queue {
     log: VecDeque<Change>,
     log_start: u64,
     missed_wakes: u64,
+    arrivals: Arrivals,
 }
 
 impl Queue {
@@ -221,11 +223,19 @@ impl Queue {
             log: VecDeque::new(),
             log_start: 0,
             missed_wakes: 0,
+            arrivals: Arrivals::default(),
         }
     }
 
     /// A pod is there, or is now this. What of it changed is told by [`Queue::notice`].
     pub fn put(&mut self, pod: Pending, now: Moment) {
+        if let Some((place, cause)) = self.upsert(pod, now) {
+            self.arrivals.count(place, cause);
+        }
+    }
+
+    /// Where the pod has come to, and why, if it was not there before.
+    fn upsert(&mut self, pod: Pending, now: Moment) -> Option<(Place, Cause)> {
         self.settle(now);
         let Pending { uid, priority, ask, gated } = pod;
         let Some(mut entry) = self.take(&uid) else {
@@ -242,14 +252,17 @@ impl Queue {
                 leftover: false,
                 place,
             };
-            return self.enter(uid, entry);
+            self.enter(uid, entry);
+            return Some((place, arrivals::ADDED));
         };
         entry.priority = priority;
         entry.ask = ask;
-        if entry.place == Place::Gated && !gated {
+        let is_free = entry.place == Place::Gated && !gated;
+        if is_free {
             entry.place = Place::Active;
         }
         self.enter(uid, entry);
+        is_free.then_some((Place::Active, arrivals::UNGATED))
     }
 
     /// A pod is gone, or has a node. Where that is because we found it one, [`Queue::placed`] is
@@ -272,13 +285,14 @@ impl Queue {
 
     /// A pod that had got a node is back without it: to bind it there failed for sure.
     pub fn put_back(&mut self, pod: Pending, history: History, now: Moment) {
-        self.put(Pending { gated: false, ..pod.clone() }, now);
+        self.upsert(Pending { gated: false, ..pod.clone() }, now);
         let Some(mut entry) = self.take(&pod.uid) else { return };
         entry.attempts = history.attempts;
         entry.refusals = history.refusals;
         entry.errors = history.errors;
         self.fail(&mut entry, now);
         entry.place = self.place(&entry, Wake::AfterBackoff, now);
+        self.arrivals.count(entry.place, arrivals::FAILED);
         self.enter(pod.uid, entry);
     }
 
@@ -306,6 +320,9 @@ impl Queue {
         let early = || self.backoff.first().map(|(_, (_, _, uid))| uid.clone());
         let uid = first.or_else(early)?;
         let mut entry = self.take(&uid)?;
+        if entry.place == Place::Backoff {
+            self.arrivals.count(Place::Active, arrivals::EARLY);
+        }
         entry.attempts += 1;
         entry.rejection = Rejection::default();
         entry.place = Place::InFlight(self.log_end());
@@ -338,6 +355,7 @@ impl Queue {
             Some(wake) => self.place(&entry, wake, now),
             None => Place::Waiting,
         };
+        self.arrivals.count(entry.place, arrivals::FAILED);
         self.enter(uid.clone(), entry);
         self.forget_changes();
     }
@@ -350,7 +368,7 @@ impl Queue {
             Place::Active | Place::Gated => {}
             Place::InFlight(_) => self.log.push_back(Change::Asked(uid.clone())),
             Place::Backoff | Place::ErrorBackoff | Place::Waiting => {
-                self.move_to(uid, Place::Active);
+                self.move_to(uid, Place::Active, arrivals::ASKED);
             }
         }
     }
@@ -360,7 +378,7 @@ impl Queue {
     pub fn again(&mut self, uid: &Uid, now: Moment) {
         self.settle(now);
         if self.pods.get(uid).is_some_and(|entry| entry.place == Place::Waiting) {
-            self.move_to(uid, Place::ErrorBackoff);
+            self.move_to(uid, Place::ErrorBackoff, arrivals::FAILED);
         }
     }
 
@@ -373,6 +391,7 @@ impl Queue {
     /// Something changed: pods that it may help wake. The ledger knows of it already.
     pub fn notice(&mut self, ledger: &Ledger, change: Change, now: Moment) {
         self.settle(now);
+        let cause = change.cause();
         let mut woken = Vec::new();
         if let Change::Own { uid, .. } = &change {
             let entry = self.pods.get(uid).filter(|entry| entry.place == Place::Waiting);
@@ -388,7 +407,7 @@ impl Queue {
         for (uid, wake) in woken {
             if let Some(entry) = self.pods.get(&uid) {
                 let place = self.place(entry, wake, now);
-                self.move_to(&uid, place);
+                self.move_to(&uid, place, cause);
             }
         }
         if !self.flights.is_empty() {
@@ -401,10 +420,10 @@ impl Queue {
         let over =
             |(until, (_, _, uid)): &(Moment, Turn)| (*until < now.window()).then(|| uid.clone());
         while let Some(uid) = self.backoff.first().and_then(over) {
-            self.move_to(&uid, Place::Active);
+            self.move_to(&uid, Place::Active, arrivals::RESTED);
         }
         while let Some(uid) = self.error_backoff.first().and_then(over) {
-            self.move_to(&uid, Place::Active);
+            self.move_to(&uid, Place::Active, arrivals::RESTED);
         }
         let beat = now.last_beat(self.started, LEFTOVER_INTERVAL);
         if beat <= self.leftovers_seen {
@@ -424,7 +443,7 @@ impl Queue {
             entry.leftover = true;
             let entry = entry.clone();
             let place = self.place(&entry, Wake::AfterBackoff, now);
-            self.move_to(&uid, place);
+            self.move_to(&uid, place, arrivals::OVERDUE);
         }
     }
 
@@ -469,6 +488,15 @@ impl Queue {
         self.pods.get(uid).map(|entry| entry.rejection)
     }
 
+    /// Who keeps each pod that is not in flight from a node, as far as anybody does, in no order.
+    pub fn refusals(&self) -> impl Iterator<Item = (&Uid, Plugins)> {
+        let who = |entry: &Entry| match entry.place {
+            Place::Gated => Plugins::from_iter([Plugin::SchedulingGates]),
+            _ => entry.rejection.unschedulable.and(entry.rejection.pending),
+        };
+        self.pods.iter().map(move |(uid, entry)| (uid, who(entry)))
+    }
+
     /// How many shapes wait: what a change is held against.
     #[must_use]
     pub fn waiting_shapes(&self) -> usize {
@@ -492,6 +520,12 @@ impl Queue {
     #[must_use]
     pub fn missed_wakes(&self) -> u64 {
         self.missed_wakes
+    }
+
+    /// How often pods came to which part of the queue, and what brought them.
+    #[must_use]
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// How a change wakes pods of a shape; none where they sleep on.
@@ -528,8 +562,9 @@ impl Queue {
         }
     }
 
-    fn move_to(&mut self, uid: &Uid, place: Place) {
+    fn move_to(&mut self, uid: &Uid, place: Place, cause: Cause) {
         if let Some(mut entry) = self.take(uid) {
+            self.arrivals.count(place, cause);
             entry.place = place;
             self.enter(uid.clone(), entry);
         }

@@ -9,6 +9,8 @@ use std::fmt;
 
 use object::taint::Taint;
 
+use crate::plugin::Plugin;
+
 pub use volumes::VolumeReason;
 
 /// Whether evicting pods of the node could help.
@@ -33,8 +35,8 @@ pub enum Reason {
     NodeAffinity,
     /// The node is none of those that the pod's ask names.
     LeftOut {
-        /// Plugins that read it so.
-        plugins: Vec<&'static str>,
+        /// Plugins that read it so, by name.
+        plugins: Vec<Plugin>,
     },
     /// The pod asks for nodes of several names at once.
     NamesConflict,
@@ -109,7 +111,8 @@ impl fmt::Display for Reason {
             Self::ResourceClaims => "pod has resource claims, which Gantry does not allocate yet",
             Self::NamesConflict => "pod affinity terms conflict",
             Self::LeftOut { plugins } => {
-                return write!(f, "node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
+                let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name()).collect();
+                return write!(f, "node(s) didn't satisfy plugin(s) [{}]", names.join(" "));
             }
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),

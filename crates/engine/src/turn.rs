@@ -453,6 +453,24 @@ impl Engine {
         self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()
     }
 
+    /// How many pods of a profile a plugin keeps from a node. A pod counts for every plugin that
+    /// refused it.
+    #[must_use]
+    pub fn refused(&self) -> BTreeMap<(Arc<str>, Plugin), usize> {
+        let mut counts = vec![BTreeMap::new(); self.profiles.len()];
+        for (uid, plugins) in self.queue.refusals() {
+            let Some(own) = self.unbound.get(uid) else { continue };
+            for plugin in plugins.iter() {
+                *counts[own.profile].entry(plugin).or_default() += 1;
+            }
+        }
+        let named = self.profiles.iter().zip(counts);
+        let all = named.flat_map(|((name, _), counts)| {
+            counts.into_iter().map(move |(plugin, count)| ((name.clone(), plugin), count))
+        });
+        all.collect()
+    }
+
     /// What the facts add up to.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
@@ -468,10 +486,9 @@ impl Engine {
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.
 fn rejection(examination: &Examination) -> Rejection {
-    let plugins = examination.plugins().into_iter().map(Plugin::named);
     let unschedulable = match examination.nodes {
         0 => Plugins::from_iter([Plugin::Other]),
-        _ => plugins.collect(),
+        _ => examination.plugins(),
     };
     Rejection { unschedulable, pending: Plugins::default() }
 }

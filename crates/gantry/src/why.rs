@@ -5,7 +5,7 @@ mod remote;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use chassis::client::{Client, Options, Source};
+use chassis::client::{Client, Credentials, Options, Source, Trust};
 use clap::ValueEnum;
 use scheduler::config::Configuration;
 use scheduler::why::{Answer, from_objects};
@@ -20,7 +20,8 @@ use crate::output;
 #[command(after_help = "Examples:
   gantry why pod web-0
   gantry why pod web-0 --namespace shop --output json
-  gantry why pod web-0 --scheduler http://127.0.0.1:10251")]
+  gantry why pod web-0 --scheduler http://127.0.0.1:10251
+  gantry why pod web-0 --scheduler https://10.0.0.7:10259 --certificate-authority ca.crt")]
 pub(crate) struct Arguments {
     /// What to ask about: pod NAME, or pod/NAME
     #[arg(value_name = "pod NAME", required = true, num_args = 1..=2)]
@@ -42,10 +43,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// Where the scheduler shows its metrics, to have it answer itself, as in
-    /// http://127.0.0.1:10251
+    /// Where the scheduler shows its metrics, to have it answer itself: http://127.0.0.1:10251 where
+    /// it does so with --metrics, or its secure port, as in https://10.0.0.7:10259. The latter is
+    /// asked with the credentials of the kubeconfig's user
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     scheduler: Option<String>,
+
+    /// The authority of the scheduler's certificate, in PEM [default: those that this machine
+    /// trusts]
+    #[arg(long, value_name = "FILE", requires = "scheduler")]
+    certificate_authority: Option<PathBuf>,
+
+    /// Do not check the scheduler's certificate. Whoever listens there gets to see the credentials
+    #[arg(long, requires = "scheduler", conflicts_with = "certificate_authority")]
+    insecure_skip_tls_verify: bool,
+
+    /// A token to ask the scheduler with, instead of the credentials of the kubeconfig's user
+    #[arg(long, value_name = "TOKEN", requires = "scheduler")]
+    token: Option<String>,
 
     /// The KubeSchedulerConfiguration by which to work it out [default: as kube-scheduler does
     /// without one]
@@ -102,7 +117,7 @@ impl Arguments {
                     |own| own.default_namespace().to_owned(),
                 ),
             };
-            return remote::ask(url, &namespace, name).await;
+            return self.scheduler(url, source)?.ask(&namespace, name).await;
         }
         let configuration = match &self.config {
             Some(file) => scheduler::config::load(file)?,
@@ -111,6 +126,23 @@ impl Arguments {
         let client = Client::connect(&source, &Options::new("why")).await?;
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
         Ok(from_objects(&client, &configuration, namespace, name).await?)
+    }
+}
+
+impl Arguments {
+    /// The scheduler that is asked.
+    fn scheduler(&self, url: &str, source: Source) -> Result<remote::Scheduler> {
+        let credentials = match &self.token {
+            Some(token) => Credentials::Token(token.clone()),
+            None => Credentials::Of(source),
+        };
+        let trust = match &self.certificate_authority {
+            Some(file) => Trust::Authority(file.clone()),
+            None if self.insecure_skip_tls_verify => Trust::Anybody,
+            None => Trust::Machine,
+        };
+        let plain = self.token.is_none() && trust == Trust::Machine;
+        remote::Scheduler::at(url, credentials, trust, plain)
     }
 }
 

@@ -41,7 +41,7 @@ use serde_json::Value;
 pub use args::{DynamicResources, PluginArgs, VolumeBinding};
 pub use extender::{Extender, Identity, Pem, Prioritize, Tls, Trust};
 pub use lineup::Lineup;
-pub use plugin::{ExtensionPoint, Plugin};
+pub use plugin::ExtensionPoint;
 pub use process::{ClientConnection, LeaderElection};
 pub use profile::{Assembled, ProfileConfig};
 

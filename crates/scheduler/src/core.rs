@@ -24,7 +24,7 @@ use crate::message::{
     Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
     Scheduled, TellOrder, Written,
 };
-use crate::meters::{Attempt, Meters};
+use crate::meters::{Attempt, Meters, Shown};
 
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
@@ -82,8 +82,8 @@ struct Why {
 #[derive(Debug, Default)]
 struct Waiting {
     written: Written,
-    /// When it was first tried.
-    tried: Option<Moment>,
+    /// When it could first be tried.
+    since: Option<Moment>,
 }
 
 /// The scheduler, but for its hands and its clock.
@@ -101,6 +101,7 @@ pub struct Core {
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
     meters: Meters,
+    shown: Shown,
 }
 
 impl Core {
@@ -118,6 +119,7 @@ impl Core {
             waiting: FxHashMap::default(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
             meters,
+            shown: Shown::default(),
         }
     }
 
@@ -167,7 +169,11 @@ impl Core {
     fn pod(&mut self, news: PodNews, now: Moment) {
         let PodNews { fact, written } = news;
         if fact.node.is_none() && self.names.contains(&*fact.scheduler) {
-            self.waiting.entry(fact.uid.clone()).or_default().written = written;
+            let own = self.waiting.entry(fact.uid.clone()).or_default();
+            own.written = written;
+            if fact.gates.is_empty() {
+                own.since.get_or_insert(now);
+            }
         } else {
             self.waiting.remove(&fact.uid);
         }
@@ -238,9 +244,9 @@ impl Core {
         }
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
-        let tried = *waiting.tried.get_or_insert(now);
+        let since = *waiting.since.get_or_insert(now);
         self.remember(Decided::new(&pod, &scheduler, attempts, &verdict, now));
-        let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
+        let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
             Verdict::Bind(node) => {
                 self.begin(Asked::Bind, &pod, attempt, now);
@@ -257,7 +263,7 @@ impl Core {
                 self.failed(pod, scheduler, message)
             }
             Verdict::Wait(waiting) => {
-                self.meters.unschedulable(&scheduler);
+                self.meters.unschedulable(&scheduler, &waiting);
                 let nominated = match waiting.last_resorts.nominating() {
                     Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
                     Nominating::Nowhere => Some(Box::default()),
@@ -385,7 +391,8 @@ impl Core {
     }
 
     /// Shows how much there is of everything.
-    pub fn measure(&self) {
-        self.meters.measure(&self.engine, self.flights.len(), self.unclear);
+    pub fn measure(&mut self) {
+        let Self { engine, shown, .. } = self;
+        self.meters.measure(engine, self.flights.len(), self.unclear, shown);
     }
 }

@@ -1,17 +1,20 @@
 //! What the scheduler counts, under kube-scheduler's names and with its buckets where a number
 //! means the same.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chassis::metrics::Metrics;
+use chassis::metrics::{Metrics, exponential_buckets};
 use engine::Engine;
-use engine::queue::{Moment, Standing};
+use engine::plugin::Plugin;
+use engine::queue::{Cause, Line, Moment, Standing};
+use engine::turn::Waiting;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// Attempts from here on are counted together.
@@ -27,6 +30,18 @@ struct ResultLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabel {
     queue: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IncomingLabels {
+    queue: &'static str,
+    event: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLabels {
+    plugin: &'static str,
+    profile: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,6 +78,7 @@ const LATENCY: Doubling = Doubling { first: 0.001, count: 15 };
 /// From ten milliseconds to an hour and a half.
 const SLI: Doubling = Doubling { first: 0.01, count: 20 };
 const ATTEMPTS: Doubling = Doubling { first: 1.0, count: 5 };
+const VICTIMS: Doubling = Doubling { first: 1.0, count: 7 };
 
 /// An attempt to schedule a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +87,8 @@ pub struct Attempt {
     pub profile: Arc<str>,
     /// Which one of this pod's.
     pub number: u32,
-    /// When the pod was first tried.
-    pub tried: Moment,
+    /// When the pod could first be tried.
+    pub since: Moment,
 }
 
 /// The counters of one scheduler; clones share them.
@@ -85,8 +101,19 @@ pub struct Meters {
     sli: Family<AttemptsLabel, Histogram, Doubling>,
     tries: Histogram,
     cached: Family<TypeLabel, Gauge>,
+    incoming: Family<IncomingLabels, Counter>,
+    refused: Family<PluginLabels, Gauge>,
+    preemptions: Counter,
+    victims: Histogram,
     missed_wakes: Gauge,
     unclear: Gauge,
+}
+
+/// What of one engine is shown already.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    arrivals: BTreeMap<(Line, Cause), u64>,
+    refused: BTreeSet<(Arc<str>, Plugin)>,
 }
 
 impl Meters {
@@ -101,10 +128,17 @@ impl Meters {
             sli: Family::new_with_constructor(SLI),
             tries: ATTEMPTS.histogram(),
             cached: Family::default(),
+            incoming: Family::default(),
+            refused: Family::default(),
+            preemptions: Counter::default(),
+            victims: VICTIMS.histogram(),
             missed_wakes: Gauge::default(),
             unclear: Gauge::default(),
         };
-        metrics.register(|registry| own.enter(registry));
+        metrics.register(|registry| {
+            own.enter(registry);
+            own.enter_queue(registry);
+        });
         own
     }
 
@@ -124,13 +158,25 @@ impl Meters {
             help,
             self.algorithm.clone(),
         );
-        let help = "Number of pending pods, by the queue type";
-        registry.register("scheduler_pending_pods", help, self.pending.clone());
         let help = "E2e latency for a pod being scheduled, from the time the pod enters the \
                     scheduling queue and might involve multiple scheduling attempts";
         registry.register("scheduler_pod_scheduling_sli_duration_seconds", help, self.sli.clone());
         let help = "Number of attempts to successfully schedule a pod";
         registry.register("scheduler_pod_scheduling_attempts", help, self.tries.clone());
+        let help = "Total preemption attempts in the cluster till now";
+        registry.register("scheduler_preemption_attempts", help, self.preemptions.clone());
+        let help = "Number of selected preemption victims";
+        registry.register("scheduler_preemption_victims", help, self.victims.clone());
+    }
+
+    fn enter_queue(&self, registry: &mut Registry) {
+        let help = "Number of pending pods, by the queue type";
+        registry.register("scheduler_pending_pods", help, self.pending.clone());
+        let help = "Number of pods added to scheduling queues by event and queue type";
+        registry.register("scheduler_queue_incoming_pods", help, self.incoming.clone());
+        let help = "The number of unschedulable pods broken down by plugin name. A pod counts for \
+                    every plugin that refused it";
+        registry.register("scheduler_unschedulable_pods", help, self.refused.clone());
         let help = "Number of nodes, pods, and assumed (bound) pods in the scheduler cache";
         registry.register("scheduler_cache_size", help, self.cached.clone());
         let help = "Pods that got a node only because time had passed: a change that should have \
@@ -147,7 +193,7 @@ impl Meters {
             many if many >= ATTEMPTS_TOLD_MAX => format!("{ATTEMPTS_TOLD_MAX}+"),
             few => few.to_string(),
         };
-        let since = now.since(attempt.tried).as_secs_f64();
+        let since = now.since(attempt.since).as_secs_f64();
         self.sli.get_or_create(&AttemptsLabel { attempts }).observe(since);
         self.tries.observe(attempt.number.into());
     }
@@ -158,9 +204,17 @@ impl Meters {
     }
 
     /// No node can take a pod.
-    pub(crate) fn unschedulable(&self, profile: &Arc<str>) {
+    pub(crate) fn unschedulable(&self, profile: &Arc<str>, waiting: &Waiting) {
         let labels = ResultLabels { result: UNSCHEDULABLE, profile: (**profile).to_owned() };
         self.attempts.get_or_create(&labels).inc();
+        // Where there is no node, upstream does not come to it.
+        if waiting.last_resorts.preemption.is_some() && waiting.examination.nodes > 0 {
+            self.preemptions.inc();
+        }
+        if let Some(room) = waiting.room() {
+            let victims = u32::try_from(room.victims.len()).unwrap_or(u32::MAX);
+            self.victims.observe(victims.into());
+        }
     }
 
     /// A decision took so long; for one that no node can take the pod, that is the whole attempt.
@@ -179,11 +233,35 @@ impl Meters {
     }
 
     /// Shows how much there is of everything.
-    pub(crate) fn measure(&self, engine: &Engine, flights: usize, unclear: usize) {
+    pub(crate) fn measure(
+        &self,
+        engine: &Engine,
+        flights: usize,
+        unclear: usize,
+        shown: &mut Shown,
+    ) {
+        self.measure_queue(engine, shown);
+        let ledger = engine.ledger();
+        let placed = ledger.nodes.pods.iter().sum();
+        let sizes = [
+            ("nodes", count(ledger.nodes.present().len())),
+            ("pods", placed),
+            ("assumed_pods", count(flights)),
+        ];
+        for (r#type, size) in sizes {
+            self.cached.get_or_create(&TypeLabel { r#type }).set(size);
+        }
+        self.missed_wakes.set(i64::try_from(engine.queue().missed_wakes()).unwrap_or(i64::MAX));
+        self.unclear.set(count(unclear));
+    }
+
+    fn measure_queue(&self, engine: &Engine, shown: &mut Shown) {
         let (mut active, mut backoff, mut waiting, mut gated) = (0, 0, 0, 0);
         for (_, standing) in engine.queue().standings() {
             match standing {
-                Standing::Active | Standing::InFlight => active += 1,
+                Standing::Active => active += 1,
+                // It is in no queue while it is being decided.
+                Standing::InFlight => {}
                 Standing::Backoff(_) | Standing::ErrorBackoff(_) => backoff += 1,
                 Standing::Waiting => waiting += 1,
                 Standing::Gated => gated += 1,
@@ -198,18 +276,25 @@ impl Meters {
         for (queue, count) in queues {
             self.pending.get_or_create(&QueueLabel { queue }).set(count);
         }
-        let ledger = engine.ledger();
-        let sizes = [
-            ("nodes", ledger.nodes.present().len()),
-            ("pods", ledger.pod_count()),
-            ("assumed_pods", flights),
-        ];
-        for (r#type, size) in sizes {
-            self.cached.get_or_create(&TypeLabel { r#type }).set(count(size));
+        for (line, cause, times) in engine.queue().arrivals().iter() {
+            let old = shown.arrivals.insert((line, cause), times).unwrap_or_default();
+            let labels = IncomingLabels { queue: line.name(), event: cause };
+            self.incoming.get_or_create(&labels).inc_by(times - old);
         }
-        self.missed_wakes.set(i64::try_from(engine.queue().missed_wakes()).unwrap_or(i64::MAX));
-        self.unclear.set(count(unclear));
+        let refused = engine.refused();
+        // Who refuses nobody any longer is shown with nothing, as upstream does.
+        for key in shown.refused.iter().filter(|key| !refused.contains_key(key)) {
+            self.refused.get_or_create(&plugin_labels(key)).set(0);
+        }
+        for (key, pods) in refused.into_iter().filter(|((_, plugin), _)| *plugin != Plugin::Other) {
+            self.refused.get_or_create(&plugin_labels(&key)).set(count(pods));
+            shown.refused.insert(key);
+        }
     }
+}
+
+fn plugin_labels((profile, plugin): &(Arc<str>, Plugin)) -> PluginLabels {
+    PluginLabels { plugin: plugin.name(), profile: (**profile).to_owned() }
 }
 
 fn count(size: usize) -> i64 {

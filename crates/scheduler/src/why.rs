@@ -371,7 +371,7 @@ impl From<&why::Lack> for LackTold {
     fn from(lack: &why::Lack) -> Self {
         let labels = lack.labels.iter();
         Self {
-            plugin: lack.plugin.to_owned(),
+            plugin: lack.plugin.to_string(),
             reason: lack.reason.to_string(),
             text: lack.to_string(),
             shortage: Shortage::of(&lack.reason),

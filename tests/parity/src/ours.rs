@@ -14,6 +14,7 @@ use engine::examination::{Examination, Refused};
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
 use engine::ledger::Ledger;
 use engine::needs::Owner;
+use engine::plugin::Plugin;
 use engine::plugins::volume_binding::{Binding, VolumeBinding};
 use engine::preemption::{LastResorts, NoRoom, Outcome, Settings};
 use engine::profile::Profile;
@@ -208,7 +209,7 @@ impl Ours {
         for one in &decider.scores_for(ledger, uid)? {
             let node = ledger.nodes.name(one.node).to_owned();
             for ((plugin, _), score) in decider.profile().scores.iter().zip(&one.by_plugin) {
-                let own = answer.scores.entry(plugin.name().to_owned()).or_default();
+                let own = answer.scores.entry(plugin.plugin().to_string()).or_default();
                 own.insert(node.clone(), *score);
             }
             let plan = VolumeBinding.plan(ledger, ask, one.node).unwrap_or_default();
@@ -228,7 +229,7 @@ impl Ours {
         let of = |node| ledger.nodes.name(node).to_owned();
         if let Some((plugin, refusal)) = &examined.everywhere {
             for node in ledger.nodes.present().iter() {
-                answer.refused.insert(of(node), told(Some(plugin), refusal));
+                answer.refused.insert(of(node), told(Some(*plugin), refusal));
             }
         }
         for Refused { node, plugin, refusal } in &examined.refused {
@@ -237,7 +238,7 @@ impl Ours {
         if !answer.totals.is_empty() {
             return Ok(answer);
         }
-        answer.plugins = examined.plugins().into_iter().map(str::to_owned).collect();
+        answer.plugins = examined.plugins().iter().map(|plugin| plugin.to_string()).collect();
         answer.message = examined.to_string();
         if preempts && examined.nodes > 0 {
             let tried = decider.last_resorts(ledger, uid, &examined, 1, NOW)?;
@@ -253,13 +254,13 @@ impl Ours {
 /// Later than anything in a script.
 const NOW: Moment = Moment(4_000_000_000_000_000_000);
 
-fn told(plugin: Option<&str>, refusal: &Refusal) -> answer::Refused {
+fn told(plugin: Option<Plugin>, refusal: &Refusal) -> answer::Refused {
     let code = match refusal.code {
         Code::Unschedulable => "Unschedulable",
         Code::Unresolvable => "UnschedulableAndUnresolvable",
     };
     answer::Refused {
-        plugin: plugin.unwrap_or_default().to_owned(),
+        plugin: plugin.map(Plugin::name).unwrap_or_default().to_owned(),
         code: code.to_owned(),
         reasons: refusal.reasons.iter().map(ToString::to_string).collect(),
     }
@@ -302,7 +303,7 @@ fn preemption(
     }
     for one in &all.tried {
         let refused = match &one.refusal {
-            Some((plugin, refusal)) => told(Some(plugin), refusal),
+            Some((plugin, refusal)) => told(Some(*plugin), refusal),
             None => answer::Refused {
                 plugin: String::new(),
                 code: "UnschedulableAndUnresolvable".to_owned(),

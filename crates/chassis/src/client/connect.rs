@@ -123,6 +123,14 @@ pub enum ConnectError {
         /// What is wrong, and the fix.
         reason: String,
     },
+    /// A server that no configuration names cannot be talked to.
+    #[error("cannot talk to {url}: {reason}")]
+    Elsewhere {
+        /// Where it is.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
 }
 
 fn listed(what: &str, known: &[String]) -> String {
@@ -134,29 +142,32 @@ fn listed(what: &str, known: &[String]) -> String {
 
 /// A connection pool of our own making, the server's address, and the namespace of the context.
 pub(super) async fn connect(source: &Source) -> Result<(Transport, String, String), ConnectError> {
-    let (config, told) = match source {
-        Source::InCluster => (in_cluster()?, Told::pod()),
-        Source::File { path, context } => {
-            let file = path.display().to_string();
-            let kubeconfig =
-                Kubeconfig::read_from(path).map_err(|error| unreadable(&file, error))?;
-            from_kubeconfig(kubeconfig, file, context.as_deref()).await?
-        }
-        Source::Default { context } => match default_kubeconfig()? {
-            Some((kubeconfig, file)) => {
-                from_kubeconfig(kubeconfig, file, context.as_deref()).await?
-            }
-            None => (in_cluster()?, Told::pod()),
-        },
-    };
+    let (config, told) = configuration(source).await?;
     let transport = build(&config).map_err(|reason| told.unusable(reason))?;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     Ok((transport, server, config.default_namespace))
 }
 
+/// What a source says, and where it was found.
+pub(super) async fn configuration(source: &Source) -> Result<(Config, Told), ConnectError> {
+    match source {
+        Source::InCluster => Ok((in_cluster()?, Told::pod())),
+        Source::File { path, context } => {
+            let file = path.display().to_string();
+            let kubeconfig =
+                Kubeconfig::read_from(path).map_err(|error| unreadable(&file, error))?;
+            from_kubeconfig(kubeconfig, file, context.as_deref()).await
+        }
+        Source::Default { context } => match default_kubeconfig()? {
+            Some((kubeconfig, file)) => from_kubeconfig(kubeconfig, file, context.as_deref()).await,
+            None => Ok((in_cluster()?, Told::pod())),
+        },
+    }
+}
+
 /// Which part of which file a configuration came from.
 #[derive(Debug, Clone)]
-struct Told {
+pub(super) struct Told {
     file: String,
     context: String,
     cluster: String,
@@ -289,7 +300,7 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     names.cloned().collect()
 }
 
-fn build(config: &Config) -> Result<Transport, String> {
+pub(super) fn build(config: &Config) -> Result<Transport, String> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     // Small writes must not wait for the peer's delayed acknowledgement.

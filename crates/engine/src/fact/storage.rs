@@ -26,6 +26,22 @@ pub enum StorageFact {
     Attachment(Box<str>, Option<Attachment>),
 }
 
+impl StorageFact {
+    /// Whether what it tells of is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Volume(_, own) => own.is_none(),
+            Self::Claim(_, _, own) => own.is_none(),
+            Self::Class(_, own) => own.is_none(),
+            Self::CsiNode(_, own) => own.is_none(),
+            Self::CsiDriver(_, own) => own.is_none(),
+            Self::Capacity(_, _, own) => own.is_none(),
+            Self::Attachment(_, own) => own.is_none(),
+        }
+    }
+}
+
 /// A persistent volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersistentVolume {

@@ -75,6 +75,22 @@ impl Storage {
         }
     }
 
+    /// Whether what a fact tells of was there before.
+    #[must_use]
+    pub fn knows(&self, fact: &StorageFact) -> bool {
+        match fact {
+            StorageFact::Volume(name, _) => self.volumes.contains_key(name),
+            StorageFact::Claim(namespace, name, _) => self.claim(namespace, name).is_some(),
+            StorageFact::Class(name, _) => self.classes.contains_key(name),
+            StorageFact::CsiNode(name, _) => self.csi_nodes.contains_key(name),
+            StorageFact::CsiDriver(name, _) => self.csi_drivers.contains_key(name),
+            StorageFact::Capacity(namespace, name, _) => {
+                self.capacity_classes.contains_key(&(namespace.clone(), name.clone()))
+            }
+            StorageFact::Attachment(name, _) => self.attachments.contains_key(name),
+        }
+    }
+
     fn put_volume(&mut self, name: Box<str>, volume: Option<PersistentVolume>) {
         if let Some(old) = self.volumes.get(&name) {
             leave(&mut self.of_class, &old.class, &name);

@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses pods that claim devices: to place one without its devices would be worse.
@@ -10,8 +10,8 @@ use crate::reason::{Code, Reason, Refusal};
 pub struct DynamicResources;
 
 impl Filter for DynamicResources {
-    fn name(&self) -> &'static str {
-        "DynamicResources"
+    fn plugin(&self) -> Plugin {
+        Plugin::DynamicResources
     }
 
     fn reads(&self) -> Reads {

@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ask, Ledger};
 use crate::node_set::NodeSet;
-use crate::plugin::{Key, Normalise, Reads, SCORE_MAX, Score};
+use crate::plugin::{Key, Normalise, Plugin, Reads, SCORE_MAX, Score};
 
 /// Prefers nodes that have large images of the pod.
 #[derive(Debug, Clone, Copy)]
@@ -15,8 +15,8 @@ const BYTES_MIN: i64 = 23 * MIB;
 const BYTES_MAX_PER_CONTAINER: i64 = 1000 * MIB;
 
 impl Score for ImageLocality {
-    fn name(&self) -> &'static str {
-        "ImageLocality"
+    fn plugin(&self) -> Plugin {
+        Plugin::ImageLocality
     }
 
     fn reads(&self) -> Reads {

@@ -7,7 +7,7 @@ mod judge;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex, Tally, Term, Topology, TopologyKey, Want};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Lent, Normalise, Reads, SCORE_MAX, Score, Wanted};
+use crate::plugin::{Filter, Key, Lent, Normalise, Plugin, Reads, SCORE_MAX, Score, Wanted};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Keeps pods near and away, and prefers nodes by how near others are.
@@ -145,8 +145,8 @@ impl<'a> Judgement<'a> {
 }
 
 impl Filter for InterPodAffinity {
-    fn name(&self) -> &'static str {
-        "InterPodAffinity"
+    fn plugin(&self) -> Plugin {
+        Plugin::InterPodAffinity
     }
 
     fn reads(&self) -> Reads {
@@ -214,8 +214,8 @@ impl InterPodAffinity {
 }
 
 impl Score for InterPodAffinity {
-    fn name(&self) -> &'static str {
-        "InterPodAffinity"
+    fn plugin(&self) -> Plugin {
+        Plugin::InterPodAffinity
     }
 
     fn reads(&self) -> Reads {

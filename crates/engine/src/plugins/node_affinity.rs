@@ -3,7 +3,7 @@
 use crate::ledger::{Ask, Ledger, NodeIndex, Symbol};
 use crate::needs::{self, Operator};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Normalise, Reads, Score};
+use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses nodes that are not as asked, and prefers those that are as preferred.
@@ -123,8 +123,8 @@ impl<'a> Asked<'a> {
 }
 
 impl Filter for NodeAffinity {
-    fn name(&self) -> &'static str {
-        "NodeAffinity"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeAffinity
     }
 
     fn reads(&self) -> Reads {
@@ -171,8 +171,8 @@ impl Filter for NodeAffinity {
 }
 
 impl Score for NodeAffinity {
-    fn name(&self) -> &'static str {
-        "NodeAffinity"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeAffinity
     }
 
     fn reads(&self) -> Reads {

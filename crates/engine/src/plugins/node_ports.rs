@@ -3,7 +3,7 @@
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::HostPort;
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses nodes on which a port is taken.
@@ -17,8 +17,8 @@ fn taken(ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<&HostPort> {
 }
 
 impl Filter for NodePorts {
-    fn name(&self) -> &'static str {
-        "NodePorts"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodePorts
     }
 
     fn reads(&self) -> Reads {

@@ -6,7 +6,7 @@ use object::taint::{Effect, Taint, is_tolerated};
 
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal};
 
 /// The taint that stands for a cordoned node.
@@ -21,8 +21,8 @@ static TAINT: LazyLock<Taint> = LazyLock::new(|| Taint {
 pub struct NodeUnschedulable;
 
 impl Filter for NodeUnschedulable {
-    fn name(&self) -> &'static str {
-        "NodeUnschedulable"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeUnschedulable
     }
 
     fn reads(&self) -> Reads {

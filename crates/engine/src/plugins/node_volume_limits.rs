@@ -8,7 +8,7 @@ use crate::fact::{Claim, CsiNode, Driver, InTree, Source};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Volume, Volumes};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal, VolumeReason};
 
 /// Refuses nodes that would have more volumes of a driver than they may.
@@ -145,8 +145,8 @@ fn too_many(ledger: &Ledger, volumes: &Volumes, node: NodeIndex) -> Option<Volum
 }
 
 impl Filter for NodeVolumeLimits {
-    fn name(&self) -> &'static str {
-        "NodeVolumeLimits"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeVolumeLimits
     }
 
     fn reads(&self) -> Reads {

@@ -6,7 +6,7 @@ use super::{node_affinity, taint_toleration};
 use crate::judge::Judging;
 use crate::ledger::{Ask, CrowdId, Entry, Ledger, NodeIndex, Topology, TopologyKey};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Lent, Normalise, Reads, SCORE_MAX, Score, Wanted};
+use crate::plugin::{Filter, Key, Lent, Normalise, Plugin, Reads, SCORE_MAX, Score, Wanted};
 use crate::reason::{Code, Reason, Refusal};
 
 /// The label of a node's own name: each node is a domain of its own.
@@ -252,8 +252,8 @@ impl Standing<'_> {
 }
 
 impl Filter for PodTopologySpread {
-    fn name(&self) -> &'static str {
-        "PodTopologySpread"
+    fn plugin(&self) -> Plugin {
+        Plugin::PodTopologySpread
     }
 
     fn reads(&self) -> Reads {
@@ -397,8 +397,8 @@ fn score(raw: i64, least: i64, most: i64) -> i32 {
 const EXACT: i64 = 1 << 52;
 
 impl Score for PodTopologySpread {
-    fn name(&self) -> &'static str {
-        "PodTopologySpread"
+    fn plugin(&self) -> Plugin {
+        Plugin::PodTopologySpread
     }
 
     fn reads(&self) -> Reads {

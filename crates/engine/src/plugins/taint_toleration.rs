@@ -4,7 +4,7 @@ use object::taint::{Effect, Taint, Toleration, is_tolerated};
 
 use crate::ledger::{Ask, Ledger, NodeIndex, forbids};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Normalise, Reads, Score};
+use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses nodes with a taint that forbids, and prefers those with few that advise against.
@@ -37,8 +37,8 @@ pub(super) fn take_out_untolerated(ledger: &Ledger, ask: Ask, nodes: &mut NodeSe
 }
 
 impl Filter for TaintToleration {
-    fn name(&self) -> &'static str {
-        "TaintToleration"
+    fn plugin(&self) -> Plugin {
+        Plugin::TaintToleration
     }
 
     fn reads(&self) -> Reads {
@@ -60,8 +60,8 @@ impl Filter for TaintToleration {
 }
 
 impl Score for TaintToleration {
-    fn name(&self) -> &'static str {
-        "TaintToleration"
+    fn plugin(&self) -> Plugin {
+        Plugin::TaintToleration
     }
 
     fn reads(&self) -> Reads {

@@ -14,7 +14,7 @@ use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Volume, Volumes};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal, VolumeReason};
 use claims::Claims;
 
@@ -60,8 +60,8 @@ fn wrong(volumes: &Volumes, volume: &Volume, claim: Option<&Claim>) -> Option<Vo
 }
 
 impl Filter for VolumeBinding {
-    fn name(&self) -> &'static str {
-        "VolumeBinding"
+    fn plugin(&self) -> Plugin {
+        Plugin::VolumeBinding
     }
 
     fn reads(&self) -> Reads {

@@ -6,7 +6,7 @@ use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Disk, Volume, Volumes};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal, VolumeReason};
 
 /// Refuses nodes with a disk that cannot be shared, and all while a claim is in use that is for
@@ -54,8 +54,8 @@ fn in_use<'a>(ledger: &Ledger, volumes: &'a Volumes) -> Option<&'a str> {
 }
 
 impl Filter for VolumeRestrictions {
-    fn name(&self) -> &'static str {
-        "VolumeRestrictions"
+    fn plugin(&self) -> Plugin {
+        Plugin::VolumeRestrictions
     }
 
     fn reads(&self) -> Reads {

@@ -9,7 +9,7 @@ use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{Volume, Volumes};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Reads};
+use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal, VolumeReason};
 
 /// Refuses nodes in other zones or regions than the volumes.
@@ -62,8 +62,8 @@ fn elsewhere<'a>(
 }
 
 impl Filter for VolumeZone {
-    fn name(&self) -> &'static str {
-        "VolumeZone"
+    fn plugin(&self) -> Plugin {
+        Plugin::VolumeZone
     }
 
     fn reads(&self) -> Reads {

@@ -8,6 +8,7 @@ use super::choice::Loss;
 use crate::fact::Uid;
 use crate::judge::{Passing, Trial, Way};
 use crate::ledger::{Ledger, NodeIndex, PodRow};
+use crate::plugin::Plugin;
 use crate::queue::Moment;
 use crate::reason::Refusal;
 
@@ -27,7 +28,7 @@ pub(super) fn on(
     priority: i32,
     others: &[Passing],
     now: Moment,
-) -> Result<Candidate, Option<(&'static str, Refusal)>> {
+) -> Result<Candidate, Option<(Plugin, Refusal)>> {
     let mut lower = lower(trial.ledger(), node, priority, now);
     if lower.is_empty() {
         return Err(None);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use object::taint::Toleration;
 
+use super::arrivals::{self, Cause};
 use crate::fact::{Fact, NodeFact, PodFact, Uid};
 use crate::ledger::{Ledger, PodRow};
 use crate::needs::{Amounts, HostPort, PodTerm};
@@ -41,8 +42,8 @@ pub enum Change {
     Overdue,
     /// The labels of a namespace are others now.
     Namespace,
-    /// A volume, a claim or what stands behind them changed.
-    Storage,
+    /// A volume, a claim or what stands behind them changed: so it is counted.
+    Storage(Cause),
 }
 
 /// What of a pod may matter to others.
@@ -131,7 +132,7 @@ impl Change {
             Fact::Owner { .. } => None,
             // They say who may make room, not whether there is room.
             Fact::Budget { .. } => None,
-            Fact::Storage(_) => Some(Self::Storage),
+            Fact::Storage(fact) => Some(Self::Storage(arrivals::storage(&ledger.storage, fact))),
         }
     }
 

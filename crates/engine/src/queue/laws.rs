@@ -85,7 +85,7 @@ impl World {
             }
             let nodes = self.ledger.nodes.present().iter();
             let refused = nodes.filter_map(|node| self.decider.refusal(&self.ledger, ask, node));
-            let unschedulable = refused.map(|(plugin, _)| Plugin::named(plugin)).collect();
+            let unschedulable = refused.map(|(plugin, _)| plugin).collect();
             let rejection = Rejection { unschedulable, pending: Plugins::default() };
             self.queue.reject(&uid, rejection, &self.ledger, self.now);
         }
@@ -165,7 +165,7 @@ fn pods_that_ask_the_same_wake_as_one_shape() {
         queue.reject(&next.uid, refused(), &ledger, now);
     }
     assert_eq!(queue.waiting_shapes(), 1);
-    queue.notice(&ledger, Change::Storage, now);
+    queue.notice(&ledger, Change::Storage("PersistentVolumeAdd"), now);
     assert_eq!(queue.waiting_shapes(), 1, "no volume makes room");
     queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
     assert_eq!(queue.waiting_shapes(), 0);
@@ -205,4 +205,36 @@ fn a_pod_that_waited_for_too_long_is_tried_and_counted() {
     queue.placed(&uid);
     assert_eq!(queue.missed_wakes(), 1);
     assert!(queue.is_empty());
+}
+
+#[test]
+fn every_arrival_is_counted_with_what_brought_the_pod() {
+    let (mut queue, ledger) = with_pods(2);
+    let [first, second] = [1, 0].map(crate::laws::uid);
+    let now = START.after(Duration::from_secs(1));
+    for uid in [&first, &second] {
+        assert_eq!(queue.pop(now).map(|popped| popped.uid).as_ref(), Some(uid));
+        queue.reject(uid, refused(), &ledger, now);
+    }
+    queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
+    assert!(queue.pop(now).is_some(), "one is taken early");
+    queue.reject(&first, Rejection::default(), &ledger, now);
+    queue.settle(START.after(Duration::from_secs(60)));
+    let counted: Vec<String> = (queue.arrivals().iter())
+        .map(|(line, cause, times)| format!("{} {cause} {times}", line.name()))
+        .collect();
+    let expected = [
+        "active BackoffComplete 2",
+        "active PopFromBackoffQ 1",
+        "active UnschedulablePodAdd 2",
+        "backoff AssignedPodAdd 2",
+        "backoff ScheduleAttemptFailure 1",
+        "unschedulable ScheduleAttemptFailure 2",
+    ];
+    assert_eq!(counted, expected);
+    let refusers: BTreeMap<_, _> = queue.refusals().collect();
+    assert_eq!(
+        refusers,
+        BTreeMap::from([(&first, Plugins::default()), (&second, refused().unschedulable)])
+    );
 }

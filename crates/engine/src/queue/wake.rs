@@ -8,8 +8,8 @@ mod nodes;
 mod pods;
 
 use super::change::Change;
-use super::plugins::Plugin;
 use crate::ledger::{Ask, Ledger};
+use crate::plugin::Plugin;
 
 /// Whether a change may let a pod run that a plugin refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub fn hint(plugin: Plugin, ledger: &Ledger, ask: Ask, change: &Change) -> Hint 
             Plugin::Other => Hint::Yes,
             _ => Hint::No,
         },
-        Change::Storage => Hint::when(matches!(
+        Change::Storage(_) => Hint::when(matches!(
             plugin,
             Plugin::VolumeRestrictions
                 | Plugin::NodeVolumeLimits

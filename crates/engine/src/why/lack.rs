@@ -6,13 +6,14 @@ use object::quantity::{Format, Quantity};
 
 use crate::ledger::{Ledger, NodeIndex};
 use crate::needs::Needs;
+use crate::plugin::Plugin;
 use crate::reason::{Reason, Refusal, VolumeReason};
 
 /// What a node lacks to take a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     /// The plugin that says so.
-    pub plugin: &'static str,
+    pub plugin: Plugin,
     /// The reason, as events tell it.
     pub reason: Reason,
     /// Labels that the pod selects and the node does not have, where that is the reason.
@@ -23,7 +24,7 @@ pub struct Lack {
 pub(super) fn of(
     ledger: &Ledger,
     needs: &Needs,
-    plugin: &'static str,
+    plugin: Plugin,
     refusal: Refusal,
     node: Option<NodeIndex>,
 ) -> Vec<Lack> {

@@ -10,6 +10,7 @@ mod spread;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::plugin::Plugin;
 use engine::plugins::inter_pod_affinity::InterPodAffinity;
 use engine::plugins::node_affinity::NodeAffinity;
 use engine::plugins::node_resources::{BalancedAllocation, Fit};
@@ -22,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::file;
-use super::plugin::Plugin;
+use super::plugin;
 use super::{API_VERSION, seconds};
 
 /// Arguments of all plugins that take some.
@@ -86,7 +87,7 @@ pub(super) fn read(wire: &[file::PluginConfig], path: &Path, errors: &mut Errors
             errors.push(Error::duplicate(&path, entry.name.as_str()));
             continue;
         }
-        match Plugin::named(&entry.name) {
+        match plugin::named(&entry.name) {
             Ok(plugin) => Reader { plugin, path: path.child("args"), errors }
                 .read(entry.args.as_ref(), &mut args),
             Err(fix) => errors.push(Error::invalid(&path, entry.name.as_str(), fix)),

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::plugin::Plugin;
 use object::field::{Error, Errors, Path};
 
 use super::file;
-use super::plugin::{DEFAULTS, ExtensionPoint, Plugin, is_removed};
+use super::plugin::{self, DEFAULTS, ExtensionPoint, is_removed, runs_at};
 
 /// What turns all default plugins off.
 const ALL: &str = "*";
@@ -112,7 +113,7 @@ fn named(name: &str, path: &Path, errors: &mut Errors) -> Option<Plugin> {
         errors.push(Error::required(&path.child("name"), "which plugin?"));
         return None;
     }
-    match Plugin::named(name) {
+    match plugin::named(name) {
         Ok(plugin) => Some(plugin),
         Err(fix) => {
             errors.push(Error::invalid(path, name, fix));
@@ -169,7 +170,7 @@ fn at(wire: &file::Plugins, point: ExtensionPoint) -> &file::PluginSet {
 /// said is 1.
 fn weights<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Plugin, i32> {
     let mut weights = BTreeMap::new();
-    for entry in entries.filter(|entry| entry.plugin.runs_at(ExtensionPoint::Score)) {
+    for entry in entries.filter(|entry| runs_at(entry.plugin, ExtensionPoint::Score)) {
         weights.entry(entry.plugin).or_insert(entry.weight.max(1));
     }
     weights
@@ -180,7 +181,7 @@ fn check(set: &Set, point: ExtensionPoint, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for Entry { plugin, path, .. } in &set.enabled {
         let path = path.clone().unwrap_or_default();
-        if !plugin.runs_at(point) {
+        if !runs_at(*plugin, point) {
             let field = point.field();
             let fix = format!("plugin \"{plugin}\" does not extend {field}");
             errors.push(Error::invalid(&path, plugin.name(), fix));
@@ -205,7 +206,7 @@ fn expand(
     let mut overridden = BTreeSet::new();
     let mut others = Vec::new();
     for Entry { plugin, .. } in &everywhere.enabled {
-        if !plugin.runs_at(point) || set.disabled.contains(plugin) {
+        if !runs_at(*plugin, point) || set.disabled.contains(plugin) {
             continue;
         }
         if own.contains(plugin) {

@@ -1,6 +1,6 @@
-//! The plugins there are, and where each can run.
+//! Where each plugin can run, and which run where a file says nothing.
 
-use std::fmt;
+use engine::plugin::Plugin;
 
 /// A place in the life of a pod at which plugins have a say, in the order of that life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,69 +70,26 @@ impl ExtensionPoint {
     }
 }
 
-/// A plugin that profiles can name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "the names are those that users write")]
-pub enum Plugin {
-    SchedulingGates,
-    PrioritySort,
-    NodeUnschedulable,
-    NodeName,
-    TaintToleration,
-    NodeAffinity,
-    NodePorts,
-    NodeResourcesFit,
-    VolumeRestrictions,
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeZone,
-    PodTopologySpread,
-    InterPodAffinity,
-    DynamicResources,
-    DefaultPreemption,
-    NodeResourcesBalancedAllocation,
-    ImageLocality,
-    DefaultBinder,
-    NodeDeclaredFeatures,
-    GangScheduling,
-}
-
-/// One line for each plugin: its name, and the extension points it has.
-const TABLE: [(Plugin, &str, &[ExtensionPoint]); 21] = [
-    (Plugin::SchedulingGates, "SchedulingGates", &[At::PreEnqueue]),
-    (Plugin::PrioritySort, "PrioritySort", &[At::QueueSort]),
-    (Plugin::NodeUnschedulable, "NodeUnschedulable", &[At::Filter]),
-    (Plugin::NodeName, "NodeName", &[At::Filter]),
-    (Plugin::TaintToleration, "TaintToleration", &[At::Filter, At::PreScore, At::Score]),
-    (Plugin::NodeAffinity, "NodeAffinity", &[At::PreFilter, At::Filter, At::PreScore, At::Score]),
-    (Plugin::NodePorts, "NodePorts", &[At::PreFilter, At::Filter]),
-    (
-        Plugin::NodeResourcesFit,
-        "NodeResourcesFit",
-        &[At::PreFilter, At::Filter, At::PreScore, At::Score],
-    ),
-    (Plugin::VolumeRestrictions, "VolumeRestrictions", &[At::PreFilter, At::Filter]),
-    (Plugin::NodeVolumeLimits, "NodeVolumeLimits", &[At::PreFilter, At::Filter]),
-    (
-        Plugin::VolumeBinding,
-        "VolumeBinding",
-        &[At::PreFilter, At::Filter, At::Reserve, At::PreBind, At::PreScore, At::Score],
-    ),
-    (Plugin::VolumeZone, "VolumeZone", &[At::PreFilter, At::Filter]),
-    (
-        Plugin::PodTopologySpread,
-        "PodTopologySpread",
-        &[At::PreFilter, At::Filter, At::PreScore, At::Score],
-    ),
-    (
-        Plugin::InterPodAffinity,
-        "InterPodAffinity",
-        &[At::PreFilter, At::Filter, At::PreScore, At::Score],
-    ),
-    (
-        Plugin::DynamicResources,
-        "DynamicResources",
-        &[
+/// Where a plugin has a say.
+fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
+    match plugin {
+        Plugin::SchedulingGates => &[At::PreEnqueue],
+        Plugin::PrioritySort => &[At::QueueSort],
+        Plugin::NodeUnschedulable | Plugin::NodeName => &[At::Filter],
+        Plugin::TaintToleration => &[At::Filter, At::PreScore, At::Score],
+        Plugin::NodePorts
+        | Plugin::VolumeRestrictions
+        | Plugin::NodeVolumeLimits
+        | Plugin::VolumeZone
+        | Plugin::NodeDeclaredFeatures => &[At::PreFilter, At::Filter],
+        Plugin::NodeAffinity
+        | Plugin::NodeResourcesFit
+        | Plugin::PodTopologySpread
+        | Plugin::InterPodAffinity => &[At::PreFilter, At::Filter, At::PreScore, At::Score],
+        Plugin::VolumeBinding => {
+            &[At::PreFilter, At::Filter, At::Reserve, At::PreBind, At::PreScore, At::Score]
+        }
+        Plugin::DynamicResources => &[
             At::PreEnqueue,
             At::PreFilter,
             At::Filter,
@@ -141,18 +98,14 @@ const TABLE: [(Plugin, &str, &[ExtensionPoint]); 21] = [
             At::Reserve,
             At::PreBind,
         ],
-    ),
-    (Plugin::DefaultPreemption, "DefaultPreemption", &[At::PreEnqueue, At::PostFilter]),
-    (
-        Plugin::NodeResourcesBalancedAllocation,
-        "NodeResourcesBalancedAllocation",
-        &[At::PreScore, At::Score],
-    ),
-    (Plugin::ImageLocality, "ImageLocality", &[At::Score]),
-    (Plugin::DefaultBinder, "DefaultBinder", &[At::Bind]),
-    (Plugin::NodeDeclaredFeatures, "NodeDeclaredFeatures", &[At::PreFilter, At::Filter]),
-    (Plugin::GangScheduling, "GangScheduling", &[At::PreEnqueue, At::Reserve, At::Permit]),
-];
+        Plugin::DefaultPreemption => &[At::PreEnqueue, At::PostFilter],
+        Plugin::NodeResourcesBalancedAllocation => &[At::PreScore, At::Score],
+        Plugin::ImageLocality => &[At::Score],
+        Plugin::DefaultBinder => &[At::Bind],
+        Plugin::GangScheduling => &[At::PreEnqueue, At::Reserve, At::Permit],
+        Plugin::Other => &[],
+    }
+}
 
 /// Plugins that run where the file says nothing, in their order, with the weights of their scores.
 pub(super) const DEFAULTS: [(Plugin, i32); 19] = [
@@ -181,58 +134,33 @@ pub(super) const DEFAULTS: [(Plugin, i32); 19] = [
 /// Plugins that Kubernetes once had.
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-impl Plugin {
-    fn row(self) -> &'static (Self, &'static str, &'static [ExtensionPoint]) {
-        TABLE.iter().find(|row| row.0 == self).expect("every plugin has a line in the table")
-    }
+/// Whether a plugin has a say there.
+pub(super) fn runs_at(plugin: Plugin, point: ExtensionPoint) -> bool {
+    points(plugin).contains(&point)
+}
 
-    /// The name that users write.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.row().1
+/// The plugin of a name.
+///
+/// # Errors
+/// Where there is none, with a sentence that says what to write.
+pub(super) fn named(name: &str) -> Result<Plugin, String> {
+    if let Some(plugin) = Plugin::named(name) {
+        return Ok(plugin);
     }
-
-    /// Whether it has a say there.
-    #[must_use]
-    pub fn runs_at(self, point: ExtensionPoint) -> bool {
-        self.row().2.contains(&point)
+    if is_removed(name) {
+        return Err(format!(
+            "was invalid in version \"v1\" (KubeSchedulerConfiguration is version {:?})",
+            super::API_VERSION
+        ));
     }
-
-    /// The plugin of a name.
-    ///
-    /// # Errors
-    /// Where there is none, with a sentence that says what to write.
-    pub fn named(name: &str) -> Result<Self, String> {
-        if let Some(row) = TABLE.iter().find(|row| row.1 == name) {
-            return Ok(row.0);
-        }
-        if is_removed(name) {
-            return Err(format!(
-                "was invalid in version \"v1\" (KubeSchedulerConfiguration is version {:?})",
-                super::API_VERSION
-            ));
-        }
-        let known = TABLE.map(|row| row.1);
-        Err(match chassis::config::nearest(name, &known) {
-            Some(nearest) => format!("there is no such plugin; did you mean {nearest}?"),
-            None => format!("there is no such plugin; there are {}", known.join(", ")),
-        })
-    }
+    let known: Vec<&str> = Plugin::ALL.iter().map(|plugin| plugin.name()).collect();
+    Err(match chassis::config::nearest(name, &known) {
+        Some(nearest) => format!("there is no such plugin; did you mean {nearest}?"),
+        None => format!("there is no such plugin; there are {}", known.join(", ")),
+    })
 }
 
 /// Whether Kubernetes once had a plugin of this name: to turn it off is no mistake.
 pub(super) fn is_removed(name: &str) -> bool {
     REMOVED.contains(&name)
-}
-
-impl fmt::Debug for Plugin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Plugin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }

@@ -1,5 +1,6 @@
 //! A profile: which plugins run, with which arguments, and the engine's profile that this makes.
 
+use engine::plugin::Plugin;
 use engine::plugins::dynamic_resources::DynamicResources;
 use engine::plugins::image_locality::ImageLocality;
 use engine::plugins::node_ports::NodePorts;
@@ -14,7 +15,7 @@ use object::field::{Error, Errors, Path};
 
 use super::args::{self, PluginArgs};
 use super::lineup::{Lineup, lineup};
-use super::plugin::{ExtensionPoint, Plugin};
+use super::plugin::ExtensionPoint;
 use super::{file, percent};
 
 /// The name of the only profile, where the file gives it none.

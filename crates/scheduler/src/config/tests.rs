@@ -34,9 +34,9 @@ fn the_default_configuration_is_that_of_kube_scheduler() {
 #[test]
 fn the_default_profile_is_the_one_of_the_engine() {
     let names = |profile: &Profile| {
-        let filters = profile.filters.iter().map(|filter| filter.name().to_owned());
+        let filters = profile.filters.iter().map(|filter| filter.plugin().to_string());
         let scores = profile.scores.iter();
-        let scores = scores.map(|(score, weight)| format!("{} {}", score.name(), weight.0));
+        let scores = scores.map(|(score, weight)| format!("{} {}", score.plugin(), weight.0));
         let last_resorts = profile.last_resorts.clone();
         (filters.collect::<Vec<_>>(), scores.collect::<Vec<_>>(), last_resorts)
     };

@@ -252,3 +252,53 @@ fn an_object_that_cannot_be_read_is_told_of_and_the_rest_goes_on() {
     tell(&mut core, [pod("p", "1", json!({})), Message::Told]);
     check(&mut core, START, &["p to n1"]);
 }
+
+#[test]
+fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
+    let metrics = Metrics::new();
+    let profiles = vec![(NAME.into(), Profile::kubernetes())];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    let mut core = Core::new(engine, [NAME.into()], Meters::register(&metrics));
+    tell(&mut core, [node("n1", 4)]);
+    tell(&mut core, Kind::ALL.map(Message::Synced));
+    let with = |priority: i32| json!({ "spec": { "priority": priority } });
+    let gated = json!({ "spec": { "schedulingGates": [{ "name": "g" }] } });
+    tell(&mut core, [pod("v", "3", with(0)), pod("g", "1", gated)]);
+    check(&mut core, START, &["v to n1"]);
+    let later = START.after(Duration::from_secs(3));
+    assert_eq!(core.take(answer("v", Outcome::Bound), later), None);
+    let placed = json!({ "spec": { "nodeName": "n1", "priority": 0 } });
+    tell(&mut core, [pod("v", "3", placed), pod("p", "3", with(5)), pod("huge", "9", with(0))]);
+    assert_eq!(decisions(&mut core, later).len(), 2);
+    core.measure();
+    let shown = metrics.render();
+    let holds = |line: &str| assert!(shown.lines().any(|own| own == line), "{line} in\n{shown}");
+    for line in [
+        "scheduler_schedule_attempts_total{result=\"scheduled\",profile=\"default-scheduler\"} 1",
+        "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=\"1\"} 3.0",
+        "scheduler_preemption_attempts_total 2",
+        "scheduler_preemption_victims_sum 1.0",
+        "scheduler_preemption_victims_count 1",
+        "scheduler_pending_pods{queue=\"unschedulable\"} 2",
+        "scheduler_pending_pods{queue=\"gated\"} 1",
+        "scheduler_unschedulable_pods{plugin=\"NodeResourcesFit\",profile=\"default-scheduler\"} 2",
+        "scheduler_unschedulable_pods{plugin=\"SchedulingGates\",profile=\"default-scheduler\"} 1",
+        "scheduler_queue_incoming_pods_total{queue=\"active\",event=\"UnschedulablePodAdd\"} 3",
+        "scheduler_queue_incoming_pods_total{queue=\"unschedulable\",\
+         event=\"UnschedulablePodAdd\"} 1",
+        "scheduler_queue_incoming_pods_total{queue=\"unschedulable\",\
+         event=\"ScheduleAttemptFailure\"} 2",
+        "scheduler_cache_size{type=\"nodes\"} 1",
+        "scheduler_cache_size{type=\"pods\"} 1",
+        "scheduler_cache_size{type=\"assumed_pods\"} 0",
+    ] {
+        holds(line);
+    }
+    for gone in ["p", "huge", "g"] {
+        tell(&mut core, [Message::Fact(Fact::PodGone(Uid::new(gone)))]);
+    }
+    core.measure();
+    let none = "scheduler_unschedulable_pods{plugin=\"NodeResourcesFit\",\
+                profile=\"default-scheduler\"} 0";
+    assert!(metrics.render().contains(none));
+}

@@ -226,7 +226,8 @@ impl Player {
         self.in_flight.retain(|other| other != key);
         let plugins = |field: &str| {
             let names = what[field].as_array().into_iter().flatten();
-            names.filter_map(Value::as_str).map(Plugin::named).collect()
+            let plugin = |name: &str| Plugin::named(name).unwrap_or(Plugin::Other);
+            names.filter_map(Value::as_str).map(plugin).collect()
         };
         let rejection =
             Rejection { unschedulable: plugins("unschedulable"), pending: plugins("pending") };

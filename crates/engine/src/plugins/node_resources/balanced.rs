@@ -3,7 +3,7 @@
 use super::strategy::{Counted, Part, Weighted, are_most, exactly, parts, whole};
 use crate::ledger::{Ask, Ledger};
 use crate::node_set::NodeSet;
-use crate::plugin::{Key, Normalise, Reads, SCORE_MAX, Score};
+use crate::plugin::{Key, Normalise, Plugin, Reads, SCORE_MAX, Score};
 
 /// Prefers nodes on which the pod makes the use of resources more even.
 #[derive(Debug, Clone)]
@@ -19,8 +19,8 @@ impl Default for BalancedAllocation {
 }
 
 impl Score for BalancedAllocation {
-    fn name(&self) -> &'static str {
-        "NodeResourcesBalancedAllocation"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeResourcesBalancedAllocation
     }
 
     fn reads(&self) -> Reads {

@@ -4,7 +4,7 @@ use super::strategy::{Counted, Strategy, Weighted, are_most, parts};
 use crate::ledger::{Ask, Column, Ledger, NodeIndex};
 use crate::needs::Amounts;
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Key, Normalise, Reads, Score};
+use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses nodes with too little left, and scores by how full they are.
@@ -116,8 +116,8 @@ fn keep_roomy(nodes: &mut NodeSet, pods: &[i64], allowed: &[i64], wanted: &[Want
 }
 
 impl Filter for Fit {
-    fn name(&self) -> &'static str {
-        "NodeResourcesFit"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeResourcesFit
     }
 
     fn reads(&self) -> Reads {
@@ -158,8 +158,8 @@ impl Filter for Fit {
 }
 
 impl Score for Fit {
-    fn name(&self) -> &'static str {
-        "NodeResourcesFit"
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeResourcesFit
     }
 
     fn reads(&self) -> Reads {

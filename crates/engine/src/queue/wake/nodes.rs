@@ -6,7 +6,7 @@ use super::{Hint, Missed};
 use crate::fact::NodeFact;
 use crate::ledger::{Ask, Ledger};
 use crate::needs::{Amounts, Constraint, NodeAffinity, PodTerm};
-use crate::queue::plugins::Plugin;
+use crate::plugin::Plugin;
 
 pub(super) fn hint(
     plugin: Plugin,
@@ -46,10 +46,7 @@ pub(super) fn hint(
         Plugin::PodTopologySpread => return spread(ledger, ask, old, Some(new)),
         Plugin::InterPodAffinity => affinity(ledger, ask, old, new),
         Plugin::Other => Hint::Yes,
-        Plugin::SchedulingGates
-        | Plugin::NodeVolumeLimits
-        | Plugin::DynamicResources
-        | Plugin::DefaultPreemption => Hint::No,
+        _ => Hint::No,
     };
     match own {
         Hint::Yes => Hint::Yes,

@@ -5,9 +5,10 @@ use object::taint::{Effect, Taint, is_tolerated};
 use super::nodes::grew;
 use super::{Hint, Missed};
 use crate::ledger::{Ask, Ledger};
-use crate::needs::{Amounts, Clause, PodTerm};
+use crate::needs::{Clause, PodTerm};
+use crate::plugin::Plugin;
+use crate::queue::arrivals::shrank;
 use crate::queue::change::PodView;
-use crate::queue::plugins::Plugin;
 
 /// The taint that stands for a cordon.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -154,12 +155,4 @@ pub(super) fn own(plugin: Plugin, ledger: &Ledger, ask: Ask, old: &PodView, new:
         Plugin::Other => Hint::Yes,
         _ => Hint::No,
     }
-}
-
-/// Whether some amount is smaller.
-fn shrank(old: &Amounts, new: &Amounts) -> bool {
-    old.cpu_millis > new.cpu_millis
-        || old.memory_bytes > new.memory_bytes
-        || old.storage_bytes > new.storage_bytes
-        || old.scalars.iter().any(|(name, amount)| *amount > new.scalar(name))
 }

@@ -1,0 +1,154 @@
+//! A server that no kubeconfig names, reached with the credentials of one: a component's own port,
+//! which asks the API server who its clients are.
+
+use std::path::PathBuf;
+
+use http::Uri;
+use kube::config::Config;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::connect::{self, ConnectError, Source};
+use super::{Client, Options};
+
+/// Whom the certificate of a server has to come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// An authority that this machine trusts.
+    Machine,
+    /// One of the authorities in this file, in PEM.
+    Authority(PathBuf),
+    /// Anybody: who listens there gets to see the credentials.
+    Anybody,
+}
+
+/// With which credentials a server is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// Those of a kubeconfig's user, or of a pod.
+    Of(Source),
+    /// A token.
+    Token(String),
+}
+
+impl Client {
+    /// A client of the server at `url`, which must begin with `https://`: credentials are not sent
+    /// for everybody to read. No request is sent.
+    ///
+    /// # Errors
+    /// When the credentials cannot be found, or the URL or the authority cannot be used.
+    pub async fn connect_to(
+        url: &str,
+        credentials: &Credentials,
+        trust: &Trust,
+        options: &Options,
+    ) -> Result<Self, ConnectError> {
+        let unusable = |reason: String| ConnectError::Elsewhere { url: url.to_owned(), reason };
+        let server: Uri = url.parse().map_err(|_| unusable("it is not a URL".to_owned()))?;
+        if server.scheme_str() != Some("https") || server.authority().is_none() {
+            return Err(unusable("it does not begin with https://".to_owned()));
+        }
+        let mut config = match credentials {
+            Credentials::Of(source) => connect::configuration(source).await?.0,
+            Credentials::Token(token) => {
+                let mut config = Config::new(server.clone());
+                config.auth_info.token = Some(token.as_str().into());
+                config
+            }
+        };
+        config.cluster_url = server;
+        (config.root_cert, config.root_cert_file, config.tls_server_name) = (None, None, None);
+        config.accept_invalid_certs = *trust == Trust::Anybody;
+        if let Trust::Authority(file) = trust {
+            config.root_cert = Some(authorities(file).map_err(unusable)?);
+        }
+        let transport = connect::build(&config).map_err(unusable)?;
+        Ok(Self::wrap(transport, url.to_owned(), config.default_namespace, options))
+    }
+}
+
+/// The certificates in a file.
+fn authorities(file: &PathBuf) -> Result<Vec<Vec<u8>>, String> {
+    let told = |reason: String| format!("its authority, {}: {reason}", file.display());
+    let text = std::fs::read(file).map_err(|error| told(error.to_string()))?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let all = all.map_err(|error| told(error.to_string()))?;
+    if all.is_empty() {
+        return Err(told("there is no certificate in it".to_owned()));
+    }
+    Ok(all.into_iter().map(|one| one.to_vec()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use http::Method;
+    use rcgen::{CertificateParams, KeyPair};
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::Call;
+    use super::*;
+    use crate::fake::Script;
+    use crate::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
+
+    /// A port over TLS in front of pages that everybody may see, and its certificate.
+    async fn port(folder: &std::path::Path) -> (String, PathBuf, CancellationToken) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let (chain, secret) = (folder.join("chain.pem"), folder.join("key.pem"));
+        std::fs::write(&chain, certificate.pem()).unwrap();
+        std::fs::write(&secret, key.serialize_pem()).unwrap();
+        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let (url, stop) = (format!("https://{}", server.address()), CancellationToken::new());
+        let site = Site::new(&Metrics::new(), &Health::new());
+        let guard =
+            Guard::new(&Script::new([]).client(&Options::new("test")), GuardOptions::default());
+        let tls = Tls::from_files(&chain, &secret).unwrap();
+        tokio::spawn(server.run_guarded(site, tls, guard, stop.clone()));
+        (url, chain, stop)
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_checked_unless_that_is_not_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, authority, stop) = port(folder.path()).await;
+        let got = async |trust: Trust| {
+            let (token, options) = (Credentials::Token("t".to_owned()), Options::new("test"));
+            let client = Client::connect_to(&url, &token, &trust, &options).await.unwrap();
+            match client.call_bytes(Call::new(Method::GET, "/livez")).await {
+                Ok(body) => String::from_utf8(body.to_vec()).unwrap(),
+                Err(error) => error.to_string(),
+            }
+        };
+        assert_eq!(got(Trust::Authority(authority)).await, "ok");
+        assert_eq!(got(Trust::Anybody).await, "ok");
+        let error = got(Trust::Machine).await;
+        assert!(error.contains("invalid peer certificate"), "{error}");
+        stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_reached_is_told() {
+        let check = async |url: &str, trust: Trust, expected: &str| {
+            let (token, options) = (Credentials::Token("t".to_owned()), Options::new("test"));
+            let error = Client::connect_to(url, &token, &trust, &options).await.err().unwrap();
+            assert_eq!(error.to_string(), expected);
+        };
+        let plain = "cannot talk to http://h: it does not begin with https://";
+        check("http://h", Trust::Machine, plain).await;
+        check("h", Trust::Machine, "cannot talk to h: it does not begin with https://").await;
+        let missing = "cannot talk to https://h: its authority, /no/such/ca: No such file or \
+                       directory (os error 2)";
+        check("https://h", Trust::Authority("/no/such/ca".into()), missing).await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("empty");
+        std::fs::write(&file, "").unwrap();
+        let empty = format!(
+            "cannot talk to https://h: its authority, {}: there is no certificate in it",
+            file.display()
+        );
+        check("https://h", Trust::Authority(file), &empty).await;
+    }
+}
