@@ -245,7 +245,11 @@ impl Core {
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
-        self.remember(Decided::new(&pod, &scheduler, attempts, &verdict, now));
+        let message: Box<str> = match &verdict {
+            Verdict::Wait(waiting) => waiting.to_string().into(),
+            _ => Box::default(),
+        };
+        self.remember(Decided::new(&pod, &scheduler, attempts, (&verdict, &message), now));
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
             Verdict::Bind(node) => {
@@ -269,7 +273,6 @@ impl Core {
                     Nominating::Nowhere => Some(Box::default()),
                     Nominating::Unchanged => None,
                 };
-                let message = waiting.to_string().into();
                 let reason =
                     if waiting.might_nodes_help() { UNSCHEDULABLE } else { RESOURCE_CLAIMS };
                 let why = Why { reason, message, nominated };
