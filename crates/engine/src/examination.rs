@@ -12,6 +12,7 @@ use crate::judge::Trial;
 use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::reason::{Code, Reason, Refusal};
+use crate::search::{Promised, Work};
 
 /// Why a node cannot take a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,45 +117,64 @@ impl Examination {
     }
 }
 
-impl Decider {
-    /// Why nodes cannot take a pod that waits.
-    ///
-    /// # Errors
-    /// When the pod is gone.
-    pub fn examine(&self, ledger: &mut Ledger, uid: &Uid) -> Result<Examination, ClaimError> {
-        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let (ask, priority) = (row.ask, row.priority);
-        let own = row.nomination.node().and_then(|name| ledger.nodes.find(name));
-        let nodes = ledger.nodes.present().clone();
-        let mut examined = Examination {
-            nodes: nodes.len(),
-            everywhere: self.refused_everywhere(ledger, ask),
-            ..Examination::default()
-        };
-        if examined.everywhere.is_some() {
-            return Ok(examined);
+/// An examination under way: nodes are asked one after the other, as many at a time as there is work
+/// to be spent.
+pub(crate) struct Examining {
+    /// The node on which room is made for the pod.
+    own: Option<NodeIndex>,
+    nodes: NodeSet,
+    /// The nodes in their order, and how many of them were asked.
+    order: Vec<NodeIndex>,
+    asked: usize,
+    named: Option<NodeSet>,
+    naming: BTreeSet<&'static str>,
+    examined: Examination,
+}
+
+impl Examining {
+    /// The nodes to be asked, for whoever finds out about many at once.
+    pub(crate) fn nodes(&self) -> &NodeSet {
+        &self.nodes
+    }
+
+    /// Asks more nodes; whether all have been asked.
+    pub(crate) fn advance(
+        &mut self,
+        trial: &mut Trial<'_>,
+        promised: &Promised,
+        work: &mut Work,
+    ) -> bool {
+        if self.examined.everywhere.is_some() {
+            return true;
         }
-        let mut promised: BTreeMap<NodeIndex, _> =
-            ledger.promised(uid, priority).into_iter().collect();
-        let (named, mut naming) = self.named(ledger, ask);
-        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
-        trial.prepare(&nodes);
-        for node in nodes.iter() {
-            let asked = own == Some(node) || named.as_ref().is_none_or(|all| all.contains(node));
-            if !asked {
+        while let Some(node) = self.order.get(self.asked).copied() {
+            if !work.is_left() {
+                return false;
+            }
+            work.spend(1);
+            self.asked += 1;
+            let is_own = self.own == Some(node);
+            if !is_own && self.named.as_ref().is_some_and(|all| !all.contains(node)) {
                 continue;
             }
-            let others = promised.remove(&node).unwrap_or_default();
-            if let Some((plugin, refusal)) = trial.refusal_with(&others, node) {
+            let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
+            if let Some((plugin, refusal)) = trial.refusal_with(others, node) {
                 // Upstream blames who refuses the node that is tried first for those it leaves out.
-                if own == Some(node) {
-                    naming.insert(plugin);
+                if is_own {
+                    self.naming.insert(plugin);
                 }
-                examined.refused.push(Refused { node, plugin: Some(plugin), refusal });
+                self.examined.refused.push(Refused { node, plugin: Some(plugin), refusal });
             }
         }
-        if let Some(named) = named {
-            let left_out = nodes.iter().filter(|node| own != Some(*node) && !named.contains(*node));
+        true
+    }
+
+    /// What all nodes said.
+    pub(crate) fn end(self) -> Examination {
+        let Self { own, order, named, naming, mut examined, .. } = self;
+        if let Some(named) = named.filter(|_| examined.everywhere.is_none()) {
+            let left_out =
+                order.into_iter().filter(|node| own != Some(*node) && !named.contains(*node));
             let plugins: Vec<&'static str> = naming.iter().copied().collect();
             examined.naming = naming;
             examined.refused.extend(left_out.map(|node| {
@@ -164,11 +184,55 @@ impl Decider {
             }));
             examined.refused.sort_by_key(|one| one.node);
         }
-        Ok(examined)
+        examined
+    }
+}
+
+impl Decider {
+    /// Why nodes cannot take a pod that waits.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub fn examine(&self, ledger: &mut Ledger, uid: &Uid) -> Result<Examination, ClaimError> {
+        let mut examining = self.begin_examination(ledger, uid)?;
+        if examining.examined.everywhere.is_none() {
+            let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+            let (ask, priority) = (row.ask, row.priority);
+            let promised = ledger.promised(uid, priority).into_iter().collect();
+            let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+            trial.prepare(examining.nodes());
+            examining.advance(&mut trial, &promised, &mut Work::without_end());
+        }
+        Ok(examining.end())
+    }
+
+    /// Begins to find out why nodes cannot take a pod that waits.
+    pub(crate) fn begin_examination(
+        &self,
+        ledger: &Ledger,
+        uid: &Uid,
+    ) -> Result<Examining, ClaimError> {
+        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let nodes = ledger.nodes.present().clone();
+        let everywhere = self.refused_everywhere(ledger, row.ask);
+        let (named, naming) = self.named(ledger, row.ask);
+        Ok(Examining {
+            own: row.nomination.node().and_then(|name| ledger.nodes.find(name)),
+            order: nodes.iter().collect(),
+            asked: 0,
+            named,
+            naming,
+            examined: Examination { nodes: nodes.len(), everywhere, ..Examination::default() },
+            nodes,
+        })
     }
 
     /// The only nodes that plugins want asked, where they name some, and who does.
-    fn named(&self, ledger: &Ledger, ask: Ask) -> (Option<NodeSet>, BTreeSet<&'static str>) {
+    pub(crate) fn named(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+    ) -> (Option<NodeSet>, BTreeSet<&'static str>) {
         let (mut all, mut naming) = (None, BTreeSet::new());
         for filter in &self.profile.filters {
             let Some(nodes) = filter.names(ledger, ask) else { continue };

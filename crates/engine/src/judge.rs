@@ -65,13 +65,17 @@ impl Way {
 /// What a plugin knows of the cluster for one ask.
 ///
 /// Pods move on one node at a time, and only that node is asked about before they are back.
-pub trait Judge {
+pub trait Judge: Send {
     /// A pod comes to a node or leaves it.
     fn follow(&mut self, ledger: &Ledger, pod: Passing, node: NodeIndex, way: Way);
 
     /// Why the node cannot take the pod that is asked about; none where it can.
     fn refusal(&self, ledger: &Ledger, node: NodeIndex) -> Option<Refusal>;
 }
+
+/// What a [`Trial`] found out before it was interrupted. It is true as long as the ledger is what it
+/// was.
+pub(crate) struct Judges(Vec<Judging>);
 
 /// A ledger in which pods come to a node and leave it, in thought. All are back at the end.
 pub struct Trial<'a> {
@@ -88,8 +92,24 @@ impl<'a> Trial<'a> {
     /// Asks these filters about a pod.
     pub fn new(ledger: &'a mut Ledger, filters: &'a [Box<dyn Filter>], ask: Ask) -> Self {
         let judges = filters.iter().map(|filter| filter.judge(ledger, ask)).collect();
+        Self::resumed(ledger, filters, ask, Judges(judges))
+    }
+
+    /// Goes on where it was interrupted.
+    pub(crate) fn resumed(
+        ledger: &'a mut Ledger,
+        filters: &'a [Box<dyn Filter>],
+        ask: Ask,
+        judges: Judges,
+    ) -> Self {
         let changes = std::mem::take(&mut ledger.nodes.load_changed);
-        Self { ledger, filters, judges, ask, moved: Vec::new(), changes }
+        Self { ledger, filters, judges: judges.0, ask, moved: Vec::new(), changes }
+    }
+
+    /// Interrupts it: all pods are back.
+    pub(crate) fn interrupt(mut self) -> Judges {
+        self.take_back(0);
+        Judges(std::mem::take(&mut self.judges))
     }
 
     /// Finds out for many nodes at once what does not follow from the pods on them.

@@ -20,11 +20,11 @@ use crate::needs::{
 use crate::profile::Profile;
 use crate::queue::Moment;
 
-mod preemption;
+pub(crate) mod preemption;
 mod storage;
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Fact(Fact),
     /// Decide for the pod with this number, and claim the node.
     Decide(u8),
@@ -264,7 +264,7 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => fact().prop_map(Step::Fact),
         4 => (0..20_u8).prop_map(Step::Decide),

@@ -21,6 +21,7 @@ pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod reason;
+mod search;
 pub mod speculate;
 pub mod turn;
 pub mod why;

@@ -63,6 +63,11 @@ impl Nominations {
         }
     }
 
+    /// The pods that are nominated.
+    pub fn pods(&self) -> impl Iterator<Item = &Uid> {
+        self.0.values().flatten()
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -17,9 +17,11 @@ use crate::examination::{Examination, count, counted};
 use crate::fact::{PodRef, Uid};
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
+use crate::node_set::NodeSet;
 use crate::profile::LastResort;
 use crate::queue::Moment;
 use crate::reason::{Code, Refusal};
+use crate::search::{Promised, Work};
 
 /// On how many nodes victims are looked for: on the greater of both numbers that yields some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +195,92 @@ impl LastResorts {
     }
 }
 
+/// Which candidates are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// Whoever asks wants to see them all.
+    All,
+    /// The one that loses the least is all that counts.
+    Best,
+}
+
+impl Keeping {
+    fn keep(self, kept: &mut Vec<Candidate>, candidate: Candidate) {
+        match (self, &mut kept[..]) {
+            // Of equal ones, the first stays.
+            (Self::Best, [best]) if candidate.loss >= best.loss => {}
+            (Self::Best, [best]) => *best = candidate,
+            _ => kept.push(candidate),
+        }
+    }
+}
+
+/// Preemption under way: victims are looked for on one node after the other, on as many at a time as
+/// there is work to be spent.
+pub(crate) struct Preempting {
+    priority: i32,
+    /// Nodes in the order in which they are tried, and how many of them were.
+    order: Vec<NodeIndex>,
+    seen: usize,
+    /// As many candidates are enough.
+    enough: usize,
+    /// Which of them are kept.
+    keeping: Keeping,
+    /// How many there are that break no disruption budget, and how many that do.
+    harmless: usize,
+    harmful: usize,
+    violating: Vec<Candidate>,
+    candidates: Candidates,
+    /// When it began: pods that did not start before would start then.
+    now: Moment,
+}
+
+impl Preempting {
+    /// The nodes that are tried.
+    pub(crate) fn nodes(&self) -> NodeSet {
+        self.order.iter().copied().collect()
+    }
+
+    /// Looks for victims on more nodes; whether enough has been seen.
+    pub(crate) fn advance(
+        &mut self,
+        trial: &mut Trial<'_>,
+        promised: &Promised,
+        work: &mut Work,
+    ) -> bool {
+        while let Some(node) = self.order.get(self.seen).copied() {
+            if self.harmless > 0 && self.harmless + self.harmful >= self.enough {
+                return true;
+            }
+            if !work.is_left() {
+                return false;
+            }
+            self.seen += 1;
+            work.spend(1 + trial.ledger().residents.below(node, self.priority).len());
+            let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
+            match victims::on(trial, node, self.priority, others, self.now) {
+                Ok(candidate) if candidate.violations == 0 => {
+                    self.harmless += 1;
+                    self.keeping.keep(&mut self.candidates.found, candidate);
+                }
+                Ok(candidate) if self.harmful < self.enough => {
+                    self.harmful += 1;
+                    self.keeping.keep(&mut self.violating, candidate);
+                }
+                Ok(_) => {}
+                Err(refusal) => self.candidates.tried.push(Tried { node, refusal }),
+            }
+        }
+        true
+    }
+
+    /// Where room can be made, and where it cannot.
+    pub(crate) fn end(mut self) -> Candidates {
+        self.candidates.found.append(&mut self.violating);
+        self.candidates
+    }
+}
+
 impl Decider {
     /// Tries the profile's last resorts for a pod that no node can take. `spread` differs from pod
     /// to pod.
@@ -207,7 +295,34 @@ impl Decider {
         spread: u64,
         now: Moment,
     ) -> Result<LastResorts, ClaimError> {
-        let mut all = LastResorts::default();
+        let outcome = match self.preemption(examined) {
+            Some(settings) => Some(self.preempt(ledger, uid, examined, settings, spread, now)?),
+            None => None,
+        };
+        Ok(self.told_last(examined, outcome))
+    }
+
+    /// How victims are looked for where it comes to that.
+    pub(crate) fn preemption(&self, examined: &Examination) -> Option<Settings> {
+        let claims = examined.everywhere.is_some();
+        let mut all = self.profile.last_resorts.iter();
+        all.find_map(|last_resort| match last_resort {
+            LastResort::DynamicResources if claims => Some(None),
+            LastResort::DynamicResources => None,
+            LastResort::DefaultPreemption(settings) => Some(Some(*settings)),
+        })
+        .flatten()
+    }
+
+    /// What the last resorts say, where preemption ended like this.
+    pub(crate) fn told_last(
+        &self,
+        examined: &Examination,
+        outcome: Option<Outcome>,
+    ) -> LastResorts {
+        if let Some(Outcome::Room(_)) = &outcome {
+            return LastResorts { preemption: outcome, text: String::new() };
+        }
         let mut texts = Vec::new();
         for last_resort in &self.profile.last_resorts {
             match last_resort {
@@ -220,23 +335,14 @@ impl Decider {
                 LastResort::DynamicResources => {
                     texts.push("no new claims to deallocate".to_owned());
                 }
-                LastResort::DefaultPreemption(settings) => {
-                    let outcome = self.preempt(ledger, uid, examined, *settings, spread, now)?;
-                    if let Outcome::NoRoom(why) = &outcome {
+                LastResort::DefaultPreemption(_) => {
+                    if let Some(Outcome::NoRoom(why)) = &outcome {
                         texts.push(format!("preemption: {why}"));
-                    } else {
-                        texts.clear();
-                    }
-                    let ends = matches!(outcome, Outcome::Room(_));
-                    all.preemption = Some(outcome);
-                    if ends {
-                        break;
                     }
                 }
             }
         }
-        all.text = texts.join(", ");
-        Ok(all)
+        LastResorts { preemption: outcome, text: texts.join(", ") }
     }
 
     /// Finds a node on which pods of lower priority can make room for a pod that no node can take.
@@ -252,23 +358,12 @@ impl Decider {
         spread: u64,
         now: Moment,
     ) -> Result<Outcome, ClaimError> {
-        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let priority = row.priority;
-        if let Some(why) = ineligible(ledger, row, examined) {
+        if let Some(why) = ineligible(ledger, uid, examined)? {
             return Ok(Outcome::NoRoom(why));
         }
-        let Candidates { found, tried } =
-            self.candidates(ledger, uid, examined, settings, spread, now)?;
-        let Some(best) = choice::best(found) else {
-            return Ok(Outcome::NoRoom(NoRoom::Nowhere { nodes: examined.nodes, tried }));
-        };
-        let name = ledger.nodes.name(best.node);
-        let waiting = ledger.awaited(name).filter(|other| *other != uid);
-        let waiting = waiting.filter_map(|other| Some((other, ledger.pod(other)?)));
-        let passed_over = waiting.filter(|(_, row)| row.priority < priority);
-        let passed_over = passed_over.map(|(other, row)| named(other, row)).collect();
-        let Candidate { node, victims, violations, .. } = best;
-        Ok(Outcome::Room(Room { node, victims, violations, passed_over }))
+        let how = (Keeping::Best, settings);
+        let candidates = self.all_candidates(ledger, uid, examined, how, spread, now)?;
+        outcome(ledger, uid, examined, candidates)
     }
 
     /// Where room can be made for a pod, and by whom.
@@ -284,49 +379,117 @@ impl Decider {
         spread: u64,
         now: Moment,
     ) -> Result<Candidates, ClaimError> {
+        self.all_candidates(ledger, uid, examined, (Keeping::All, settings), spread, now)
+    }
+
+    fn all_candidates(
+        &self,
+        ledger: &mut Ledger,
+        uid: &Uid,
+        examined: &Examination,
+        how: (Keeping, Settings),
+        spread: u64,
+        now: Moment,
+    ) -> Result<Candidates, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (ask, priority) = (row.ask, row.priority);
-        let nodes: Vec<NodeIndex> = examined.curable().collect();
-        let mut candidates = Candidates::default();
-        if nodes.is_empty() {
-            return Ok(candidates);
+        let mut preempting = self.begin_preemption(priority, examined, how, spread, now);
+        if !preempting.order.is_empty() {
+            let promised = ledger.promised(uid, priority).into_iter().collect();
+            let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+            trial.prepare(&preempting.nodes());
+            preempting.advance(&mut trial, &promised, &mut Work::without_end());
         }
-        let enough = settings.enough(nodes.len());
-        let first = usize::try_from(mixed(self.seed ^ spread) % nodes.len() as u64).unwrap_or(0);
-        let mut promised: BTreeMap<NodeIndex, _> =
-            ledger.promised(uid, priority).into_iter().collect();
-        let mut violating = Vec::new();
+        Ok(preempting.end())
+    }
+
+    /// Begins to look for victims of a lower priority than this.
+    pub(crate) fn begin_preemption(
+        &self,
+        priority: i32,
+        examined: &Examination,
+        (keeping, settings): (Keeping, Settings),
+        spread: u64,
+        now: Moment,
+    ) -> Preempting {
+        let mut order: Vec<NodeIndex> = examined.curable().collect();
+        let nodes = order.len();
+        let first = mixed(self.seed ^ spread).checked_rem(nodes as u64).unwrap_or(0);
+        order.rotate_left(usize::try_from(first).unwrap_or(0));
+        Preempting {
+            priority,
+            order,
+            seen: 0,
+            enough: settings.enough(nodes),
+            keeping,
+            harmless: 0,
+            harmful: 0,
+            violating: Vec::new(),
+            candidates: Candidates::default(),
+            now,
+        }
+    }
+
+    /// Whether what is lost on the best of the nodes that were found is not more now. It is found
+    /// out anew, and is all that is left of them.
+    pub(crate) fn confirm(
+        &self,
+        ledger: &mut Ledger,
+        uid: &Uid,
+        candidates: &mut Candidates,
+        now: Moment,
+    ) -> bool {
+        let Some(best) = choice::best(&candidates.found) else { return true };
+        let Some(row) = ledger.pod(uid) else { return false };
+        let (node, ask, priority) = (best.node, row.ask, row.priority);
+        let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
         let mut trial = Trial::new(ledger, &self.profile.filters, ask);
-        trial.prepare(&nodes.iter().copied().collect());
-        for node in nodes[first..].iter().chain(&nodes[..first]) {
-            let others = promised.remove(node).unwrap_or_default();
-            match victims::on(&mut trial, *node, priority, &others, now) {
-                Ok(candidate) if candidate.violations == 0 => candidates.found.push(candidate),
-                Ok(candidate) if violating.len() < enough => violating.push(candidate),
-                Ok(_) => {}
-                Err(refusal) => candidates.tried.push(Tried { node: *node, refusal }),
+        match victims::on(&mut trial, node, priority, &others, now) {
+            Ok(again) if again.loss <= best.loss => {
+                candidates.found = vec![again];
+                true
             }
-            let found = candidates.found.len();
-            if found > 0 && found + violating.len() >= enough {
-                break;
-            }
+            _ => false,
         }
-        candidates.found.append(&mut violating);
-        Ok(candidates)
     }
 }
 
+/// What comes of preemption where room can be made like this.
+pub(crate) fn outcome(
+    ledger: &Ledger,
+    uid: &Uid,
+    examined: &Examination,
+    candidates: Candidates,
+) -> Result<Outcome, ClaimError> {
+    let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+    let Candidates { found, tried } = candidates;
+    let Some(best) = choice::best(&found) else {
+        return Ok(Outcome::NoRoom(NoRoom::Nowhere { nodes: examined.nodes, tried }));
+    };
+    let name = ledger.nodes.name(best.node);
+    let waiting = ledger.awaited(name).filter(|other| *other != uid);
+    let waiting = waiting.filter_map(|other| Some((other, ledger.pod(other)?)));
+    let passed_over = waiting.filter(|(_, other)| other.priority < row.priority);
+    let passed_over = passed_over.map(|(other, row)| named(other, row)).collect();
+    let Candidate { node, victims, violations, .. } = best.clone();
+    Ok(Outcome::Room(Room { node, victims, violations, passed_over }))
+}
+
 /// Why a pod may not push others out now; none where it may.
-fn ineligible(ledger: &Ledger, row: &PodRow, examined: &Examination) -> Option<NoRoom> {
+pub(crate) fn ineligible(
+    ledger: &Ledger,
+    uid: &Uid,
+    examined: &Examination,
+) -> Result<Option<NoRoom>, ClaimError> {
+    let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
     if !row.may_preempt {
-        return Some(NoRoom::Never);
+        return Ok(Some(NoRoom::Never));
     }
-    let node = ledger.nodes.find(row.nomination.node()?)?;
+    let nominated = row.nomination.node().and_then(|name| ledger.nodes.find(name));
     // A node that cannot be helped is not worth waiting for.
-    if examined.code_of(node) != Some(Code::Unschedulable) {
-        return None;
-    }
+    let helped = |node: &NodeIndex| examined.code_of(*node) == Some(Code::Unschedulable);
+    let Some(node) = nominated.filter(helped) else { return Ok(None) };
     let mut lower = ledger.residents.below(node, row.priority).iter();
     let leaving = lower.any(|(_, uid)| ledger.pod(uid).is_some_and(|row| row.giving_way));
-    leaving.then_some(NoRoom::Leaving)
+    Ok(leaving.then_some(NoRoom::Leaving))
 }

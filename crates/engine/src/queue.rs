@@ -2,8 +2,8 @@
 //!
 //! A pod is **active** (by priority, then by how long it waits), in **back-off** (refused lately),
 //! **waiting** (refused, until a change may cure that), **gated**, or **in flight** (popped and
-//! not answered for). Waiting pods are kept by shape: those that ask the same and were refused by
-//! the same plugins wake together, and a change is held against shapes, not pods.
+//! not answered for). Waiting pods are kept by what they ask: a change is held against what is asked,
+//! not against pods, and of those that ask the same it wakes one, which speaks for all (see `groups`).
 //!
 //! The queue is a state machine. The time is an argument, and what is due by then happens before
 //! anything else; it holds no clock, and nothing in it waits. It holds no pods either: what a pod
@@ -12,6 +12,7 @@
 
 mod backoff;
 mod change;
+mod groups;
 #[cfg(test)]
 mod laws;
 mod plugins;
@@ -25,6 +26,7 @@ use rustc_hash::FxHashMap;
 
 pub use backoff::Moment;
 pub use change::{Change, PodView};
+use groups::{Group, Key};
 pub use plugins::{Plugin, Plugins};
 pub use wake::{Hint, Missed, hint};
 
@@ -34,10 +36,11 @@ use crate::ledger::{Ask, Ledger};
 /// Which changes wake pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Waking {
-    /// Those that may cure what the pod was refused for.
+    /// Those that may cure what the pod was refused for. Of pods that ask the same, no more wake than
+    /// get a node, and one.
     #[default]
     Needed,
-    /// Those for which kube-scheduler wakes pods, for comparison with it.
+    /// Those for which kube-scheduler wakes pods, and all pods, for comparison with it.
     AsKubernetes,
 }
 
@@ -77,6 +80,8 @@ pub struct Pending {
     pub priority: i32,
     /// What it asks, as the ledger knows it.
     pub ask: Ask,
+    /// Pods of different kinds may be answered differently though they ask the same.
+    pub kind: u32,
     /// Whether something keeps it from being tried at all.
     pub gated: bool,
 }
@@ -93,6 +98,13 @@ pub struct Rejection {
 impl Rejection {
     fn is_error(self) -> bool {
         self.unschedulable.is_empty() && self.pending.is_empty()
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            unschedulable: self.unschedulable.and(other.unschedulable),
+            pending: self.pending.and(other.pending),
+        }
     }
 }
 
@@ -129,6 +141,7 @@ enum Place {
 struct Entry {
     priority: i32,
     ask: Ask,
+    kind: u32,
     /// When it came or was last refused.
     queued: Moment,
     attempts: u32,
@@ -139,6 +152,8 @@ struct Entry {
     rejection: Rejection,
     /// Whether it was tried because it waited for too long.
     leftover: bool,
+    /// How it was woken, where it speaks for others that wait.
+    probe: Option<Wake>,
     place: Place,
 }
 
@@ -149,17 +164,6 @@ impl Entry {
     fn turn(&self, uid: &Uid) -> Turn {
         (Reverse(self.priority), self.queued, uid.clone())
     }
-
-    fn shape(&self) -> Shape {
-        Shape { ask: self.ask, rejection: self.rejection }
-    }
-}
-
-/// Pods that wake together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Shape {
-    ask: Ask,
-    rejection: Rejection,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,13 +199,15 @@ pub struct Queue {
     active: BTreeSet<Turn>,
     backoff: BTreeSet<(Moment, Turn)>,
     error_backoff: BTreeSet<(Moment, Turn)>,
-    waiting: FxHashMap<Shape, BTreeSet<Uid>>,
+    waiting: FxHashMap<Key, Group>,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.
     log: VecDeque<Change>,
     log_start: u64,
     missed_wakes: u64,
+    /// Everything that was due by then has happened.
+    settled: Moment,
 }
 
 impl Queue {
@@ -221,18 +227,20 @@ impl Queue {
             log: VecDeque::new(),
             log_start: 0,
             missed_wakes: 0,
+            settled: now,
         }
     }
 
     /// A pod is there, or is now this. What of it changed is told by [`Queue::notice`].
     pub fn put(&mut self, pod: Pending, now: Moment) {
         self.settle(now);
-        let Pending { uid, priority, ask, gated } = pod;
+        let Pending { uid, priority, ask, kind, gated } = pod;
         let Some(mut entry) = self.take(&uid) else {
             let place = if gated { Place::Gated } else { Place::Active };
             let entry = Entry {
                 priority,
                 ask,
+                kind,
                 queued: now,
                 attempts: 0,
                 refusals: 0,
@@ -240,12 +248,20 @@ impl Queue {
                 until: Moment::default(),
                 rejection: Rejection::default(),
                 leftover: false,
+                probe: None,
                 place,
             };
             return self.enter(uid, entry);
         };
+        let key = self.key(&entry);
         entry.priority = priority;
         entry.ask = ask;
+        entry.kind = kind;
+        if key != self.key(&entry)
+            && let Some(wake) = entry.probe.take()
+        {
+            self.wake_next(&key, wake);
+        }
         if entry.place == Place::Gated && !gated {
             entry.place = Place::Active;
         }
@@ -255,7 +271,9 @@ impl Queue {
     /// A pod is gone, or has a node. Where that is because we found it one, [`Queue::placed`] is
     /// the one to call.
     pub fn remove(&mut self, uid: &Uid) {
-        self.take(uid);
+        if let Some(entry) = self.take(uid) {
+            self.pass_on(&entry);
+        }
         self.forget_changes();
     }
 
@@ -265,6 +283,7 @@ impl Queue {
         if entry.leftover {
             self.missed_wakes += 1;
         }
+        self.pass_on(&entry);
         self.forget_changes();
         let Entry { attempts, refusals, errors, .. } = entry;
         Some(History { attempts, refusals, errors })
@@ -298,6 +317,12 @@ impl Queue {
         entry.until = now.after(duration).window();
     }
 
+    /// Whether a pod is active: one that need not be taken early.
+    pub fn has_active(&mut self, now: Moment) -> bool {
+        self.settle(now);
+        !self.active.is_empty()
+    }
+
     /// The next pod to be decided. Where none is active, one in back-off is taken early: there is
     /// time for it.
     pub fn pop(&mut self, now: Moment) -> Option<Popped> {
@@ -307,11 +332,27 @@ impl Queue {
         let uid = first.or_else(early)?;
         let mut entry = self.take(&uid)?;
         entry.attempts += 1;
+        if entry.probe.is_some()
+            && let Some(group) = self.waiting.get_mut(&self.key(&entry))
+            && group.probe.as_ref() == Some(&uid)
+        {
+            group.probe = None;
+        }
         entry.rejection = Rejection::default();
         entry.place = Place::InFlight(self.log_end());
         let popped = Popped { uid: uid.clone(), attempts: entry.attempts };
         self.enter(uid, entry);
         Some(popped)
+    }
+
+    /// A popped pod got no node, but room is made for one like it: where it speaks for others, the
+    /// next of them is to be tried as well.
+    pub fn room_made(&mut self, uid: &Uid) {
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        if let Some(wake) = entry.probe.take() {
+            let key = self.key(&self.pods[uid]);
+            self.wake_next(&key, wake);
+        }
     }
 
     /// A popped pod got no node. What changed since it was popped may wake it at once. A pod that
@@ -325,20 +366,44 @@ impl Queue {
         entry.rejection = rejection;
         self.fail(&mut entry, now);
         let wake = match rejection.is_error() {
-            true => Some(Wake::AfterBackoff),
+            true => {
+                // Of the others, nothing is known.
+                self.pass_on(&entry);
+                Some(Wake::AfterBackoff)
+            }
             false => {
                 let first = usize::try_from(since - self.log_start).unwrap_or(usize::MAX);
                 let own = |change: &&Change| concerns(change, uid);
                 let changes = self.log.iter().skip(first).filter(own);
-                let wakes = changes.filter_map(|change| self.wake(entry.shape(), ledger, change));
+                let wakes =
+                    changes.filter_map(|change| self.wake(entry.ask, rejection, ledger, change));
                 strongest(wakes)
             }
         };
+        entry.probe = None;
         entry.place = match wake {
             Some(wake) => self.place(&entry, wake, now),
             None => Place::Waiting,
         };
+        let key = self.key(&entry);
+        if !rejection.is_error() && self.settings.waking == Waking::Needed {
+            entry.probe = wake.filter(|_| self.waiting.contains_key(&key));
+        }
+        let is_probe = entry.probe.is_some();
         self.enter(uid.clone(), entry);
+        if !rejection.is_error()
+            && let Some(group) = self.waiting.get_mut(&key)
+        {
+            // It speaks for the others, unless it has what they have not.
+            group.rejection = match ledger.nominated(uid) {
+                Some(_) => group.rejection.and(rejection),
+                None => rejection,
+            };
+            group.judged = now;
+            if is_probe {
+                group.probe = Some(uid.clone());
+            }
+        }
         self.forget_changes();
     }
 
@@ -373,22 +438,24 @@ impl Queue {
     /// Something changed: pods that it may help wake. The ledger knows of it already.
     pub fn notice(&mut self, ledger: &Ledger, change: Change, now: Moment) {
         self.settle(now);
-        let mut woken = Vec::new();
         if let Change::Own { uid, .. } = &change {
-            let entry = self.pods.get(uid).filter(|entry| entry.place == Place::Waiting);
-            let wake = entry.and_then(|entry| self.wake(entry.shape(), ledger, &change));
-            woken.extend(wake.map(|wake| (uid.clone(), wake)));
+            self.notice_for(uid, ledger, &change, now);
         } else {
-            for (shape, pods) in &self.waiting {
-                if let Some(wake) = self.wake(*shape, ledger, &change) {
-                    woken.extend(pods.iter().map(|uid| (uid.clone(), wake)));
+            let woken = self.waiting.iter().filter_map(|(key, group)| {
+                Some((*key, self.wake(key.ask, group.rejection, ledger, &change)?))
+            });
+            let woken: Vec<(Key, Wake)> = woken.collect();
+            for (key, wake) in woken {
+                match self.settings.waking {
+                    Waking::Needed => self.wake_first(&key, wake),
+                    Waking::AsKubernetes => self.wake_all(&key, wake),
                 }
             }
-        }
-        for (uid, wake) in woken {
-            if let Some(entry) = self.pods.get(&uid) {
-                let place = self.place(entry, wake, now);
-                self.move_to(&uid, place);
+            if self.settings.waking == Waking::Needed {
+                // Room may be kept for them that is kept from others who ask the same.
+                for uid in ledger.nominations.pods() {
+                    self.notice_for(uid, ledger, &change, now);
+                }
             }
         }
         if !self.flights.is_empty() {
@@ -398,6 +465,7 @@ impl Queue {
 
     /// Does what is due by now: back-offs end, and pods that waited for too long are tried.
     pub fn settle(&mut self, now: Moment) {
+        self.settled = now;
         let over =
             |(until, (_, _, uid)): &(Moment, Turn)| (*until < now.window()).then(|| uid.clone());
         while let Some(uid) = self.backoff.first().and_then(over) {
@@ -410,21 +478,9 @@ impl Queue {
         if beat <= self.leftovers_seen {
             return;
         }
-        self.leftovers_seen = beat;
-        let too_long = |entry: &Entry| beat.since(entry.queued) > self.settings.wait_max;
-        let waits = |entry: &Entry| matches!(entry.place, Place::Waiting | Place::Gated);
-        let late = self.pods.iter().filter(|(_, entry)| waits(entry) && too_long(entry));
-        let late: Vec<(Uid, Place)> = late.map(|(uid, entry)| (uid.clone(), entry.place)).collect();
-        if !late.is_empty() && !self.flights.is_empty() {
-            self.log.push_back(Change::Overdue);
-        }
-        let waiting = late.into_iter().filter(|(_, place)| *place == Place::Waiting);
-        for (uid, _) in waiting {
-            let Some(entry) = self.pods.get_mut(&uid) else { continue };
-            entry.leftover = true;
-            let entry = entry.clone();
-            let place = self.place(&entry, Wake::AfterBackoff, now);
-            self.move_to(&uid, place);
+        match self.settings.waking {
+            Waking::Needed => self.wake_leftovers(beat),
+            Waking::AsKubernetes => self.wake_leftovers_as_kubernetes(beat, now),
         }
     }
 
@@ -463,10 +519,16 @@ impl Queue {
         self.pods.get(uid).map(|entry| entry.rejection)
     }
 
-    /// How many shapes wait: what a change is held against.
+    /// How many groups of pods wait that are alike: what a change is held against.
     #[must_use]
-    pub fn waiting_shapes(&self) -> usize {
+    pub fn waiting_groups(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// How many changes are kept for pods in flight.
+    #[must_use]
+    pub fn changes_kept(&self) -> usize {
+        self.log.len()
     }
 
     /// How many pods are here.
@@ -488,9 +550,20 @@ impl Queue {
         self.missed_wakes
     }
 
-    /// How a change wakes pods of a shape; none where they sleep on.
-    fn wake(&self, shape: Shape, ledger: &Ledger, change: &Change) -> Option<Wake> {
-        let Shape { ask, rejection } = shape;
+    fn key(&self, entry: &Entry) -> Key {
+        let Entry { ask, priority, kind, rejection, .. } = *entry;
+        let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
+        Key { ask, priority, kind, own: as_kubernetes.then_some(rejection) }
+    }
+
+    /// How a change wakes pods that ask this and were refused so; none where they sleep on.
+    fn wake(
+        &self,
+        ask: Ask,
+        rejection: Rejection,
+        ledger: &Ledger,
+        change: &Change,
+    ) -> Option<Wake> {
         match change {
             Change::Asked(_) => return Some(Wake::AfterBackoff),
             Change::Overdue => {
@@ -543,10 +616,11 @@ impl Queue {
                 self.error_backoff.remove(&(entry.until, turn));
             }
             Place::Waiting => {
-                if let Some(pods) = self.waiting.get_mut(&entry.shape()) {
-                    pods.remove(uid);
-                    if pods.is_empty() {
-                        self.waiting.remove(&entry.shape());
+                let key = self.key(&entry);
+                if let Some(group) = self.waiting.get_mut(&key) {
+                    group.leave(&entry, turn);
+                    if group.is_empty() {
+                        self.waiting.remove(&key);
                     }
                 }
             }
@@ -571,7 +645,7 @@ impl Queue {
                 self.error_backoff.insert((entry.until, turn));
             }
             Place::Waiting => {
-                self.waiting.entry(entry.shape()).or_default().insert(uid.clone());
+                self.waiting.entry(self.key(&entry)).or_default().join(&entry, turn);
             }
             Place::Gated => {}
             Place::InFlight(since) => {

@@ -8,6 +8,7 @@
 //! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
 
 mod preparations;
+mod searches;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -19,16 +20,17 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::decide::Decider;
 use crate::examination::Examination;
 use crate::fact::{Fact, PodFact, PodRef, Uid};
-use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
+use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex, PodRow};
 use crate::needs::Owner;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
-use crate::preemption::{LastResorts, Nominating, Outcome, Room};
+use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::Profile;
 use crate::queue::{
     self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
 };
 use crate::reason::Reason;
 use preparations::{Ended, Preparations};
+use searches::{Refused, Searches};
 
 /// How an engine works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -161,6 +163,20 @@ struct Question {
     may_preempt: bool,
 }
 
+impl Question {
+    fn of(profile: usize, row: &PodRow) -> Self {
+        let PodRow { ask, priority, may_preempt, .. } = *row;
+        Self { profile, ask, priority, may_preempt }
+    }
+
+    /// As the queue is told of it.
+    fn pending(self, uid: Uid, gated: bool) -> Pending {
+        let Self { profile, ask, priority, may_preempt } = self;
+        let kind = u32::try_from(profile * 2).unwrap_or_default() + u32::from(may_preempt);
+        Pending { uid, priority, ask, kind, gated }
+    }
+}
+
 /// Pods to nodes.
 pub struct Engine {
     ledger: Ledger,
@@ -171,7 +187,9 @@ pub struct Engine {
     /// Decisions that wait to be asked for.
     due: VecDeque<Decision>,
     /// Why pods have no node, as long as the ledger is what it was.
-    refused: FxHashMap<Question, Arc<Waiting>>,
+    refused: Refused,
+    /// Pods of which it is being found out.
+    searches: Searches,
 }
 
 impl Engine {
@@ -189,8 +207,18 @@ impl Engine {
             unbound: FxHashMap::default(),
             preparations: Preparations::default(),
             due: VecDeque::new(),
-            refused: FxHashMap::default(),
+            refused: Refused::default(),
+            searches: Searches::default(),
         }
+    }
+
+    /// Looks at so many nodes and pods at a time when it finds out why no node can take a pod and
+    /// who makes room for it. The fewer, the shorter is the longest turn; what is decided is the
+    /// same where nothing changes meanwhile.
+    #[must_use]
+    pub fn with_slices_of(mut self, units: usize) -> Self {
+        self.searches.slice_by(units);
+        self
     }
 
     /// Takes a fact in.
@@ -241,6 +269,7 @@ impl Engine {
     fn follow(&mut self, uid: Uid, wanting: Option<Unbound>, now: Moment) {
         let Some(mut wanting) = wanting else {
             self.unbound.remove(&uid);
+            self.searches.drop(&uid);
             self.preparations.drop(&uid, &mut self.ledger);
             return self.queue.remove(&uid);
         };
@@ -251,13 +280,18 @@ impl Engine {
                 wanting.history = old.history;
             }
         } else {
-            let (priority, ask, gated) = (row.priority, row.ask, wanting.gated);
-            self.queue.put(Pending { uid: uid.clone(), priority, ask, gated }, now);
+            let (question, gated) = (Question::of(wanting.profile, row), wanting.gated);
+            if gated && self.searches.drop(&uid) {
+                self.queue.remove(&uid);
+            }
+            self.searches.follow(&uid, question);
+            self.queue.put(question.pending(uid.clone(), gated), now);
         }
         self.unbound.insert(uid, wanting);
     }
 
-    /// Decides about the pod whose turn it is; none where no pod can be tried now.
+    /// Decides about the pod whose turn it is; none where no pod can be tried now, or where what is
+    /// being found out about one takes longer. Then something is due at once.
     pub fn decide(&mut self, now: Moment) -> Option<Decision> {
         for late in self.preparations.late(now, &mut self.ledger) {
             self.end(late, now);
@@ -265,80 +299,55 @@ impl Engine {
         if let Some(decision) = self.due.pop_front() {
             return Some(decision);
         }
+        let others = !self.searches.is_empty() && self.queue.has_active(now);
+        if self.searches.are_due(others)
+            && let Some(decision) = self.search_on(now)
+        {
+            return Some(decision);
+        }
+        if self.searches.come_first(others) {
+            return None;
+        }
         let Popped { uid, attempts } = self.queue.pop(now)?;
+        self.searches.note_decided();
         self.liken(&uid, now);
         let expected = "the queue holds pods that the ledger knows";
         let row = self.ledger.pod(&uid).expect(expected);
-        let own = self.unbound.get_mut(&uid).expect(expected);
+        let own = self.unbound.get(&uid).expect(expected);
         let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        let question = Question {
-            profile: own.profile,
-            ask: row.ask,
-            priority: row.priority,
-            may_preempt: row.may_preempt,
-        };
-        let (scheduler, decider) = &mut self.profiles[own.profile];
+        let question = Question::of(own.profile, row);
+        let (scheduler, decider) = &mut self.profiles[question.profile];
         let turn = FxBuildHasher.hash_one(&uid);
         let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
         let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
-            Some(node) => {
-                let elsewhere = (self.ledger.nominated(&pod.uid))
-                    .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
-                let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
-                self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
-                self.refused.clear();
-                own.history = self.queue.placed(&pod.uid).unwrap_or_default();
-                if let Some(left) = left {
-                    self.queue.notice(&self.ledger, left, now);
-                }
-                self.place(&pod, (question.profile, question.ask, node), attempts, now)
-            }
-            None => {
-                let (waiting, left) = self.refuse(&pod.uid, question, turn, now);
-                self.queue.reject(&pod.uid, waiting.rejection, &self.ledger, now);
-                if let Some(left) = left {
-                    self.queue.notice(&self.ledger, left, now);
-                }
-                Verdict::Wait(waiting)
-            }
+            Some(node) => self.give(&pod, question, node, attempts, now),
+            None => return self.refuse(pod, question, attempts, turn, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
     }
 
-    /// Why no node can take a pod, and what else was tried. Where room is made, the pod is nominated
-    /// to the node, and those that waited for it before are not.
-    /// The second part is what changes for others when no room is kept for it where it was.
-    fn refuse(
+    /// A pod gets a node.
+    fn give(
         &mut self,
-        uid: &Uid,
+        pod: &PodRef,
         question: Question,
-        turn: u64,
+        node: NodeIndex,
+        attempts: u32,
         now: Moment,
-    ) -> (Arc<Waiting>, Option<Change>) {
-        let alone = self.ledger.nominations.is_empty();
-        if let Some(known) = self.refused.get(&question).filter(|_| alone) {
-            return (known.clone(), None);
+    ) -> Verdict {
+        let elsewhere = (self.ledger.nominated(&pod.uid))
+            .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
+        let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
+        self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
+        self.refused.clear();
+        let history = self.queue.placed(&pod.uid).unwrap_or_default();
+        if let Some(own) = self.unbound.get_mut(&pod.uid) {
+            own.history = history;
         }
-        let decider = &self.profiles[question.profile].1;
-        let waiting = Waiting::of(&mut self.ledger, decider, uid, turn, now);
-        let waiting = Arc::new(waiting.expect("a pod that was popped is there"));
-        let left = match waiting.last_resorts.nominating() {
-            Nominating::Unchanged => None,
-            Nominating::Nowhere => self.nominate(uid, None),
-            Nominating::To(node) => {
-                let name: Box<str> = self.ledger.nodes.name(node).into();
-                self.nominate(uid, Some(&name))
-            }
-        };
-        if let Some(room) = waiting.room() {
-            for other in &room.passed_over {
-                // Their room is kept all the same, for this one.
-                self.nominate(&other.uid, None);
-            }
-        } else if alone && self.ledger.nominations.is_empty() {
-            self.refused.insert(question, waiting.clone());
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
         }
-        (waiting, left)
+        self.place(pod, (question.profile, question.ask, node), attempts, now)
     }
 
     /// Keeps room on a node for a pod, or no longer. What changes where it was kept is returned: it
@@ -401,8 +410,8 @@ impl Engine {
         own.likened = epoch;
         self.ledger.liken(uid, &own.labels, own.owner.as_ref());
         if let Some(row) = self.ledger.pod(uid) {
-            let (priority, ask) = (row.priority, row.ask);
-            self.queue.put(Pending { uid: uid.clone(), priority, ask, gated: false }, now);
+            let question = Question::of(own.profile, row);
+            self.queue.put(question.pending(uid.clone(), false), now);
         }
     }
 
@@ -428,7 +437,7 @@ impl Engine {
         if row.is_bound() || row.node().is_none() {
             return;
         }
-        let (priority, ask) = (row.priority, row.ask);
+        let row = row.clone();
         self.refused.clear();
         let change = Change::unplaced(&self.ledger, uid);
         let _ = self.ledger.disclaim(uid);
@@ -436,8 +445,8 @@ impl Engine {
             // What became of it, it will tell itself.
             self.unbound.remove(uid);
         } else if let Some(own) = self.unbound.get(uid) {
-            let pending = Pending { uid: uid.clone(), priority, ask, gated: false };
-            self.queue.put_back(pending, own.history, now);
+            let question = Question::of(own.profile, &row);
+            self.queue.put_back(question.pending(uid.clone(), false), own.history, now);
         }
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
@@ -447,7 +456,7 @@ impl Engine {
     /// When something is due, if no fact comes before.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        if !self.due.is_empty() {
+        if !self.due.is_empty() || !self.searches.is_empty() {
             return Some(now);
         }
         self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()

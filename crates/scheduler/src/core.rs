@@ -231,7 +231,11 @@ impl Core {
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let tried = *waiting.tried.get_or_insert(now);
-        self.remember(Decided::new(&pod, &scheduler, attempts, &verdict, now));
+        let message: Box<str> = match &verdict {
+            Verdict::Wait(waiting) => waiting.to_string().into(),
+            _ => Box::default(),
+        };
+        self.remember(Decided::new(&pod, &scheduler, attempts, (&verdict, &message), now));
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
         let order = match verdict {
             Verdict::Bind(node) => {
@@ -254,7 +258,6 @@ impl Core {
                     Nominating::Nowhere => Some(Box::default()),
                     Nominating::Unchanged => None,
                 };
-                let message = waiting.to_string().into();
                 let reason =
                     if waiting.might_nodes_help() { UNSCHEDULABLE } else { RESOURCE_CLAIMS };
                 let why = Why { reason, message, nominated };

@@ -17,8 +17,13 @@ use crate::writers::{Telling, Work};
 
 /// How many messages are taken in before decisions are made again.
 const MESSAGES_PER_TURN_MAX: usize = 1024;
+/// How long messages are taken in before decisions are made again. A turn takes twice as long at
+/// most, and what one message or one decision takes.
+const DRAIN_MAX: Duration = Duration::from_millis(2);
 /// How many decisions are made before messages are taken in again.
 const DECISIONS_PER_TURN_MAX: usize = 64;
+/// How long decisions are made before messages are taken in again.
+const DECIDE_MAX: Duration = Duration::from_millis(2);
 /// How often it is shown how much there is of everything.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -122,40 +127,49 @@ impl Turns {
         mut heard: Heard<Message>,
         mut next: impl FnMut() -> Heard<Message>,
     ) -> bool {
-        for _ in 0..MESSAGES_PER_TURN_MAX {
+        let begun = self.time.now();
+        for left in (0..MESSAGES_PER_TURN_MAX).rev() {
             let message = match heard {
                 Heard::Message(message) => message,
                 Heard::Nothing => return true,
                 Heard::Closed => return false,
             };
             let is_news = matches!(message, Message::Synced(_));
-            self.take(message);
+            let now = self.time.now();
+            self.take(message, now);
             if is_news && self.core.is_filled() {
                 self.state.send_replace(State::Deciding);
             }
+            // What there is before the first decision is taken in as fast as it comes.
+            if left == 0 || (self.core.is_filled() && now.since(begun) >= DRAIN_MAX) {
+                return true;
+            }
             heard = next();
-        }
-        if let Heard::Message(message) = heard {
-            self.take(message);
         }
         true
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: Message, now: Moment) {
         if let Some(witness) = &self.witness {
             witness.told(&self.core, &message);
         }
-        if let Some(order) = self.core.take(message, self.time.now()) {
+        if let Some(order) = self.core.take(message, now) {
             self.send(order);
         }
     }
 
     fn decide(&mut self) {
+        let mut now = self.time.now();
+        let until = now.after(DECIDE_MAX);
         for _ in 0..DECISIONS_PER_TURN_MAX {
-            let begun = self.time.now();
+            let begun = now;
             let Some(order) = self.core.decide(begun) else { return };
-            self.core.took(&order, self.time.now().since(begun));
+            now = self.time.now();
+            self.core.took(&order, now.since(begun));
             self.send(order);
+            if now >= until {
+                return;
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::queue::Moment;
 use crate::reason::{Reason, VolumeReason};
 use object::selector::label::Selector;
 
-const NOW: Moment = Moment(100);
+pub(crate) const NOW: Moment = Moment(100);
 const PODS: u8 = 20;
 
 /// A disruption budget that is there, or is gone.
@@ -39,7 +39,7 @@ pub(super) fn budget() -> impl Strategy<Value = Fact> {
 
 /// Few nodes with many pods, of which those that wait are of higher priority than most: room is
 /// all that decides.
-fn crowded() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn crowded() -> impl Strategy<Value = Vec<Step>> {
     let nodes = vec(node(), 4).prop_map(|mut nodes| {
         for (index, node) in nodes.iter_mut().enumerate() {
             node.name = format!("node-{index}").into();
@@ -87,7 +87,7 @@ fn sorted(pods: &Tally) -> Vec<(usize, u32, u32)> {
 }
 
 /// Everything that is kept of nodes and pods, without the order in which it is kept.
-fn told(ledger: &Ledger) -> Vec<String> {
+pub(crate) fn told(ledger: &Ledger) -> Vec<String> {
     let mut told = Vec::new();
     let nodes = &ledger.nodes;
     for place in 0..nodes.places() {
@@ -138,7 +138,7 @@ fn told(ledger: &Ledger) -> Vec<String> {
 }
 
 /// A ledger after some steps, in which pods that wait take what they request.
-fn after(steps: &[Step]) -> (Ledger, Decider) {
+pub(crate) fn after(steps: &[Step]) -> (Ledger, Decider) {
     let mut ledger = Ledger::default();
     let mut decider = decider(&mut ledger);
     for (number, step) in (0..).zip(steps) {
@@ -152,7 +152,7 @@ fn after(steps: &[Step]) -> (Ledger, Decider) {
 }
 
 /// Pods that want a node.
-fn waiting(ledger: &Ledger) -> Vec<Uid> {
+pub(crate) fn waiting(ledger: &Ledger) -> Vec<Uid> {
     let all = (0..PODS).map(uid);
     all.filter(|uid| ledger.pod(uid).is_some_and(|row| row.node().is_none())).collect()
 }

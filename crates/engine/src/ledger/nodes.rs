@@ -90,6 +90,7 @@ pub struct Nodes {
     /// How many present nodes have an image.
     image_nodes: FxHashMap<Box<str>, u32>,
     image_changes: u64,
+    comings: u64,
 }
 
 impl Nodes {
@@ -186,6 +187,12 @@ impl Nodes {
         self.image_changes
     }
 
+    /// Changes when a node comes or goes.
+    #[must_use]
+    pub fn comings(&self) -> u64 {
+        self.comings
+    }
+
     /// A node as the last fact told it, but for its images; none where its object is not there.
     #[must_use]
     pub fn told(&self, name: &str, symbols: &Symbols) -> Option<NodeFact> {
@@ -248,6 +255,7 @@ impl Nodes {
         }
         row.taints = Arc::clone(&fact.taints);
         row.images = Arc::clone(&fact.images);
+        self.comings += u64::from(!was_present);
         self.present.insert(node);
         self.unschedulable.set(node, fact.unschedulable);
         self.tainted.set(node, fact.taints.iter().any(forbids));
@@ -266,6 +274,7 @@ impl Nodes {
     pub fn remove(&mut self, name: &str, symbols: &mut Symbols) -> Option<NodeIndex> {
         let node = self.find(name).filter(|node| self.present.contains(*node))?;
         self.count_images(node, true, None);
+        self.comings += 1;
         self.present.remove(node);
         self.unschedulable.remove(node);
         self.tainted.remove(node);

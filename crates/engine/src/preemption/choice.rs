@@ -41,9 +41,9 @@ impl Loss {
 }
 
 /// The candidate that loses the least, and the first of those that are equal.
-pub(super) fn best(candidates: Vec<Candidate>) -> Option<Candidate> {
+pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     // Of equal ones, the first is the least.
-    candidates.into_iter().min_by_key(|candidate| candidate.loss)
+    candidates.iter().min_by_key(|candidate| candidate.loss)
 }
 
 impl Candidate {

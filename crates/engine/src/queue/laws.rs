@@ -59,7 +59,7 @@ impl World {
             Fact::Pod(pod) => {
                 let ask = self.ledger.pod(&pod.uid).expect("it was put").ask;
                 let (uid, priority) = (pod.uid.clone(), pod.priority);
-                self.queue.put(Pending { uid, priority, ask, gated: false }, self.now);
+                self.queue.put(Pending { uid, priority, ask, kind: 0, gated: false }, self.now);
                 self.pods.insert(pod.uid.clone(), *pod);
             }
             Fact::PodGone(uid) => {
@@ -137,7 +137,7 @@ fn with_pods(count: u8) -> (Queue, Ledger) {
         let uid = crate::laws::uid(number);
         let priority = i32::from(number % 3);
         let now = START.after(Duration::from_millis(number.into()));
-        queue.put(Pending { uid, priority, ask, gated: false }, now);
+        queue.put(Pending { uid, priority, ask, kind: 0, gated: false }, now);
     }
     (queue, ledger)
 }
@@ -157,19 +157,68 @@ fn pods_go_by_priority_and_then_by_age() {
     assert_eq!(popped, [2, 5, 1, 4, 0, 3].map(crate::laws::uid));
 }
 
+/// How many pods stand so.
+fn count(queue: &Queue, stands: impl Fn(Standing) -> bool) -> usize {
+    queue.standings().filter(|(_, standing)| stands(*standing)).count()
+}
+
 #[test]
-fn pods_that_ask_the_same_wake_as_one_shape() {
+fn of_pods_that_ask_the_same_one_wakes_and_the_next_when_it_gets_a_node() {
     let (mut queue, ledger) = with_pods(50);
+    let mut now = START.after(Duration::from_secs(1));
+    while let Some(next) = queue.pop(now) {
+        queue.reject(&next.uid, refused(), &ledger, now);
+        now = now.after(Duration::from_millis(1));
+    }
+    let room = || Change::Placed { old: None, new: None };
+    let waiting = |queue: &Queue| count(queue, |standing| standing == Standing::Waiting);
+    assert_eq!(queue.waiting_groups(), 3, "one for each priority");
+    queue.notice(&ledger, Change::Storage, now);
+    assert_eq!(waiting(&queue), 50, "no volume makes room");
+    for _ in 0..5 {
+        queue.notice(&ledger, room(), now);
+        assert_eq!(waiting(&queue), 47);
+    }
+    assert_eq!(count(&queue, |standing| matches!(standing, Standing::Backoff(_))), 3);
+    now = now.after(Duration::from_secs(30));
+    // The first of each priority gets a node, and so does the next of the highest.
+    for placed in [2, 5] {
+        assert_eq!(queue.pop(now).unwrap().uid, crate::laws::uid(placed));
+        queue.placed(&crate::laws::uid(placed));
+    }
+    // Who is refused is refused for all that ask the same.
+    for (rejected, left) in [(8, 46), (1, 47), (0, 48)] {
+        assert_eq!(queue.pop(now).unwrap().uid, crate::laws::uid(rejected));
+        queue.reject(&crate::laws::uid(rejected), refused(), &ledger, now);
+        assert_eq!(waiting(&queue), left);
+    }
+    assert_eq!(queue.pop(now), None);
+    // One that speaks for others and is gone leaves it to the next.
+    queue.notice(&ledger, room(), now);
+    queue.remove(&crate::laws::uid(11));
+    assert_eq!(queue.pop(now).unwrap().uid, crate::laws::uid(14));
+}
+
+#[test]
+fn what_one_is_refused_for_the_others_wait_for() {
+    let (mut queue, ledger) = with_pods(2);
+    let [one, other] = [0, 1].map(crate::laws::uid);
+    let ask = queue.pods[&one].ask;
+    queue.put(Pending { uid: other.clone(), priority: 0, ask, kind: 0, gated: false }, START);
     let now = START.after(Duration::from_secs(1));
     while let Some(next) = queue.pop(now) {
         queue.reject(&next.uid, refused(), &ledger, now);
     }
-    assert_eq!(queue.waiting_shapes(), 1);
+    let room = Change::Placed { old: None, new: None };
+    queue.notice(&ledger, room, now);
+    assert_eq!(queue.pop(now).unwrap().uid, one);
+    let unschedulable = Plugins::from_iter([Plugin::VolumeBinding]);
+    let otherwise = Rejection { unschedulable, pending: Plugins::default() };
+    queue.reject(&one, otherwise, &ledger, now);
     queue.notice(&ledger, Change::Storage, now);
-    assert_eq!(queue.waiting_shapes(), 1, "no volume makes room");
-    queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
-    assert_eq!(queue.waiting_shapes(), 0);
-    assert!(queue.standings().all(|(_, standing)| matches!(standing, Standing::Backoff(_))));
+    assert_eq!(queue.pop(now).unwrap().uid, other);
+    queue.placed(&other);
+    assert_eq!(queue.pop(now).unwrap().uid, one);
 }
 
 #[test]

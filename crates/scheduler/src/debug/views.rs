@@ -8,7 +8,7 @@ use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex, PodRow};
 use engine::needs::Amounts;
 use engine::queue::{self, Moment};
-use engine::turn::{Verdict, Waiting};
+use engine::turn::Verdict;
 use engine::why::amount;
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ pub(crate) struct Decided {
 enum Fate {
     Bind(Box<str>),
     Prepare(Box<str>),
-    Wait(Arc<Waiting>),
+    Wait(Box<str>),
     Unprepared(Box<str>),
 }
 
@@ -120,13 +120,14 @@ impl Decided {
         pod: &PodRef,
         scheduler: &Arc<str>,
         attempt: u32,
-        verdict: &Verdict,
+        (verdict, message): (&Verdict, &str),
         at: Moment,
     ) -> Self {
         let fate = match verdict {
             Verdict::Bind(node) => Fate::Bind(node.clone()),
             Verdict::Prepare(node, _) => Fate::Prepare(node.clone()),
-            Verdict::Wait(waiting) => Fate::Wait(waiting.clone()),
+            // What every node said is too much to keep.
+            Verdict::Wait(_) => Fate::Wait(message.into()),
             Verdict::Unprepared(failure) => Fate::Unprepared(failure.to_string().into()),
         };
         Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
@@ -139,7 +140,7 @@ impl From<&Decided> for DecisionView {
         let (verdict, node, message) = match fate {
             Fate::Bind(node) => ("bind", Some(node.to_string()), None),
             Fate::Prepare(node) => ("prepare", Some(node.to_string()), None),
-            Fate::Wait(waiting) => ("wait", None, Some(waiting.to_string())),
+            Fate::Wait(why) => ("wait", None, Some(why.to_string())),
             Fate::Unprepared(why) => ("unprepared", None, Some(why.to_string())),
         };
         let time = jiff::Timestamp::from_nanosecond(at.0.into());

@@ -144,7 +144,7 @@ impl Player {
             && let Some(row) = self.ledger.pod(&uid)
         {
             let (priority, ask) = (row.priority, row.ask);
-            self.queue.put(Pending { uid, priority, ask, gated }, self.now);
+            self.queue.put(Pending { uid, priority, ask, kind: 0, gated }, self.now);
         }
         if let Some(change) = change {
             self.count_hints(&change);

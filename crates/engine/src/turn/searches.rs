@@ -1,0 +1,282 @@
+//! Pods that no node can take, while it is found out why and who makes room for them.
+//!
+//! That may take longer than a turn, so it is done a slice at a time, and other pods are decided in
+//! between. A pod whose search is under way is out of the queue, and what changes is kept for it
+//! there. When the search ends and things have changed, the pod is tried again first, and who makes
+//! room is confirmed; where that is no longer so, the search begins again, and after some times it
+//! is done in one go.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{Decision, Engine, Question, Verdict, Waiting, rejection};
+use crate::fact::{PodRef, Uid};
+use crate::preemption::Nominating;
+use crate::queue::Moment;
+use crate::search::{Progress, Search, Work};
+
+/// How much is done of a search in one slice: nodes and pods that are looked at.
+const SLICE: usize = 1024;
+/// How many pods are decided between two slices, where there are any.
+const DECISIONS_PER_SLICE: usize = 16;
+/// How many pods may wait for their search to begin or to end before no other pod is tried.
+const LINE_MAX: usize = 16;
+/// How many answers are kept: each tells of every node, and all are dropped with the next change.
+const ANSWERS_KEPT: usize = 4;
+/// How often a search begins again before it is done in one go.
+const BEGUN_OVER_MAX: u32 = 3;
+
+/// Why pods have no node, as long as the ledger is what it was.
+#[derive(Default)]
+pub(super) struct Refused {
+    answers: FxHashMap<Question, Arc<Waiting>>,
+    /// How often the ledger changed.
+    revision: u64,
+}
+
+impl Refused {
+    /// The ledger changed.
+    pub(super) fn clear(&mut self) {
+        self.answers.clear();
+        self.revision += 1;
+    }
+}
+
+/// A pod whose search is under way, or will be.
+pub(super) struct Searching {
+    pod: PodRef,
+    question: Question,
+    attempts: u32,
+    turn: u64,
+    /// The revision at which no node could take it.
+    refused_at: u64,
+    begun_over: u32,
+    /// None before it begins.
+    search: Option<Search>,
+}
+
+/// The searches under way: the first is worked on.
+pub(super) struct Searches {
+    line: VecDeque<Searching>,
+    slice: usize,
+    /// Pods that were decided since the last slice.
+    decided: usize,
+}
+
+impl Default for Searches {
+    fn default() -> Self {
+        Self { line: VecDeque::new(), slice: SLICE, decided: 0 }
+    }
+}
+
+impl Searches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// Does so much at a time.
+    pub(super) fn slice_by(&mut self, units: usize) {
+        self.slice = units.max(1);
+    }
+
+    /// Whether it is time for a slice, where pods can be decided meanwhile or not.
+    pub(super) fn are_due(&self, others: bool) -> bool {
+        !self.is_empty() && (!others || self.is_full() || self.decided >= DECISIONS_PER_SLICE)
+    }
+
+    /// Whether no other pod is to be tried before a search is over.
+    pub(super) fn come_first(&self, others: bool) -> bool {
+        !self.is_empty() && (!others || self.is_full())
+    }
+
+    fn is_full(&self) -> bool {
+        self.line.len() >= LINE_MAX
+    }
+
+    pub(super) fn note_decided(&mut self) {
+        self.decided += 1;
+    }
+
+    /// A pod does not want a node any longer, or may not be tried; whether it was here.
+    pub(super) fn drop(&mut self, uid: &Uid) -> bool {
+        let before = self.line.len();
+        self.line.retain(|own| own.pod.uid != *uid);
+        self.line.len() < before
+    }
+
+    /// A pod asks this now.
+    pub(super) fn follow(&mut self, uid: &Uid, question: Question) {
+        let own = self.line.iter_mut().find(|own| own.pod.uid == *uid);
+        if let Some(own) = own.filter(|own| own.question != question) {
+            own.question = question;
+            own.begin_over();
+        }
+    }
+}
+
+impl Searching {
+    fn begin_over(&mut self) {
+        if self.search.take().is_some() {
+            self.begun_over += 1;
+        }
+    }
+}
+
+impl Engine {
+    /// A pod was tried and no node can take it: what is to be done about it; nothing yet where that
+    /// takes longer.
+    pub(super) fn refuse(
+        &mut self,
+        pod: PodRef,
+        question: Question,
+        attempts: u32,
+        turn: u64,
+        now: Moment,
+    ) -> Option<Decision> {
+        let refused_at = self.refused.revision;
+        let (begun_over, search) = (0, None);
+        let mut own = Searching { pod, question, attempts, turn, refused_at, begun_over, search };
+        let verdict = match self.known(&own) {
+            Some(known) => Some(self.leave(&own, known, now)),
+            None if self.searches.is_empty() => self.advance(&mut own, now),
+            None => None,
+        };
+        match verdict {
+            Some(verdict) => Some(self.decision(own, verdict)),
+            None => {
+                self.searches.line.push_back(own);
+                None
+            }
+        }
+    }
+
+    /// Does a slice of the first search; what is to be done about the pod where that ends it.
+    pub(super) fn search_on(&mut self, now: Moment) -> Option<Decision> {
+        let mut own = self.searches.line.pop_front()?;
+        self.searches.decided = 0;
+        match self.advance(&mut own, now) {
+            Some(verdict) => Some(self.decision(own, verdict)),
+            None => {
+                self.searches.line.push_front(own);
+                None
+            }
+        }
+    }
+
+    fn decision(&self, own: Searching, verdict: Verdict) -> Decision {
+        let Searching { pod, question, attempts, .. } = own;
+        let scheduler = self.profiles[question.profile].0.clone();
+        Decision { pod, scheduler, attempts, verdict }
+    }
+
+    /// Why no node can take a pod, where that is known already.
+    fn known(&self, own: &Searching) -> Option<Arc<Waiting>> {
+        let alone = self.ledger.nominations.is_empty();
+        self.refused.answers.get(&own.question).filter(|_| alone).cloned()
+    }
+
+    /// Does a slice of a search.
+    fn advance(&mut self, own: &mut Searching, now: Moment) -> Option<Verdict> {
+        let expected = "a pod whose search is under way is there";
+        let revision = self.refused.revision;
+        let mut search = match own.search.take() {
+            Some(search) => search,
+            None => {
+                if let Some(verdict) = self.tried_again(own, now) {
+                    return Some(verdict);
+                }
+                own.refused_at = revision;
+                if let Some(known) = self.known(own) {
+                    return Some(self.leave(own, known, now));
+                }
+                let decider = &self.profiles[own.question.profile].1;
+                let (uid, turn) = (&own.pod.uid, own.turn);
+                Search::begin(decider, &self.ledger, uid, turn, revision, now).expect(expected)
+            }
+        };
+        let mut work = match own.begun_over < BEGUN_OVER_MAX {
+            true => Work::of(self.searches.slice),
+            false => Work::without_end(),
+        };
+        let decider = &self.profiles[own.question.profile].1;
+        let progress = search.advance(decider, &mut self.ledger, revision, &mut work);
+        match progress.expect(expected) {
+            Progress::Unfinished => {
+                own.search = Some(search);
+                return None;
+            }
+            Progress::Moot => {
+                own.begun_over += 1;
+                return None;
+            }
+            Progress::Finished => {}
+        }
+        if own.refused_at != revision {
+            if let Some(verdict) = self.tried_again(own, now) {
+                return Some(verdict);
+            }
+            let decider = &self.profiles[own.question.profile].1;
+            if !search.confirm(decider, &mut self.ledger) {
+                own.begun_over += 1;
+                return None;
+            }
+        }
+        let decider = &self.profiles[own.question.profile].1;
+        let (examination, last_resorts) =
+            search.end(decider, &self.ledger).expect(expected).expect("the search is over");
+        let rejection = rejection(&examination);
+        let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
+        Some(self.leave(own, waiting, now))
+    }
+
+    /// Tries a pod again where things changed since no node could take it.
+    fn tried_again(&mut self, own: &Searching, now: Moment) -> Option<Verdict> {
+        if own.refused_at == self.refused.revision {
+            return None;
+        }
+        let decider = &mut self.profiles[own.question.profile].1;
+        let node = decider.choose(&mut self.ledger, &own.pod.uid, own.turn).ok()??;
+        Some(self.give(&own.pod, own.question, node, own.attempts, now))
+    }
+
+    /// Leaves a pod waiting. Where room is made, the pod is nominated to the node, and those that
+    /// waited for it before are not.
+    fn leave(&mut self, own: &Searching, waiting: Arc<Waiting>, now: Moment) -> Verdict {
+        let uid = &own.pod.uid;
+        let alone = self.ledger.nominations.is_empty();
+        let is_current = own.refused_at == self.refused.revision;
+        // What changes for others when no room is kept for it where it was.
+        let left = match waiting.last_resorts.nominating() {
+            Nominating::Unchanged => None,
+            Nominating::Nowhere => self.nominate(uid, None),
+            Nominating::To(node) => {
+                let name: Box<str> = self.ledger.nodes.name(node).into();
+                self.nominate(uid, Some(&name))
+            }
+        };
+        if let Some(room) = waiting.room() {
+            for other in &room.passed_over {
+                // Their room is kept all the same, for this one.
+                self.nominate(&other.uid, None);
+            }
+        } else if alone && is_current && self.ledger.nominations.is_empty() {
+            if self.refused.answers.len() >= ANSWERS_KEPT {
+                self.refused.answers.clear();
+            }
+            self.refused.answers.insert(own.question, waiting.clone());
+        }
+        if waiting.room().is_some() {
+            self.queue.room_made(uid);
+        }
+        self.queue.reject(uid, waiting.rejection, &self.ledger, now);
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        Verdict::Wait(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests;
