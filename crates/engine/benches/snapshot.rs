@@ -16,6 +16,8 @@ use engine::why::explain;
 const NODES: usize = 5_000;
 const PODS: usize = 50_000;
 const ROUNDS: usize = 9;
+/// Pods that go while a snapshot is there.
+const CHANGES: usize = 100;
 
 fn pod(number: usize, apps: usize, node: Option<usize>, cpu_millis: i64) -> PodFact {
     let charged = Amounts { cpu_millis, memory_bytes: 1 << 20, ..Amounts::default() };
@@ -81,9 +83,22 @@ fn main() {
             let told = explain(&mut copy, &mut decider, &asked);
             assert_eq!((told.nodes, told.fitting), (NODES, 0), "measuring another answer");
         });
+        let mut changed = cluster(apps);
+        let mut number = 0;
+        let change = median(|| {
+            // Every change is the first after a snapshot that somebody still has.
+            let shared = changed.snapshot(None);
+            for _ in 0..CHANGES {
+                number += 1;
+                let gone = pod(number % PODS, apps, None, 100).uid;
+                changed.apply(Fact::PodGone(gone));
+            }
+            drop(shared);
+        });
         println!(
             "{NODES} nodes, {PODS} pods of {apps} apps: snapshot made and dropped {snapshot:?}, \
-             whole copy {whole:?}, snapshot and answer {answer:?}"
+             whole copy {whole:?}, snapshot and answer {answer:?}, snapshot and {CHANGES} changes \
+             while it is there {change:?}"
         );
     }
 }

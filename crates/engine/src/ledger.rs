@@ -19,7 +19,7 @@ mod topology;
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
@@ -188,6 +188,8 @@ pub struct Ledger {
     /// Nodes on which room is being made for pods.
     pub nominations: Nominations,
     pub(crate) pods: FxHashMap<Uid, PodRow>,
+    /// Pods that may have a claim: all that have one are among them.
+    claimed: FxHashSet<Uid>,
 }
 
 /// Why a claim cannot be made or ended.
@@ -327,11 +329,8 @@ impl Ledger {
     /// one: who could make room for others cannot be asked of it.
     #[must_use]
     pub fn snapshot(&self, uid: Option<&Uid>) -> Self {
-        let is_kept = |(own, row): &(&Uid, &PodRow)| {
-            let is_claimed = row.claim.is_some() && row.bound.is_none();
-            is_claimed || row.nominated().is_some() || Some(*own) == uid
-        };
-        let pods = self.pods.iter().filter(is_kept);
+        let kept = self.claimed.iter().chain(self.nominations.pods()).chain(uid);
+        let kept = kept.filter_map(|uid| Some((uid.clone(), self.pods.get(uid)?.clone())));
         Self {
             nodes: self.nodes.clone(),
             asks: self.asks.clone(),
@@ -342,7 +341,8 @@ impl Ledger {
             residents: Residents::default(),
             budgets: Budgets::default(),
             nominations: self.nominations.clone(),
-            pods: pods.map(|(uid, row)| (uid.clone(), row.clone())).collect(),
+            pods: kept.collect(),
+            claimed: self.claimed.clone(),
         }
     }
 
@@ -362,6 +362,7 @@ impl Ledger {
             return Err(ClaimError::Placed(uid.clone()));
         }
         row.claim = Some(node);
+        self.claimed.insert(uid.clone());
         let (pod, priority) = (row.passing(), row.priority);
         self.occupy(node, pod);
         self.residents.arrive(node, priority, uid);
@@ -375,6 +376,7 @@ impl Ledger {
     pub fn disclaim(&mut self, uid: &Uid) -> Result<(), ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
+        self.claimed.remove(uid);
         if let Some(node) = claim.filter(|_| row.bound.is_none()) {
             self.residents.leave(node, priority, uid);
             self.vacate(node, pod);
@@ -389,6 +391,9 @@ impl Ledger {
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| bound.is_none());
         let (was, is) = (old.and_then(PodRow::node), bound.or(claim));
+        if bound.is_some() && old.is_some_and(|old| old.claim.is_some()) {
+            self.claimed.remove(&fact.uid);
+        }
         let nomination = Nomination::told(old.map(|old| &old.nomination), fact.nominated);
         self.nominations.follow(&fact.uid, old.map(|old| &old.nomination), Some(&nomination));
         let row = PodRow {
@@ -433,6 +438,9 @@ impl Ledger {
 
     fn remove_pod(&mut self, uid: &Uid) {
         let Some(row) = self.pods.remove(uid) else { return };
+        if row.claim.is_some() {
+            self.claimed.remove(uid);
+        }
         if let Some(node) = row.node() {
             self.residents.leave(node, row.priority, uid);
             self.vacate(node, row.passing());

@@ -22,6 +22,7 @@ pub mod profile;
 pub mod queue;
 pub mod reason;
 mod search;
+pub mod shared;
 pub mod speculate;
 pub mod turn;
 pub mod why;

@@ -8,7 +8,9 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxBuildHasher;
+
+use crate::shared::{Chunked, Sharded};
 
 /// The number of a value in a [`Pool`].
 pub struct Id<T> {
@@ -74,48 +76,99 @@ impl<T> fmt::Debug for Id<T> {
 struct Slot<T> {
     /// Nothing while nobody holds the number.
     value: Option<T>,
-    holders: u32,
     /// Which of all values ever held this is.
     stamp: u64,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { value: None, stamp: 0 }
+    }
+}
+
+/// The numbers of values that share a hash.
+#[derive(Debug, Clone)]
+enum Numbers {
+    One(u32),
+    Several(Vec<u32>),
+}
+
+impl Numbers {
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::One(number) => std::slice::from_ref(number),
+            Self::Several(numbers) => numbers,
+        }
+    }
+
+    fn add(&mut self, number: u32) {
+        let mut numbers = self.as_slice().to_vec();
+        numbers.push(number);
+        *self = Self::Several(numbers);
+    }
+
+    /// What is left without one of them.
+    fn without(&self, number: u32) -> Option<Self> {
+        let left = self.as_slice().iter().copied().filter(|own| *own != number);
+        let left: Vec<u32> = left.collect();
+        match left[..] {
+            [] => None,
+            [one] => Some(Self::One(one)),
+            _ => Some(Self::Several(left)),
+        }
+    }
 }
 
 /// Values by number and numbers by value.
 #[derive(Debug, Clone)]
 pub struct Pool<T> {
-    slots: Vec<Slot<T>>,
+    slots: Chunked<Slot<T>>,
+    /// By number, how many hold it. It changes more often than anything else here.
+    holders: Vec<u32>,
     /// Numbers by the hash of their values; different values may share a hash.
-    by_hash: FxHashMap<u64, Vec<u32>>,
+    by_hash: Sharded<u64, Numbers>,
     free: Vec<u32>,
     stamps: u64,
 }
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), by_hash: FxHashMap::default(), free: Vec::new(), stamps: 0 }
+        Self {
+            slots: Chunked::default(),
+            holders: Vec::new(),
+            by_hash: Sharded::default(),
+            free: Vec::new(),
+            stamps: 0,
+        }
     }
 }
 
-impl<T: Hash + Eq> Pool<T> {
+impl<T: Hash + Eq + Clone> Pool<T> {
     /// The number of a value, held once more. The second part tells whether the value is new.
     pub fn hold(&mut self, value: T) -> (Id<T>, bool) {
         let hash = FxBuildHasher.hash_one(&value);
         if let Some(id) = self.find_hashed(hash, &value) {
-            self.slots[id.get()].holders += 1;
+            self.holders[id.get()] += 1;
             return (id, false);
         }
         self.stamps += 1;
-        let slot = Slot { value: Some(value), holders: 1, stamp: self.stamps };
+        let slot = Slot { value: Some(value), stamp: self.stamps };
         let id = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
+                self.holders[number as usize] = 1;
                 Id { number, of: PhantomData }
             }
             None => {
                 self.slots.push(slot);
+                self.holders.push(1);
                 Id::at(self.slots.len() - 1)
             }
         };
-        self.by_hash.entry(hash).or_default().push(id.number);
+        match self.by_hash.get_mut(&hash) {
+            Some(numbers) => numbers.add(id.number),
+            None => drop(self.by_hash.insert(hash, Numbers::One(id.number))),
+        }
         (id, true)
     }
 
@@ -135,23 +188,22 @@ impl<T: Hash + Eq> Pool<T> {
 
     /// Holds a value that is held already once more.
     pub fn hold_again(&mut self, id: Id<T>) {
-        self.slots[id.get()].holders += 1;
+        self.holders[id.get()] += 1;
     }
 
     /// Ends one hold, and returns the value when it was the last.
     pub fn release(&mut self, id: Id<T>) -> Option<T> {
-        let slot = &mut self.slots[id.get()];
-        slot.holders -= 1;
-        if slot.holders > 0 {
+        let holders = &mut self.holders[id.get()];
+        *holders -= 1;
+        if *holders > 0 {
             return None;
         }
-        let value = slot.value.take()?;
+        let value = self.slots[id.get()].value.take()?;
         let hash = FxBuildHasher.hash_one(&value);
-        if let Some(numbers) = self.by_hash.get_mut(&hash) {
-            numbers.retain(|number| *number != id.number);
-            if numbers.is_empty() {
-                self.by_hash.remove(&hash);
-            }
+        if let Some(numbers) = self.by_hash.remove(&hash)
+            && let Some(left) = numbers.without(id.number)
+        {
+            self.by_hash.insert(hash, left);
         }
         self.free.push(id.number);
         Some(value)
@@ -175,7 +227,7 @@ impl<T: Hash + Eq> Pool<T> {
             let held = &self.slots[**number as usize].value;
             held.as_ref().is_some_and(|held| held.borrow() == value)
         };
-        numbers.iter().find(same).map(|number| Id { number: *number, of: PhantomData })
+        numbers.as_slice().iter().find(same).map(|number| Id { number: *number, of: PhantomData })
     }
 }
 
@@ -192,7 +244,7 @@ impl<T> Pool<T> {
     /// Whether one hold is left.
     #[must_use]
     pub fn is_last_hold(&self, id: Id<T>) -> bool {
-        self.slots[id.get()].holders == 1
+        self.holders[id.get()] == 1
     }
 
     /// Which of all values ever held this is: unlike the number, it never means another value.

@@ -6,6 +6,7 @@
 //! what they want of a pod that comes near is found through the crowds of that pod.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -15,6 +16,7 @@ use super::tally::Tally;
 use super::topology::TopologyKey;
 use crate::needs::PodSelector;
 use crate::pool::{Id, Pool};
+use crate::shared::{Chunked, Sharded};
 
 /// The namespace and labels of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,14 +71,14 @@ struct Member {
 pub struct Crowds {
     identities: Pool<Identity>,
     /// By the number of the identity.
-    members: Vec<Member>,
+    members: Chunked<Member>,
     selectors: Pool<PodSelector>,
     /// By the number of the selector.
-    crowds: Vec<Crowd>,
+    crowds: Vec<Arc<Crowd>>,
     /// Identities by each of their labels.
-    identities_with: FxHashMap<(Symbol, Symbol), Vec<Id<Identity>>>,
+    identities_with: Sharded<(Symbol, Symbol), Vec<Id<Identity>>>,
     /// Selectors by a label that they require; each holds the symbols of its label.
-    selectors_with: FxHashMap<(Symbol, Symbol), Vec<CrowdId>>,
+    selectors_with: Sharded<(Symbol, Symbol), Vec<CrowdId>>,
     /// Selectors that require no certain label.
     unlabelled: Vec<CrowdId>,
     /// Labels of namespaces.
@@ -125,12 +127,10 @@ impl Crowds {
             return id;
         }
         let (id, _) = self.identities.hold(identity.clone());
-        if self.members.len() <= id.get() {
-            self.members.resize_with(id.get() + 1, Member::default);
-        }
+        self.members.grow(id.get() + 1);
         let mut crowds = Vec::new();
         for pair in &identity.labels {
-            self.identities_with.entry(*pair).or_default().push(id);
+            self.identities_with.or_default(*pair).push(id);
             crowds.extend_from_slice(self.selectors_with.get(pair).map_or(&[], Vec::as_slice));
         }
         crowds.extend_from_slice(&self.unlabelled);
@@ -159,12 +159,12 @@ impl Crowds {
         }
         let (id, _) = self.selectors.hold(selector.clone());
         if self.crowds.len() <= id.get() {
-            self.crowds.resize_with(id.get() + 1, Crowd::default);
+            self.crowds.resize_with(id.get() + 1, Arc::default);
         }
         match selector.pair() {
             Some((key, value)) => {
                 let pair = (symbols.hold(key), symbols.hold(value));
-                self.selectors_with.entry(pair).or_default().push(id);
+                self.selectors_with.or_default(pair).push(id);
             }
             None => self.unlabelled.push(id),
         }
@@ -180,7 +180,7 @@ impl Crowds {
             }
         }
         let Some(selector) = self.selectors.release(id) else { return };
-        self.crowds[id.get()] = Crowd::default();
+        self.crowds[id.get()] = Arc::default();
         match selector.pair() {
             Some((key, value)) => {
                 if let Some(pair) = symbols.find(key).zip(symbols.find(value)) {
@@ -227,7 +227,7 @@ impl Crowds {
             for member in self.candidates(crowd, symbols) {
                 self.members[member.get()].crowds.retain(|other| *other != crowd);
             }
-            self.crowds[crowd.get()].pods = Tally::default();
+            self.crowd_mut(crowd).pods = Tally::default();
             self.gather(crowd, symbols);
         }
     }
@@ -238,7 +238,7 @@ impl Crowds {
         let member = &mut self.members[identity.get()];
         member.placed.add(node, 1, staying);
         for crowd in &member.crowds {
-            self.crowds[crowd.get()].pods.add(node, 1, staying);
+            Arc::make_mut(&mut self.crowds[crowd.get()]).pods.add(node, 1, staying);
         }
     }
 
@@ -248,13 +248,13 @@ impl Crowds {
         let member = &mut self.members[identity.get()];
         member.placed.take(node, 1, staying);
         for crowd in &member.crowds {
-            self.crowds[crowd.get()].pods.take(node, 1, staying);
+            Arc::make_mut(&mut self.crowds[crowd.get()]).pods.take(node, 1, staying);
         }
     }
 
     /// A pod on a node wants something of a crowd.
     pub fn want(&mut self, crowd: CrowdId, topology: TopologyKey, want: Want, node: NodeIndex) {
-        let wanted_by = &mut self.crowds[crowd.get()].wanted_by;
+        let wanted_by = &mut self.crowd_mut(crowd).wanted_by;
         let same = |one: &&mut Wanting| one.want == want && one.topology == topology;
         match wanted_by.iter_mut().find(same) {
             Some(own) => own.pods.add(node, 1, 0),
@@ -268,7 +268,7 @@ impl Crowds {
 
     /// It is on the node no longer.
     pub fn unwant(&mut self, crowd: CrowdId, topology: TopologyKey, want: Want, node: NodeIndex) {
-        let wanted_by = &mut self.crowds[crowd.get()].wanted_by;
+        let wanted_by = &mut self.crowd_mut(crowd).wanted_by;
         let same = |one: &Wanting| one.want == want && one.topology == topology;
         if let Some(place) = wanted_by.iter().position(same) {
             wanted_by[place].pods.take(node, 1, 0);
@@ -288,6 +288,10 @@ impl Crowds {
     #[must_use]
     pub fn is_member(&self, identity: Id<Identity>, crowd: CrowdId) -> bool {
         self.members[identity.get()].crowds.contains(&crowd)
+    }
+
+    fn crowd_mut(&mut self, crowd: CrowdId) -> &mut Crowd {
+        Arc::make_mut(&mut self.crowds[crowd.get()])
     }
 
     /// A crowd.
@@ -363,8 +367,9 @@ impl Crowds {
                 let member = &mut self.members[id.get()];
                 member.crowds.push(crowd);
                 member.crowds.sort_unstable();
+                let pods = &mut Arc::make_mut(&mut self.crowds[crowd.get()]).pods;
                 for entry in member.placed.entries() {
-                    self.crowds[crowd.get()].pods.add(entry.node, entry.all, entry.staying);
+                    pods.add(entry.node, entry.all, entry.staying);
                 }
             }
         }
@@ -391,8 +396,8 @@ impl Crowds {
     }
 }
 
-fn remove_from<K: std::hash::Hash + Eq, V: PartialEq>(
-    map: &mut FxHashMap<K, Vec<V>>,
+fn remove_from<K: std::hash::Hash + Eq + Clone, V: PartialEq + Clone>(
+    map: &mut Sharded<K, Vec<V>>,
     key: K,
     value: &V,
 ) {

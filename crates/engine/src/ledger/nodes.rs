@@ -11,6 +11,7 @@ use super::symbols::{Symbol, Symbols};
 use crate::fact::NodeFact;
 use crate::needs::{Amounts, HostPort, Ports, Requests};
 use crate::node_set::NodeSet;
+use crate::shared::Chunked;
 
 /// The place of a node in the table.
 ///
@@ -50,7 +51,7 @@ struct Row {
     name: Option<Arc<str>>,
     generation: u32,
     /// Sorted by key.
-    labels: Box<[(Symbol, Symbol)]>,
+    labels: Arc<[(Symbol, Symbol)]>,
     taints: Arc<[Taint]>,
     /// Ports that its pods take, one entry for each pod.
     ports: Vec<HostPort>,
@@ -70,7 +71,7 @@ pub fn forbids(taint: &Taint) -> bool {
 /// object is there are [`Nodes::present`].
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {
-    rows: Vec<Row>,
+    rows: Chunked<Row>,
     by_name: FxHashMap<Arc<str>, NodeIndex>,
     free: Vec<NodeIndex>,
     present: NodeSet,
@@ -249,9 +250,9 @@ impl Nodes {
         }
         let row = &mut self.rows[node.get()];
         let old = std::mem::replace(&mut row.labels, labels.into());
-        for (key, value) in old {
-            symbols.release(key);
-            symbols.release(value);
+        for (key, value) in old.iter() {
+            symbols.release(*key);
+            symbols.release(*value);
         }
         row.taints = Arc::clone(&fact.taints);
         row.images = Arc::clone(&fact.images);
@@ -279,9 +280,9 @@ impl Nodes {
         self.unschedulable.remove(node);
         self.tainted.remove(node);
         let row = &mut self.rows[node.get()];
-        for (key, value) in std::mem::take(&mut row.labels) {
-            symbols.release(key);
-            symbols.release(value);
+        for (key, value) in std::mem::take(&mut row.labels).iter() {
+            symbols.release(*key);
+            symbols.release(*value);
         }
         row.taints = Arc::default();
         row.images = Arc::default();
@@ -297,7 +298,9 @@ impl Nodes {
     pub fn occupy(&mut self, node: NodeIndex, requests: &Requests, ports: &Ports) {
         self.pods[node.get()] += 1;
         self.resources.charge(node, requests, 1);
-        self.rows[node.get()].ports.extend_from_slice(&ports.0);
+        if !ports.0.is_empty() {
+            self.rows[node.get()].ports.extend_from_slice(&ports.0);
+        }
         self.load_changed.note(node, self.rows.len());
     }
 
@@ -305,8 +308,8 @@ impl Nodes {
     pub fn vacate(&mut self, node: NodeIndex, requests: &Requests, ports: &Ports) {
         self.pods[node.get()] -= 1;
         self.resources.charge(node, requests, -1);
-        let taken = &mut self.rows[node.get()].ports;
         for port in &ports.0 {
+            let taken = &mut self.rows[node.get()].ports;
             if let Some(place) = taken.iter().position(|own| own == port) {
                 taken.swap_remove(place);
             }

@@ -1,6 +1,7 @@
 //! Services and controllers of pods: which pods are alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use object::field::Path;
 use object::selector::label::{Operator, Requirement, Selector};
@@ -12,9 +13,9 @@ use crate::needs::{Owner, OwnerKind};
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     /// By namespace and name.
-    services: FxHashMap<Box<str>, BTreeMap<Box<str>, Selector>>,
+    services: FxHashMap<Box<str>, Arc<BTreeMap<Box<str>, Arc<Selector>>>>,
     /// By namespace.
-    controllers: FxHashMap<Box<str>, FxHashMap<Owner, Selector>>,
+    controllers: FxHashMap<Box<str>, Arc<FxHashMap<Owner, Arc<Selector>>>>,
     changes: u64,
 }
 
@@ -22,6 +23,7 @@ impl Owners {
     /// A service or controller selects this; nothing when it is gone.
     pub fn put(&mut self, namespace: &str, owner: Owner, selector: Option<Selector>) {
         self.changes += 1;
+        let selector = selector.map(Arc::new);
         match owner.kind {
             OwnerKind::Service => put(&mut self.services, namespace, |services| match selector {
                 Some(selector) => services.insert(owner.name, selector),
@@ -50,14 +52,14 @@ impl Owners {
         owner: Option<&Owner>,
     ) -> Option<Selector> {
         let label = |key: &str| labels.get(key).map(|value| &**value);
-        let services = self.services.get(namespace).into_iter().flat_map(BTreeMap::values);
+        let services = self.services.get(namespace).into_iter().flat_map(|own| own.values());
         let mut pairs = BTreeMap::new();
         for selector in services.filter(|selector| selector.matches(label)) {
             let requirements = selector.requirements().unwrap_or_default();
             pairs.extend(requirements.iter().map(|one| (one.key(), one.values())));
         }
         let controller = owner.and_then(|owner| self.controllers.get(namespace)?.get(owner));
-        let theirs = controller.and_then(Selector::requirements).unwrap_or_default();
+        let theirs = controller.and_then(|own| own.requirements()).unwrap_or_default();
         if owner.is_some_and(|owner| owner.kind == OwnerKind::ReplicationController) {
             pairs.extend(theirs.iter().map(|one| (one.key(), one.values())));
         }
@@ -79,12 +81,12 @@ impl Owners {
 }
 
 /// Changes what is known of a namespace, and forgets it when that was the last.
-fn put<M: Default + Emptiable, R>(
-    map: &mut FxHashMap<Box<str>, M>,
+fn put<M: Clone + Default + Emptiable, R>(
+    map: &mut FxHashMap<Box<str>, Arc<M>>,
     namespace: &str,
     change: impl FnOnce(&mut M) -> R,
 ) {
-    let own = map.entry(namespace.into()).or_default();
+    let own = Arc::make_mut(map.entry(namespace.into()).or_default());
     change(own);
     if own.is_empty() {
         map.remove(namespace);

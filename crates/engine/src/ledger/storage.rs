@@ -7,8 +7,6 @@ mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
-
 pub use promises::Promises;
 
 use super::NodeIndex;
@@ -18,10 +16,11 @@ use crate::fact::{
 };
 use crate::needs::{Volume, Volumes};
 use crate::pool::Id;
+use crate::shared::Sharded;
 
 /// A namespace and a name.
 type Key = (Box<str>, Box<str>);
-type ByName<T> = FxHashMap<Box<str>, T>;
+type ByName<T> = Sharded<Box<str>, T>;
 
 /// What is known of storage.
 #[derive(Debug, Clone, Default)]
@@ -37,13 +36,13 @@ pub struct Storage {
     /// By class, then by namespace and name.
     capacities: ByName<BTreeMap<Key, Capacity>>,
     /// The class of each capacity, by namespace and name.
-    capacity_classes: FxHashMap<Key, Box<str>>,
+    capacity_classes: Sharded<Key, Box<str>>,
     attachments: ByName<Attachment>,
     /// Names of attachments, by node.
     attached: ByName<BTreeSet<Box<str>>>,
     /// How many pods on which node use a claim, by its namespace and name.
     users: ByName<ByName<BTreeMap<NodeIndex, u32>>>,
-    on_node: FxHashMap<NodeIndex, InUse>,
+    on_node: Sharded<NodeIndex, InUse>,
     /// What we decided and have not yet seen back.
     pub promises: Promises,
 }
@@ -80,7 +79,7 @@ impl Storage {
             leave(&mut self.of_class, &old.class, &name);
         }
         if let Some(new) = &volume {
-            self.of_class.entry(new.class.clone()).or_default().insert(name.clone());
+            self.of_class.or_default(new.class.clone()).insert(name.clone());
         }
         put(&mut self.volumes, name, volume);
     }
@@ -97,7 +96,7 @@ impl Storage {
         if let Some(capacity) = capacity {
             let class = capacity.class.clone();
             self.capacity_classes.insert(name.clone(), class.clone());
-            self.capacities.entry(class).or_default().insert(name, capacity);
+            self.capacities.or_default(class).insert(name, capacity);
         }
     }
 
@@ -106,7 +105,7 @@ impl Storage {
             leave(&mut self.attached, &old.node, &name);
         }
         if let Some(new) = &attachment {
-            self.attached.entry(new.node.clone()).or_default().insert(name.clone());
+            self.attached.or_default(new.node.clone()).insert(name.clone());
         }
         put(&mut self.attachments, name, attachment);
     }
@@ -204,12 +203,12 @@ impl Storage {
 
     /// A pod with volumes is on a node now.
     pub(super) fn arrive(&mut self, id: Id<Volumes>, volumes: &Volumes, node: NodeIndex) {
-        let own = self.on_node.entry(node).or_default();
+        let own = self.on_node.or_default(node);
         own.pods.push(id);
         own.uses += volumes.volumes.len();
         for name in claims(volumes) {
-            let users = self.users.entry(volumes.namespace.clone()).or_default();
-            *users.entry(name.into()).or_default().entry(node).or_default() += 1;
+            let users = self.users.or_default(volumes.namespace.clone());
+            *users.or_default(name.into()).entry(node).or_default() += 1;
         }
     }
 
@@ -269,14 +268,14 @@ fn claims(volumes: &Volumes) -> impl Iterator<Item = &str> {
     })
 }
 
-fn put<T>(map: &mut ByName<T>, name: Box<str>, value: Option<T>) {
+fn put<T: Clone>(map: &mut ByName<T>, name: Box<str>, value: Option<T>) {
     match value {
         Some(value) => map.insert(name, value),
         None => map.remove(&name),
     };
 }
 
-fn put_within<T>(
+fn put_within<T: Clone>(
     map: &mut ByName<ByName<T>>,
     namespace: Box<str>,
     name: Box<str>,
@@ -284,7 +283,7 @@ fn put_within<T>(
 ) {
     match value {
         Some(value) => {
-            map.entry(namespace).or_default().insert(name, value);
+            map.or_default(namespace).insert(name, value);
         }
         None => {
             let Some(own) = map.get_mut(&namespace) else { return };

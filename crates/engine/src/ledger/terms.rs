@@ -6,6 +6,7 @@ use super::symbols::Symbols;
 use super::topology::{Topologies, TopologyKey};
 use crate::needs::{Constraint, PodAffinity, PodSelector, PodTerm, Spread};
 use crate::pool::{Id, Pool};
+use crate::shared::Chunked;
 
 /// A term: pods, and how near is near.
 pub type Term = (CrowdId, TopologyKey);
@@ -60,9 +61,9 @@ pub struct SpreadRule {
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
     affinities: Pool<PodAffinity>,
-    resolved_affinities: Vec<Affinity>,
+    resolved_affinities: Chunked<Affinity>,
     spreads: Pool<Spread>,
-    resolved_spreads: Vec<Vec<SpreadRule>>,
+    resolved_spreads: Chunked<Vec<SpreadRule>>,
     /// What terms are about.
     pub crowds: Crowds,
     /// How near is near.
@@ -90,9 +91,7 @@ impl Terms {
         let clauses = affinity.near.iter().map(|term| term.pods.clone());
         let all = (!near.is_empty()).then(|| PodSelector(clauses.collect()));
         let near_all = all.map(|all| self.crowds.hold(&all, symbols));
-        if self.resolved_affinities.len() <= id.get() {
-            self.resolved_affinities.resize_with(id.get() + 1, Affinity::default);
-        }
+        self.resolved_affinities.grow(id.get() + 1);
         self.resolved_affinities[id.get()] = Affinity { near, near_all, away, preferred };
         id
     }
@@ -145,9 +144,7 @@ impl Terms {
             }
         };
         let rules = spread.0.iter().map(rule).collect();
-        if self.resolved_spreads.len() <= id.get() {
-            self.resolved_spreads.resize_with(id.get() + 1, Vec::new);
-        }
+        self.resolved_spreads.grow(id.get() + 1);
         self.resolved_spreads[id.get()] = rules;
         id
     }
