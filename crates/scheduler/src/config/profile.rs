@@ -92,6 +92,8 @@ impl ProfileConfig {
                 }
             };
         }
+        let first = self.lineup.at(ExtensionPoint::PreFilter).iter().map(|plugin| plugin.name());
+        profile = profile.admitting_by(&first.collect::<Vec<_>>());
         profile.last_resorts = self.last_resorts();
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.
