@@ -47,6 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// What takes too long for every day.
 fn long(steps: &mut Steps) -> Result<()> {
     steps.run("parity", || parity::seeds(LONG_SEEDS, 1))?;
+    steps.run("kube-scheduler", || parity::binary(parity::BINARY_SEEDS, 1))?;
     steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false))
 }
 

@@ -72,7 +72,8 @@ impl Decider {
     #[must_use]
     pub fn refused_everywhere(&self, ledger: &Ledger, ask: Ask) -> Option<(Plugin, Refusal)> {
         let mut last = None;
-        for filter in &self.profile.filters {
+        for place in &self.profile.admission {
+            let filter = &self.profile.filters[*place];
             let Err(refusal) = filter.admit(ledger, ask) else { continue };
             let ends = refusal.code == Code::Unresolvable;
             last = Some((filter.plugin(), refusal));

@@ -327,11 +327,10 @@ impl Decider {
         let mut texts = Vec::new();
         for last_resort in &self.profile.last_resorts {
             match last_resort {
-                // Upstream looks for what it prepared before it came to this pod's refusal, does
-                // not find it, and says so.
-                LastResort::DynamicResources if examined.everywhere.is_some() => {
-                    texts.push("not found".to_owned());
-                    break;
+                // Upstream looks for what it prepared, does not find it where the pod was refused
+                // before it came to that, and says so and nothing else.
+                LastResort::DynamicResources if !self.prepares_devices(examined) => {
+                    return LastResorts { preemption: None, text: "not found".to_owned() };
                 }
                 LastResort::DynamicResources => {
                     texts.push("no new claims to deallocate".to_owned());
@@ -344,6 +343,15 @@ impl Decider {
             }
         }
         LastResorts { preemption: outcome, text: texts.join(", ") }
+    }
+
+    /// Whether devices were thought of before the pod was refused whatever the nodes are.
+    fn prepares_devices(&self, examined: &Examination) -> bool {
+        let refused_by = examined.everywhere.as_ref().map(|(plugin, _)| *plugin);
+        let mut asked = self.profile.admission.iter().map(|at| self.profile.filters[*at].plugin());
+        let first =
+            asked.find(|plugin| *plugin == Plugin::DynamicResources || Some(*plugin) == refused_by);
+        first.is_some() && first != refused_by
     }
 
     /// Finds a node on which pods of lower priority can make room for a pod that no node can take.

@@ -28,6 +28,8 @@ pub struct Weight(pub i64);
 pub struct Profile {
     /// Say which nodes cannot take a pod; the first to refuse a node names the reason.
     pub filters: Vec<Box<dyn Filter>>,
+    /// Places of filters in the order in which they say whether a pod can be tried at all.
+    pub admission: Vec<usize>,
     /// Say how good the others are.
     pub scores: Vec<(Box<dyn Score>, Weight)>,
     /// How long the volumes of a pod that has a node may take to be ready; none where nobody makes
@@ -121,7 +123,18 @@ impl Profile {
     /// With one more filter, after the others.
     #[must_use]
     pub fn filter(mut self, filter: impl Filter + 'static) -> Self {
+        self.admission.push(self.filters.len());
         self.filters.push(Box::new(filter));
+        self
+    }
+
+    /// With filters asked in this order whether a pod can be tried at all; those that are not named
+    /// come last.
+    #[must_use]
+    pub fn admitting_by(mut self, order: &[Plugin]) -> Self {
+        let filters = &self.filters;
+        let place = |plugin| order.iter().position(|one| *one == plugin).unwrap_or(order.len());
+        self.admission.sort_by_key(|own| place(filters[*own].plugin()));
         self
     }
 

@@ -11,8 +11,10 @@ import (
 	corehelpers "k8s.io/component-helpers/scheduling/corev1"
 	extender "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
@@ -33,6 +35,10 @@ type witness struct {
 
 // watchPreemption puts a witness into the profile, or returns nil where it does not preempt.
 func watchPreemption(profile framework.Framework) *witness {
+	preempts := func(plugin config.Plugin) bool { return plugin.Name == names.DefaultPreemption }
+	if !slices.ContainsFunc(profile.ListPlugins().PostFilter.Enabled, preempts) {
+		return nil
+	}
 	for _, plugin := range profile.EnqueueExtensions() {
 		if plugin, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
 			w := &witness{Interface: plugin}

@@ -104,10 +104,15 @@ impl Answer {
                     let violations = one["violations"].as_i64().unwrap_or(i64::MIN);
                     (victims.map(text).collect(), violations)
                 };
+                let code = text(&preemption["code"]);
+                if code == "Error" {
+                    // What was found before, or why not, counts for nothing then.
+                    return Preemption { code, ..Preemption::default() };
+                }
                 let candidates = map(&preemption["candidates"]);
                 let tried = map(&preemption["refused"]);
                 Preemption {
-                    code: text(&preemption["code"]),
+                    code,
                     reason: text(&preemption["reason"]),
                     candidates: candidates
                         .iter()

@@ -1,5 +1,6 @@
 //! Random clusters, pods to ask about, and changes in between.
 
+mod profile;
 mod rivals;
 mod volumes;
 
@@ -29,7 +30,13 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// Whether it is asked who would make room.
     pub preempts: bool,
+    /// What the scheduler is configured with; none for the default.
+    pub config: Option<Value>,
 }
+
+/// So many seeds after each other have one configuration, so that what the engine keeps is
+/// repaired from one cluster to the next.
+const SEEDS_PER_CONFIGURATION: u64 = 4;
 
 pub const NAMESPACES: [&str; 3] = ["default", "red", "blue"];
 pub const ZONES: [&str; 3] = ["z1", "z2", "z3"];
@@ -103,12 +110,33 @@ impl Script {
             objects = objects.into_iter().map(volumes::only).collect();
             steps = steps.into_iter().map(|one| one.with(volumes::only)).collect();
         }
-        let mut script = Self { objects, steps, preempts: draw.percent(85) };
+        let mut script = Self { objects, steps, preempts: draw.percent(85), config: None };
+        script.configure(seed);
         script.give_each_port_once();
         if script.preempts {
             script.avoid_known_differences();
         }
         script
+    }
+
+    /// Draws a configuration, and of several profiles one for each pod that waits.
+    fn configure(&mut self, seed: u64) {
+        let group = seed / SEEDS_PER_CONFIGURATION;
+        self.config = profile::configuration(&mut Draw::new(!group));
+        let draw = &mut Draw::new(!seed);
+        let config = self.config.as_ref().map(Value::to_string).unwrap_or_default();
+        if config.contains('*') || config.contains("VolumeBinding") {
+            // Where nobody else refuses it before, kube-scheduler fails for such a claim.
+            self.all().for_each(volumes::own_up);
+        }
+        let count = self.config.iter().filter_map(|config| config["profiles"].as_array());
+        if count.map(Vec::len).sum::<usize>() > 1 {
+            let waits =
+                |object: &Value| object["kind"] == "Pod" && object["spec"]["nodeName"].is_null();
+            for pod in self.all().filter(|object| waits(object)) {
+                pod["spec"]["schedulerName"] = json!(draw.one(&profile::NAMES));
+            }
+        }
     }
 
     /// What the script puts into the cluster and asks about.
@@ -140,7 +168,11 @@ impl Script {
             }
             _ => false,
         });
-        if spreads {
+        let by_default = self.config.as_ref().is_some_and(|config| {
+            // A default constraint is one of every pod that says nothing itself.
+            config.to_string().contains("DoNotSchedule")
+        });
+        if spreads || by_default {
             for object in self.all() {
                 rivals::stay(object);
             }
@@ -191,7 +223,11 @@ impl Script {
             Step::Probe(pod) => json!({"probe": {"pod": pod, "noPreemption": !self.preempts}}),
         };
         let steps: Vec<Value> = self.steps.iter().map(step).collect();
-        json!({"objects": self.objects, "steps": steps})
+        let mut request = json!({"objects": self.objects, "steps": steps});
+        if let Some(config) = &self.config {
+            request["config"] = config.clone();
+        }
+        request
     }
 }
 

@@ -7,12 +7,20 @@
 //!
 //! `queue`: a seed makes a script of facts and attempts, and both queues must have every pod at the
 //! same place after every step.
+//!
+//! `safety`: the same clusters for the engine alone, and no decision may break a rule that was
+//! written down apart from it.
+//!
+//! `binary`: some of these clusters on a real kube-apiserver, where kube-scheduler itself decides.
 
 mod answer;
+mod binary;
 mod draw;
+mod facts;
 mod generate;
 mod ours;
 mod queue;
+mod safety;
 mod shrink;
 
 use std::collections::BTreeMap;
@@ -41,6 +49,10 @@ enum Suite {
     Decisions(Seeds),
     /// Which pods are tried when.
     Queue(Seeds),
+    /// Whether decisions keep the rules of the cluster.
+    Safety(Seeds),
+    /// What kube-scheduler itself does on a real kube-apiserver.
+    Binary(Seeds),
 }
 
 #[derive(Args)]
@@ -66,6 +78,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.suite {
         Some(Suite::Queue(seeds)) => queues(seeds),
+        Some(Suite::Binary(seeds)) => binaries(seeds),
+        Some(Suite::Safety(seeds)) => safeties(seeds),
         Some(Suite::Decisions(seeds)) => decisions(seeds),
         None => decisions(&arguments.seeds),
     };
@@ -99,6 +113,10 @@ fn decisions(seeds: &Seeds) -> Result<bool> {
             failed += 1;
             println!("seed {seed}: {first}");
             let kind = first.kind();
+            if play(&script, &mut oracle, &mut Ours::default())?.is_empty() {
+                println!("only after the seeds before it: what was kept is wrong");
+                continue;
+            }
             let small = shrink::shrink(&script, &mut |script: &Script| {
                 let found = play(script, &mut oracle, &mut Ours::default())?;
                 Ok(found.iter().any(|difference| difference.kind() == kind))
@@ -186,6 +204,42 @@ fn queues(seeds: &Seeds) -> Result<bool> {
     Ok(failed == 0)
 }
 
+fn safeties(seeds: &Seeds) -> Result<bool> {
+    let (mut placed, mut refused, mut failed) = (0, 0, 0);
+    for seed in seeds.iter() {
+        let outcome = safety::play(seed)?;
+        placed += outcome.placed;
+        refused += outcome.refused;
+        if let Some((broken, log)) = outcome.broken {
+            failed += 1;
+            println!("{}\nseed {seed}: {broken}", log.join("\n"));
+        }
+    }
+    let seeds = seeds.seeds;
+    println!("{seeds} seeds, {placed} pods placed, {refused} refused, {failed} seeds broke a rule");
+    Ok(failed == 0)
+}
+
+fn binaries(seeds: &Seeds) -> Result<bool> {
+    let mut real = binary::Real::start()?;
+    let (mut bound, mut refused, mut failed) = (0, 0, 0);
+    for seed in seeds.iter() {
+        let outcome = real.play(seed)?;
+        bound += outcome.bound;
+        refused += outcome.refused;
+        failed += usize::from(!outcome.differences.is_empty());
+        for difference in outcome.differences {
+            println!("seed {seed}: {difference}");
+        }
+    }
+    let seeds = seeds.seeds;
+    println!(
+        "{seeds} seeds, {bound} pods bound by kube-scheduler, {refused} refused, {failed} seeds \
+         with differences"
+    );
+    Ok(failed == 0 && bound > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -206,11 +260,22 @@ mod tests {
         assert!(queues(&SHARE).unwrap(), "see the differences above");
     }
 
+    #[test]
+    fn kube_scheduler_itself_decides_like_us() {
+        let few = Seeds { seeds: 3, ..SHARE };
+        assert!(binaries(&few).unwrap(), "see the differences above");
+    }
+
+    #[test]
+    fn decisions_keep_the_rules_of_the_cluster() {
+        assert!(safeties(&SHARE).unwrap(), "see the rules above");
+    }
+
     /// Plays a script in which the two sides differ as docs/COMPATIBILITY.md says, and returns the
     /// nodes that each of them lets the last pod have.
     fn check(objects: Value, steps: Vec<Step>, theirs: &[&str], ours: &[&str]) {
         let objects = objects.as_array().unwrap().clone();
-        let script = Script { objects, steps, preempts: false };
+        let script = Script { objects, steps, preempts: false, config: None };
         let truth = oracle().unwrap().ask(&script.request()).unwrap();
         let last = truth["steps"].as_array().unwrap().last().unwrap();
         let answer = Answer::from_oracle(&last["probe"]);
@@ -253,7 +318,8 @@ mod tests {
     /// Plays a script in which the two sides find other victims, as docs/COMPATIBILITY.md says.
     fn check_victims(objects: Value, asked: Value, theirs: &[&str], ours: &[&str]) {
         let objects = objects.as_array().unwrap().clone();
-        let script = Script { objects, steps: vec![Step::Probe(asked)], preempts: true };
+        let steps = vec![Step::Probe(asked)];
+        let script = Script { objects, steps, preempts: true, config: None };
         let truth = oracle().unwrap().ask(&script.request()).unwrap();
         let found = Ours::default().play(&script, &truth).unwrap();
         let of_node = |one: &&Difference| one.what == "victims on n";

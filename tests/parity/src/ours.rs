@@ -1,45 +1,38 @@
 //! Our side: the engine, fed with the same objects.
 
-mod storage;
+use std::collections::BTreeMap;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use anyhow::{Context, Result, bail};
-use api::{
-    Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service,
-    StatefulSet,
-};
+use anyhow::{Context, Result};
+use api::Pod;
 use engine::decide::Decider;
 use engine::examination::{Examination, Refused};
-use engine::fact::{Fact, NodeFact, PodFact, Uid};
+use engine::fact::{DEFAULT_SCHEDULER, Fact, PodFact, Uid};
 use engine::ledger::Ledger;
-use engine::needs::Owner;
 use engine::plugin::Plugin;
 use engine::plugins::volume_binding::{Binding, VolumeBinding};
 use engine::preemption::{LastResorts, NoRoom, Outcome, Settings};
-use engine::profile::Profile;
+use engine::profile::{LastResort, Profile};
 use engine::queue::Moment;
 use engine::reason::{Code, Refusal};
-use serde::de::DeserializeOwned;
+use scheduler::config::ProfileConfig;
 use serde_json::Value;
 
 use crate::answer::{self, Answer, Difference, Preemption, differences};
+use crate::facts;
 use crate::generate::{Script, Step, name_of};
 
 /// The engine, with what earlier scripts left in it.
 pub struct Ours {
     ledger: Ledger,
-    decider: Decider,
-    /// Uids of pods by namespace and name.
-    pods: BTreeMap<(String, String), String>,
-    nodes: BTreeSet<String>,
-    /// Services and controllers by kind, namespace and name.
-    owners: BTreeMap<(String, String, String), (Box<str>, Owner)>,
-    /// Objects of storage by kind, namespace and name.
-    stored: BTreeSet<(String, String, String)>,
-    /// Disruption budgets by namespace and name.
-    budgets: BTreeSet<(String, String)>,
+    /// By the default configuration.
+    standard: Vec<Named>,
+    /// By the configuration that was played last, and that configuration.
+    configured: (Value, Vec<Named>),
+    there: BTreeMap<(String, String, String), Value>,
 }
+
+/// Who decides for pods that name this scheduler.
+type Named = (String, Decider);
 
 impl Default for Ours {
     fn default() -> Self {
@@ -47,12 +40,9 @@ impl Default for Ours {
         let decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
         Self {
             ledger,
-            decider,
-            owners: BTreeMap::new(),
-            stored: BTreeSet::new(),
-            budgets: BTreeSet::new(),
-            pods: BTreeMap::new(),
-            nodes: BTreeSet::new(),
+            standard: vec![(DEFAULT_SCHEDULER.to_owned(), decider)],
+            configured: (Value::Null, Vec::new()),
+            there: BTreeMap::new(),
         }
     }
 }
@@ -60,7 +50,8 @@ impl Default for Ours {
 impl Ours {
     /// Plays a script and says where it differs from what the oracle answered.
     pub fn play(&mut self, script: &Script, truth: &Value) -> Result<Vec<Difference>> {
-        self.clear();
+        self.clear()?;
+        self.configure(script)?;
         for object in &script.objects {
             self.put(object)?;
         }
@@ -71,7 +62,7 @@ impl Ours {
                 Step::Delete { kind, namespace, name } => self.delete(kind, namespace, name)?,
                 Step::Probe(pod) => {
                     let probe = &truth["steps"][index]["probe"];
-                    let answer = self.answer(pod, script.preempts)?;
+                    let answer = self.answer(pod, script)?;
                     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
                     found.extend(differences(name, &Answer::from_oracle(probe), &answer));
                 }
@@ -80,175 +71,143 @@ impl Ours {
         Ok(found)
     }
 
-    /// Every object is gone, as the API server would tell it.
-    fn clear(&mut self) {
-        for uid in std::mem::take(&mut self.pods).into_values() {
-            self.ledger.apply(Fact::PodGone(Uid::new(&uid)));
-        }
-        for (namespace, owner) in std::mem::take(&mut self.owners).into_values() {
-            self.ledger.apply(Fact::Owner { namespace, owner, selector: None });
-        }
-        for (kind, namespace, name) in std::mem::take(&mut self.stored) {
-            if let Some(fact) = storage::gone(&kind, &namespace, &name) {
-                self.ledger.apply(Fact::Storage(fact));
-            }
-        }
-        for (namespace, name) in std::mem::take(&mut self.budgets) {
-            let (namespace, name) = (namespace.into(), name.into());
-            self.ledger.apply(Fact::Budget { namespace, name, budget: None });
-        }
-        for name in std::mem::take(&mut self.nodes) {
-            self.ledger.apply(Fact::NodeGone(name.into()));
-        }
-    }
-
-    fn put(&mut self, object: &Value) -> Result<()> {
-        if let Some(fact) = storage::fact(object)? {
-            self.stored.insert(name_of(object));
-            self.ledger.apply(Fact::Storage(fact));
+    /// Takes the way from a file to profiles that the scheduler takes. What earlier scripts of the
+    /// same configuration left is kept.
+    fn configure(&mut self, script: &Script) -> Result<()> {
+        let Some(config) = script.config.as_ref().filter(|config| **config != self.configured.0)
+        else {
             return Ok(());
-        }
-        let read = "the generator makes objects that can be read";
-        match object["kind"].as_str() {
-            Some("Node") => {
-                let node: Node = serde_json::from_value(object.clone()).context(read)?;
-                self.nodes.insert(node.metadata.name.clone());
-                self.ledger.apply(Fact::Node(NodeFact::from(&node)));
-            }
-            Some("Pod") => {
-                let pod: Pod = serde_json::from_value(object.clone()).context(read)?;
-                let key = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-                self.pods.insert(key, pod.metadata.uid.clone());
-                self.ledger.apply(Fact::from(&pod));
-            }
-            Some("Namespace") => {
-                let namespace: Namespace = serde_json::from_value(object.clone()).context(read)?;
-                let labels = namespace.metadata.labels.into_iter();
-                let labels = labels.map(|(key, value)| (key.into(), value.into())).collect();
-                let name = namespace.metadata.name.into();
-                self.ledger.apply(Fact::Namespace { name, labels });
-            }
-            Some("PodDisruptionBudget") => {
-                let (_, namespace, name) = name_of(object);
-                self.budgets.insert((namespace, name));
-                let budget: PodDisruptionBudget =
-                    serde_json::from_value(object.clone()).context(read)?;
-                self.ledger.apply(Fact::from(&budget));
-            }
-            Some("Service") => self.put_owner::<Service>(object)?,
-            Some("ReplicationController") => self.put_owner::<ReplicationController>(object)?,
-            Some("ReplicaSet") => self.put_owner::<ReplicaSet>(object)?,
-            Some("StatefulSet") => self.put_owner::<StatefulSet>(object)?,
-            kind => bail!("the engine has no facts of {kind:?}"),
-        }
+        };
+        let read = scheduler::config::parse("drawn.yaml".as_ref(), &config.to_string())?;
+        let decider = |profile: &ProfileConfig| {
+            let assembled = profile.assemble().profile;
+            let decider = Decider::new(assembled, &mut self.ledger, 0);
+            (profile.scheduler_name.clone(), decider)
+        };
+        self.configured = (config.clone(), read.profiles.iter().map(decider).collect());
         Ok(())
     }
 
-    fn put_owner<T>(&mut self, object: &Value) -> Result<()>
-    where
-        T: DeserializeOwned,
-        for<'a> Fact: From<&'a T>,
-    {
-        let fact = Fact::from(&serde_json::from_value::<T>(object.clone())?);
-        if let Fact::Owner { namespace, owner, .. } = &fact {
-            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-            let key = (kind, namespace.to_string(), owner.name.to_string());
-            self.owners.insert(key, (namespace.clone(), owner.clone()));
-        }
-        self.ledger.apply(fact);
-        Ok(())
-    }
-
-    fn delete(&mut self, kind: &str, namespace: &str, name: &str) -> Result<()> {
-        if let Some(fact) = storage::gone(kind, namespace, name) {
-            self.stored.remove(&(kind.to_owned(), namespace.to_owned(), name.to_owned()));
-            self.ledger.apply(Fact::Storage(fact));
-            return Ok(());
-        }
-        match kind {
-            "Node" => {
-                self.nodes.remove(name);
-                self.ledger.apply(Fact::NodeGone(name.into()));
-            }
-            "Pod" => {
-                if let Some(uid) = self.pods.remove(&(namespace.to_owned(), name.to_owned())) {
-                    self.ledger.apply(Fact::PodGone(Uid::new(&uid)));
-                }
-            }
-            "PodDisruptionBudget" => {
-                self.budgets.remove(&(namespace.to_owned(), name.to_owned()));
-                let (namespace, name) = (namespace.into(), name.into());
-                self.ledger.apply(Fact::Budget { namespace, name, budget: None });
-            }
-            _ => {
-                let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-                let (namespace, owner) = self.owners.remove(&key).context("it was there")?;
-                self.ledger.apply(Fact::Owner { namespace, owner, selector: None });
+    /// Every object is gone, as the API server would tell it. Namespaces stay.
+    fn clear(&mut self) -> Result<()> {
+        for (name, object) in std::mem::take(&mut self.there) {
+            match &*name.0 {
+                "Namespace" => drop(self.there.insert(name, object)),
+                _ => self.ledger.apply(facts::gone(&object)?),
             }
         }
         Ok(())
     }
 
-    fn answer(&mut self, pod: &Value, preempts: bool) -> Result<Answer> {
+    /// An object is there, or is now this.
+    ///
+    /// # Errors
+    /// When the engine knows nothing of its kind.
+    pub fn put(&mut self, object: &Value) -> Result<()> {
+        self.there.insert(name_of(object), object.clone());
+        self.ledger.apply(facts::there(object)?);
+        Ok(())
+    }
+
+    /// An object is gone.
+    ///
+    /// # Errors
+    /// When it was not there.
+    pub fn delete(&mut self, kind: &str, namespace: &str, name: &str) -> Result<()> {
+        let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+        let object = self.there.remove(&key).context("what is deleted is there")?;
+        self.ledger.apply(facts::gone(&object)?);
+        Ok(())
+    }
+
+    /// What we say of a pod that is there for the question only.
+    ///
+    /// # Errors
+    /// When the pod cannot be read, or names a profile that there is not.
+    pub fn answer(&mut self, pod: &Value, script: &Script) -> Result<Answer> {
         let pod: Pod = serde_json::from_value(pod.clone()).context("a pod")?;
         let fact = PodFact::from(&pod);
         if !fact.gates.is_empty() {
             return Ok(Answer { gated: true, ..Answer::default() });
         }
         let uid = fact.uid.clone();
+        let profiles = match script.config {
+            Some(_) => &mut self.configured.1,
+            None => &mut self.standard,
+        };
+        // The API server fills in who decides for a pod that does not say.
+        let scheduler = match &*fact.scheduler {
+            "" => DEFAULT_SCHEDULER,
+            name => name,
+        };
+        let own = profiles.iter_mut().find(|(name, _)| name == scheduler);
+        let (_, decider) = own.context("a pod names a profile that there is")?;
         self.ledger.apply(Fact::Pod(Box::new(fact)));
-        let answer = self.answer_of(&uid, preempts);
+        let answer = answer_of(decider, &mut self.ledger, &uid, script.preempts);
         self.ledger.apply(Fact::PodGone(uid));
         answer
     }
+}
 
-    fn answer_of(&mut self, uid: &Uid, preempts: bool) -> Result<Answer> {
-        let (ledger, decider) = (&mut self.ledger, &mut self.decider);
-        let ask = ledger.pod(uid).context("it was put")?.ask;
-        let mut answer = Answer::default();
-        for one in &decider.scores_for(ledger, uid)? {
-            let node = ledger.nodes.name(one.node).to_owned();
-            for ((plugin, _), score) in decider.profile().scores.iter().zip(&one.by_plugin) {
-                let own = answer.scores.entry(plugin.plugin().to_string()).or_default();
-                own.insert(node.clone(), *score);
-            }
-            let plan = VolumeBinding.plan(ledger, ask, one.node).unwrap_or_default();
-            if !plan.is_empty() {
-                let told = |one: Binding| {
-                    let volume = one.volume.map(String::from).unwrap_or_default();
-                    (String::from(one.claim), volume)
-                };
-                answer.volumes.insert(node.clone(), plan.into_iter().map(told).collect());
-            }
-            answer.totals.insert(node, one.total);
+fn answer_of(
+    decider: &mut Decider,
+    ledger: &mut Ledger,
+    uid: &Uid,
+    preempts: bool,
+) -> Result<Answer> {
+    let ask = ledger.pod(uid).context("it was put")?.ask;
+    let mut answer = Answer::default();
+    let mut filters = decider.profile().filters.iter();
+    let binds_volumes = filters.any(|filter| filter.plugin() == Plugin::VolumeBinding);
+    for one in &decider.scores_for(ledger, uid)? {
+        let node = ledger.nodes.name(one.node).to_owned();
+        for ((plugin, _), score) in decider.profile().scores.iter().zip(&one.by_plugin) {
+            let own = answer.scores.entry(plugin.plugin().to_string()).or_default();
+            own.insert(node.clone(), *score);
         }
-        answer.scores.retain(|_, nodes| nodes.values().any(|score| *score != 0));
-        let picked = decider.choose(ledger, uid, 1)?;
-        answer.choice = picked.map(|node| ledger.nodes.name(node).to_owned()).into_iter().collect();
-        let examined = decider.examine(ledger, uid)?;
-        let of = |node| ledger.nodes.name(node).to_owned();
-        if let Some((plugin, refusal)) = &examined.everywhere {
-            for node in ledger.nodes.present().iter() {
-                answer.refused.insert(of(node), told(Some(*plugin), refusal));
-            }
+        let plan = VolumeBinding.plan(ledger, ask, one.node).unwrap_or_default();
+        if binds_volumes && !plan.is_empty() {
+            let told = |one: Binding| {
+                let volume = one.volume.map(String::from).unwrap_or_default();
+                (String::from(one.claim), volume)
+            };
+            answer.volumes.insert(node.clone(), plan.into_iter().map(told).collect());
         }
-        for Refused { node, plugin, refusal } in &examined.refused {
-            answer.refused.insert(of(*node), told(*plugin, refusal));
-        }
-        if !answer.totals.is_empty() {
-            return Ok(answer);
-        }
-        answer.plugins = examined.plugins().iter().map(|plugin| plugin.to_string()).collect();
-        answer.message = examined.to_string();
-        if preempts && examined.nodes > 0 {
-            let tried = decider.last_resorts(ledger, uid, &examined, 1, NOW)?;
-            if !tried.text.is_empty() {
-                answer.message = format!("{} {}", answer.message, tried.text);
-            }
-            answer.preemption = Some(preemption(decider, ledger, uid, &examined, &tried)?);
-        }
-        Ok(answer)
+        answer.totals.insert(node, one.total);
     }
+    answer.scores.retain(|_, nodes| nodes.values().any(|score| *score != 0));
+    let picked = decider.choose(ledger, uid, 1)?;
+    answer.choice = picked.map(|node| ledger.nodes.name(node).to_owned()).into_iter().collect();
+    let examined = decider.examine(ledger, uid)?;
+    let of = |node| ledger.nodes.name(node).to_owned();
+    if let Some((plugin, refusal)) = &examined.everywhere {
+        for node in ledger.nodes.present().iter() {
+            answer.refused.insert(of(node), told(Some(*plugin), refusal));
+        }
+    }
+    for Refused { node, plugin, refusal } in &examined.refused {
+        answer.refused.insert(of(*node), told(*plugin, refusal));
+    }
+    if !answer.totals.is_empty() {
+        return Ok(answer);
+    }
+    answer.plugins = examined.plugins().iter().map(|plugin| plugin.to_string()).collect();
+    answer.message = examined.to_string();
+    if preempts && examined.nodes > 0 {
+        let tried = decider.last_resorts(ledger, uid, &examined, 1, NOW)?;
+        if !tried.text.is_empty() {
+            answer.message = format!("{} {}", answer.message, tried.text);
+        }
+        let settings = decider.profile().last_resorts.iter().find_map(|one| match one {
+            LastResort::DefaultPreemption(settings) => Some(*settings),
+            LastResort::DynamicResources => None,
+        });
+        if let Some(settings) = settings {
+            let told = preemption(decider, ledger, uid, &examined, &tried, settings)?;
+            answer.preemption = Some(told);
+        }
+    }
+    Ok(answer)
 }
 
 /// Later than anything in a script.
@@ -273,6 +232,7 @@ fn preemption(
     uid: &Uid,
     examined: &Examination,
     tried: &LastResorts,
+    settings: Settings,
 ) -> Result<Preemption> {
     let mut told_of = Preemption::default();
     let outcome = match &tried.preemption {
@@ -293,7 +253,7 @@ fn preemption(
             Some(room)
         }
     };
-    let all = decider.candidates(ledger, uid, examined, Settings::default(), 1, NOW)?;
+    let all = decider.candidates(ledger, uid, examined, settings, 1, NOW)?;
     let name = |node| ledger.nodes.name(node).to_owned();
     for one in &all.found {
         let victims =

@@ -36,6 +36,12 @@ pub fn shrink(script: &Script, fails: &mut dyn FnMut(&Script) -> Result<bool>) -
                 }
             }
         }
+        for less in with_less_configuration(&small) {
+            if fails(&less).unwrap_or(false) {
+                small = less;
+                break;
+            }
+        }
         for step in 0..small.steps.len() {
             let Step::Probe(pod) = &small.steps[step] else { continue };
             for path in paths(pod) {
@@ -52,6 +58,19 @@ pub fn shrink(script: &Script, fails: &mut dyn FnMut(&Script) -> Result<bool>) -
             return Ok(small);
         }
     }
+}
+
+/// The same with the default configuration, or with one thing less in its own.
+fn with_less_configuration(script: &Script) -> Vec<Script> {
+    let Some(config) = &script.config else { return Vec::new() };
+    let with = |config| Script { config, ..script.clone() };
+    let mut all = vec![with(None)];
+    for path in paths(config) {
+        let mut less = config.clone();
+        cut(&mut less, &path);
+        all.push(with(Some(less)));
+    }
+    all
 }
 
 fn size(script: &Script) -> usize {

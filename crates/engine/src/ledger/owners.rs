@@ -9,11 +9,13 @@ use rustc_hash::FxHashMap;
 
 use crate::needs::{Owner, OwnerKind};
 
+type ByName = BTreeMap<Box<str>, Arc<Selector>>;
+
 /// Services and controllers, by what they select.
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     /// By namespace and name.
-    services: FxHashMap<Box<str>, Arc<BTreeMap<Box<str>, Arc<Selector>>>>,
+    services: FxHashMap<Box<str>, Arc<ByName>>,
     /// By namespace.
     controllers: FxHashMap<Box<str>, Arc<FxHashMap<Owner, Arc<Selector>>>>,
     changes: u64,

@@ -78,15 +78,15 @@ impl Storage {
     #[must_use]
     pub fn knows(&self, fact: &StorageFact) -> bool {
         match fact {
-            StorageFact::Volume(name, _) => self.volumes.contains_key(name),
+            StorageFact::Volume(name, _) => self.volumes.get(name).is_some(),
             StorageFact::Claim(namespace, name, _) => self.claim(namespace, name).is_some(),
-            StorageFact::Class(name, _) => self.classes.contains_key(name),
-            StorageFact::CsiNode(name, _) => self.csi_nodes.contains_key(name),
-            StorageFact::CsiDriver(name, _) => self.csi_drivers.contains_key(name),
+            StorageFact::Class(name, _) => self.classes.get(name).is_some(),
+            StorageFact::CsiNode(name, _) => self.csi_nodes.get(name).is_some(),
+            StorageFact::CsiDriver(name, _) => self.csi_drivers.get(name).is_some(),
             StorageFact::Capacity(namespace, name, _) => {
-                self.capacity_classes.contains_key(&(namespace.clone(), name.clone()))
+                self.capacity_classes.get(&(namespace.clone(), name.clone())).is_some()
             }
-            StorageFact::Attachment(name, _) => self.attachments.contains_key(name),
+            StorageFact::Attachment(name, _) => self.attachments.get(name).is_some(),
         }
     }
 

@@ -144,6 +144,18 @@ fn too_many(ledger: &Ledger, volumes: &Volumes, node: NodeIndex) -> Option<Volum
     })
 }
 
+/// The first claim of a pod that is not there. The other plugins of volumes say it before this one,
+/// where they are on.
+fn missing(ledger: &Ledger, volumes: &Volumes) -> Option<VolumeReason> {
+    let namespace = &volumes.namespace;
+    let mut claims = volumes.volumes.iter().filter_map(|volume| match volume {
+        Volume::Claim(claim) | Volume::Ephemeral { claim, .. } => Some(&**claim),
+        Volume::Disk(_) => None,
+    });
+    let claim = claims.find(|claim| ledger.storage.claim(namespace, claim).is_none())?;
+    Some(VolumeReason::NotCounted { namespace: namespace.clone(), claim: claim.into() })
+}
+
 impl Filter for NodeVolumeLimits {
     fn plugin(&self) -> Plugin {
         Plugin::NodeVolumeLimits
@@ -159,11 +171,18 @@ impl Filter for NodeVolumeLimits {
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
         let Some(volumes) = volumes(ledger, ask) else { return };
+        if missing(ledger, volumes).is_some() {
+            return nodes.clear();
+        }
         nodes.keep_where(|node| too_many(ledger, volumes, node).is_none());
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
-        let reason = too_many(ledger, volumes(ledger, ask)?, node)?;
+        let volumes = volumes(ledger, ask)?;
+        if let Some(reason) = missing(ledger, volumes) {
+            return Some(Refusal::new(Code::Unresolvable, Reason::Volume(reason)));
+        }
+        let reason = too_many(ledger, volumes, node)?;
         Some(Refusal::new(Code::Unschedulable, Reason::Volume(reason)))
     }
 }

@@ -55,6 +55,13 @@ pub enum VolumeReason {
         /// The claim.
         claim: Box<str>,
     },
+    /// A claim whose volumes are to be counted is not there.
+    NotCounted {
+        /// The namespace of the claim.
+        namespace: Box<str>,
+        /// The claim.
+        claim: Box<str>,
+    },
     /// The claim of an ephemeral volume is not there yet.
     NoEphemeralClaim {
         /// The claim.
@@ -138,6 +145,10 @@ impl VolumeReason {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoClaim { claim } => write!(f, "persistentvolumeclaim {claim:?} not found"),
+            Self::NotCounted { namespace, claim } => write!(
+                f,
+                "looking up PVC {namespace}/{claim}: persistentvolumeclaim {claim:?} not found"
+            ),
             Self::NoEphemeralClaim { claim } => write!(
                 f,
                 "waiting for ephemeral volume controller to create the persistentvolumeclaim {claim:?}"

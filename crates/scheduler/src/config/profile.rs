@@ -93,6 +93,7 @@ impl ProfileConfig {
                 }
             };
         }
+        profile = profile.admitting_by(self.lineup.at(ExtensionPoint::PreFilter));
         profile.last_resorts = self.last_resorts();
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.

@@ -290,6 +290,15 @@ fn own_claim(draw: &mut Draw, question: usize) -> Value {
     claim
 }
 
+/// The claim of an ephemeral volume is one of the pod of that name.
+pub fn own_up(object: &mut Value) {
+    if object["kind"] == "PersistentVolumeClaim" {
+        for owner in object["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
+            owner["uid"] = owner["name"].clone();
+        }
+    }
+}
+
 fn csi_node(draw: &mut Draw, index: usize) -> Value {
     let mut drivers = Vec::new();
     for name in DRIVERS {
