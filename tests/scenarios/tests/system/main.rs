@@ -10,6 +10,7 @@ mod guard;
 mod jobs;
 mod kubectl;
 mod manifests;
+mod metrics;
 mod namespaces;
 mod nodes;
 mod programs;
