@@ -19,6 +19,7 @@ mod recorder;
 mod replica_sets;
 mod scheduling;
 mod shows;
+mod standby;
 mod story;
 mod transcript;
 mod why;
