@@ -7,9 +7,11 @@
 //!
 //! Nothing here keeps objects: that is a [`Store`](crate::store::Store), or the core.
 
+mod fence;
 pub mod machine;
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -26,6 +28,8 @@ use crate::metrics::{Metrics, ReflectorMeters};
 use crate::random::seed_for;
 use crate::shutdown::Shutdown;
 
+pub use fence::Fence;
+use fence::Gate;
 pub use machine::Delta;
 use machine::{Effect, Failure, Input, Machine};
 
@@ -104,16 +108,30 @@ impl<T: Object> Reflector<T> {
         map: impl Fn(Delta<T>) -> E + Send,
         stop: CancellationToken,
     ) {
-        self.drive(Line { sink, map }, stop).await;
+        let passed = None::<fn() -> E>;
+        self.drive(Line { sink, map, passed }, Gate::none(), stop).await;
+    }
+
+    /// The same behind a fence: `passed` is sent once, after the last delta that comes before the
+    /// revision at which the fence is put up, and before any that is not needed to get there.
+    pub async fn run_fenced<E: Send>(
+        self,
+        sink: mpsc::Sender<E>,
+        map: impl Fn(Delta<T>) -> E + Send,
+        (fence, passed): (&Fence, impl Fn() -> E + Send),
+        stop: CancellationToken,
+    ) {
+        let gate = Gate::at(fence);
+        self.drive(Line { sink, map, passed: Some(passed) }, gate, stop).await;
     }
 
     /// Runs until `stop` is cancelled. Each delta is given to `take`, which must not wait:
     /// the watch stands still while it runs.
     pub async fn run_with(self, take: impl FnMut(Delta<T>) + Send, stop: CancellationToken) {
-        self.drive(Hands(take), stop).await;
+        self.drive(Hands(take), Gate::none(), stop).await;
     }
 
-    async fn drive(self, mut outlet: impl Outlet<T>, stop: CancellationToken) {
+    async fn drive(self, mut outlet: impl Outlet<T>, mut gate: Gate, stop: CancellationToken) {
         let clock = self.access.client().clock().clone();
         let mut machine = Machine::new(self.own_seed());
         let mut open = Open { ahead: None, watch: None };
@@ -142,11 +160,27 @@ impl<T: Object> Reflector<T> {
             if let Some(Effect::List { continue_token: None, .. }) = &request {
                 self.meters.listed(std::mem::replace(&mut is_first, false));
             }
-            input = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = outlet.closed() => return,
-                input = self.perform(request, &mut open, &clock) => input,
+            let mut performing = pin!(self.perform(request, &mut open, &clock));
+            input = loop {
+                if gate.is_passed(&machine) {
+                    let is_taken = tokio::select! {
+                        biased;
+                        is_taken = outlet.pass() => is_taken,
+                        () = stop.cancelled() => return,
+                    };
+                    if !is_taken {
+                        return;
+                    }
+                }
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = outlet.closed() => return,
+                    () = gate.turned(&clock, &machine) => if gate.wants_list(&clock, &machine) {
+                        break Input::Relist;
+                    },
+                    input = &mut performing => break input,
+                }
             };
         }
     }
@@ -254,20 +288,40 @@ trait Outlet<T>: Send {
     /// Hands on a delta, and says whether anybody took it.
     fn put(&mut self, delta: Delta<T>) -> impl Future<Output = bool> + Send;
 
+    /// Tells that the fence is passed, and says whether anybody took it.
+    fn pass(&mut self) -> impl Future<Output = bool> + Send;
+
     /// Comes when nobody will take any more.
     fn closed(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// A bounded channel.
-struct Line<E, F> {
+struct Line<E, F, P> {
     sink: mpsc::Sender<E>,
     map: F,
+    passed: Option<P>,
 }
 
-impl<T: Send, E: Send, F: Fn(Delta<T>) -> E + Send> Outlet<T> for Line<E, F> {
+impl<T, E, F, P> Outlet<T> for Line<E, F, P>
+where
+    T: Send,
+    E: Send,
+    F: Fn(Delta<T>) -> E + Send,
+    P: Fn() -> E + Send,
+{
     fn put(&mut self, delta: Delta<T>) -> impl Future<Output = bool> + Send {
         let (mapped, sink) = ((self.map)(delta), &self.sink);
         async move { sink.send(mapped).await.is_ok() }
+    }
+
+    fn pass(&mut self) -> impl Future<Output = bool> + Send {
+        let (passed, sink) = (self.passed.as_ref().map(|passed| passed()), &self.sink);
+        async move {
+            match passed {
+                Some(passed) => sink.send(passed).await.is_ok(),
+                None => true,
+            }
+        }
     }
 
     fn closed(&self) -> impl Future<Output = ()> + Send {
@@ -282,6 +336,10 @@ struct Hands<F>(F);
 impl<T: Send, F: FnMut(Delta<T>) + Send> Outlet<T> for Hands<F> {
     fn put(&mut self, delta: Delta<T>) -> impl Future<Output = bool> + Send {
         (self.0)(delta);
+        std::future::ready(true)
+    }
+
+    fn pass(&mut self) -> impl Future<Output = bool> + Send {
         std::future::ready(true)
     }
 

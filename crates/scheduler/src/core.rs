@@ -8,10 +8,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chassis::key::Key;
 use engine::fact::{Fact, PodRef, Uid};
 use engine::preemption::{Nominating, Room};
 use engine::queue::Moment;
@@ -22,7 +23,7 @@ use crate::bind::Outcome;
 use crate::debug::Decided;
 use crate::message::{
     Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
-    Scheduled, TellOrder, Written,
+    Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Meters, Shown};
 
@@ -98,6 +99,8 @@ pub struct Core {
     unclear: usize,
     telling: usize,
     waiting: FxHashMap<Uid, Waiting>,
+    /// Objects that cannot be read, of which nobody was told.
+    complaints: BTreeMap<(Kind, Key), Unreadable>,
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
     meters: Meters,
@@ -117,6 +120,7 @@ impl Core {
             unclear: 0,
             telling: 0,
             waiting: FxHashMap::default(),
+            complaints: BTreeMap::new(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
             meters,
             shown: Shown::default(),
@@ -156,9 +160,10 @@ impl Core {
                 }
                 self.engine.undone(&uid, now);
             }
+            Message::Listed(_) => {}
             Message::Unreadable(what) => {
-                self.telling += 1;
-                return Some(Order::Complain(*what));
+                let Unreadable { kind, key, .. } = &*what;
+                self.complaints.insert((*kind, key.clone()), *what);
             }
             Message::Look(look) => look.at(self, now),
             Message::Stop => self.phase = Phase::Ending,
@@ -168,6 +173,10 @@ impl Core {
 
     fn pod(&mut self, news: PodNews, now: Moment) {
         let PodNews { fact, written } = news;
+        if !self.complaints.is_empty() {
+            let key = Key::namespaced(&fact.namespace, &fact.name);
+            self.complaints.remove(&(Kind::Pod, key));
+        }
         if fact.node.is_none() && self.names.contains(&*fact.scheduler) {
             let own = self.waiting.entry(fact.uid.clone()).or_default();
             own.written = written;
@@ -242,9 +251,14 @@ impl Core {
         if !self.has_room() {
             return None;
         }
+        if let Some((_, what)) = self.complaints.pop_first() {
+            self.telling += 1;
+            return Some(Order::Complain(what));
+        }
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
+        let version = waiting.written.version.clone();
         let message: Box<str> = match &verdict {
             Verdict::Wait(waiting) => waiting.to_string().into(),
             _ => Box::default(),
@@ -255,7 +269,7 @@ impl Core {
             Verdict::Bind(node) => {
                 self.begin(Asked::Bind, &pod, attempt, now);
                 let behind = self.engine.queue().active_count();
-                Order::Bind(BindOrder { pod, node, scheduler, behind })
+                Order::Bind(BindOrder { pod, version, node, scheduler, behind })
             }
             Verdict::Prepare(_, writes) => {
                 self.begin(Asked::Prepare, &pod, attempt, now);
@@ -347,13 +361,26 @@ impl Core {
                 written.nominated.clone_from(node);
             }
         }
-        Order::Tell(Box::new(TellOrder { pod, scheduler, message, condition, nominated, room }))
+        let version = self.waiting.get(&pod.uid).map(|own| own.written.version.clone());
+        Order::Tell(Box::new(TellOrder {
+            version: version.unwrap_or_default(),
+            pod,
+            scheduler,
+            message,
+            condition,
+            nominated,
+            room,
+        }))
     }
 
     /// When to come again if nothing happens before; none where only a message can help.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        if self.has_room() { self.engine.next_due(now) } else { None }
+        match self.has_room() {
+            true if !self.complaints.is_empty() => Some(now),
+            true => self.engine.next_due(now),
+            false => None,
+        }
     }
 
     /// The engine, to look at.
@@ -388,7 +415,8 @@ impl Core {
     pub fn took(&self, order: &Order, duration: Duration) {
         let profile = match order {
             Order::Tell(order) => Some(&order.scheduler),
-            _ => None,
+            Order::Complain(_) => return,
+            Order::Bind(_) | Order::Prepare(_) => None,
         };
         self.meters.decided(duration, profile);
     }

@@ -2,7 +2,8 @@
 //!
 //! Objects are turned into facts here, so that the engine's thread reads no JSON. Every list is
 //! taken from the store and not from a cache: what it shows is not older than the moment at which
-//! it was asked for, which is what a new leader needs.
+//! it was asked for. One who waits to lead watches behind a fence: it is told apart what was known
+//! before, and when all is known that happened before it began to lead.
 
 use api::condition;
 use api::{
@@ -14,7 +15,7 @@ use chassis::client::{Client, Error, ListOptions, Object, ResourceType};
 use chassis::controller::go_on_panicking;
 use chassis::key::Key;
 use chassis::metrics::Metrics;
-use chassis::reflector::{Delta, Reflector};
+use chassis::reflector::{Delta, Fence, Reflector};
 use engine::fact::{Fact, NodeFact, StorageFact, Uid};
 use engine::needs::{Owner, OwnerKind};
 use tokio::sync::mpsc;
@@ -48,6 +49,8 @@ pub(crate) struct Feed<'a> {
     pub(crate) sink: &'a mpsc::Sender<Message>,
     pub(crate) seed: u64,
     pub(crate) metrics: &'a Metrics,
+    /// Put up when this process leads; none where it need not.
+    pub(crate) fence: Option<&'a Fence>,
     pub(crate) stop: &'a CancellationToken,
     pub(crate) tasks: &'a mut JoinSet<()>,
 }
@@ -69,15 +72,27 @@ impl Reader for Feed<'_> {
     ) {
         let access = self.client.access::<T>(ResourceType::of::<T>(), "");
         let reflector = Reflector::new(access).fields(fields).seed(self.seed).metrics(self.metrics);
+        let fence = self.fence.cloned();
+        let is_behind = fence.is_some();
         let map = move |delta: Delta<T>| match delta {
             Delta::Upserted(object) => message(object),
             Delta::Deleted { key, uid } => gone(&key, &uid),
+            Delta::Synced if is_behind => Message::Listed(kind),
             Delta::Synced => Message::Synced(kind),
             Delta::Malformed { key, error, .. } => {
                 Message::Unreadable(Box::new(Unreadable { kind, key, error }))
             }
         };
-        self.tasks.spawn(reflector.run(self.sink.clone(), map, self.stop.clone()));
+        let (sink, stop) = (self.sink.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            match &fence {
+                None => reflector.run(sink, map, stop).await,
+                Some(fence) => {
+                    let passed = move || Message::Synced(kind);
+                    reflector.run_fenced(sink, map, (fence, passed), stop).await;
+                }
+            }
+        });
     }
 }
 
@@ -271,6 +286,7 @@ pub(crate) fn news(pod: Pod) -> Message {
 fn written(pod: &Pod) -> Written {
     let scheduled = condition::find(&pod.status.conditions, POD_SCHEDULED);
     Written {
+        version: pod.metadata.resource_version.as_str().into(),
         generation: pod.metadata.generation,
         scheduled: scheduled.map(|condition| Scheduled {
             is_false: condition.status == "False",

@@ -72,8 +72,10 @@ pub enum Message {
     Fact(Fact),
     /// A pod is there, or is now this.
     Pod(Box<PodNews>),
-    /// All objects of a kind have been told.
+    /// All objects of a kind have been told, as they were when this process began to lead or later.
     Synced(Kind),
+    /// All objects of a kind have been told, as they are while another process leads.
+    Listed(Kind),
     /// What came of a Binding, or of what prepares a pod for one.
     Answered(Uid, Answer),
     /// Nobody knows yet what became of a Binding; it is being asked for.
@@ -113,6 +115,8 @@ pub struct PodNews {
 /// What is written on a pod that has no node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
+    /// The version of the pod.
+    pub version: Box<str>,
     /// The generation of its spec.
     pub generation: i64,
     /// Whether it has a node, and why not.
@@ -137,6 +141,8 @@ pub struct Scheduled {
 pub struct BindOrder {
     /// Which pod.
     pub pod: PodRef,
+    /// The version of it that was decided about.
+    pub version: Box<str>,
     /// Where to.
     pub node: Box<str>,
     /// In whose name.
@@ -170,6 +176,8 @@ pub struct RoomOrder {
 pub struct TellOrder {
     /// Which pod.
     pub pod: PodRef,
+    /// The version of it that was decided about.
+    pub version: Box<str>,
     /// In whose name.
     pub scheduler: Arc<str>,
     /// Why, in words.

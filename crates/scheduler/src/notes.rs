@@ -48,12 +48,12 @@ impl Notes {
     }
 
     pub(crate) fn scheduled(&self, order: &BindOrder) {
-        let BindOrder { pod, node, scheduler, .. } = order;
+        let BindOrder { pod, version, node, scheduler, .. } = order;
         let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
         self.tell(
             scheduler,
             Note {
-                subject: subject(pod),
+                subject: subject(pod, version),
                 related: None,
                 tone: Tone::Normal,
                 reason: "Scheduled".into(),
@@ -65,17 +65,25 @@ impl Notes {
     }
 
     pub(crate) fn waits(&self, order: &TellOrder) {
-        self.tell(&order.scheduler, failed(subject(&order.pod), order.message.to_string()));
+        self.tell(
+            &order.scheduler,
+            failed(subject(&order.pod, &order.version), order.message.to_string()),
+        );
     }
 
     /// A pod has to go for another one.
-    pub(crate) fn preempted(&self, order: &TellOrder, victim: &PodRef, node: &str) {
+    pub(crate) fn preempted(
+        &self,
+        order: &TellOrder,
+        (victim, version): (&PodRef, &str),
+        node: &str,
+    ) {
         let message = format!("Preempted by pod {} on node {node}", order.pod.uid.0);
         self.tell(
             &order.scheduler,
             Note {
-                subject: subject(victim),
-                related: Some(subject(&order.pod)),
+                subject: subject(victim, version),
+                related: Some(subject(&order.pod, &order.version)),
                 tone: Tone::Normal,
                 reason: "Preempted".into(),
                 action: "Preempting",
@@ -106,6 +114,7 @@ fn failed(subject: Subject, message: String) -> Note {
     }
 }
 
-fn subject(pod: &PodRef) -> Subject {
-    Subject::named::<Pod>(Key::namespaced(&pod.namespace, &pod.name), pod.uid.0.clone())
+fn subject(pod: &PodRef, version: &str) -> Subject {
+    let key = Key::namespaced(&pod.namespace, &pod.name);
+    Subject { resource_version: version.into(), ..Subject::named::<Pod>(key, pod.uid.0.clone()) }
 }

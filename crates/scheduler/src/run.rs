@@ -1,12 +1,15 @@
 //! The scheduler as a whole: elected where it must be, fed, on its thread, with its hands.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use api::Namespace;
+use chassis::client::{Client, ListOptions, Nameplate, ResourceType};
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
-use chassis::election::{self, Election};
+use chassis::election::{self, Election, Leadership, News};
 use chassis::metrics::Metrics;
+use chassis::reflector::Fence;
 use chassis::serve::Health;
 use engine::Engine;
 use engine::profile::Profile;
@@ -30,9 +33,12 @@ use crate::writers::{Hands, License};
 /// How many messages may wait for the engine.
 const MESSAGES_MAX: usize = 4096;
 /// How long events may take to be written when all else has ended.
-const EVENTS_GRACE: Duration = Duration::from_secs(2);
+const EVENTS_GRACE: Duration = Duration::from_secs(5);
 /// How much longer than its lease lasts a leader may be silent and count as alive.
 const LEASE_TOLERANCE: Duration = Duration::from_secs(20);
+
+/// How long to wait before the revision is asked for again.
+const REVISION_RETRY: Duration = Duration::from_millis(200);
 
 /// How a scheduler runs.
 #[derive(Clone)]
@@ -78,7 +84,7 @@ impl Options {
 /// How far a scheduler is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Another one works; this one would take over.
+    /// Another one works; this one knows what there is and would take over.
     #[default]
     Standby,
     /// It reads what there is.
@@ -131,7 +137,7 @@ pub async fn run(
     }
     let meters = Meters::register(&options.metrics);
     let Some(election) = &options.configuration.leader_election else {
-        Term { clients, options, meters }.work(License::Always, stop).await;
+        Term { clients, options, meters }.work(None, stop).await.finish().await;
         return Ok(Ending::Stopped);
     };
     let config = lease(election, &options);
@@ -139,13 +145,84 @@ pub async fn run(
     let election = Election::new(&clients.lease, &config, &election_meters)?;
     election.watchdog().watch(&options.health, LEASE_TOLERANCE);
     let term = Term { clients, options, meters };
-    let ending = election
-        .run(stop, move |leadership, end| term.work(License::WhileLeading(leadership), end))
-        .await;
-    Ok(match ending {
+    Ok(match contend(election, term, stop).await {
         election::Ending::Lost(_) => Ending::LeadershipLost,
         election::Ending::NeverLed | election::Ending::Done => Ending::Stopped,
     })
+}
+
+/// Has a scheduler stand by until it leads, and work while it does.
+async fn contend(election: Election, term: Term, stop: CancellationToken) -> election::Ending {
+    let mut turn = Turn::default();
+    let (identity, others) = (term.options.identity.clone(), CancellationToken::new());
+    let seen = others.clone();
+    let election = election.telling(move |news, _| {
+        if matches!(news, News::Holder(holder) if !holder.is_empty() && *holder != identity) {
+            seen.cancel();
+        }
+    });
+    let (end, over) = (CancellationToken::new(), CancellationToken::new());
+    let work = {
+        let (turn, end, over) = (turn.clone(), end.clone(), over.clone());
+        move |leadership: Leadership, asked: CancellationToken| async move {
+            turn.begin(leadership);
+            tokio::select! {
+                () = asked.cancelled() => end.cancel(),
+                () = over.cancelled() => {}
+            }
+            over.cancelled().await;
+        }
+    };
+    let may_stand_by = !term.options.configuration.delay_cache_until_active;
+    let working = async {
+        // What is first read by a leader is not older than its turn, and read once.
+        tokio::select! {
+            biased;
+            () = turn.begun.cancelled() => {}
+            () = end.cancelled() => return,
+            () = others.cancelled(), if may_stand_by => turn.fence = Some(Fence::new()),
+        }
+        let rest = term.work(Some(turn), end.clone()).await;
+        // Others need not wait for what is left to be told.
+        over.cancel();
+        rest.finish().await;
+    };
+    let contending = async {
+        let ending = election.run(stop, work).await;
+        end.cancel();
+        ending
+    };
+    tokio::join!(working, contending).1
+}
+
+/// The turn of a scheduler that others contend with.
+#[derive(Debug, Clone, Default)]
+struct Turn {
+    leadership: Arc<OnceLock<Leadership>>,
+    begun: CancellationToken,
+    /// Put up when it begins, where it stood by before.
+    fence: Option<Fence>,
+}
+
+impl Turn {
+    fn begin(&self, leadership: Leadership) {
+        // An election leads once.
+        let _ = self.leadership.set(leadership);
+        self.begun.cancel();
+    }
+}
+
+/// The revision of the store, read by quorum; none where the server counts otherwise.
+async fn revision(client: &Client) -> Option<u64> {
+    let namespaces = client.access::<Nameplate>(ResourceType::of::<Namespace>(), "");
+    let options = ListOptions { limit: 1, ..ListOptions::default() };
+    loop {
+        match namespaces.list(&options).await {
+            Ok(page) => return page.resource_version.parse().ok(),
+            Err(error) => tracing::warn!(%error, "cannot read the revision of the store"),
+        }
+        client.clock().sleep(REVISION_RETRY).await;
+    }
 }
 
 fn lease(election: &LeaderElection, options: &Options) -> election::Config {
@@ -159,8 +236,8 @@ fn lease(election: &LeaderElection, options: &Options) -> election::Config {
     }
 }
 
-/// One time of working: everything in it begins with it, so that what it knows of the cluster is
-/// not older than its leadership.
+/// One time of working. Where others contend, it knows what there is before it leads, and decides
+/// when it knows all that happened before it began to.
 struct Term {
     clients: Clients,
     options: Options,
@@ -168,10 +245,9 @@ struct Term {
 }
 
 impl Term {
-    async fn work(self, license: License, stop: CancellationToken) {
+    async fn work(self, turn: Option<Turn>, stop: CancellationToken) -> Rest {
         let Self { clients, options, meters } = self;
         let (configuration, seed) = (&options.configuration, options.seed);
-        options.state.send_replace(State::Reading);
         let profiles: Vec<(Arc<str>, Profile)> = configuration.profiles.iter().map(named).collect();
         let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
         let time = Timekeeper::new(clients.read.clock());
@@ -179,12 +255,12 @@ impl Term {
         let core = Core::new(engine, names.iter().cloned(), meters);
 
         let (messages, line) = mpsc::channel(MESSAGES_MAX);
-        options.desk.open(&messages, &clients.read, configuration);
         let end_feed = CancellationToken::new();
         let mut feed = JoinSet::new();
         let (client, metrics) = (&clients.read, &options.metrics);
         let (sink, tasks) = (&messages, &mut feed);
-        Feed { client, sink, seed, metrics, stop: &end_feed, tasks }.start();
+        let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
+        Feed { client, sink, seed, metrics, fence, stop: &end_feed, tasks }.start();
 
         let with = (&clients.events, seed, metrics);
         let (notes, writer) = Notes::new(&names, &options.host, with);
@@ -194,7 +270,7 @@ impl Term {
         let hands = Hands {
             client: clients.write.clone(),
             notes,
-            license,
+            license: license(turn.as_ref()),
             seed,
             answers: messages.clone(),
             stop: stop.clone(),
@@ -218,8 +294,20 @@ impl Term {
             let _ = messages.send(Message::Stop).await;
             std::future::pending().await
         };
+        let leading = async {
+            if let Some(turn) = &turn {
+                turn.begun.cancelled().await;
+            }
+            options.state.send_replace(State::Reading);
+            options.desk.open(&messages, &clients.read, configuration);
+            if let Some(fence) = fence {
+                fence.put_up(revision(&clients.lease).await);
+            }
+            std::future::pending().await
+        };
         tokio::select! {
             biased;
+            () = leading => {}
             () = over => {}
             () = asked => {}
             () = watched(&mut feed) => {}
@@ -228,7 +316,14 @@ impl Term {
         end_feed.cancel();
         joined(feed).await;
         joined(writers).await;
-        finish(events, &give_up, clients.events.clock()).await;
+        Rest { events, give_up, clock: clients.events.clock().clone() }
+    }
+}
+
+fn license(turn: Option<&Turn>) -> License {
+    match turn {
+        None => License::Always,
+        Some(turn) => License::WhileLeading(turn.leadership.clone()),
     }
 }
 
@@ -290,11 +385,20 @@ async fn joined(mut tasks: JoinSet<()>) {
     }
 }
 
-/// Waits a while for the events that are noted to be written. Whoever takes notes has ended.
-async fn finish(mut events: JoinSet<()>, give_up: &CancellationToken, clock: &Clock) {
-    let all = async { while events.join_next().await.is_some() {} };
-    if clock.timeout(EVENTS_GRACE, all).await.is_none() {
-        give_up.cancel();
-        while events.join_next().await.is_some() {}
+/// The events that are noted and not written when all else has ended.
+struct Rest {
+    events: JoinSet<()>,
+    give_up: CancellationToken,
+    clock: Clock,
+}
+
+impl Rest {
+    /// Waits a while for them to be written. Whoever takes notes has ended.
+    async fn finish(mut self) {
+        let all = async { while self.events.join_next().await.is_some() {} };
+        if self.clock.timeout(EVENTS_GRACE, all).await.is_none() {
+            self.give_up.cancel();
+            while self.events.join_next().await.is_some() {}
+        }
     }
 }

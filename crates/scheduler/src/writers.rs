@@ -3,7 +3,7 @@
 //! What is to be said to the API server and in which order is in [`bind`](crate::bind) and
 //! [`status`](crate::status); here it is sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -53,15 +53,15 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 pub(crate) enum License {
     /// Nobody else does.
     Always,
-    /// While it leads.
-    WhileLeading(Leadership),
+    /// While it leads; it may not have begun to.
+    WhileLeading(Arc<OnceLock<Leadership>>),
 }
 
 impl License {
     fn is_valid(&self, now: Duration) -> bool {
         match self {
             Self::Always => true,
-            Self::WhileLeading(leadership) => leadership.is_valid(now),
+            Self::WhileLeading(own) => own.get().is_some_and(|own| own.is_valid(now)),
         }
     }
 }
@@ -321,8 +321,10 @@ impl Hands {
         let mut all = true;
         for victim in &room.victims {
             match self.evict(order, victim).await {
-                Ok(true) => self.notes.preempted(order, victim, &room.node),
-                Ok(false) => {}
+                Ok(Some(version)) => {
+                    self.notes.preempted(order, (victim, &version), &room.node);
+                }
+                Ok(None) => {}
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     self.warn(victim, &error, "cannot delete a pod to make room");
@@ -333,20 +335,20 @@ impl Hands {
         all
     }
 
-    /// Deletes a pod to make room; false where it goes already.
-    async fn evict(&self, order: &TellOrder, victim: &PodRef) -> Result<bool, Error> {
+    /// Deletes a pod to make room, of which the version is returned; nothing where it goes already.
+    async fn evict(&self, order: &TellOrder, victim: &PodRef) -> Result<Option<String>, Error> {
         let pods: Access<Pod> = self.client.within(&victim.namespace);
-        let Some(pod) = self.again(|| pods.find(&victim.name)).await? else { return Ok(false) };
+        let Some(pod) = self.again(|| pods.find(&victim.name)).await? else { return Ok(None) };
         let metadata = &pod.metadata;
         if metadata.uid != *victim.uid.0 || metadata.deletion_timestamp.is_some() {
-            return Ok(false);
+            return Ok(None);
         }
         let (uid, now) = (&victim.uid.0, self.clock().now());
         let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
         self.patch_status(victim, patch).await?;
         let options = &DeleteOptions::of(uid);
         self.again(|| pods.delete(&victim.name, options)).await?;
-        Ok(true)
+        Ok(Some(pod.metadata.resource_version))
     }
 
     async fn prepare(&self, order: PrepareOrder, room: &Semaphore) {

@@ -76,6 +76,8 @@ pub enum Input<T> {
     Failed(Failure),
     /// The wait is over.
     Woke,
+    /// What the watch shows may be too old: a list shows what there is.
+    Relist,
 }
 
 /// How a request failed.
@@ -172,12 +174,33 @@ impl Machine {
         self.known.len()
     }
 
+    /// How many lists were begun.
+    #[must_use]
+    pub fn lists(&self) -> u32 {
+        self.list
+    }
+
+    /// Whether everything that its last list held was delivered, and it watches since.
+    #[must_use]
+    pub fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching { .. })
+    }
+
+    /// Whether all changes up to this revision of the server were delivered, as far as versions
+    /// tell.
+    #[must_use]
+    pub fn has_passed(&self, revision: u64) -> bool {
+        self.list > 0 && self.position.parse::<u64>().is_ok_and(|own| own >= revision)
+    }
+
     /// Takes what happened at `now` (any clock that does not go back) and returns what to
     /// do. An input that does not belong to the phase is ignored.
     pub fn step<T: Object>(&mut self, now: Duration, input: Input<T>) -> Vec<Effect<T>> {
         let mut effects = Vec::new();
         match (self.phase, input) {
-            (Phase::Idle, Input::Start) | (Phase::WaitingToList, Input::Woke) => {
+            (Phase::Idle, Input::Start)
+            | (Phase::WaitingToList, Input::Woke)
+            | (Phase::Watching { .. }, Input::Relist) => {
                 self.begin_list(&mut effects);
             }
             (Phase::WaitingToWatch, Input::Woke) => self.begin_watch(now, &mut effects),

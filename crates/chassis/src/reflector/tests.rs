@@ -199,3 +199,75 @@ async fn the_reflector_ends_when_nobody_listens() {
     run.shutdown.begin();
     assert_eq!(run.shutdown.join(&Clock::system(), Duration::from_secs(5)).await, Ok(()));
 }
+
+/// A reflector behind a fence, its words in short.
+fn fenced(replies: Vec<Reply>) -> (Script, mpsc::Receiver<String>, Fence, CancellationToken) {
+    let script = Script::new(replies);
+    let client = script.client(&Options::new("test"));
+    let (sink, line) = mpsc::channel(16);
+    let (fence, stop) = (Fence::new(), CancellationToken::new());
+    let access = client.access::<Nameplate>(ResourceType::namespaced("", "v1", "pods"), "");
+    let map = |delta: Delta<Nameplate>| match delta {
+        Delta::Upserted(object) => format!("+{}", object.metadata.name),
+        Delta::Deleted { key, .. } => format!("-{}", key.name()),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    let (own, end) = (fence.clone(), stop.clone());
+    tokio::spawn(async move {
+        let behind = (&own, || "passed".to_owned());
+        Reflector::new(access).run_fenced(sink, map, behind, end).await;
+    });
+    (script, line, fence, stop)
+}
+
+#[tokio::test]
+async fn a_fence_is_passed_when_all_before_it_is_told() {
+    let told = async |line: &mut mpsc::Receiver<String>, expected: &[&str]| {
+        for one in expected {
+            let next = tokio::time::timeout(Duration::from_secs(10), line.recv());
+            assert_eq!(next.await.expect("something comes").as_deref(), Some(*one));
+        }
+    };
+    let asked = async |script: &Script, count: usize| {
+        while script.lines().len() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let first = || list(9, "", &[object("a", "u1", 3)]);
+    let watch = |lines: &[String]| Reply::watch(lines, Tail::Hang);
+    // The list was late enough.
+    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[])]);
+    told(&mut line, &["+a", "synced"]).await;
+    asked(&script, 2).await;
+    fence.put_up(Some(9));
+    told(&mut line, &["passed"]).await;
+    assert_eq!(script.lines().len(), 2);
+    stop.cancel();
+    // So is what the watch has shown.
+    let later = event("MODIFIED", &object("a", "u1", 12));
+    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[later])]);
+    told(&mut line, &["+a", "synced", "+a"]).await;
+    fence.put_up(Some(11));
+    told(&mut line, &["passed"]).await;
+    assert_eq!(script.lines().len(), 2);
+    stop.cancel();
+    // A silent watch may be late: a list tells what it has missed. It is told once.
+    let second = list(20, "", &[object("b", "u2", 18)]);
+    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[]), second, watch(&[])]);
+    told(&mut line, &["+a", "synced"]).await;
+    asked(&script, 2).await;
+    fence.put_up(Some(20));
+    fence.put_up(None);
+    told(&mut line, &["+b", "-a", "synced", "passed"]).await;
+    asked(&script, 4).await;
+    assert!(line.try_recv().is_err());
+    stop.cancel();
+    // Where no revision is known, only a list is new enough.
+    let second = list(9, "", &[object("a", "u1", 3)]);
+    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[]), second, watch(&[])]);
+    told(&mut line, &["+a", "synced"]).await;
+    asked(&script, 2).await;
+    fence.put_up(None);
+    told(&mut line, &["synced", "passed"]).await;
+    stop.cancel();
+}

@@ -247,10 +247,19 @@ fn an_object_that_cannot_be_read_is_told_of_and_the_rest_goes_on() {
     let mut core = deciding(4);
     let (kind, key) = (Kind::Pod, Key::namespaced("ns", "bad"));
     let what = Unreadable { kind, key, error: "no quantity".to_owned() };
-    let told = core.take(Message::Unreadable(Box::new(what)), START).unwrap();
-    assert_eq!(shown(&told), "ns/bad cannot be read: no quantity");
-    tell(&mut core, [pod("p", "1", json!({})), Message::Told]);
-    check(&mut core, START, &["p to n1"]);
+    let bad = || Message::Unreadable(Box::new(what.clone()));
+    tell(&mut core, [pod("p", "1", json!({})), bad()]);
+    check(&mut core, START, &["ns/bad cannot be read: no quantity", "p to n1"]);
+    // One that can be read by now is none any longer.
+    tell(&mut core, [Message::Told, bad(), pod("bad", "1", json!({}))]);
+    check(&mut core, START, &["bad to n1"]);
+    // Who waits to lead tells nobody before it does.
+    let mut core = super::tests::core();
+    tell(&mut core, Kind::ALL.map(Message::Listed));
+    tell(&mut core, [bad(), node("n1", 4)]);
+    check(&mut core, START, &[]);
+    tell(&mut core, Kind::ALL.map(Message::Synced));
+    check(&mut core, START, &["ns/bad cannot be read: no quantity"]);
 }
 
 #[test]

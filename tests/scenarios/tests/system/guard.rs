@@ -4,10 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use chassis::client::{Call, Client, Options, Source};
+use chassis::client::{Call, Client, Credentials, Options, Source, Trust};
 use chassis::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
+use chassis::shutdown::Shutdown;
 use http::Method;
 use scenarios::backend::{Backend, Lease, Scope};
+use scheduler::config::Configuration;
+use scheduler::debug::{Desk, pages};
+use scheduler::{Clients, State};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -106,5 +110,59 @@ async fn kube_apiserver_says_who_may_see_a_components_port() {
     check(&blind, "/metrics", "", unreviewed).await;
     port.stop.cancel();
     blind.stop.cancel();
+    lease.give_back().await.unwrap();
+}
+
+/// The pages of a scheduler that runs, and the Lease it need not contend for.
+async fn schedule(source: &Source, desk: &Desk, shutdown: &Shutdown) {
+    let configuration = Configuration { leader_election: None, ..Configuration::default() };
+    let clients = Clients::connect(&configuration.client_connection, source).await.unwrap();
+    let options = scheduler::Options::new(configuration, "guarded");
+    let options = scheduler::Options { desk: desk.clone(), ..options };
+    let mut state = options.state.subscribe();
+    let token = shutdown.token();
+    shutdown.spawn("scheduler", async move {
+        scheduler::run(clients, options, token).await.unwrap();
+    });
+    let decides = state.wait_for(|state| *state == State::Deciding);
+    tokio::time::timeout(Duration::from_secs(30), decides).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduler_is_asked_on_its_secure_port_by_whom_kube_apiserver_lets() {
+    let lease = Lease::take(Backend::KubeApiServer, Scope::Exclusive, "asked").await.unwrap();
+    let source =
+        |user: &str| Source::from_flags(Some(lease.kubeconfig.clone()), Some(user.to_owned()));
+    let (desk, shutdown) = (Desk::default(), Shutdown::new());
+    schedule(&source("admin"), &desk, &shutdown).await;
+    let client = Client::connect(&source("admin"), &Options::new("guard")).await.unwrap();
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let url = format!("https://{}", server.address());
+    let site = pages(Site::new(&Metrics::new(), &Health::new()), &desk);
+    let tls = Tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
+    let guard = Guard::new(&client, GuardOptions::default());
+    shutdown.spawn("port", server.run_guarded(site, tls, guard, shutdown.token()));
+
+    let get = async |credentials: Credentials, path: &str| {
+        let options = Options::new("test");
+        let asking = Client::connect_to(&url, &credentials, &Trust::Anybody, &options).await;
+        match asking.unwrap().call_bytes(Call::new(Method::GET, path)).await {
+            Ok(body) => String::from_utf8(body.to_vec()).unwrap(),
+            Err(error) => error.refusal().unwrap().to_string(),
+        }
+    };
+    let why = "/debug/why?namespace=default&pod=nobody";
+    let none = get(Credentials::Of(source("admin")), why).await;
+    assert!(none.contains("there is no pod nobody in namespace default"), "{none}");
+    let token = |token: &str| Credentials::Token(token.to_owned());
+    assert_eq!(get(token(&lease.server.admin_token), why).await, none);
+    let queue = get(token(&lease.server.admin_token), "/debug/queue").await;
+    assert!(queue.contains("\"counts\""), "{queue}");
+    let cannot = "forbidden: User \"outsider\" cannot get path \"/debug/why\" (403)";
+    assert_eq!(get(Credentials::Of(source("outsider")), why).await, cannot);
+    assert_eq!(get(token("made-up"), why).await, "Unauthorized (401)");
+    assert_eq!(get(token("made-up"), "/healthz").await, "ok");
+    shutdown.begin();
+    shutdown.join(&chassis::clock::Clock::system(), Duration::from_secs(30)).await.unwrap();
     lease.give_back().await.unwrap();
 }

@@ -17,7 +17,7 @@ use crate::story::Story;
 use crate::transcript::{Transcript, scrubbed};
 
 /// A pod in the namespace of the story with this field of its spec.
-fn pod(name: &str, spec: &str) -> String {
+pub fn pod(name: &str, spec: &str) -> String {
     format!(
         "
 apiVersion: v1
@@ -31,7 +31,7 @@ spec:
 }
 
 /// One container that asks for so much.
-fn asking(requests: &str) -> String {
+pub fn asking(requests: &str) -> String {
     format!(
         "containers: [{{name: main, image: registry.example/web:1, \
          resources: {{requests: {{{requests}}}}}}}]"
@@ -180,7 +180,7 @@ value: 1000
 }
 
 /// A cluster where nobody schedules yet, with a namespace that may have pods.
-async fn unscheduled(name: &str, backend: Backend) -> Result<(Cluster, String)> {
+pub async fn unscheduled(name: &str, backend: Backend) -> Result<(Cluster, String)> {
     let controllers = Controllers::Ours;
     let setting = Setting { backend, controllers, scheduler: Scheduler::Nobody, nodes: 2 };
     let cluster = Cluster::start(name, setting).await?;
@@ -191,24 +191,24 @@ async fn unscheduled(name: &str, backend: Backend) -> Result<(Cluster, String)> 
     Ok((cluster, namespace))
 }
 
-async fn create(cluster: &Cluster, namespace: &str, names: &[&str]) -> Result<()> {
+pub async fn create(cluster: &Cluster, namespace: &str, names: &[&str]) -> Result<()> {
     let pods: Vec<String> = names.iter().map(|name| pod(name, &asking("cpu: 1"))).collect();
     let words = ["apply", "-n", namespace, "--filename", "-"];
     cluster.kubectl_with(&words, &pods.join("---")).await.map(drop)
 }
 
-async fn all_ready(cluster: &Cluster, namespace: &str) -> Result<()> {
+pub async fn all_ready(cluster: &Cluster, namespace: &str) -> Result<()> {
     let words = ["wait", "pods", "--all", "--for=condition=Ready", "--timeout=30s", "-n"];
     cluster.kubectl(&[&words[..], &[namespace]].concat()).await.map(drop)
 }
 
-async fn until(state: &mut tokio::sync::watch::Receiver<State>, wanted: State) -> Result<()> {
+pub async fn until(state: &mut tokio::sync::watch::Receiver<State>, wanted: State) -> Result<()> {
     let wait = state.wait_for(|state| *state == wanted);
     tokio::time::timeout(PATIENCE, wait).await.context("the scheduler is late")??;
     Ok(())
 }
 
-async fn end(scheduler: Shutdown) -> Result<()> {
+pub async fn end(scheduler: Shutdown) -> Result<()> {
     scheduler.begin();
     scheduler.join(&Clock::system(), PATIENCE).await.context("the scheduler does not end well")
 }

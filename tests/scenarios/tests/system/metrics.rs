@@ -1,0 +1,304 @@
+//! What schedulers count: kube-scheduler and ours after the same story, number by number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use chassis::client::{Call, Client, Options, Source};
+use chassis::serve::Metrics;
+use chassis::shutdown::Shutdown;
+use http::Method;
+use scenarios::backend::Backend;
+use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting};
+use scheduler::config::Configuration;
+use scheduler::{Clients, State};
+use serde_json::json;
+use truth::{Binaries, Companion};
+
+use crate::scheduling::{asking, end, pod, until};
+
+/// What kube-scheduler counts and we do not, for the reasons that the documentation gives.
+const ABSENT: [&str; 20] = [
+    "scheduler_async_api_call_execution_duration_seconds",
+    "scheduler_async_api_call_execution",
+    "scheduler_batch_attempts",
+    "scheduler_batch_cache_flushed",
+    "scheduler_event_handling_duration_seconds",
+    "scheduler_framework_extension_point_duration_seconds",
+    "scheduler_get_node_hint_duration_seconds",
+    "scheduler_goroutines",
+    "scheduler_inflight_events",
+    "scheduler_pending_async_api_calls",
+    "scheduler_permit_wait_duration_seconds",
+    "scheduler_plugin_evaluation",
+    "scheduler_plugin_execution_duration_seconds",
+    "scheduler_preemption_goroutines_duration_seconds",
+    "scheduler_preemption_goroutines_execution",
+    "scheduler_queueing_hint_execution_duration_seconds",
+    "scheduler_resourceclaim_creates",
+    "scheduler_store_schedule_results_duration_seconds",
+    "scheduler_volume_binder_cache_requests",
+    "scheduler_volume_scheduling_stage_error",
+];
+
+/// Numbers that do not depend on how fast anything is, once everything is at rest.
+const EXACT: [(&str, &str); 18] = [
+    ("scheduler_schedule_attempts_total", "profile=default-scheduler,result=scheduled"),
+    (
+        "scheduler_scheduling_attempt_duration_seconds_count",
+        "profile=default-scheduler,result=scheduled",
+    ),
+    ("scheduler_pod_scheduling_attempts_count", ""),
+    ("scheduler_pod_scheduling_attempts_sum", ""),
+    ("scheduler_preemption_victims_count", ""),
+    ("scheduler_preemption_victims_sum", ""),
+    ("scheduler_pending_pods", "queue=active"),
+    ("scheduler_pending_pods", "queue=backoff"),
+    ("scheduler_pending_pods", "queue=unschedulable"),
+    ("scheduler_pending_pods", "queue=gated"),
+    ("scheduler_unschedulable_pods", "plugin=NodeResourcesFit,profile=default-scheduler"),
+    ("scheduler_unschedulable_pods", "plugin=NodeAffinity,profile=default-scheduler"),
+    ("scheduler_unschedulable_pods", "plugin=SchedulingGates,profile=default-scheduler"),
+    ("scheduler_queue_incoming_pods_total", "event=UnschedulablePodAdd,queue=active"),
+    ("scheduler_queue_incoming_pods_total", "event=UnschedulablePodAdd,queue=unschedulable"),
+    ("scheduler_cache_size", "type=nodes"),
+    ("scheduler_cache_size", "type=pods"),
+    ("scheduler_cache_size", "type=assumed_pods"),
+];
+
+/// What a page of metrics says of one name.
+#[derive(Debug, Default, PartialEq)]
+struct Family {
+    kind: String,
+    /// The names of its labels; the bounds of buckets are told apart.
+    labels: BTreeSet<String>,
+    bounds: BTreeSet<String>,
+}
+
+/// A page of metrics of either form.
+#[derive(Debug, Default)]
+struct Page {
+    families: BTreeMap<String, Family>,
+    /// By name and labels.
+    values: BTreeMap<(String, String), f64>,
+}
+
+impl Page {
+    fn read(text: &str) -> Result<Self> {
+        let mut page = Self::default();
+        let mut last = String::new();
+        for line in text.lines() {
+            if let Some(typed) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = typed.split_once(' ').context("a type has a name")?;
+                last = name.strip_suffix("_total").unwrap_or(name).to_owned();
+                page.families.entry(last.clone()).or_default().kind = kind.to_owned();
+            } else if !line.starts_with('#') && !line.is_empty() {
+                let family = page.families.get_mut(&last).context("a sample has a type")?;
+                let (name, labels, value) = sample(line)?;
+                let mut told = Vec::new();
+                for (label, own) in &labels {
+                    if label == "le" {
+                        let bound: f64 = own.replace('+', "").parse()?;
+                        family.bounds.insert(bound.to_string());
+                    } else {
+                        family.labels.insert(label.clone());
+                    }
+                    told.push(format!("{label}={own}"));
+                }
+                page.values.insert((name, told.join(",")), value);
+            }
+        }
+        page.families.retain(|name, _| name.starts_with("scheduler_"));
+        Ok(page)
+    }
+
+    fn value(&self, name: &str, labels: &str) -> Option<f64> {
+        self.values.get(&(name.to_owned(), labels.to_owned())).copied()
+    }
+}
+
+/// The name, the labels by name, and the value of a line.
+fn sample(line: &str) -> Result<(String, BTreeMap<String, String>, f64)> {
+    let (head, value) = line.rsplit_once(' ').with_context(|| line.to_owned())?;
+    let (name, labels) = head.split_once('{').unwrap_or((head, "}"));
+    let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
+    let labels = labels.map(|label| {
+        let (name, value) = label.split_once('=').with_context(|| line.to_owned())?;
+        Ok((name.to_owned(), value.trim_matches('"').to_owned()))
+    });
+    Ok((name.to_owned(), labels.collect::<Result<_>>()?, value.parse()?))
+}
+
+/// Pods that get a node, one that another has to go for, and pods that none can take.
+async fn play(cluster: &Cluster, namespace: &str) -> Result<()> {
+    let class = "
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: counted}
+value: 1000
+";
+    let apply = async |text: &str| {
+        cluster.kubectl_with(&["apply", "-n", namespace, "--filename", "-"], text).await
+    };
+    let ready = async |name: &str| {
+        let pod = format!("pod/{name}");
+        let words = ["wait", &pod, "--for=condition=Ready", "--timeout=30s", "-n", namespace];
+        cluster.kubectl(&words).await
+    };
+    apply(class).await?;
+    for (name, cpu) in [("a", "cpu: 100m"), ("b", "cpu: 100m"), ("lesser", "cpu: 6")] {
+        apply(&pod(name, &asking(cpu))).await?;
+        ready(name).await?;
+    }
+    let greater = format!("priorityClassName: counted\n  {}", asking("cpu: 6"));
+    apply(&pod("greater", &greater)).await?;
+    ready("greater").await?;
+    let gone = ["wait", "pod/lesser", "--for=delete", "--timeout=30s", "-n", namespace];
+    cluster.kubectl(&gone).await?;
+    apply(&pod("huge", &asking("cpu: 1k"))).await?;
+    apply(&pod("choosy", &format!("nodeSelector: {{disk: fast}}\n  {}", asking("")))).await?;
+    let gate = format!("schedulingGates: [{{name: example.com/gate}}]\n  {}", asking(""));
+    apply(&pod("gated", &gate)).await?;
+    for name in ["huge", "choosy"] {
+        let pod = format!("pod/{name}");
+        let condition = "--for=jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}\
+                         =Unschedulable";
+        cluster.kubectl(&["wait", &pod, condition, "--timeout=30s", "-n", namespace]).await?;
+    }
+    Ok(())
+}
+
+/// A cluster of one node with a namespace that may have pods.
+async fn stage(name: &str) -> Result<(Cluster, String)> {
+    let (backend, controllers) = (Backend::KubeApiServer, Controllers::Ours);
+    let setting = Setting { backend, controllers, scheduler: Scheduler::Nobody, nodes: 1 };
+    let cluster = Cluster::start(name, setting).await?;
+    let namespace = format!("{name}-{}", std::process::id());
+    cluster.kubectl(&["create", "namespace", &namespace]).await?;
+    let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n"];
+    cluster.kubectl(&[&account[..], &[&namespace]].concat()).await?;
+    Ok((cluster, namespace))
+}
+
+/// The pages of kube-scheduler on this port, which shows them to everybody.
+async fn theirs(port: u16, folder: &Path) -> Result<Client> {
+    let cluster = json!({ "server": format!("https://127.0.0.1:{port}"),
+        "insecure-skip-tls-verify": true });
+    let config = json!({ "current-context": "c",
+        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        "clusters": [{ "name": "c", "cluster": cluster }],
+        "users": [{ "name": "u", "user": {} }] });
+    let file = folder.join("kubeconfig-of-metrics");
+    std::fs::write(&file, config.to_string())?;
+    let source = Source::from_flags(Some(file), None);
+    Ok(Client::connect(&source, &Options::new("metrics")).await?)
+}
+
+/// Reads pages until one is as it should be.
+async fn settled(
+    read: impl AsyncFn() -> Result<Page>,
+    fault: impl Fn(&Page) -> Option<String>,
+) -> Result<Page> {
+    let begun = std::time::Instant::now();
+    loop {
+        let page = read().await?;
+        let Some(fault) = fault(&page) else { return Ok(page) };
+        ensure!(begun.elapsed() < PATIENCE, "{fault}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Two pods wait, and one is gated: nothing moves any more.
+fn moves(page: &Page) -> Option<String> {
+    let rest = [("active", 0.0), ("backoff", 0.0), ("unschedulable", 2.0), ("gated", 1.0)];
+    rest.iter().find_map(|(queue, expected)| {
+        let own = page.value("scheduler_pending_pods", &format!("queue={queue}"));
+        (own != Some(*expected)).then(|| format!("{queue}: {own:?}"))
+    })
+}
+
+async fn truth() -> Result<Page> {
+    let (cluster, namespace) = stage("counted-theirs").await?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let flags = [
+        &format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1",
+        "--authorization-always-allow-paths=/metrics",
+    ];
+    let folder = tempfile::tempdir()?;
+    let flags: Vec<&str> = flags.to_vec();
+    let config = cluster.kubeconfig();
+    let say = |line: &str| eprintln!("{line}");
+    let scheduler =
+        Companion::kube_scheduler_with(&Binaries::locate(&say), config, &json!(null), &flags)?;
+    play(&cluster, &namespace).await?;
+    let client = theirs(port, folder.path()).await?;
+    let read = async || {
+        let call = Call::new(Method::GET, "/metrics").accept("text/plain");
+        Page::read(std::str::from_utf8(&client.call_bytes(call).await?)?)
+    };
+    let page = settled(read, moves).await?;
+    drop(scheduler);
+    cluster.end().await?;
+    Ok(page)
+}
+
+async fn ours(truth: &Page) -> Result<()> {
+    let (cluster, namespace) = stage("counted-ours").await?;
+    let (metrics, shutdown) = (Metrics::new(), Shutdown::new());
+    let configuration = Configuration { leader_election: None, ..Configuration::default() };
+    let source = Source::from_flags(Some(cluster.kubeconfig().to_owned()), None);
+    let clients = Clients::connect(&configuration.client_connection, &source).await?;
+    let options = scheduler::Options::new(configuration, "counted");
+    let options = scheduler::Options { metrics: metrics.clone(), ..options };
+    let mut state = options.state.subscribe();
+    let token = shutdown.token();
+    shutdown.spawn("scheduler", async move {
+        if let Err(error) = scheduler::run(clients, options, token).await {
+            eprintln!("scheduler: {error}");
+        }
+    });
+    until(&mut state, State::Deciding).await?;
+    play(&cluster, &namespace).await?;
+    let page = settled(
+        async || Page::read(&metrics.render()),
+        |page| {
+            let differs = |(name, labels): &(&str, &str)| {
+                let (own, truth) = (page.value(name, labels), truth.value(name, labels));
+                let fault = || format!("{name} {labels}: {own:?}, and not {truth:?}");
+                (own != truth || own.is_none()).then(fault)
+            };
+            EXACT.iter().find_map(differs)
+        },
+    );
+    let page = page.await?;
+    compare(&page, truth)?;
+    end(shutdown).await?;
+    cluster.end().await
+}
+
+/// Whatever is ours is theirs, in the same form; what of theirs is not ours is known.
+fn compare(ours: &Page, truth: &Page) -> Result<()> {
+    for (name, own) in &ours.families {
+        let known = truth.families.get(name);
+        let known = known.ok_or_else(|| anyhow!("kube-scheduler does not count {name}"))?;
+        ensure!(own == known, "{name} is {own:?}, and not {known:?}");
+    }
+    let documented = include_str!("../../../../docs/SCHEDULER.md");
+    for name in ABSENT {
+        ensure!(documented.contains(name), "why {name} is absent is not documented");
+        ensure!(!ours.families.contains_key(name), "{name} is counted");
+    }
+    for name in truth.families.keys().filter(|name| !ours.families.contains_key(*name)) {
+        ensure!(ABSENT.contains(&name.as_str()), "{name} is absent");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_story_is_counted_alike() {
+    let truth = truth().await.unwrap();
+    ours(&truth).await.unwrap();
+}
