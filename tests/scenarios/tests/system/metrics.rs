@@ -131,7 +131,8 @@ fn sample(line: &str) -> Result<(String, BTreeMap<String, String>, f64)> {
     Ok((name.to_owned(), labels.collect::<Result<_>>()?, value.parse()?))
 }
 
-/// Pods that get a node, one that another has to go for, and pods that none can take.
+/// Pods that get a node, one that another has to go for, and pods that none can take. Events name
+/// the version of the pod that they tell of.
 async fn play(cluster: &Cluster, namespace: &str) -> Result<()> {
     let class = "
 apiVersion: scheduling.k8s.io/v1
@@ -166,6 +167,16 @@ value: 1000
         let condition = "--for=jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}\
                          =Unschedulable";
         cluster.kubectl(&["wait", &pod, condition, "--timeout=30s", "-n", namespace]).await?;
+    }
+    for (name, reason) in
+        [("a", "Scheduled"), ("huge", "FailedScheduling"), ("lesser", "Preempted")]
+    {
+        let which = format!("--field-selector=involvedObject.name={name},reason={reason}");
+        let wait = ["wait", "events", &which, "--for=create", "--timeout=30s", "-n", namespace];
+        cluster.kubectl(&wait).await?;
+        let form = "--output=jsonpath={.items[0].involvedObject.resourceVersion}";
+        let version = cluster.kubectl(&["get", "events", &which, form, "-n", namespace]).await?;
+        ensure!(version.parse::<u64>().is_ok(), "{reason} of {name} names version {version:?}");
     }
     Ok(())
 }
