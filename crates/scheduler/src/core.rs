@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
 use crate::debug::Decided;
+use crate::excess::Excess;
 use crate::message::{
     Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
     Scheduled, TellOrder, Written,
@@ -98,6 +99,7 @@ pub struct Core {
     waiting: FxHashMap<Uid, Waiting>,
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
+    excess: Excess,
     meters: Meters,
 }
 
@@ -115,6 +117,7 @@ impl Core {
             telling: 0,
             waiting: FxHashMap::default(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
+            excess: Excess::default(),
             meters,
         }
     }
@@ -375,8 +378,9 @@ impl Core {
         self.meters.decided(duration, profile);
     }
 
-    /// Shows how much there is of everything.
-    pub fn measure(&self) {
+    /// Shows how much there is of everything, and tells of nodes that carry too much.
+    pub fn measure(&mut self) {
+        self.meters.exceeded(self.excess.look(self.engine.ledger()));
         self.meters.measure(&self.engine, self.flights.len(), self.unclear);
     }
 }
