@@ -15,6 +15,19 @@ const SERVERS: usize = 2;
 /// How many seeds a long run plays.
 const LONG_SEEDS: u64 = 1000;
 
+/// The test that kills a scheduler twenty times, on a server of its own.
+const KILLS: [&str; 9] = [
+    "test",
+    "--locked",
+    "--package=scenarios",
+    "--test=system",
+    "--",
+    "--ignored",
+    "--exact",
+    "--nocapture",
+    "killed::five_thousand_pods_are_bound_once_though_the_scheduler_is_killed_twenty_times",
+];
+
 /// Where the definitions of our own kinds are.
 const DEFINITIONS: &str = "crates/api/crds";
 
@@ -28,7 +41,8 @@ const DEFINITIONS: &str = "crates/api/crds";
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {
-    /// Play 1,000 seeds of the comparison with the real scheduler and of the simulation too
+    /// Play 1,000 seeds of the comparison with the real scheduler and of the simulation too, and
+    /// kill a scheduler twenty times while 5,000 pods arrive
     #[arg(long)]
     long: bool,
 }
@@ -48,7 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn long(steps: &mut Steps) -> Result<()> {
     steps.run("parity", || parity::seeds(LONG_SEEDS, 1))?;
     steps.run("kube-scheduler", || parity::binary(parity::BINARY_SEEDS, 1))?;
-    steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false))
+    steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false))?;
+    steps.run("kills", || cargo(repository::cargo().args(KILLS)))
 }
 
 fn all(steps: &mut Steps) -> Result<()> {

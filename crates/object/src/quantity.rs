@@ -278,7 +278,8 @@ impl Visitor<'_> for QuantityVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Quantity, E> {
-        text.trim().parse().map_err(E::custom)
+        let named = |error: ParseError| E::custom(format_args!("{text:?}: {error}"));
+        text.trim().parse().map_err(named)
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Quantity, E> {

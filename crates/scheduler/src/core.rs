@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
 use crate::debug::Decided;
+use crate::excess::Excess;
 use crate::message::{
     Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
     Scheduled, TellOrder, Unreadable, Written,
@@ -103,6 +104,7 @@ pub struct Core {
     complaints: BTreeMap<(Kind, Key), Unreadable>,
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
+    excess: Excess,
     meters: Meters,
     shown: Shown,
 }
@@ -122,6 +124,7 @@ impl Core {
             waiting: FxHashMap::default(),
             complaints: BTreeMap::new(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
+            excess: Excess::default(),
             meters,
             shown: Shown::default(),
         }
@@ -421,9 +424,10 @@ impl Core {
         self.meters.decided(duration, profile);
     }
 
-    /// Shows how much there is of everything.
+    /// Shows how much there is of everything, and tells of nodes that carry too much.
     pub fn measure(&mut self) {
-        let Self { engine, shown, .. } = self;
+        let Self { engine, excess, shown, .. } = self;
+        self.meters.exceeded(excess.look(engine.ledger()));
         self.meters.measure(engine, self.flights.len(), self.unclear, shown);
     }
 }

@@ -33,6 +33,7 @@ mod clients;
 pub mod config;
 pub mod core;
 pub mod debug;
+mod excess;
 mod feed;
 mod inbox;
 mod later;

@@ -107,6 +107,7 @@ pub struct Meters {
     victims: Histogram,
     missed_wakes: Gauge,
     unclear: Gauge,
+    exceeded: Gauge,
 }
 
 /// What of one engine is shown already.
@@ -134,6 +135,7 @@ impl Meters {
             victims: VICTIMS.histogram(),
             missed_wakes: Gauge::default(),
             unclear: Gauge::default(),
+            exceeded: Gauge::default(),
         };
         metrics.register(|registry| {
             own.enter(registry);
@@ -184,6 +186,8 @@ impl Meters {
         registry.register("gantry_scheduler_missed_wakes", help, self.missed_wakes.clone());
         let help = "Bindings of which nobody knows yet what became of them";
         registry.register("gantry_scheduler_unclear_bindings", help, self.unclear.clone());
+        let help = "Nodes whose pods take more than they have; nothing more is put there";
+        registry.register("gantry_scheduler_overcommitted_nodes", help, self.exceeded.clone());
     }
 
     /// A pod is bound.
@@ -230,6 +234,11 @@ impl Meters {
         let labels = ResultLabels { result, profile: (*attempt.profile).to_owned() };
         self.attempts.get_or_create(&labels).inc();
         self.durations.get_or_create(&labels).observe(now.since(decided).as_secs_f64());
+    }
+
+    /// Shows how many nodes carry more than they have.
+    pub(crate) fn exceeded(&self, nodes: usize) {
+        self.exceeded.set(count(nodes));
     }
 
     /// Shows how much there is of everything.

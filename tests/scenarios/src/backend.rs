@@ -86,8 +86,8 @@ pub struct Lease {
     pub kubeconfig: PathBuf,
     baseline: Option<Baseline>,
     _lock: Option<File>,
-    _own: Option<ApiServer>,
-    _embedded: Option<Embedded>,
+    own: Option<ApiServer>,
+    embedded: Option<Embedded>,
 }
 
 impl Lease {
@@ -118,8 +118,8 @@ impl Lease {
             kubeconfig,
             baseline: None,
             _lock: None,
-            _own: None,
-            _embedded: None,
+            own: None,
+            embedded: None,
         })
     }
 
@@ -132,7 +132,7 @@ impl Lease {
         let (kubeconfig, lock) = blocking(Unshared::take).await?;
         let server = Server::real(&Kubeconfig::read(&kubeconfig)?);
         let baseline = Some(Baseline::take(&Client::new(&server)?).await?);
-        Ok(Self { server, kubeconfig, baseline, _lock: Some(lock), _own: None, _embedded: None })
+        Ok(Self { server, kubeconfig, baseline, _lock: Some(lock), own: None, embedded: None })
     }
 
     /// A server of the scenario's own, empty.
@@ -146,8 +146,8 @@ impl Lease {
             kubeconfig: own.kubeconfig().to_owned(),
             baseline: None,
             _lock: None,
-            _own: Some(own),
-            _embedded: None,
+            own: Some(own),
+            embedded: None,
         })
     }
 
@@ -158,9 +158,23 @@ impl Lease {
             kubeconfig: embedded.kubeconfig.clone(),
             baseline: None,
             _lock: None,
-            _own: None,
-            _embedded: Some(embedded),
+            own: None,
+            embedded: Some(embedded),
         })
+    }
+
+    /// Ends the server and starts it again, with what it had stored and at the same address. A
+    /// kube-apiserver is killed; of drydock everything ends but the store, which is in memory.
+    ///
+    /// # Errors
+    /// Where the server is not the scenario's own, or does not come back.
+    pub async fn restart(&mut self) -> Result<()> {
+        if let Some(embedded) = &mut self.embedded {
+            return embedded.restart().await;
+        }
+        let own = self.own.take().context("only a server of one's own is restarted")?;
+        self.own = Some(blocking(move || own.restart()).await?);
+        Ok(())
     }
 
     /// Ends the lease: cluster-scoped objects beyond those found at its start are deleted.

@@ -1,5 +1,6 @@
 //! A drydock for one scenario, served over TLS in this process.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,8 @@ use drydock::request::authenticate::Credential;
 use drydock::serve::{Authority, Kubeconfig, listen, secret, serve};
 use drydock::{Config, Drydock};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::backend::{Backend, Server};
@@ -20,8 +23,26 @@ pub struct Embedded {
     pub server: Server,
     /// Its kubeconfig, for programs that need a file.
     pub kubeconfig: PathBuf,
+    drydock: Drydock,
+    authority: Authority,
+    address: SocketAddr,
+    serving: Serving,
     _folder: TempDir,
-    _stop: DropGuard,
+}
+
+/// A time of serving, which ends when this is dropped.
+struct Serving {
+    stop: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Serving {
+    fn begin(drydock: &Drydock, listener: TcpListener, authority: &Authority) -> Self {
+        let stop = CancellationToken::new();
+        let (drydock, tls) = (drydock.clone(), authority.server.clone());
+        let task = tokio::spawn(serve(drydock, listener, tls, stop.clone()));
+        Self { stop: stop.drop_guard(), task }
+    }
 }
 
 impl Embedded {
@@ -46,7 +67,8 @@ impl Embedded {
         };
         let drydock = Drydock::new(config, SystemEnv::new(SEED.fetch_add(1, Ordering::Relaxed)));
         let listener = listen("127.0.0.1:0".parse()?).await?;
-        let url = format!("https://{}", listener.local_addr()?);
+        let address = listener.local_addr()?;
+        let url = format!("https://{address}");
         let folder = tempfile::tempdir().context("cannot make a folder for a kubeconfig")?;
         let kubeconfig = folder.path().join("kubeconfig");
         let file = Kubeconfig {
@@ -56,15 +78,27 @@ impl Embedded {
             token: &admin_token,
         };
         file.write(&kubeconfig)?;
-        let stop = CancellationToken::new();
-        tokio::spawn(serve(drydock, listener, authority.server, stop.clone()));
+        let serving = Serving::begin(&drydock, listener, &authority);
         let server = Server {
             name: Backend::Drydock.name(),
             url,
-            authority_pem: authority.certificate_pem,
+            authority_pem: authority.certificate_pem.clone(),
             admin_token,
             outsider_token,
         };
-        Ok(Self { server, kubeconfig, _folder: folder, _stop: stop.drop_guard() })
+        Ok(Self { server, kubeconfig, drydock, authority, address, serving, _folder: folder })
+    }
+
+    /// Ends every connection and the port, and opens them again over the same objects.
+    ///
+    /// # Errors
+    /// When the port cannot be had again.
+    pub async fn restart(&mut self) -> Result<()> {
+        let Serving { stop, task } = &mut self.serving;
+        stop.token().cancel();
+        task.await.context("drydock does not end well")?;
+        let listener = listen(self.address).await?;
+        self.serving = Serving::begin(&self.drydock, listener, &self.authority);
+        Ok(())
     }
 }

@@ -125,9 +125,18 @@ impl Etcd {
 pub struct ApiServer {
     kubeconfig: PathBuf,
     config: Kubeconfig,
+    command: ServerCommand,
     // Fields are dropped in order: the program ends before its folder goes.
     process: Process,
     folder: Folder,
+}
+
+/// What a server is started with, and with what it is asked whether it is ready.
+#[derive(Debug)]
+struct ServerCommand {
+    program: PathBuf,
+    arguments: Vec<String>,
+    kubectl: PathBuf,
 }
 
 impl ApiServer {
@@ -149,7 +158,11 @@ impl ApiServer {
     ) -> Result<Self> {
         let mut folder = Folder::new()?;
         match Self::serve(program, kubectl, &folder, etcd_address, flags) {
-            Ok((kubeconfig, config, process)) => Ok(Self { kubeconfig, config, process, folder }),
+            Ok((kubeconfig, config, process, arguments)) => {
+                let (program, kubectl) = (program.to_owned(), kubectl.to_owned());
+                let command = ServerCommand { program, arguments, kubectl };
+                Ok(Self { kubeconfig, config, command, process, folder })
+            }
             Err(error) => {
                 folder.keep();
                 Err(error)
@@ -163,7 +176,7 @@ impl ApiServer {
         folder: &Folder,
         etcd_address: &str,
         flags: &[&str],
-    ) -> Result<(PathBuf, Kubeconfig, Process)> {
+    ) -> Result<(PathBuf, Kubeconfig, Process, Vec<String>)> {
         let access = Access { admin_token: secret::token()?, outsider_token: secret::token()? };
         let tokens = folder.path().join("tokens.csv");
         write(
@@ -175,12 +188,12 @@ impl ApiServer {
         )?;
         let key = folder.path().join("service-accounts.key");
         write(&key, &secret::signing_key()?)?;
-        let (port, mut process) = on_free_port(|port| {
+        let (port, mut process, arguments) = on_free_port(|port| {
             let mut arguments = server_arguments(folder.path(), &tokens, &key, etcd_address, port);
             arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
             let mut process = Process::start("kube-apiserver", program, &arguments, folder.path())?;
             wait_for_port(&mut process, port)?;
-            Ok((port, process))
+            Ok((port, process, arguments))
         })?;
         // Self-signed at start: the leaf certificate and, after it, its authority.
         let authority = folder.path().join("certificates/apiserver.crt");
@@ -193,7 +206,21 @@ impl ApiServer {
         let kubeconfig = folder.path().join("kubeconfig");
         config.write(&kubeconfig)?;
         wait_until_ready(kubectl, &kubeconfig, &mut process)?;
-        Ok((kubeconfig, config, process))
+        Ok((kubeconfig, config, process, arguments))
+    }
+
+    /// Kills the server, and starts it again where it was and with what it had stored. Its log
+    /// begins anew.
+    ///
+    /// # Errors
+    /// Where the server is not ready in time.
+    pub fn restart(mut self) -> Result<Self> {
+        let Self { kubeconfig, command, process, folder, .. } = &mut self;
+        process.end();
+        let name = Program::ApiServer.name();
+        *process = Process::start(name, &command.program, &command.arguments, folder.path())?;
+        wait_until_ready(&command.kubectl, kubeconfig, process)?;
+        Ok(self)
     }
 
     /// Installs the custom resource definitions in a file, or in the files of a folder, and waits

@@ -96,11 +96,18 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
+impl Process {
+    /// Kills the program and waits for its end.
+    pub(crate) fn end(&mut self) {
         drop(self.shell.stdin.take());
         // The shell ends right after the program that was just killed.
         let _ = self.shell.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

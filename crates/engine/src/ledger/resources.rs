@@ -97,6 +97,14 @@ impl Resources {
         }
     }
 
+    /// Whether the pods of a node take more of something than it has.
+    #[must_use]
+    pub fn is_exceeded(&self, node: NodeIndex) -> bool {
+        let own = [&self.cpu, &self.memory, &self.storage];
+        let mut all = own.into_iter().chain(&self.scalars);
+        all.any(|column| column.requested[node.get()] > column.allocatable[node.get()])
+    }
+
     /// Charges a node for requests, or ends the charge.
     pub fn charge(&mut self, node: NodeIndex, requests: &Requests, sign: i64) {
         let Requests { charged, .. } = requests;
