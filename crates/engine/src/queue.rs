@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 
 pub use backoff::Moment;
 pub use change::{Change, PodView};
-use groups::{Group, Key};
+use groups::{Group, Key, Rousing};
 pub use plugins::{Plugin, Plugins};
 pub use wake::{Hint, Missed, hint};
 
@@ -200,6 +200,8 @@ pub struct Queue {
     backoff: BTreeSet<(Moment, Turn)>,
     error_backoff: BTreeSet<(Moment, Turn)>,
     waiting: FxHashMap<Key, Group>,
+    /// Groups of which one is still to be woken.
+    rousing: Rousing,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.
@@ -223,6 +225,7 @@ impl Queue {
             backoff: BTreeSet::new(),
             error_backoff: BTreeSet::new(),
             waiting: FxHashMap::default(),
+            rousing: Rousing::default(),
             flights: BTreeSet::new(),
             log: VecDeque::new(),
             log_start: 0,
@@ -320,6 +323,7 @@ impl Queue {
     /// Whether a pod is active: one that need not be taken early.
     pub fn has_active(&mut self, now: Moment) -> bool {
         self.settle(now);
+        self.rouse_on();
         !self.active.is_empty()
     }
 
@@ -327,6 +331,7 @@ impl Queue {
     /// time for it.
     pub fn pop(&mut self, now: Moment) -> Option<Popped> {
         self.settle(now);
+        self.rouse_on();
         let first = self.active.first().map(|(_, _, uid)| uid.clone());
         let early = || self.backoff.first().map(|(_, (_, _, uid))| uid.clone());
         let uid = first.or_else(early)?;
@@ -441,14 +446,17 @@ impl Queue {
         if let Change::Own { uid, .. } = &change {
             self.notice_for(uid, ledger, &change, now);
         } else {
-            let woken = self.waiting.iter().filter_map(|(key, group)| {
+            let woken = self.waiting.iter().filter(|(_, group)| !self.has_probe_ready(group));
+            let woken = woken.filter_map(|(key, group)| {
                 Some((*key, self.wake(key.ask, group.rejection, ledger, &change)?))
             });
             let woken: Vec<(Key, Wake)> = woken.collect();
-            for (key, wake) in woken {
-                match self.settings.waking {
-                    Waking::Needed => self.wake_first(&key, wake),
-                    Waking::AsKubernetes => self.wake_all(&key, wake),
+            match self.settings.waking {
+                Waking::Needed => self.rouse(woken),
+                Waking::AsKubernetes => {
+                    for (key, wake) in woken {
+                        self.wake_all(&key, wake);
+                    }
                 }
             }
             if self.settings.waking == Waking::Needed {
@@ -488,7 +496,7 @@ impl Queue {
     /// waited for too long are to be looked for.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        if !self.active.is_empty() || !self.backoff.is_empty() {
+        if !self.active.is_empty() || !self.backoff.is_empty() || !self.rousing.is_empty() {
             return Some(now);
         }
         let ends = self.error_backoff.first().map(|(until, _)| until.next_window());

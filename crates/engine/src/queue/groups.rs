@@ -5,7 +5,9 @@
 //! woken as a *probe*. Where it gets a node, the next one is; where it is refused, the others would
 //! be as well, and they wait on, for what it was refused for.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::hash_map;
+use std::collections::{BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 
@@ -13,6 +15,8 @@ use super::{Change, Entry, Moment, Place, Queue, Rejection, Turn, Wake};
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
 
+/// How many groups are roused at once.
+const ROUSED_MAX: usize = 256;
 /// How many pods that wait for too long are woken at once.
 const LEFTOVERS_MAX: usize = 256;
 
@@ -79,7 +83,64 @@ impl Group {
     }
 }
 
+/// Groups of which one is still to be woken: a change may concern more of them than a turn has time
+/// for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rousing {
+    /// The first is the next.
+    line: VecDeque<Key>,
+    how: FxHashMap<Key, Wake>,
+}
+
+impl Rousing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    fn add(&mut self, key: Key, wake: Wake) {
+        match self.how.entry(key) {
+            hash_map::Entry::Vacant(place) => {
+                place.insert(wake);
+                self.line.push_back(key);
+            }
+            hash_map::Entry::Occupied(mut place) if wake == Wake::AtOnce => {
+                place.insert(wake);
+            }
+            hash_map::Entry::Occupied(_) => {}
+        }
+    }
+
+    fn next(&mut self) -> Option<(Key, Wake)> {
+        let key = self.line.pop_front()?;
+        Some((key, self.how.remove(&key)?))
+    }
+}
+
 impl Queue {
+    /// Whether one of a group is about to be tried, whatever changes before.
+    pub(super) fn has_probe_ready(&self, group: &Group) -> bool {
+        let woken = group.probe.as_ref().and_then(|uid| self.pods.get(uid));
+        woken.is_some_and(|woken| woken.place == Place::Active)
+    }
+
+    /// Wakes one of each of these groups, those of the highest priority first and no more at once than
+    /// a turn has time for.
+    pub(super) fn rouse(&mut self, mut woken: Vec<(Key, Wake)>) {
+        woken.sort_by_key(|(key, _)| Reverse(key.priority));
+        for (key, wake) in woken {
+            self.rousing.add(key, wake);
+        }
+        self.rouse_on();
+    }
+
+    /// Wakes more of those that are still to be woken.
+    pub(super) fn rouse_on(&mut self) {
+        for _ in 0..ROUSED_MAX {
+            let Some((key, wake)) = self.rousing.next() else { return };
+            self.wake_first(&key, wake);
+        }
+    }
+
     /// Something changed for this pod.
     pub(super) fn notice_for(&mut self, uid: &Uid, ledger: &Ledger, change: &Change, now: Moment) {
         let waits = |entry: &&Entry| entry.place == Place::Waiting;
