@@ -382,15 +382,29 @@ impl Companion {
         kubeconfig: &Path,
         extra: &Value,
     ) -> Result<Self> {
+        Self::kube_scheduler_with(binaries, kubeconfig, extra, &[])
+    }
+
+    /// The same with more flags.
+    ///
+    /// # Errors
+    /// Where the program is missing or `extra` is neither an object nor null.
+    pub fn kube_scheduler_with(
+        binaries: &Binaries<'_>,
+        kubeconfig: &Path,
+        extra: &Value,
+        flags: &[&str],
+    ) -> Result<Self> {
         let program = binaries.path(Program::Scheduler)?;
         let folder = Folder::new()?;
         let config = folder.path().join("scheduler.json");
         write(&config, &scheduler_configuration(kubeconfig, extra)?.to_string())?;
-        let arguments = [
+        let mut arguments = vec![
             format!("--config={}", config.display()),
             "--secure-port=0".to_owned(),
             "--logging-format=json".to_owned(),
         ];
+        arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let name = Program::Scheduler.name();
         let process = Process::start(name, &program, &arguments, folder.path())?;
         Ok(Self { process, folder })
