@@ -222,11 +222,12 @@ fn safeties(seeds: &Seeds) -> Result<bool> {
 
 fn binaries(seeds: &Seeds) -> Result<bool> {
     let mut real = binary::Real::start()?;
-    let (mut bound, mut refused, mut failed) = (0, 0, 0);
+    let (mut bound, mut refused, mut again, mut failed) = (0, 0, 0, 0);
     for seed in seeds.iter() {
         let outcome = real.play(seed)?;
         bound += outcome.bound;
         refused += outcome.refused;
+        again += outcome.again;
         failed += usize::from(!outcome.differences.is_empty());
         for difference in outcome.differences {
             println!("seed {seed}: {difference}");
@@ -234,8 +235,8 @@ fn binaries(seeds: &Seeds) -> Result<bool> {
     }
     let seeds = seeds.seeds;
     println!(
-        "{seeds} seeds, {bound} pods bound by kube-scheduler, {refused} refused, {failed} seeds \
-         with differences"
+        "{seeds} seeds, {bound} pods bound by kube-scheduler, {refused} refused, {again} asked again, \
+         {failed} seeds with differences"
     );
     Ok(failed == 0 && bound > 0)
 }

@@ -2,7 +2,9 @@
 //! every pod must be at the same place after every step.
 //!
 //! Ours wakes pods here as the real one does, also in vain. What it does otherwise is a list with
-//! a reason for each: the hints that say `Vain` and `Missed`.
+//! a reason for each: the hints that say `Vain` and `Missed`. As it wakes them when it is not
+//! compared, it is held to less: a pod that the real queue would try, and that fits, is tried by
+//! ours as well.
 
 mod generate;
 mod play;
@@ -40,7 +42,8 @@ pub struct Outcome {
 /// # Errors
 /// When a script cannot be played.
 pub fn compare(script: &Script, oracle: &mut Oracle) -> Result<Outcome> {
-    let ((ours, hints), truth) = (play(script)?, ask(script, oracle)?);
+    let (Played { places: ours, hints, left_waiting }, truth) =
+        (play(script)?, ask(script, oracle)?);
     let mut compared = 0;
     for (index, place) in ours.iter().enumerate().take(truth.len()) {
         compared += 1;
@@ -51,21 +54,38 @@ pub fn compare(script: &Script, oracle: &mut Oracle) -> Result<Outcome> {
             return Ok(Outcome { compared, difference, hints });
         }
     }
+    if let Some((step, ours)) = left_waiting {
+        let truth = "it is tried".to_owned();
+        let difference = Some(Difference { step: Some(step), truth, ours });
+        return Ok(Outcome { compared, difference, hints });
+    }
     if truth.len() < ours.len() {
         bail!("the real queue stopped after {} steps and did not differ before", truth.len());
     }
     Ok(Outcome { compared, difference: None, hints })
 }
 
-/// Where our queue has every pod, at the start and after every step.
-fn play(script: &Script) -> Result<(Vec<Places>, Hints)> {
+/// What our queue did.
+struct Played {
+    /// Where it had every pod, at the start and after every step.
+    places: Vec<Places>,
+    hints: Hints,
+    /// The first pod that ours left waiting in vain, and after which step.
+    left_waiting: Option<(usize, String)>,
+}
+
+fn play(script: &Script) -> Result<Played> {
+    let mut left_waiting = None;
     let mut player = Player::start(&script.objects)?;
     let mut places = vec![player.places(String::new())];
-    for step in &script.steps {
+    for (index, step) in script.steps.iter().enumerate() {
         let popped = player.step(step)?;
         places.push(player.places(popped));
+        if left_waiting.is_none() {
+            left_waiting = player.left_waiting().map(|what| (index, what));
+        }
     }
-    Ok((places, player.hints))
+    Ok(Played { places, hints: player.hints, left_waiting })
 }
 
 /// Where the real queue has them. It cannot go on after a step that makes no sense to it, such as

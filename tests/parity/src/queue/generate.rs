@@ -36,6 +36,19 @@ struct Writer {
     steps: Vec<Value>,
     pods_made: usize,
     bound_made: usize,
+    manner: Manner,
+}
+
+/// How pods are refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// By any plugins.
+    Any,
+    /// By any plugins, of which some wait for something. Nodes change in one way at a time then:
+    /// docs/COMPATIBILITY.md says why.
+    Mixed,
+    /// By those plugins that do refuse it, and a pod that fits is bound.
+    Honest,
 }
 
 impl Script {
@@ -56,7 +69,8 @@ impl Script {
         }
         let player = Player::start(&objects)?;
         let steps = Vec::new();
-        let mut writer = Writer { draw, player, steps, pods_made: 0, bound_made: bound };
+        let manner = *draw.one(&[Manner::Any, Manner::Any, Manner::Mixed, Manner::Honest]);
+        let mut writer = Writer { draw, player, steps, pods_made: 0, bound_made: bound, manner };
         for _ in 0..writer.draw.between(20, 70) {
             writer.write()?;
         }
@@ -118,11 +132,23 @@ impl Writer {
             return self.play(json!({"bind": {"pod": pod, "node": node}}));
         }
         self.wait_a_little()?;
+        if self.manner == Manner::Honest {
+            return match self.player.verdict(&pod) {
+                Ok(node) => self.play(json!({"bind": {"pod": pod, "node": node}})),
+                Err(plugins) => {
+                    self.play(json!({"reject": {"pod": pod, "unschedulable": plugins}}))
+                }
+            };
+        }
         let count = self.draw.between(1, 2);
         let refused = |draw: &mut Draw, count| draw.list(count, |draw| *draw.one(&PLUGINS));
         let verdict = match self.draw.below(10) {
             0 => json!({"pod": pod}),
             1 => json!({"pod": pod, "pending": refused(&mut self.draw, 1)}),
+            2..=5 if self.manner == Manner::Mixed => {
+                let (some, others) = (refused(&mut self.draw, count), refused(&mut self.draw, 1));
+                json!({"pod": pod, "unschedulable": some, "pending": others})
+            }
             _ => json!({"pod": pod, "unschedulable": refused(&mut self.draw, count)}),
         };
         self.play(json!({"reject": verdict}))
@@ -135,7 +161,8 @@ impl Writer {
             let node = node(&mut self.draw, index);
             return self.play(json!({"upsert": node}));
         };
-        match self.draw.below(9) {
+        let ways = if self.manner == Manner::Mixed { 7 } else { 9 };
+        match self.draw.below(ways) {
             0 => return self.play(json!({"delete": {"kind": "Node", "name": name}})),
             1 => changed["spec"]["unschedulable"] = json!(self.draw.percent(50)),
             2 => changed["metadata"]["labels"][ZONE] = json!(self.draw.one(&ZONES)),

@@ -1,13 +1,15 @@
 //! Our side: the queue and the ledger, told the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::{Namespace, Node, Pod};
+use engine::decide::Decider;
 use engine::fact::{Fact, NodeFact, Uid};
 use engine::ledger::Ledger;
+use engine::profile::Profile;
 use engine::queue::{
     Change, Hint, Moment, Pending, Plugin, Queue, Rejection, Settings, Standing, Waking, hint,
 };
@@ -71,6 +73,10 @@ pub struct Player {
     pub in_flight: Vec<String>,
     /// How often plugins said what of a change to a pod that they refused and that waits.
     pub hints: Hints,
+    decider: Decider,
+    /// Some pods once more, each in a queue of its own that wakes it as ours does: those that are in
+    /// flight, or were refused by those who do refuse them.
+    lean: BTreeMap<Uid, Queue>,
 }
 
 /// How often plugins said what.
@@ -94,8 +100,11 @@ impl Player {
     /// A queue with some objects.
     pub fn start(objects: &[Value]) -> Result<Self> {
         let settings = Settings { waking: Waking::AsKubernetes, ..Settings::default() };
+        let mut ledger = Ledger::default();
         let mut player = Self {
-            ledger: Ledger::default(),
+            decider: Decider::new(Profile::kubernetes(), &mut ledger, 0),
+            lean: BTreeMap::new(),
+            ledger,
             queue: Queue::new(settings, START),
             now: START,
             pods: BTreeMap::new(),
@@ -131,6 +140,7 @@ impl Player {
                 let millis: u64 = millis.context("milliseconds")?.parse()?;
                 self.now = self.now.after(Duration::from_millis(millis));
                 self.queue.settle(self.now);
+                self.lean.values_mut().for_each(|queue| queue.settle(self.now));
             }
             other => bail!("our queue knows no step {other}"),
         }
@@ -144,9 +154,16 @@ impl Player {
             && let Some(row) = self.ledger.pod(&uid)
         {
             let (priority, ask) = (row.priority, row.ask);
-            self.queue.put(Pending { uid, priority, ask, kind: 0, gated }, self.now);
+            let pending = Pending { uid, priority, ask, kind: 0, gated };
+            if let Some(own) = self.lean.get_mut(&pending.uid) {
+                own.put(pending.clone(), self.now);
+            }
+            self.queue.put(pending, self.now);
         }
         if let Some(change) = change {
+            for queue in self.lean.values_mut() {
+                queue.notice(&self.ledger, change.clone(), self.now);
+            }
             self.count_hints(&change);
             self.queue.notice(&self.ledger, change, self.now);
         }
@@ -188,6 +205,7 @@ impl Player {
                     self.take(Fact::from(&pod), Some((uid, gated)));
                 } else {
                     self.queue.remove(&uid);
+                    self.lean.remove(&uid);
                     self.take(Fact::from(&pod), None);
                 }
             }
@@ -209,6 +227,7 @@ impl Player {
             self.take(Fact::NodeGone(name.into()), None);
         } else if let Some(pod) = self.pods.remove(&format!("{}/{name}", text(what, "namespace"))) {
             self.queue.remove(&uid_of(&pod));
+            self.lean.remove(&uid_of(&pod));
             self.take(Fact::PodGone(uid_of(&pod)), None);
         }
     }
@@ -218,7 +237,46 @@ impl Player {
         let key = self.pods.iter().find(|(_, pod)| uid_of(pod) == popped.uid);
         let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
         self.in_flight.push(key.clone());
+        if let Some(row) = self.ledger.pod(&popped.uid) {
+            let mut own = Queue::new(Settings::default(), self.now);
+            let (priority, ask) = (row.priority, row.ask);
+            own.put(
+                Pending { uid: popped.uid.clone(), priority, ask, kind: 0, gated: false },
+                self.now,
+            );
+            own.pop(self.now);
+            self.lean.insert(popped.uid, own);
+        }
         key
+    }
+
+    /// A node that takes a pod, or those who refuse it.
+    pub fn verdict(&mut self, key: &str) -> Result<String, BTreeSet<String>> {
+        let uid = self.pods.get(key).map(uid_of).unwrap_or_else(|| Uid::new(""));
+        let Some(ask) = self.ledger.pod(&uid).map(|row| row.ask) else {
+            return Err(BTreeSet::new());
+        };
+        if let Some(node) = self.decider.pick(&self.ledger, ask, 1) {
+            return Ok(self.ledger.nodes.name(node).to_owned());
+        }
+        let examined = self.decider.examine(&mut self.ledger, &uid).unwrap_or_default();
+        Err(examined.plugins().into_iter().map(str::to_owned).collect())
+    }
+
+    /// A pod that the real queue would try, that fits, and that ours leaves waiting.
+    pub fn left_waiting(&mut self) -> Option<String> {
+        let waits = |(uid, queue): (&Uid, &Queue)| {
+            let tried =
+                matches!(self.queue.standing(uid), Some(Standing::Active | Standing::Backoff(_)));
+            (tried && queue.standing(uid) == Some(Standing::Waiting)).then(|| uid.clone())
+        };
+        let waiting: Vec<Uid> = self.lean.iter().filter_map(waits).collect();
+        let mut fitting = waiting.into_iter().filter_map(|uid| {
+            let ask = self.ledger.pod(&uid)?.ask;
+            let node = self.decider.pick(&self.ledger, ask, 1)?;
+            Some(format!("{uid:?} waits and fits on {}", self.ledger.nodes.name(node)))
+        });
+        fitting.next()
     }
 
     fn reject(&mut self, what: &Value) {
@@ -231,8 +289,18 @@ impl Player {
         };
         let rejection =
             Rejection { unschedulable: plugins("unschedulable"), pending: plugins("pending") };
+        let refused = what["unschedulable"].as_array().into_iter().flatten();
+        let refused = refused.filter_map(Value::as_str).map(str::to_owned).collect();
+        let is_true = rejection.pending.is_empty() && self.verdict(key) == Err(refused);
         if let Some(pod) = self.pods.get(key) {
-            self.queue.reject(&uid_of(pod), rejection, &self.ledger, self.now);
+            let uid = uid_of(pod);
+            if !is_true {
+                self.lean.remove(&uid);
+            }
+            if let Some(own) = self.lean.get_mut(&uid) {
+                own.reject(&uid, rejection, &self.ledger, self.now);
+            }
+            self.queue.reject(&uid, rejection, &self.ledger, self.now);
         }
     }
 
