@@ -260,7 +260,7 @@ impl Player {
             return Ok(self.ledger.nodes.name(node).to_owned());
         }
         let examined = self.decider.examine(&mut self.ledger, &uid).unwrap_or_default();
-        Err(examined.plugins().into_iter().map(str::to_owned).collect())
+        Err(examined.plugins().iter().map(|plugin| plugin.to_string()).collect())
     }
 
     /// A pod that the real queue would try, that fits, and that ours leaves waiting.
