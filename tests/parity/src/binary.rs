@@ -122,7 +122,9 @@ impl Real {
     fn delete(&self, object: &Value) -> Result<()> {
         let (kind, namespace, name) = name_of(object);
         let path = format!("{}/{name}", path(&kind, &namespace)?);
-        self.ask(Method::DELETE, &path, &json!({"gracePeriodSeconds": 0})).map(drop)
+        // A controller that is to leave its pods behind would wait for somebody to do that.
+        let how = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
+        self.ask(Method::DELETE, &path, &how).map(drop)
     }
 
     /// The pod as it is once the program has decided.
