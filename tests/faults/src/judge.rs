@@ -37,6 +37,7 @@ pub struct Standing {
     pub reason: String,
     pub is_going: bool,
     pub is_ended: bool,
+    pub is_gated: bool,
 }
 
 /// All that the server holds.
@@ -157,7 +158,8 @@ impl Judge {
     pub fn concluded(&self, who: usize, uid: &str, node: Option<&str>, outcome: &Outcome) {
         let bound = self.with(|truth| truth.bound.get(uid).cloned());
         let is_true = match outcome {
-            Outcome::Bound => bound.as_deref() == node,
+            // Of a pod that has ended by then, the scheduler knows no node any longer.
+            Outcome::Bound => bound.is_some() && (node.is_none() || bound.as_deref() == node),
             Outcome::Elsewhere(other) => bound.as_deref() == Some(other),
             Outcome::NotBound(_) => bound.is_none(),
             Outcome::Gone => {
@@ -252,6 +254,7 @@ impl Standing {
             reason,
             is_going: !metadata["deletionTimestamp"].is_null(),
             is_ended: status["phase"] == "Succeeded",
+            is_gated: spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()),
         }
     }
 }

@@ -125,7 +125,7 @@ impl Network {
         self.with(|shared| shared.cut.get(&who).is_some_and(|until| *until > now))
     }
 
-    fn plan(&self, who: usize, method: &Method) -> Plan {
+    fn plan(&self, who: usize, method: &Method, is_binding: bool) -> Plan {
         let is_cut = self.is_cut(who);
         self.with(|shared| {
             let weather = shared.weather;
@@ -134,8 +134,11 @@ impl Network {
             let watch = Draw::new(draw.number(), "watch");
             let (die, later) = (draw.below(1000), draw.millis(100, 25_000));
             let slow = draw.millis(10, 3000);
+            // What becomes of a Binding matters most: it meets more than its share.
+            let (is_aimed_at, aimed) = (draw.chance(400), draw.below(380));
             let die = match weather {
                 Weather::Fair => usize::MAX,
+                _ if is_binding && is_aimed_at => aimed,
                 Weather::Windy => die * 4,
                 Weather::Stormy => die,
             };
@@ -200,7 +203,8 @@ where
         let query = request.uri().query().unwrap_or_default();
         let is_watch = query.contains("watch=");
         let what = format!("s{} {} {}", self.who, request.method(), request.uri().path());
-        let plan = self.network.plan(self.who, request.method());
+        let is_binding = request.uri().path().ends_with("/binding");
+        let plan = self.network.plan(self.who, request.method(), is_binding);
         let (who, network, server) = (self.who, self.network.clone(), self.server.clone());
         let sent = Sent { who, network, server, what, is_watch, plan };
         let (tell, told) = oneshot::channel();

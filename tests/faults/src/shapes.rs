@@ -42,7 +42,32 @@ pub struct Shape {
     pub near: Option<&'static str>,
     /// Pods of the same app differ by one between zones at most.
     pub spread: bool,
+    /// It has a claim whose volume is made when its node is known.
+    pub volume: bool,
+    /// It is held back at first.
+    pub gated: bool,
+    /// Which profile it is for.
+    pub scheduler: &'static str,
 }
+
+/// The names of the profiles. The second one fills nodes instead of emptying them.
+pub const PROFILES: [&str; 2] = ["default-scheduler", "packer"];
+/// The class of storage whose volumes are made when a pod needs them.
+pub const CLASS: &str = "made";
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// What the schedulers are told.
+pub const CONFIGURATION: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: packer
+  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+";
 
 pub const APPS: [&str; 4] = ["web", "db", "cache", "batch"];
 pub const ZONES: [&str; 3] = ["a", "b", "c"];
@@ -64,11 +89,26 @@ impl Shape {
             apart: some(draw, 200).then(|| [Reach::Host, Reach::Host, Reach::Zone][draw.below(3)]),
             near: some(draw, 120).then(|| APPS[draw.below(APPS.len())]),
             spread: some(draw, 200),
+            volume: some(draw, 120),
+            gated: some(draw, 100),
+            scheduler: if some(draw, 250) { PROFILES[1] } else { PROFILES[0] },
         }
     }
 
-    /// The pod, for this scheduler.
-    pub fn pod(&self, name: &str, scheduler: &str) -> Value {
+    /// The claim of a pod of this name.
+    pub fn claim(name: &str) -> Value {
+        json!({
+            "metadata": { "name": name },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": CLASS,
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        })
+    }
+
+    /// The pod.
+    pub fn pod(&self, name: &str) -> Value {
         let selector = |app: &str| json!({ "matchLabels": { "app": app } });
         let mut container = json!({
             "name": "main",
@@ -81,7 +121,14 @@ impl Shape {
         if let Some(port) = self.port {
             container["ports"] = json!([{ "containerPort": port, "hostPort": port }]);
         }
-        let mut spec = json!({ "schedulerName": scheduler, "containers": [container] });
+        let mut spec = json!({ "schedulerName": self.scheduler, "containers": [container] });
+        if self.volume {
+            let claim = json!({ "claimName": name });
+            spec["volumes"] = json!([{ "name": "data", "persistentVolumeClaim": claim }]);
+        }
+        if self.gated {
+            spec["schedulingGates"] = json!([{ "name": "example.com/gate" }]);
+        }
         if self.priority > 0 {
             spec["priorityClassName"] = json!(format!("p{}", self.priority));
         }

@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use engine::fact::{Fact, Uid};
+use engine::fact::{Fact, PodRef, Uid};
+use engine::ledger::PodRow;
+use engine::plugins::volume_binding::Write;
 use scheduler::bind::Outcome;
 use scheduler::core::Core;
-use scheduler::message::{Answer, BindOrder, Message, Order, TellOrder};
+use scheduler::message::{Answer, BindOrder, Message, Order, PrepareOrder, TellOrder};
 use scheduler::witness::Witness;
 
 use crate::judge::Judge;
@@ -24,6 +26,7 @@ struct Known {
     node: Option<String>,
     shape: Shape,
     is_going: bool,
+    is_gated: bool,
 }
 
 /// How a scheduler stood after its last turn.
@@ -34,6 +37,7 @@ pub struct Rest {
     pub binds: u64,
     pub waits: u64,
     pub rooms: u64,
+    pub prepared: u64,
 }
 
 #[derive(Default)]
@@ -41,6 +45,8 @@ struct Knowledge {
     places: BTreeMap<String, Place>,
     pods: BTreeMap<Uid, Known>,
     claims: BTreeMap<Uid, String>,
+    /// Pods whose volumes are being made: a claim, and no Binding yet.
+    prepared: BTreeSet<Uid>,
     /// Pods of which it was said that somebody else has the last word.
     lost: BTreeSet<Uid>,
     rest: Rest,
@@ -83,9 +89,13 @@ impl Onlooker {
         self.judge.concluded(self.who, &uid.0, node.as_deref(), outcome);
         match outcome {
             Outcome::Bound => {}
-            Outcome::NotBound(_) => drop(own.claims.remove(uid)),
+            Outcome::NotBound(_) => {
+                own.claims.remove(uid);
+                own.prepared.remove(uid);
+            }
             Outcome::Gone | Outcome::Elsewhere(_) => {
                 own.claims.remove(uid);
+                own.prepared.remove(uid);
                 own.lost.insert(uid.clone());
             }
         }
@@ -96,11 +106,51 @@ impl Onlooker {
         self.judge.log().note(&format!("s{} decides {} to {node}", self.who, pod.name));
         self.judge.decided(self.who, &pod.uid.0);
         own.rest.binds += 1;
+        if own.prepared.remove(&pod.uid) {
+            // It was decided when its volumes were; from then on nobody else may have its room.
+            let claimed = own.claims.get(&pod.uid).map(|node| &**node);
+            if claimed != Some(&**node) {
+                self.violated(&format!("{} is prepared for {claimed:?}, not {node}", pod.name));
+            }
+            return;
+        }
+        self.decided(own, pod, node);
+    }
+
+    /// Volumes are made for a pod on a node, which is decided by that.
+    fn prepared(&self, own: &mut Knowledge, core: &Core, order: &PrepareOrder) {
+        let PrepareOrder { pod, writes } = order;
+        // Where another scheduler has chosen the node before, nothing is left to be written.
+        let ledger = core.engine().ledger();
+        let node = ledger.pod(&pod.uid).and_then(PodRow::node).map(|node| ledger.nodes.name(node));
+        let Some(node) = node else {
+            return self.violated(&format!("{} is prepared without a claim", pod.name));
+        };
+        self.judge.log().note(&format!("s{} prepares {} for {node}", self.who, pod.name));
+        let is_meant = |write: &Write| match write {
+            Write::SelectNode { claim, node: chosen, .. } => {
+                **claim == *pod.name && **chosen == *node
+            }
+            Write::KeepVolume { .. } => false,
+        };
+        if !writes.iter().all(is_meant) {
+            self.violated(&format!("{} is prepared for {node} by {writes:?}", pod.name));
+        }
+        own.rest.prepared += 1;
+        self.decided(own, pod, node);
+        own.prepared.insert(pod.uid.clone());
+    }
+
+    /// Holds a decision against what was known when it was made.
+    fn decided(&self, own: &mut Knowledge, pod: &PodRef, node: &str) {
         let Some(known) = own.pods.get(&pod.uid) else {
             return self.violated(&format!("{} is bound and nobody told of it", pod.name));
         };
         if known.node.is_some() || own.claims.contains_key(&pod.uid) {
             return self.violated(&format!("{} gets a node and has one", pod.name));
+        }
+        if known.is_gated {
+            self.violated(&format!("{} gets a node and is held back by a gate", pod.name));
         }
         let residents = own.pods.iter().filter_map(|(uid, one)| {
             let node = one.node.as_ref().or_else(|| own.claims.get(uid))?;
@@ -110,12 +160,16 @@ impl Onlooker {
         if let Some(why) = view.refuses(&known.shape, node) {
             self.violated(&format!("{} cannot be on {node} as far as it knows: {why}", pod.name));
         }
-        own.claims.insert(pod.uid.clone(), node.to_string());
+        own.claims.insert(pod.uid.clone(), node.to_owned());
     }
 
     fn waits(&self, own: &mut Knowledge, order: &TellOrder) {
         own.rest.waits += 1;
         let TellOrder { pod, message, room, condition, .. } = order;
+        // Volumes that cannot be made give up the room.
+        if own.prepared.remove(&pod.uid) {
+            own.claims.remove(&pod.uid);
+        }
         if condition.is_some() || room.is_some() {
             self.judge.log().note(&format!("s{}: {} waits: {message}", self.who, pod.name));
         }
@@ -149,6 +203,7 @@ impl Witness for Onlooker {
             Message::Fact(Fact::PodGone(uid)) => {
                 own.pods.remove(uid);
                 own.claims.remove(uid);
+                own.prepared.remove(uid);
                 own.lost.remove(uid);
             }
             Message::Pod(news) => {
@@ -157,20 +212,22 @@ impl Witness for Onlooker {
                 own.lost.remove(&fact.uid);
                 let (name, is_going) = (fact.name.to_string(), fact.deleting);
                 let node = fact.node.as_ref().map(ToString::to_string);
-                own.pods.insert(fact.uid.clone(), Known { name, node, shape, is_going });
+                if node.is_some() {
+                    own.prepared.remove(&fact.uid);
+                }
+                let is_gated = !fact.gates.is_empty();
+                own.pods.insert(fact.uid.clone(), Known { name, node, shape, is_going, is_gated });
             }
             Message::Answered(uid, answer) => self.answered(own, uid, answer),
             _ => {}
         });
     }
 
-    fn ordered(&self, _: &Core, order: &Order) {
+    fn ordered(&self, core: &Core, order: &Order) {
         self.with(|own| match order {
             Order::Bind(order) => self.bound(own, order),
             Order::Tell(order) => self.waits(own, order),
-            Order::Prepare(order) => {
-                self.violated(&format!("{} has no volumes and is prepared", order.pod.name));
-            }
+            Order::Prepare(order) => self.prepared(own, core, order),
             Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
         });
     }

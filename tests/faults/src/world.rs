@@ -1,8 +1,10 @@
 //! A run: the server, the schedulers, everybody else, and the time.
 
 mod actions;
+mod volumes;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
 use scheduler::Clients;
-use scheduler::config::Configuration;
+use scheduler::config::{self, Configuration};
 use scheduler::witness::Place;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -28,6 +30,7 @@ use crate::judge::{Judge, Snapshot, Standing};
 use crate::log::Log;
 use crate::network::Network;
 use crate::rules;
+use crate::shapes::{CLASS, CONFIGURATION};
 use crate::witness::{Onlooker, Rest};
 
 /// Steps of a run while there are faults.
@@ -50,6 +53,7 @@ pub struct Tally {
     pub rooms: u64,
     pub starts: u64,
     pub left: u64,
+    pub prepared: u64,
 }
 
 impl Tally {
@@ -60,15 +64,17 @@ impl Tally {
         self.rooms += other.rooms;
         self.starts += other.starts;
         self.left += other.left;
+        self.prepared += other.prepared;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bound, decided, waits, rooms, starts, left } = self;
+        let Self { bound, decided, waits, rooms, starts, left, prepared } = self;
         write!(
             f,
-            "{decided} binds decided, {waits} times no node, room made {rooms} times, {starts} \
+            "{decided} binds decided, {prepared} after volumes were made, {waits} times no node, \
+             room made {rooms} times, {starts} \
              schedulers started; {bound} pods bound and {left} impossible at the end"
         )
     }
@@ -107,6 +113,12 @@ impl Env for WorldEnv {
     fn random(&self) -> u64 {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).draw()
     }
+}
+
+/// What every scheduler is told.
+fn configuration() -> Configuration {
+    let read = config::parse(Path::new("CONFIGURATION"), CONFIGURATION);
+    read.expect("the configuration of this program is valid")
 }
 
 /// A scheduler that runs.
@@ -191,6 +203,8 @@ impl World {
         while self.clock.monotonic() < until {
             self.keep_house().await;
             self.finish_deletions().await;
+            self.lift_gates().await;
+            self.make_volumes(true).await;
             self.pass(Duration::from_secs(5)).await;
             if self.log.failed().is_some() {
                 return;
@@ -246,7 +260,7 @@ impl World {
         self.tally.starts += 1;
         let who = self.starts;
         let way = self.network.way(who, self.trusting("system:kube-scheduler"));
-        let mut configuration = Configuration::default();
+        let mut configuration = configuration();
         if self.slots.len() == 1 {
             configuration.leader_election = None;
         }
@@ -271,7 +285,8 @@ impl World {
     fn remove(&mut self, slot: usize) -> Option<usize> {
         let runner = self.slots.get_mut(slot)?.take()?;
         runner.task.abort();
-        let Rest { binds, waits, rooms, .. } = runner.witness.rest();
+        let Rest { binds, waits, rooms, prepared, .. } = runner.witness.rest();
+        self.tally.prepared += prepared;
         self.tally.decided += binds;
         self.tally.waits += waits;
         self.tally.rooms += rooms;
@@ -341,6 +356,9 @@ impl World {
             let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
             self.must(Method::POST, path, Some(class)).await;
         }
+        let class = json!({ "metadata": { "name": CLASS }, "provisioner": "example.com/made",
+            "volumeBindingMode": "WaitForFirstConsumer" });
+        self.must(Method::POST, "/apis/storage.k8s.io/v1/storageclasses", Some(class)).await;
         let account = json!({ "metadata": { "name": "default" } });
         let path = "/api/v1/namespaces/default/serviceaccounts";
         self.must(Method::POST, path, Some(account)).await;

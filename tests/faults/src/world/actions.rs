@@ -4,13 +4,14 @@ use http::Method;
 use serde_json::json;
 
 use super::World;
+use super::volumes::CLAIMS;
 use crate::judge::Standing;
 use crate::network::Weather;
-use crate::shapes::{Machine, Shape, TAINT};
+use crate::shapes::{APPS, Machine, Shape, TAINT};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
-const SCHEDULER: &str = "default-scheduler";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const NODES_MAX: usize = 7;
 const PODS_MAX: usize = 45;
 
@@ -32,7 +33,12 @@ impl World {
             83..88 => self.kill(),
             88..90 => self.stop(),
             90..93 => self.cut_off(),
-            _ => self.log.step("nothing"),
+            93..96 => self.change_budget().await,
+            _ => self.lift_gates().await,
+        }
+        if self.draw.chance(600) {
+            let all = self.draw.chance(500);
+            self.make_volumes(all).await;
         }
         if self.draw.chance(500) {
             self.finish_deletions().await;
@@ -48,8 +54,43 @@ impl World {
             self.pods_made += 1;
             let name = format!("p{}", self.pods_made);
             self.judge.expect(&name, &shape);
-            self.must(Method::POST, PODS, Some(shape.pod(&name, SCHEDULER))).await;
+            if shape.volume {
+                self.must(Method::POST, CLAIMS, Some(Shape::claim(&name))).await;
+            }
+            self.must(Method::POST, PODS, Some(shape.pod(&name))).await;
         }
+    }
+
+    /// Nothing holds back pods any longer.
+    pub(super) async fn lift_gates(&mut self) {
+        let pods = self.snapshot().await.pods;
+        self.log.step("gates are lifted");
+        for pod in pods.iter().filter(|pod| pod.is_gated && !pod.is_going) {
+            let patch = json!({ "spec": { "schedulingGates": null } });
+            self.must(Method::PATCH, &format!("{PODS}/{}", pod.name), Some(patch)).await;
+        }
+    }
+
+    /// A budget for the pods of an app comes, changes or goes. It is nobody's business here to
+    /// count: how many may go is drawn.
+    async fn change_budget(&mut self) {
+        let app = APPS[self.draw.below(APPS.len())];
+        let path = format!("{BUDGETS}/{app}");
+        let (code, _) = self.ask(Method::GET, &path, None).await;
+        if code.is_success() && self.draw.chance(400) {
+            self.log.step(&format!("the budget of {app} goes"));
+            self.must(Method::DELETE, &path, None).await;
+            return;
+        }
+        let allowed = self.draw.below(3);
+        self.log.step(&format!("of {app} {allowed} may go"));
+        if !code.is_success() {
+            let budget = json!({ "metadata": { "name": app }, "spec": { "minAvailable": 1,
+                "selector": { "matchLabels": { "app": app } } } });
+            self.must(Method::POST, BUDGETS, Some(budget)).await;
+        }
+        let status = json!({ "status": { "disruptionsAllowed": allowed } });
+        self.must(Method::PATCH, &format!("{path}/status"), Some(status)).await;
     }
 
     async fn a_pod(&mut self, which: impl Fn(&Standing) -> bool) -> Option<Standing> {
@@ -70,7 +111,7 @@ impl World {
         self.log.step(&format!("{} is replaced", pod.name));
         self.delete_now(&pod).await;
         if let Some(shape) = self.judge.shape(&pod.name) {
-            self.must(Method::POST, PODS, Some(shape.pod(&pod.name, SCHEDULER))).await;
+            self.must(Method::POST, PODS, Some(shape.pod(&pod.name))).await;
         }
     }
 
@@ -157,7 +198,8 @@ impl World {
 
     /// Somebody else binds a pod.
     async fn bind_behind(&mut self) {
-        let waits = |pod: &Standing| pod.node.is_empty() && !pod.is_going && !pod.is_ended;
+        let waits =
+            |pod: &Standing| pod.node.is_empty() && !pod.is_going && !pod.is_ended && !pod.is_gated;
         let (Some(pod), Some(node)) = (self.a_pod(waits).await, self.a_node().await) else {
             return;
         };
