@@ -190,7 +190,13 @@ impl Queue {
     pub(super) fn wake_next(&mut self, key: &Key, woken: Woken) -> Option<Uid> {
         let group = self.waiting.get(key)?;
         let (uid, _) = group.first(&self.pods, self.settled)?;
-        let mut entry = self.take(&uid)?;
+        self.wake_as_probe(key, &uid, woken);
+        Some(uid)
+    }
+
+    /// Wakes a pod of a group: it speaks for all of them.
+    pub(super) fn wake_as_probe(&mut self, key: &Key, uid: &Uid, woken: Woken) {
+        let Some(mut entry) = self.take(uid) else { return };
         entry.place = self.place(&entry, woken.wake, self.settled);
         entry.probe = Some(woken);
         self.arrivals.count(entry.place, woken.cause);
@@ -198,7 +204,6 @@ impl Queue {
         if let Some(group) = self.waiting.get_mut(key) {
             group.probe = Some(uid.clone());
         }
-        Some(uid)
     }
 
     /// A pod leaves: where it spoke for others, the next of them does.
