@@ -350,13 +350,18 @@ impl Queue {
         Some(popped)
     }
 
-    /// A popped pod got no node, but room is made for one like it: where it speaks for others, the
-    /// next of them is to be tried as well.
-    pub fn room_made(&mut self, uid: &Uid) {
-        let Some(entry) = self.pods.get_mut(uid) else { return };
-        if let Some(wake) = entry.probe.take() {
-            let key = self.key(&self.pods[uid]);
-            self.wake_next(&key, wake);
+    /// A popped pod got no node, but room is made for it: where it speaks for others, the next of them
+    /// that no room is made for is to be tried as well.
+    pub fn room_made(&mut self, uid: &Uid, ledger: &Ledger) {
+        let Some(wake) = self.pods.get_mut(uid).and_then(|entry| entry.probe.take()) else {
+            return;
+        };
+        let key = self.key(&self.pods[uid]);
+        let next = self.waiting.get(&key).and_then(|group| {
+            group.pods().find(|other| ledger.nominated(other).is_none()).cloned()
+        });
+        if let Some(next) = next {
+            self.wake_as_probe(&key, &next, wake);
         }
     }
 

@@ -189,14 +189,19 @@ impl Queue {
     pub(super) fn wake_next(&mut self, key: &Key, wake: Wake) -> Option<Uid> {
         let group = self.waiting.get(key)?;
         let (uid, _) = group.first(&self.pods, self.settled)?;
-        let mut entry = self.take(&uid)?;
+        self.wake_as_probe(key, &uid, wake);
+        Some(uid)
+    }
+
+    /// Wakes a pod of a group: it speaks for all of them.
+    pub(super) fn wake_as_probe(&mut self, key: &Key, uid: &Uid, wake: Wake) {
+        let Some(mut entry) = self.take(uid) else { return };
         entry.place = self.place(&entry, wake, self.settled);
         entry.probe = Some(wake);
         self.enter(uid.clone(), entry);
         if let Some(group) = self.waiting.get_mut(key) {
             group.probe = Some(uid.clone());
         }
-        Some(uid)
     }
 
     /// A pod leaves: where it spoke for others, the next of them does.

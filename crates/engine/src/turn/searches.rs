@@ -268,7 +268,7 @@ impl Engine {
             self.refused.answers.insert(own.question, waiting.clone());
         }
         if waiting.room().is_some() {
-            self.queue.room_made(uid);
+            self.queue.room_made(uid, &self.ledger);
         }
         self.queue.reject(uid, waiting.rejection, &self.ledger, now);
         if let Some(left) = left {

@@ -161,6 +161,28 @@ fn room_for_three_wakes_no_more_than_four_of_ten_thousand() {
     assert_eq!(decisions(&mut engine), (0, 0));
 }
 
+#[test]
+fn room_is_made_once_for_each_of_those_that_ask_the_same() {
+    let mut engine = engine(usize::MAX);
+    for number in 0..3 {
+        engine.apply(told(pod(&format!("new-{number}"), 9, 1000, None)), START);
+    }
+    let decisions = |engine: &mut Engine| {
+        let all: Vec<Decision> = std::iter::from_fn(|| engine.decide(START)).take(100).collect();
+        let room =
+            |one: &&Decision| matches!(&one.verdict, Verdict::Wait(why) if why.room().is_some());
+        (all.len(), all.iter().filter(room).count())
+    };
+    assert_eq!(decisions(&mut engine), (3, 0));
+    for number in 0..3 {
+        engine.apply(told(pod(&format!("old-{number}"), 1, 1000, Some(number))), START);
+    }
+    for number in 0..3 {
+        engine.apply(node(number), START);
+    }
+    assert_eq!(decisions(&mut engine), (3, 3));
+}
+
 /// Decides until nothing is due, and checks what is decided.
 fn settle(engine: &mut Engine, at_most: usize) {
     for _ in 0..at_most {
