@@ -1,8 +1,8 @@
 //! The queue: which pod is decided next, and when.
 //!
 //! A pod is **active** (by priority, then by how long it waits), in **back-off** (refused lately),
-//! **waiting** (refused, until a change may cure that), **gated**, or **in flight** (popped and
-//! not answered for). Waiting pods are kept by shape: those that ask the same and were refused by
+//! **waiting** (refused, until a change may cure that), **gated**, **in flight** (popped and not
+//! answered for), or set **aside** (popped while another of its kind was in flight). Waiting pods are kept by shape: those that ask the same and were refused by
 //! the same plugins wake together, and a change is held against shapes, not pods.
 //!
 //! The queue is a state machine. The time is an argument, and what is due by then happens before
@@ -99,7 +99,7 @@ impl Rejection {
 /// Where a pod stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It can be popped.
+    /// It can be popped, now or when another one is answered for.
     Active,
     /// It was refused lately. It is active in the window after this moment, and before that it is
     /// popped where nothing is active.
@@ -121,6 +121,8 @@ enum Place {
     ErrorBackoff,
     Waiting,
     Gated,
+    /// Popped too early.
+    Aside,
     /// Popped when the log of changes was this long.
     InFlight(u64),
 }
@@ -196,6 +198,7 @@ pub struct Queue {
     backoff: BTreeSet<(Moment, Turn)>,
     error_backoff: BTreeSet<(Moment, Turn)>,
     waiting: FxHashMap<Shape, BTreeSet<Uid>>,
+    aside: BTreeSet<Turn>,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.
@@ -217,6 +220,7 @@ impl Queue {
             backoff: BTreeSet::new(),
             error_backoff: BTreeSet::new(),
             waiting: FxHashMap::default(),
+            aside: BTreeSet::new(),
             flights: BTreeSet::new(),
             log: VecDeque::new(),
             log_start: 0,
@@ -314,6 +318,33 @@ impl Queue {
         Some(popped)
     }
 
+    /// A popped pod cannot be tried before another one is answered for, and is not tried till then.
+    /// What changes meanwhile it need not hear of: it is as if it had not been popped.
+    pub fn set_aside(&mut self, uid: &Uid) {
+        let flying = |entry: &Entry| matches!(entry.place, Place::InFlight(_));
+        if !self.pods.get(uid).is_some_and(flying) {
+            return;
+        }
+        if let Some(mut entry) = self.take(uid) {
+            entry.attempts = entry.attempts.saturating_sub(1);
+            entry.place = Place::Aside;
+            self.enter(uid.clone(), entry);
+        }
+        self.forget_changes();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_nobody_aside(&self) -> bool {
+        self.aside.is_empty()
+    }
+
+    /// The first of the pods that were set aside can be popped again.
+    pub fn rejoin(&mut self) {
+        if let Some(uid) = self.aside.first().map(|(_, _, uid)| uid.clone()) {
+            self.move_to(&uid, Place::Active);
+        }
+    }
+
     /// A popped pod got no node. What changed since it was popped may wake it at once. A pod that
     /// is not in flight, because it is gone by now, is left alone.
     pub fn reject(&mut self, uid: &Uid, rejection: Rejection, ledger: &Ledger, now: Moment) {
@@ -347,7 +378,7 @@ impl Queue {
         self.settle(now);
         let Some(place) = self.pods.get(uid).map(|entry| entry.place) else { return };
         match place {
-            Place::Active | Place::Gated => {}
+            Place::Active | Place::Gated | Place::Aside => {}
             Place::InFlight(_) => self.log.push_back(Change::Asked(uid.clone())),
             Place::Backoff | Place::ErrorBackoff | Place::Waiting => {
                 self.move_to(uid, Place::Active);
@@ -421,7 +452,8 @@ impl Queue {
         let waiting = late.into_iter().filter(|(_, place)| *place == Place::Waiting);
         for (uid, _) in waiting {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
-            entry.leftover = true;
+            // Nobody here hears of it when somebody outside changes their mind.
+            entry.leftover = !entry.rejection.unschedulable.contains(Plugin::Extender);
             let entry = entry.clone();
             let place = self.place(&entry, Wake::AfterBackoff, now);
             self.move_to(&uid, place);
@@ -551,6 +583,9 @@ impl Queue {
                 }
             }
             Place::Gated => {}
+            Place::Aside => {
+                self.aside.remove(&turn);
+            }
             Place::InFlight(since) => {
                 self.flights.remove(&(since, uid.clone()));
             }
@@ -574,6 +609,9 @@ impl Queue {
                 self.waiting.entry(entry.shape()).or_default().insert(uid.clone());
             }
             Place::Gated => {}
+            Place::Aside => {
+                self.aside.insert(turn);
+            }
             Place::InFlight(since) => {
                 self.flights.insert((since, uid.clone()));
             }
@@ -616,7 +654,7 @@ fn strongest(wakes: impl Iterator<Item = Wake>) -> Option<Wake> {
 
 fn standing(entry: &Entry) -> Standing {
     match entry.place {
-        Place::Active => Standing::Active,
+        Place::Active | Place::Aside => Standing::Active,
         Place::Backoff => Standing::Backoff(entry.until),
         Place::ErrorBackoff => Standing::ErrorBackoff(entry.until),
         Place::Waiting => Standing::Waiting,

@@ -7,6 +7,7 @@
 //!
 //! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
 
+mod consultations;
 mod preparations;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +29,8 @@ use crate::queue::{
     self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
 };
 use crate::reason::Reason;
+use consultations::Consultations;
+pub use consultations::{Advice, Counsel, EXTENDER, Ticket};
 use preparations::{Ended, Preparations};
 
 /// How an engine works.
@@ -62,8 +65,13 @@ pub enum Verdict {
     /// ready by these writes. The engine waits for the answer, then for the facts to show it, and
     /// decides again.
     Prepare(Box<str>, Vec<Write>),
+    /// Somebody outside is to be asked which of these nodes it may get. The engine waits for the
+    /// answer, and decides again.
+    Consult(Ticket, Vec<Box<str>>),
     /// No node can take it. It waits, and nothing has to be answered.
     Wait(Arc<Waiting>),
+    /// Those who were asked about it failed. It is tried again, and nothing has to be answered.
+    Failed(Box<str>),
     /// Its volumes could not be made ready. It is tried again, and nothing has to be answered.
     Unprepared(Failure),
 }
@@ -112,6 +120,18 @@ impl Waiting {
         now: Moment,
     ) -> Result<Self, ClaimError> {
         let examination = decider.examine(ledger, uid)?;
+        Self::after(examination, ledger, decider, uid, turn, now)
+    }
+
+    /// The same for a pod of which every node has said this.
+    fn after(
+        examination: Examination,
+        ledger: &mut Ledger,
+        decider: &Decider,
+        uid: &Uid,
+        turn: u64,
+        now: Moment,
+    ) -> Result<Self, ClaimError> {
         let last_resorts = decider.last_resorts(ledger, uid, &examination, turn, now)?;
         let rejection = rejection(&examination);
         Ok(Self { examination, last_resorts, rejection })
@@ -143,6 +163,8 @@ pub enum Answer {
 struct Unbound {
     profile: usize,
     gated: bool,
+    /// Whether somebody outside is asked about it.
+    consulted: bool,
     labels: BTreeMap<Box<str>, Box<str>>,
     owner: Option<Owner>,
     /// When it was found out which pods are like it.
@@ -168,6 +190,7 @@ pub struct Engine {
     profiles: Vec<(Arc<str>, Decider)>,
     unbound: FxHashMap<Uid, Unbound>,
     preparations: Preparations,
+    consultations: Consultations,
     /// Decisions that wait to be asked for.
     due: VecDeque<Decision>,
     /// Why pods have no node, as long as the ledger is what it was.
@@ -188,6 +211,7 @@ impl Engine {
             profiles,
             unbound: FxHashMap::default(),
             preparations: Preparations::default(),
+            consultations: Consultations::default(),
             due: VecDeque::new(),
             refused: FxHashMap::default(),
         }
@@ -230,6 +254,7 @@ impl Engine {
         wants.then(|| Unbound {
             profile,
             gated: !pod.gates.is_empty(),
+            consulted: self.profiles[profile].1.profile().consulting.is_about(&pod.extended),
             labels: pod.labels.clone(),
             owner: pod.needs.owner.clone(),
             likened: self.ledger.owners.epoch(),
@@ -242,7 +267,8 @@ impl Engine {
         let Some(mut wanting) = wanting else {
             self.unbound.remove(&uid);
             self.preparations.drop(&uid, &mut self.ledger);
-            return self.queue.remove(&uid);
+            self.queue.remove(&uid);
+            return self.ask_no_more(&uid);
         };
         let Some(row) = self.ledger.pod(&uid) else { return };
         if row.node().is_some() {
@@ -265,44 +291,78 @@ impl Engine {
         if let Some(decision) = self.due.pop_front() {
             return Some(decision);
         }
-        let Popped { uid, attempts } = self.queue.pop(now)?;
+        if let Some(decision) = self.heed(now) {
+            return Some(decision);
+        }
+        let Popped { uid, attempts } = self.next(now)?;
         self.liken(&uid, now);
-        let expected = "the queue holds pods that the ledger knows";
-        let row = self.ledger.pod(&uid).expect(expected);
-        let own = self.unbound.get_mut(&uid).expect(expected);
-        let (namespace, name) = (row.namespace.clone(), row.name.clone());
+        let (pod, question) = self.question(&uid);
+        let scheduler = self.profiles[question.profile].0.clone();
+        if let Some(verdict) = self.consult(&pod, attempts, question) {
+            return Some(Decision { pod, scheduler, attempts, verdict });
+        }
+        let decider = &mut self.profiles[question.profile].1;
+        let chosen = decider.choose(&mut self.ledger, &pod.uid, turn_of(&uid)).expect(KNOWN);
+        let verdict = match chosen {
+            Some(node) => self.grant(&pod, question, node, attempts, now),
+            None => self.deny(&pod, question, now),
+        };
+        Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// What the answer to a pod of the queue follows from.
+    fn question(&self, uid: &Uid) -> (PodRef, Question) {
+        let row = self.ledger.pod(uid).expect(KNOWN);
         let question = Question {
-            profile: own.profile,
+            profile: self.unbound.get(uid).expect(KNOWN).profile,
             ask: row.ask,
             priority: row.priority,
             may_preempt: row.may_preempt,
         };
-        let (scheduler, decider) = &mut self.profiles[own.profile];
-        let turn = FxBuildHasher.hash_one(&uid);
-        let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
-        let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
-            Some(node) => {
-                let elsewhere = (self.ledger.nominated(&pod.uid))
-                    .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
-                let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
-                self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
-                self.refused.clear();
-                own.history = self.queue.placed(&pod.uid).unwrap_or_default();
-                if let Some(left) = left {
-                    self.queue.notice(&self.ledger, left, now);
-                }
-                self.place(&pod, (question.profile, question.ask, node), attempts, now)
-            }
-            None => {
-                let (waiting, left) = self.refuse(&pod.uid, question, turn, now);
-                self.queue.reject(&pod.uid, waiting.rejection, &self.ledger, now);
-                if let Some(left) = left {
-                    self.queue.notice(&self.ledger, left, now);
-                }
-                Verdict::Wait(waiting)
-            }
-        };
-        Some(Decision { pod, scheduler, attempts, verdict })
+        let (namespace, name) = (row.namespace.clone(), row.name.clone());
+        (PodRef { uid: uid.clone(), namespace, name }, question)
+    }
+
+    /// Gives a node to a pod that was popped.
+    fn grant(
+        &mut self,
+        pod: &PodRef,
+        question: Question,
+        node: NodeIndex,
+        attempts: u32,
+        now: Moment,
+    ) -> Verdict {
+        let elsewhere = (self.ledger.nominated(&pod.uid))
+            .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
+        let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
+        self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
+        self.refused.clear();
+        let own = self.unbound.get_mut(&pod.uid).expect(KNOWN);
+        own.history = self.queue.placed(&pod.uid).unwrap_or_default();
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        self.place(pod, (question.profile, question.ask, node), attempts, now)
+    }
+
+    /// Has a pod that was popped wait, because no node can take it.
+    fn deny(&mut self, pod: &PodRef, question: Question, now: Moment) -> Verdict {
+        let (waiting, left) = self.refuse(&pod.uid, question, turn_of(&pod.uid), now);
+        self.wait(&pod.uid, waiting, left, now)
+    }
+
+    fn wait(
+        &mut self,
+        uid: &Uid,
+        waiting: Arc<Waiting>,
+        left: Option<Change>,
+        now: Moment,
+    ) -> Verdict {
+        self.queue.reject(uid, waiting.rejection, &self.ledger, now);
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        Verdict::Wait(waiting)
     }
 
     /// Why no node can take a pod, and what else was tried. Where room is made, the pod is nominated
@@ -322,6 +382,16 @@ impl Engine {
         let decider = &self.profiles[question.profile].1;
         let waiting = Waiting::of(&mut self.ledger, decider, uid, turn, now);
         let waiting = Arc::new(waiting.expect("a pod that was popped is there"));
+        let left = self.keep_room(uid, &waiting);
+        if waiting.room().is_none() && alone && self.ledger.nominations.is_empty() {
+            self.refused.insert(question, waiting.clone());
+        }
+        (waiting, left)
+    }
+
+    /// Keeps the room that is made for a pod, and for nobody else. What changes for others is
+    /// returned.
+    fn keep_room(&mut self, uid: &Uid, waiting: &Waiting) -> Option<Change> {
         let left = match waiting.last_resorts.nominating() {
             Nominating::Unchanged => None,
             Nominating::Nowhere => self.nominate(uid, None),
@@ -330,15 +400,11 @@ impl Engine {
                 self.nominate(uid, Some(&name))
             }
         };
-        if let Some(room) = waiting.room() {
-            for other in &room.passed_over {
-                // Their room is kept all the same, for this one.
-                self.nominate(&other.uid, None);
-            }
-        } else if alone && self.ledger.nominations.is_empty() {
-            self.refused.insert(question, waiting.clone());
+        for other in waiting.room().into_iter().flat_map(|room| &room.passed_over) {
+            // Their room is kept all the same, for this one.
+            self.nominate(&other.uid, None);
         }
-        (waiting, left)
+        left
     }
 
     /// Keeps room on a node for a pod, or no longer. What changes where it was kept is returned: it
@@ -447,7 +513,7 @@ impl Engine {
     /// When something is due, if no fact comes before.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        if !self.due.is_empty() {
+        if !self.due.is_empty() || self.consultations.is_answered() {
             return Some(now);
         }
         self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()
@@ -464,6 +530,13 @@ impl Engine {
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
+}
+
+const KNOWN: &str = "the queue holds pods that the ledger knows";
+
+/// A number that differs from pod to pod.
+fn turn_of(uid: &Uid) -> u64 {
+    FxBuildHasher.hash_one(uid)
 }
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.

@@ -20,9 +20,10 @@ use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
 use crate::debug::Decided;
+use crate::extenders::{Binder, Binders};
 use crate::message::{
-    Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
-    Scheduled, TellOrder, Written,
+    Answer, BindOrder, ConditionOrder, ConsultOrder, Kind, Message, Order, PodNews, PrepareOrder,
+    RoomOrder, Scheduled, TellOrder, Written,
 };
 use crate::meters::{Attempt, Meters};
 
@@ -62,6 +63,7 @@ enum Asked {
 #[derive(Debug)]
 struct Flight {
     asked: Asked,
+    binder: Binder,
     pod: PodRef,
     attempt: Attempt,
     decided: Moment,
@@ -82,6 +84,10 @@ struct Waiting {
     written: Written,
     /// When it was first tried.
     tried: Option<Moment>,
+    /// Since when extenders are asked about it.
+    asked: Option<Moment>,
+    /// Who will bind it.
+    binder: Binder,
 }
 
 /// The scheduler, but for its hands and its clock.
@@ -98,6 +104,9 @@ pub struct Core {
     waiting: FxHashMap<Uid, Waiting>,
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
+    binders: Binders,
+    /// For how long extenders were asked before the last decision.
+    outside: Duration,
     meters: Meters,
 }
 
@@ -115,8 +124,16 @@ impl Core {
             telling: 0,
             waiting: FxHashMap::default(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
+            binders: Binders::default(),
+            outside: Duration::ZERO,
             meters,
         }
+    }
+
+    /// The same with others who bind some pods.
+    #[must_use]
+    pub fn with_binders(self, binders: Binders) -> Self {
+        Self { binders, ..self }
     }
 
     /// Takes what happened. Some of it is to be told.
@@ -135,6 +152,7 @@ impl Core {
                     self.phase = Phase::Deciding;
                 }
             }
+            Message::Advised(ticket, advice) => self.engine.consulted(ticket, advice),
             Message::Answered(uid, answer) => return self.answered(&uid, answer, now),
             Message::Unclear(uid) => {
                 if let Some(flight) = self.flights.get_mut(&uid)
@@ -165,7 +183,9 @@ impl Core {
     fn pod(&mut self, news: PodNews, now: Moment) {
         let PodNews { fact, written } = news;
         if fact.node.is_none() && self.names.contains(&*fact.scheduler) {
-            self.waiting.entry(fact.uid.clone()).or_default().written = written;
+            let binder = self.binders.of_pod(&fact.extended);
+            let waiting = self.waiting.entry(fact.uid.clone()).or_default();
+            (waiting.written, waiting.binder) = (written, binder);
         } else {
             self.waiting.remove(&fact.uid);
         }
@@ -189,7 +209,7 @@ impl Core {
             Outcome::NotBound(_) => turn::Answer::Refused,
         };
         self.engine.answered(uid, answer, now);
-        let Flight { asked, pod, attempt, decided, .. } = flight;
+        let Flight { asked, binder, pod, attempt, decided, .. } = flight;
         match outcome {
             Outcome::Bound => {
                 self.meters.scheduled(&attempt, decided, now);
@@ -197,11 +217,13 @@ impl Core {
             }
             Outcome::NotBound(why) => {
                 self.meters.failed(&attempt, decided, now);
-                let plugin = match asked {
-                    Asked::Bind => "Bind plugin \"DefaultBinder\"",
-                    Asked::Prepare => "PreBind plugin \"VolumeBinding\"",
+                let message = match (asked, binder) {
+                    (Asked::Bind, Binder::Extender) => why.into(),
+                    (Asked::Bind, _) => format!("running Bind plugin \"DefaultBinder\": {why}"),
+                    (Asked::Prepare, _) => {
+                        format!("running PreBind plugin \"VolumeBinding\": {why}")
+                    }
                 };
-                let message = format!("running {plugin}: {why}");
                 Some(self.failed(pod, attempt.profile, message))
             }
             Outcome::Gone | Outcome::Elsewhere(_) => None,
@@ -231,16 +253,28 @@ impl Core {
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let tried = *waiting.tried.get_or_insert(now);
+        let binder = waiting.binder;
+        let begun = match verdict {
+            Verdict::Consult(..) => *waiting.asked.get_or_insert(now),
+            _ => waiting.asked.take().unwrap_or(now),
+        };
+        self.outside = now.since(begun);
         self.remember(Decided::new(&pod, &scheduler, attempts, &verdict, now));
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, tried };
         let order = match verdict {
             Verdict::Bind(node) => {
-                self.begin(Asked::Bind, &pod, attempt, now);
-                Order::Bind(BindOrder { pod, node, scheduler })
+                self.begin((Asked::Bind, binder), &pod, attempt, begun);
+                Order::Bind(BindOrder { pod, node, scheduler, binder })
             }
             Verdict::Prepare(_, writes) => {
-                self.begin(Asked::Prepare, &pod, attempt, now);
+                self.begin((Asked::Prepare, Binder::Server), &pod, attempt, begun);
                 Order::Prepare(PrepareOrder { pod, writes })
+            }
+            Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
+            Verdict::Failed(why) => {
+                self.meters.failed(&attempt, begun, now);
+                let (reason, nominated) = (SCHEDULER_ERROR, Some(Box::default()));
+                self.tell(pod, scheduler, Why { reason, message: why, nominated }, None)
             }
             Verdict::Unprepared(failure) => {
                 self.meters.failed(&attempt, now, now);
@@ -282,9 +316,18 @@ impl Core {
         self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
-    fn begin(&mut self, asked: Asked, pod: &PodRef, attempt: Attempt, decided: Moment) {
+    fn begin(
+        &mut self,
+        (asked, binder): (Asked, Binder),
+        pod: &PodRef,
+        attempt: Attempt,
+        decided: Moment,
+    ) {
         let uid = pod.uid.clone();
-        let flight = Flight { asked, pod: pod.clone(), attempt, decided, is_unclear: false };
+        // Others who bind may take their time, for which nobody else has to wait.
+        let is_unclear = binder != Binder::Server;
+        self.unclear += usize::from(is_unclear);
+        let flight = Flight { asked, binder, pod: pod.clone(), attempt, decided, is_unclear };
         self.flights.insert(uid, flight);
     }
 
@@ -370,9 +413,10 @@ impl Core {
     pub fn took(&self, order: &Order, duration: Duration) {
         let profile = match order {
             Order::Tell(order) => Some(&order.scheduler),
+            Order::Consult(_) => return,
             _ => None,
         };
-        self.meters.decided(duration, profile);
+        self.meters.decided(duration + self.outside, profile);
     }
 
     /// Shows how much there is of everything.

@@ -48,7 +48,7 @@ impl Notes {
     }
 
     pub(crate) fn scheduled(&self, order: &BindOrder) {
-        let BindOrder { pod, node, scheduler } = order;
+        let BindOrder { pod, node, scheduler, .. } = order;
         let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
         self.tell(
             scheduler,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::{self, Election};
+use chassis::informer::How;
 use chassis::metrics::Metrics;
 use chassis::serve::Health;
 use engine::Engine;
@@ -19,6 +20,7 @@ use crate::clients::Clients;
 use crate::config::{Configuration, LeaderElection, ProfileConfig};
 use crate::core::{BINDS_MAX, Core, TELLS_MAX};
 use crate::debug::Desk;
+use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::Feed;
 use crate::message::Message;
 use crate::meters::Meters;
@@ -29,6 +31,8 @@ use crate::writers::{Hands, License};
 
 /// How many messages may wait for the engine.
 const MESSAGES_MAX: usize = 4096;
+/// How many questions may wait for extenders: only the last one matters.
+const QUESTIONS_MAX: usize = 64;
 /// How long events may take to be written when all else has ended.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 /// How much longer than its lease lasts a leader may be silent and count as alive.
@@ -99,15 +103,9 @@ pub enum Ending {
 /// Why a scheduler cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The file names extenders.
-    #[error(
-        "extenders[0]: this version asks no extenders ({url}); remove them from the configuration, \
-         or keep kube-scheduler for the profiles that need them"
-    )]
-    Extenders {
-        /// Where the first one is.
-        url: String,
-    },
+    /// An extender cannot be asked.
+    #[error(transparent)]
+    Extender(#[from] ExtenderError),
     /// The election cannot be held.
     #[error("leaderElection: {0}")]
     Election(#[from] election::ConfigError),
@@ -126,19 +124,17 @@ pub async fn run(
     options: Options,
     stop: CancellationToken,
 ) -> Result<Ending, RunError> {
-    if let Some(first) = options.configuration.extenders.first() {
-        return Err(RunError::Extenders { url: first.url_prefix.clone() });
-    }
+    let extenders = Extenders::new(&options.configuration.extenders, &clients.read)?;
     let meters = Meters::register(&options.metrics);
     let Some(election) = &options.configuration.leader_election else {
-        Term { clients, options, meters }.work(License::Always, stop).await;
+        Term { clients, options, meters, extenders }.work(License::Always, stop).await;
         return Ok(Ending::Stopped);
     };
     let config = lease(election, &options);
     let election_meters = election::Meters::register(&options.metrics);
     let election = Election::new(&clients.lease, &config, &election_meters)?;
     election.watchdog().watch(&options.health, LEASE_TOLERANCE);
-    let term = Term { clients, options, meters };
+    let term = Term { clients, options, meters, extenders };
     let ending = election
         .run(stop, move |leadership, end| term.work(License::WhileLeading(leadership), end))
         .await;
@@ -165,18 +161,20 @@ struct Term {
     clients: Clients,
     options: Options,
     meters: Meters,
+    extenders: Extenders,
 }
 
 impl Term {
     async fn work(self, license: License, stop: CancellationToken) {
-        let Self { clients, options, meters } = self;
+        let Self { clients, options, meters, mut extenders } = self;
         let (configuration, seed) = (&options.configuration, options.seed);
         options.state.send_replace(State::Reading);
-        let profiles: Vec<(Arc<str>, Profile)> = configuration.profiles.iter().map(named).collect();
+        let profiles = profiles(configuration);
         let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
         let time = Timekeeper::new(clients.read.clock());
         let engine = Engine::new(settings(configuration, seed), profiles, time.now());
-        let core = Core::new(engine, names.iter().cloned(), meters);
+        let binders = Binders::of(&configuration.extenders);
+        let core = Core::new(engine, names.iter().cloned(), meters).with_binders(binders);
 
         let (messages, line) = mpsc::channel(MESSAGES_MAX);
         options.desk.open(&messages, &clients.read, configuration);
@@ -185,6 +183,8 @@ impl Term {
         let (client, metrics) = (&clients.read, &options.metrics);
         let (sink, tasks) = (&messages, &mut feed);
         Feed { client, sink, seed, metrics, stop: &end_feed, tasks }.start();
+        let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
+        extenders.watch(how, &mut feed);
 
         let with = (&clients.events, seed, metrics);
         let (notes, writer) = Notes::new(&names, &options.host, with);
@@ -194,6 +194,7 @@ impl Term {
         let hands = Hands {
             client: clients.write.clone(),
             notes,
+            extenders: extenders.clone(),
             license,
             seed,
             answers: messages.clone(),
@@ -205,7 +206,9 @@ impl Term {
         writers.spawn(hands.clone().bind_all(bind_orders));
         writers.spawn(hands.tell_all(tell_orders));
 
-        let outlets = Outlets { binds, tells };
+        let (questions, question_orders) = mpsc::channel(QUESTIONS_MAX);
+        writers.spawn(extenders.ask_all(question_orders, messages.clone()));
+        let outlets = Outlets { binds, tells, questions };
         let witness = match options.place {
             Place::Thread => None,
             Place::Runtime(witness) => Some(witness),
@@ -232,8 +235,14 @@ impl Term {
     }
 }
 
-fn named(profile: &ProfileConfig) -> (Arc<str>, Profile) {
-    (profile.scheduler_name.as_str().into(), profile.assemble().profile)
+fn profiles(configuration: &Configuration) -> Vec<(Arc<str>, Profile)> {
+    let consulting = extenders::consulting(&configuration.extenders);
+    let named = |profile: &ProfileConfig| {
+        let assembled = profile.assemble().profile;
+        let profile_of_engine = Profile { consulting: consulting.clone(), ..assembled };
+        (profile.scheduler_name.as_str().into(), profile_of_engine)
+    };
+    configuration.profiles.iter().map(named).collect()
 }
 
 fn settings(configuration: &Configuration, seed: u64) -> turn::Settings {

@@ -171,6 +171,9 @@ impl Witness for Onlooker {
             Order::Prepare(order) => {
                 self.violated(&format!("{} has no volumes and is prepared", order.pod.name));
             }
+            Order::Consult(order) => {
+                self.violated(&format!("there are no extenders to ask about {}", order.pod.name));
+            }
             Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
         });
     }

@@ -36,12 +36,14 @@ pub enum Plugin {
     DynamicResources,
     /// Room is being made for the pod.
     DefaultPreemption,
+    /// Somebody outside was asked, and said no.
+    Extender,
     /// Somebody of whom nothing is known.
     Other,
 }
 
 /// Every plugin.
-pub(super) const ALL: [Plugin; 16] = [
+pub(super) const ALL: [Plugin; 17] = [
     Plugin::SchedulingGates,
     Plugin::NodeUnschedulable,
     Plugin::NodeName,
@@ -57,6 +59,7 @@ pub(super) const ALL: [Plugin; 16] = [
     Plugin::InterPodAffinity,
     Plugin::DynamicResources,
     Plugin::DefaultPreemption,
+    Plugin::Extender,
     Plugin::Other,
 ];
 

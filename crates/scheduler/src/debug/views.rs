@@ -87,7 +87,7 @@ pub struct DecisionView {
     pub scheduler: String,
     /// How often the pod had been tried, this time included.
     pub attempt: u32,
-    /// `bind`, `prepare`, `wait` or `unprepared`.
+    /// `bind`, `prepare`, `consult`, `wait`, `failed` or `unprepared`.
     pub verdict: String,
     /// The node that was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,9 @@ pub(crate) struct Decided {
 enum Fate {
     Bind(Box<str>),
     Prepare(Box<str>),
+    Consult(usize),
     Wait(Arc<Waiting>),
+    Failed(Box<str>),
     Unprepared(Box<str>),
 }
 
@@ -126,7 +128,9 @@ impl Decided {
         let fate = match verdict {
             Verdict::Bind(node) => Fate::Bind(node.clone()),
             Verdict::Prepare(node, _) => Fate::Prepare(node.clone()),
+            Verdict::Consult(_, nodes) => Fate::Consult(nodes.len()),
             Verdict::Wait(waiting) => Fate::Wait(waiting.clone()),
+            Verdict::Failed(why) => Fate::Failed(why.clone()),
             Verdict::Unprepared(failure) => Fate::Unprepared(failure.to_string().into()),
         };
         Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
@@ -139,6 +143,10 @@ impl From<&Decided> for DecisionView {
         let (verdict, node, message) = match fate {
             Fate::Bind(node) => ("bind", Some(node.to_string()), None),
             Fate::Prepare(node) => ("prepare", Some(node.to_string()), None),
+            Fate::Consult(nodes) => {
+                ("consult", None, Some(format!("extenders are asked about {nodes} nodes")))
+            }
+            Fate::Failed(why) => ("failed", None, Some(why.to_string())),
             Fate::Wait(waiting) => ("wait", None, Some(waiting.to_string())),
             Fate::Unprepared(why) => ("unprepared", None, Some(why.to_string())),
         };
