@@ -5,7 +5,7 @@
 //! the [`reflector`] that turns lists and watches into one ordered stream of deltas, the
 //! [`informer`] that keeps them in a [`store`] for all who read it,
 //! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for
-//! users, [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict
+//! users, the programs [`outside`] that are asked over HTTP, [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict
 //! [`config`] files and the [`clock`].
 //!
 //! Each conversation (list and watch, back-off, work queue, rate limit) is a state
@@ -30,6 +30,7 @@ pub mod key;
 pub mod logging;
 mod memory;
 pub mod metrics;
+pub mod outside;
 pub mod queue;
 pub mod random;
 pub mod reflector;

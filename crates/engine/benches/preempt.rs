@@ -50,6 +50,7 @@ fn pod(name: &str, node: Option<usize>, priority: i32, cpu_millis: i64, spread: 
         deleting: false,
         scheduler: "default-scheduler".into(),
         gates: Box::default(),
+        extended: Box::default(),
         needs: Needs { taken: requests.clone(), requests, spread, ..Needs::default() },
     }))
 }

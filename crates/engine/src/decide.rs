@@ -6,6 +6,8 @@
 //! nodes. Totals are one column of small integers, so that the best of thousands of nodes is found
 //! by plain loops over it.
 
+use std::collections::BTreeMap;
+
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
@@ -114,6 +116,30 @@ impl Decider {
         };
         self.cache.shrink();
         picked
+    }
+
+    /// The best node for a pod when this is added to what some nodes are worth.
+    pub(crate) fn pick_with(
+        &mut self,
+        ledger: &Ledger,
+        ask: Ask,
+        added: &BTreeMap<NodeIndex, i64>,
+        spread: u64,
+    ) -> Option<NodeIndex> {
+        if self.refused_everywhere(ledger, ask).is_some() {
+            return None;
+        }
+        self.total(ledger, ask);
+        self.cache.shrink();
+        let total = |node: NodeIndex| {
+            let added = added.get(&node).copied().unwrap_or_default();
+            i64::from(self.totals[node.get()]).saturating_add(added)
+        };
+        let most = self.feasible.iter().map(total).max()?;
+        let equal: Vec<NodeIndex> =
+            self.feasible.iter().filter(|node| total(*node) == most).collect();
+        let turn = mixed(self.seed ^ spread) % equal.len() as u64;
+        equal.get(usize::try_from(turn).unwrap_or(0)).copied()
     }
 
     /// Whether the pod's shape says it all: nobody has anything to say on the whole cluster.

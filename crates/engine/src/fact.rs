@@ -150,6 +150,8 @@ pub struct PodFact {
     pub scheduler: Arc<str>,
     /// What keeps it from being tried.
     pub gates: Box<[Box<str>]>,
+    /// Resources that its containers name and that are not Kubernetes' own, in order.
+    pub extended: Box<[Box<str>]>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
 }
@@ -171,6 +173,7 @@ impl PodFact {
             giving_way: false,
             may_preempt: true,
             nominated: None,
+            extended: Box::default(),
             started: None,
             needs: Needs::default(),
         }

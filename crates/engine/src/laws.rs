@@ -218,6 +218,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
             deleting,
             scheduler: DEFAULT_SCHEDULER.into(),
             gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
+            extended: Box::default(),
             needs,
         },
     )

@@ -137,21 +137,56 @@ impl Decider {
         if row.node().is_some() {
             return Err(ClaimError::Placed(uid.clone()));
         }
-        let (ask, priority) = (row.ask, row.priority);
-        if let Some(node) = row.nomination.node().and_then(|name| ledger.nodes.find(name))
-            && ledger.nodes.present().contains(node)
-            && self.refused_everywhere(ledger, ask).is_none()
-        {
-            let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
-            let mut trial = Trial::new(ledger, &self.profile().filters, ask);
-            if trial.refusal_with(&others, node).is_none() {
-                return Ok(Some(node));
-            }
+        let ask = row.ask;
+        if let Some(node) = self.prepared(ledger, uid) {
+            return Ok(Some(node));
         }
         self.step_back(ledger, uid);
         let picked = self.pick(ledger, ask, spread);
         self.except = NodeSet::new();
         Ok(picked)
+    }
+
+    /// The node on which room was made for a pod, where that can take it now.
+    pub fn prepared(&self, ledger: &mut Ledger, uid: &Uid) -> Option<NodeIndex> {
+        let row = ledger.pod(uid)?;
+        let (ask, priority) = (row.ask, row.priority);
+        let node = row.nomination.node().and_then(|name| ledger.nodes.find(name))?;
+        if !ledger.nodes.present().contains(node) || self.refused_everywhere(ledger, ask).is_some()
+        {
+            return None;
+        }
+        let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
+        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        trial.refusal_with(&others, node).is_none().then_some(node)
+    }
+
+    /// All nodes that a pod that waits could get; none where it is gone.
+    pub fn able(&mut self, ledger: &mut Ledger, uid: &Uid) -> NodeSet {
+        let Some(ask) = ledger.pod(uid).map(|row| row.ask) else { return NodeSet::new() };
+        self.step_back(ledger, uid);
+        let able = self.feasible(ledger, ask).clone();
+        self.except = NodeSet::new();
+        able
+    }
+
+    /// The best of some nodes for a pod that waits, when this is added to what each is worth; none
+    /// where none of them can take it. `spread` differs from pod to pod.
+    pub fn choose_among(
+        &mut self,
+        ledger: &mut Ledger,
+        uid: &Uid,
+        added: &BTreeMap<NodeIndex, i64>,
+        spread: u64,
+    ) -> Option<NodeIndex> {
+        let ask = ledger.pod(uid)?.ask;
+        self.step_back(ledger, uid);
+        for node in ledger.nodes.present().iter().filter(|node| !added.contains_key(node)) {
+            self.except.insert(node);
+        }
+        let picked = self.pick_with(ledger, ask, added, spread);
+        self.except = NodeSet::new();
+        picked
     }
 
     /// What each plugin gives each node that can take a pod that waits.

@@ -1,5 +1,6 @@
 //! A profile: which plugins judge a pod, in which order, with which weight.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
@@ -37,6 +38,32 @@ pub struct Profile {
     pub volume_wait_max: Option<Duration>,
     /// What is tried, in this order, for a pod that no node can take.
     pub last_resorts: Vec<LastResort>,
+    /// About which pods somebody outside is asked before they get a node.
+    pub consulting: Consulting,
+}
+
+/// About which pods somebody outside is asked before they get a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Consulting {
+    /// About none.
+    #[default]
+    Never,
+    /// About those that name one of these resources.
+    Naming(BTreeSet<Box<str>>),
+    /// About all.
+    Always,
+}
+
+impl Consulting {
+    /// Whether somebody is asked about a pod that names these resources.
+    #[must_use]
+    pub fn is_about(&self, extended: &[Box<str>]) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Naming(resources) => extended.iter().any(|name| resources.contains(name)),
+            Self::Always => true,
+        }
+    }
 }
 
 /// What is tried for a pod that no node can take.

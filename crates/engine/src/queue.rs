@@ -1,9 +1,10 @@
 //! The queue: which pod is decided next, and when.
 //!
 //! A pod is **active** (by priority, then by how long it waits), in **back-off** (refused lately),
-//! **waiting** (refused, until a change may cure that), **gated**, or **in flight** (popped and
-//! not answered for). Waiting pods are kept by what they ask: a change is held against what is asked,
-//! not against pods, and of those that ask the same it wakes one, which speaks for all (see `groups`).
+//! **waiting** (refused, until a change may cure that), **gated**, **in flight** (popped and not
+//! answered for), or set **aside** (popped while another was asked about). Waiting pods are kept by
+//! what they ask: a change is held against what is asked, not against pods, and of those that ask the
+//! same it wakes one, which speaks for all (see `groups`).
 //!
 //! The queue is a state machine. The time is an argument, and what is due by then happens before
 //! anything else; it holds no clock, and nothing in it waits. It holds no pods either: what a pod
@@ -82,7 +83,7 @@ pub struct Pending {
     /// What it asks, as the ledger knows it.
     pub ask: Ask,
     /// Pods of different kinds may be answered differently though they ask the same.
-    pub kind: u32,
+    pub kind: u64,
     /// Whether something keeps it from being tried at all.
     pub gated: bool,
 }
@@ -112,7 +113,7 @@ impl Rejection {
 /// Where a pod stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It can be popped.
+    /// It can be popped, now or when another one is answered for.
     Active,
     /// It was refused lately. It is active in the window after this moment, and before that it is
     /// popped where nothing is active.
@@ -134,6 +135,8 @@ enum Place {
     ErrorBackoff,
     Waiting,
     Gated,
+    /// Popped too early.
+    Aside,
     /// Popped when the log of changes was this long.
     InFlight(u64),
 }
@@ -142,7 +145,7 @@ enum Place {
 struct Entry {
     priority: i32,
     ask: Ask,
-    kind: u32,
+    kind: u64,
     /// When it came or was last refused.
     queued: Moment,
     attempts: u32,
@@ -210,6 +213,7 @@ pub struct Queue {
     waiting: FxHashMap<Key, Group>,
     /// Groups of which one is still to be woken.
     rousing: Rousing,
+    aside: BTreeSet<Turn>,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.
@@ -235,6 +239,7 @@ impl Queue {
             error_backoff: BTreeSet::new(),
             waiting: FxHashMap::default(),
             rousing: Rousing::default(),
+            aside: BTreeSet::new(),
             flights: BTreeSet::new(),
             log: VecDeque::new(),
             log_start: 0,
@@ -389,6 +394,33 @@ impl Queue {
         }
     }
 
+    /// A popped pod cannot be tried before another one is answered for, and is not tried till then.
+    /// What changes meanwhile it need not hear of: it is as if it had not been popped.
+    pub fn set_aside(&mut self, uid: &Uid) {
+        let flying = |entry: &Entry| matches!(entry.place, Place::InFlight(_));
+        if !self.pods.get(uid).is_some_and(flying) {
+            return;
+        }
+        if let Some(mut entry) = self.take(uid) {
+            entry.attempts = entry.attempts.saturating_sub(1);
+            entry.place = Place::Aside;
+            self.enter(uid.clone(), entry);
+        }
+        self.forget_changes();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_nobody_aside(&self) -> bool {
+        self.aside.is_empty()
+    }
+
+    /// The first of the pods that were set aside can be popped again.
+    pub fn rejoin(&mut self) {
+        if let Some(uid) = self.aside.first().map(|(_, _, uid)| uid.clone()) {
+            self.move_to(&uid, Place::Active, arrivals::ASIDE);
+        }
+    }
+
     /// A popped pod got no node. What changed since it was popped may wake it at once. A pod that
     /// is not in flight, because it is gone by now, is left alone.
     pub fn reject(&mut self, uid: &Uid, rejection: Rejection, ledger: &Ledger, now: Moment) {
@@ -448,7 +480,7 @@ impl Queue {
         self.settle(now);
         let Some(place) = self.pods.get(uid).map(|entry| entry.place) else { return };
         match place {
-            Place::Active | Place::Gated => {}
+            Place::Active | Place::Gated | Place::Aside => {}
             Place::InFlight(_) => self.log.push_back(Change::Asked(uid.clone())),
             Place::Backoff | Place::ErrorBackoff | Place::Waiting => {
                 self.move_to(uid, Place::Active, arrivals::ASKED);
@@ -688,6 +720,9 @@ impl Queue {
                 }
             }
             Place::Gated => {}
+            Place::Aside => {
+                self.aside.remove(&turn);
+            }
             Place::InFlight(since) => {
                 self.flights.remove(&(since, uid.clone()));
             }
@@ -711,6 +746,9 @@ impl Queue {
                 self.waiting.entry(self.key(&entry)).or_default().join(&entry, turn);
             }
             Place::Gated => {}
+            Place::Aside => {
+                self.aside.insert(turn);
+            }
             Place::InFlight(since) => {
                 self.flights.insert((since, uid.clone()));
             }
@@ -753,7 +791,7 @@ fn strongest(all: impl Iterator<Item = Woken>) -> Option<Woken> {
 
 fn standing(entry: &Entry) -> Standing {
     match entry.place {
-        Place::Active => Standing::Active,
+        Place::Active | Place::Aside => Standing::Active,
         Place::Backoff => Standing::Backoff(entry.until),
         Place::ErrorBackoff => Standing::ErrorBackoff(entry.until),
         Place::Waiting => Standing::Waiting,

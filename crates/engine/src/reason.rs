@@ -6,6 +6,7 @@
 mod volumes;
 
 use std::fmt;
+use std::sync::Arc;
 
 use object::taint::Taint;
 
@@ -89,6 +90,13 @@ pub enum Reason {
     Volume(VolumeReason),
     /// The pod claims devices, which nobody here can give yet.
     ResourceClaims,
+    /// Somebody outside was asked, and refuses the node.
+    Extender {
+        /// Where they were asked.
+        url: Arc<str>,
+        /// What they said.
+        words: Box<str>,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -114,6 +122,7 @@ impl fmt::Display for Reason {
                 let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name()).collect();
                 return write!(f, "node(s) didn't satisfy plugin(s) [{}]", names.join(" "));
             }
+            Self::Extender { words, .. } => words,
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
         })

@@ -7,6 +7,7 @@
 //!
 //! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
 
+mod consultations;
 mod preparations;
 mod searches;
 
@@ -29,6 +30,8 @@ use crate::queue::{
     self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
 };
 use crate::reason::Reason;
+use consultations::Consultations;
+pub use consultations::{Advice, Counsel, Ticket};
 use preparations::{Ended, Preparations};
 use searches::{Refused, Searches};
 
@@ -64,8 +67,13 @@ pub enum Verdict {
     /// ready by these writes. The engine waits for the answer, then for the facts to show it, and
     /// decides again.
     Prepare(Box<str>, Vec<Write>),
+    /// Somebody outside is to be asked which of these nodes it may get. The engine waits for the
+    /// answer, and decides again.
+    Consult(Ticket, Vec<Box<str>>),
     /// No node can take it. It waits, and nothing has to be answered.
     Wait(Arc<Waiting>),
+    /// Those who were asked about it failed. It is tried again, and nothing has to be answered.
+    Failed(Box<str>),
     /// Its volumes could not be made ready. It is tried again, and nothing has to be answered.
     Unprepared(Failure),
 }
@@ -114,6 +122,18 @@ impl Waiting {
         now: Moment,
     ) -> Result<Self, ClaimError> {
         let examination = decider.examine(ledger, uid)?;
+        Self::after(examination, ledger, decider, uid, turn, now)
+    }
+
+    /// The same for a pod of which every node has said this.
+    fn after(
+        examination: Examination,
+        ledger: &mut Ledger,
+        decider: &Decider,
+        uid: &Uid,
+        turn: u64,
+        now: Moment,
+    ) -> Result<Self, ClaimError> {
         let last_resorts = decider.last_resorts(ledger, uid, &examination, turn, now)?;
         let rejection = rejection(&examination);
         Ok(Self { examination, last_resorts, rejection })
@@ -145,6 +165,8 @@ pub enum Answer {
 struct Unbound {
     profile: usize,
     gated: bool,
+    /// Whether somebody outside is asked about it.
+    consulted: bool,
     labels: BTreeMap<Box<str>, Box<str>>,
     owner: Option<Owner>,
     /// When it was found out which pods are like it.
@@ -169,10 +191,12 @@ impl Question {
         Self { profile, ask, priority, may_preempt }
     }
 
-    /// As the queue is told of it.
-    fn pending(self, uid: Uid, gated: bool) -> Pending {
+    /// As the queue is told of it. Those who are asked about a pod see all of it: none speaks for
+    /// another.
+    fn pending(self, uid: Uid, gated: bool, consulted: bool) -> Pending {
         let Self { profile, ask, priority, may_preempt } = self;
-        let kind = u32::try_from(profile * 2).unwrap_or_default() + u32::from(may_preempt);
+        let alike = (profile, may_preempt, consulted.then_some(&uid));
+        let kind = FxBuildHasher.hash_one(alike);
         Pending { uid, priority, ask, kind, gated }
     }
 }
@@ -184,6 +208,7 @@ pub struct Engine {
     profiles: Vec<(Arc<str>, Decider)>,
     unbound: FxHashMap<Uid, Unbound>,
     preparations: Preparations,
+    consultations: Consultations,
     /// Decisions that wait to be asked for.
     due: VecDeque<Decision>,
     /// Why pods have no node, as long as the ledger is what it was.
@@ -206,6 +231,7 @@ impl Engine {
             profiles,
             unbound: FxHashMap::default(),
             preparations: Preparations::default(),
+            consultations: Consultations::default(),
             due: VecDeque::new(),
             refused: Refused::default(),
             searches: Searches::default(),
@@ -258,6 +284,7 @@ impl Engine {
         wants.then(|| Unbound {
             profile,
             gated: !pod.gates.is_empty(),
+            consulted: self.profiles[profile].1.profile().consulting.is_about(&pod.extended),
             labels: pod.labels.clone(),
             owner: pod.needs.owner.clone(),
             likened: self.ledger.owners.epoch(),
@@ -271,7 +298,9 @@ impl Engine {
             self.unbound.remove(&uid);
             self.searches.drop(&uid);
             self.preparations.drop(&uid, &mut self.ledger);
-            return self.queue.remove(&uid);
+            self.queue.remove(&uid);
+            self.ask_no_more(&uid);
+            return;
         };
         let Some(row) = self.ledger.pod(&uid) else { return };
         if row.node().is_some() {
@@ -281,11 +310,11 @@ impl Engine {
             }
         } else {
             let (question, gated) = (Question::of(wanting.profile, row), wanting.gated);
-            if gated && self.searches.drop(&uid) {
+            if gated && (self.searches.drop(&uid) || self.ask_no_more(&uid)) {
                 self.queue.remove(&uid);
             }
             self.searches.follow(&uid, question);
-            self.queue.put(question.pending(uid.clone(), gated), now);
+            self.queue.put(question.pending(uid.clone(), gated, wanting.consulted), now);
         }
         self.unbound.insert(uid, wanting);
     }
@@ -299,6 +328,9 @@ impl Engine {
         if let Some(decision) = self.due.pop_front() {
             return Some(decision);
         }
+        if let Some(decision) = self.heed(now) {
+            return Some(decision);
+        }
         let others = !self.searches.is_empty() && self.queue.has_active(now);
         if self.searches.are_due(others)
             && let Some(decision) = self.search_on(now)
@@ -308,22 +340,29 @@ impl Engine {
         if self.searches.come_first(others) {
             return None;
         }
-        let Popped { uid, attempts } = self.queue.pop(now)?;
+        let Popped { uid, attempts } = self.next(now)?;
         self.searches.note_decided();
         self.liken(&uid, now);
-        let expected = "the queue holds pods that the ledger knows";
-        let row = self.ledger.pod(&uid).expect(expected);
-        let own = self.unbound.get(&uid).expect(expected);
-        let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        let question = Question::of(own.profile, row);
-        let (scheduler, decider) = &mut self.profiles[question.profile];
-        let turn = FxBuildHasher.hash_one(&uid);
-        let (pod, scheduler) = (PodRef { uid, namespace, name }, scheduler.clone());
-        let verdict = match decider.choose(&mut self.ledger, &pod.uid, turn).expect(expected) {
+        let (pod, question) = self.question(&uid);
+        let scheduler = self.profiles[question.profile].0.clone();
+        if let Some(verdict) = self.consult(&pod, attempts, question) {
+            return Some(Decision { pod, scheduler, attempts, verdict });
+        }
+        let (decider, turn) = (&mut self.profiles[question.profile].1, turn_of(&uid));
+        let verdict = match decider.choose(&mut self.ledger, &uid, turn).expect(KNOWN) {
             Some(node) => self.give(&pod, question, node, attempts, now),
+            None if self.is_consulted_about(&uid) => self.deny(&pod, question, now),
             None => return self.refuse(pod, question, attempts, turn, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// What the answer to a pod of the queue follows from.
+    fn question(&self, uid: &Uid) -> (PodRef, Question) {
+        let row = self.ledger.pod(uid).expect(KNOWN);
+        let question = Question::of(self.unbound.get(uid).expect(KNOWN).profile, row);
+        let (namespace, name) = (row.namespace.clone(), row.name.clone());
+        (PodRef { uid: uid.clone(), namespace, name }, question)
     }
 
     /// A pod gets a node.
@@ -411,7 +450,7 @@ impl Engine {
         self.ledger.liken(uid, &own.labels, own.owner.as_ref());
         if let Some(row) = self.ledger.pod(uid) {
             let question = Question::of(own.profile, row);
-            self.queue.put(question.pending(uid.clone(), false), now);
+            self.queue.put(question.pending(uid.clone(), false, own.consulted), now);
         }
     }
 
@@ -446,7 +485,8 @@ impl Engine {
             self.unbound.remove(uid);
         } else if let Some(own) = self.unbound.get(uid) {
             let question = Question::of(own.profile, &row);
-            self.queue.put_back(question.pending(uid.clone(), false), own.history, now);
+            let pending = question.pending(uid.clone(), false, own.consulted);
+            self.queue.put_back(pending, own.history, now);
         }
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
@@ -456,7 +496,8 @@ impl Engine {
     /// When something is due, if no fact comes before.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        if !self.due.is_empty() || !self.searches.is_empty() {
+        let is_answered = self.consultations.is_answered();
+        if is_answered || !self.due.is_empty() || !self.searches.is_empty() {
             return Some(now);
         }
         self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()
@@ -491,6 +532,13 @@ impl Engine {
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
+}
+
+const KNOWN: &str = "the queue holds pods that the ledger knows";
+
+/// A number that differs from pod to pod.
+fn turn_of(uid: &Uid) -> u64 {
+    FxBuildHasher.hash_one(uid)
 }
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.

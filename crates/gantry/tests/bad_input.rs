@@ -96,8 +96,12 @@ fn a_scheduler_that_cannot_run_as_told_says_so() {
     let unknown = config("unknown.yaml", "profiels: []");
     run(&["--config", &unknown], &["profiels", "profiles"]);
     let extended =
-        config("extended.yaml", "extenders: [{urlPrefix: 'http://e.example', filterVerb: f}]");
-    run(&["--config", &extended], &["extenders[0]", "http://e.example", "remove them"]);
+        config("extended.yaml", "extenders: [{urlPrefix: 'http://e.example', preemptVerb: p}]");
+    run(&["--config", &extended], &["extenders[0].preemptVerb", "leave it out"]);
+    let tls = "tlsConfig: {caFile: /nowhere.pem}";
+    let secured = format!("extenders: [{{urlPrefix: 'https://e.example', filterVerb: f, {tls}}}]");
+    let secured = config("secured.yaml", &secured);
+    run(&["--config", &secured], &["https://e.example", "/nowhere.pem"]);
     let zero = ["--leader-elect-retry-period", "0s"];
     run(&zero, &["--leader-elect-retry-period must be greater than zero"]);
     let long = ["--leader-elect-renew-deadline", "20s"];

@@ -22,9 +22,10 @@ use rustc_hash::FxHashMap;
 use crate::bind::Outcome;
 use crate::debug::Decided;
 use crate::excess::Excess;
+use crate::extenders::{Binder, Binders};
 use crate::message::{
-    Answer, BindOrder, ConditionOrder, Kind, Message, Order, PodNews, PrepareOrder, RoomOrder,
-    Scheduled, TellOrder, Unreadable, Written,
+    Answer, BindOrder, ConditionOrder, ConsultOrder, Kind, Message, Order, PodNews, PrepareOrder,
+    RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Meters, Shown};
 
@@ -66,6 +67,7 @@ enum Asked {
 #[derive(Debug)]
 struct Flight {
     asked: Asked,
+    binder: Binder,
     pod: PodRef,
     attempt: Attempt,
     decided: Moment,
@@ -86,6 +88,10 @@ struct Waiting {
     written: Written,
     /// When it could first be tried.
     since: Option<Moment>,
+    /// Since when extenders are asked about it.
+    asked: Option<Moment>,
+    /// Who will bind it.
+    binder: Binder,
 }
 
 /// The scheduler, but for its hands and its clock.
@@ -105,6 +111,9 @@ pub struct Core {
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
     excess: Excess,
+    binders: Binders,
+    /// For how long extenders were asked before the last decision.
+    outside: Duration,
     meters: Meters,
     shown: Shown,
 }
@@ -125,9 +134,17 @@ impl Core {
             complaints: BTreeMap::new(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
             excess: Excess::default(),
+            binders: Binders::default(),
+            outside: Duration::ZERO,
             meters,
             shown: Shown::default(),
         }
+    }
+
+    /// The same with others who bind some pods.
+    #[must_use]
+    pub fn with_binders(self, binders: Binders) -> Self {
+        Self { binders, ..self }
     }
 
     /// Takes what happened. Some of it is to be told.
@@ -146,6 +163,7 @@ impl Core {
                     self.phase = Phase::Deciding;
                 }
             }
+            Message::Advised(ticket, advice) => self.engine.consulted(ticket, advice),
             Message::Answered(uid, answer) => return self.answered(&uid, answer, now),
             Message::Unclear(uid) => {
                 if let Some(flight) = self.flights.get_mut(&uid)
@@ -181,8 +199,9 @@ impl Core {
             self.complaints.remove(&(Kind::Pod, key));
         }
         if fact.node.is_none() && self.names.contains(&*fact.scheduler) {
+            let binder = self.binders.of_pod(&fact.extended);
             let own = self.waiting.entry(fact.uid.clone()).or_default();
-            own.written = written;
+            (own.written, own.binder) = (written, binder);
             if fact.gates.is_empty() {
                 own.since.get_or_insert(now);
             }
@@ -209,7 +228,7 @@ impl Core {
             Outcome::NotBound(_) => turn::Answer::Refused,
         };
         self.engine.answered(uid, answer, now);
-        let Flight { asked, pod, attempt, decided, .. } = flight;
+        let Flight { asked, binder, pod, attempt, decided, .. } = flight;
         match outcome {
             Outcome::Bound => {
                 self.meters.scheduled(&attempt, decided, now);
@@ -217,11 +236,13 @@ impl Core {
             }
             Outcome::NotBound(why) => {
                 self.meters.failed(&attempt, decided, now);
-                let plugin = match asked {
-                    Asked::Bind => "Bind plugin \"DefaultBinder\"",
-                    Asked::Prepare => "PreBind plugin \"VolumeBinding\"",
+                let message = match (asked, binder) {
+                    (Asked::Bind, Binder::Extender) => why.into(),
+                    (Asked::Bind, _) => format!("running Bind plugin \"DefaultBinder\": {why}"),
+                    (Asked::Prepare, _) => {
+                        format!("running PreBind plugin \"VolumeBinding\": {why}")
+                    }
                 };
-                let message = format!("running {plugin}: {why}");
                 Some(self.failed(pod, attempt.profile, message))
             }
             Outcome::Gone | Outcome::Elsewhere(_) => None,
@@ -261,7 +282,13 @@ impl Core {
         let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
+        let binder = waiting.binder;
+        let begun = match verdict {
+            Verdict::Consult(..) => *waiting.asked.get_or_insert(now),
+            _ => waiting.asked.take().unwrap_or(now),
+        };
         let version = waiting.written.version.clone();
+        self.outside = now.since(begun);
         let message: Box<str> = match &verdict {
             Verdict::Wait(waiting) => waiting.to_string().into(),
             _ => Box::default(),
@@ -270,13 +297,19 @@ impl Core {
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
             Verdict::Bind(node) => {
-                self.begin(Asked::Bind, &pod, attempt, now);
+                self.begin((Asked::Bind, binder), &pod, attempt, begun);
                 let behind = self.engine.queue().active_count();
-                Order::Bind(BindOrder { pod, version, node, scheduler, behind })
+                Order::Bind(BindOrder { pod, version, node, scheduler, binder, behind })
             }
             Verdict::Prepare(_, writes) => {
-                self.begin(Asked::Prepare, &pod, attempt, now);
+                self.begin((Asked::Prepare, Binder::Server), &pod, attempt, begun);
                 Order::Prepare(PrepareOrder { pod, writes })
+            }
+            Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
+            Verdict::Failed(why) => {
+                self.meters.failed(&attempt, begun, now);
+                let (reason, nominated) = (SCHEDULER_ERROR, Some(Box::default()));
+                self.tell(pod, scheduler, Why { reason, message: why, nominated }, None)
             }
             Verdict::Unprepared(failure) => {
                 self.meters.failed(&attempt, now, now);
@@ -317,9 +350,18 @@ impl Core {
         self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
-    fn begin(&mut self, asked: Asked, pod: &PodRef, attempt: Attempt, decided: Moment) {
+    fn begin(
+        &mut self,
+        (asked, binder): (Asked, Binder),
+        pod: &PodRef,
+        attempt: Attempt,
+        decided: Moment,
+    ) {
         let uid = pod.uid.clone();
-        let flight = Flight { asked, pod: pod.clone(), attempt, decided, is_unclear: false };
+        // Others who bind may take their time, for which nobody else has to wait.
+        let is_unclear = binder != Binder::Server;
+        self.unclear += usize::from(is_unclear);
+        let flight = Flight { asked, binder, pod: pod.clone(), attempt, decided, is_unclear };
         self.flights.insert(uid, flight);
     }
 
@@ -418,10 +460,10 @@ impl Core {
     pub fn took(&self, order: &Order, duration: Duration) {
         let profile = match order {
             Order::Tell(order) => Some(&order.scheduler),
-            Order::Complain(_) => return,
+            Order::Complain(_) | Order::Consult(_) => return,
             Order::Bind(_) | Order::Prepare(_) => None,
         };
-        self.meters.decided(duration, profile);
+        self.meters.decided(duration + self.outside, profile);
     }
 
     /// Shows how much there is of everything, and tells of nodes that carry too much.

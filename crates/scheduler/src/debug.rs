@@ -282,10 +282,13 @@ fn explained(mut answer: Answer, known: Known, pod: &Pod, configuration: &Config
         *standing = own;
     }
     if let Some(profile) = answer.profile(pod, configuration).filter(|_| !is_decided) {
-        answer.ask_nodes(&mut ledger, profile, &PodFact::from(pod));
+        let fact = PodFact::from(pod);
+        answer.name_extenders(&fact, configuration);
+        answer.ask_nodes(&mut ledger, profile, &fact);
         let fitting = answer.nodes.as_ref().map_or(0, |nodes| nodes.fitting);
         // Why no node could take it says nothing where one can, unlike why it was not written.
-        let told = told.filter(|told| fitting == 0 || *told.reason == *SCHEDULER_ERROR);
+        let is_refused = fitting == 0 || !answer.extenders.is_empty();
+        let told = told.filter(|told| is_refused || *told.reason == *SCHEDULER_ERROR);
         answer.message = told.map(|told| told.message.into());
     }
     answer

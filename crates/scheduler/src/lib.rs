@@ -10,7 +10,8 @@
 //! of [`message`]s for the [`core`], a state machine without I/O around the engine that lives on
 //! a thread of its own (`thread`). What it decides is written by a bounded number of hands
 //! (`writers`), each in the conversation that [`bind`] lays down, and what they hear comes back
-//! through the same line. [`run()`] puts the parts together.
+//! through the same line. Programs outside that have a say in it are asked by [`extenders`].
+//! [`run()`] puts the parts together.
 //!
 //! [`why`] says why a pod has no node, and [`debug`] what goes on inside: both are asked of a copy.
 //!
@@ -34,6 +35,7 @@ pub mod config;
 pub mod core;
 pub mod debug;
 mod excess;
+pub mod extenders;
 mod feed;
 mod inbox;
 mod later;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
 use engine::plugins::volume_binding::Write;
+use engine::turn::{Advice, Ticket};
 
 use crate::bind::Outcome;
 use crate::debug::Look;
+use crate::extenders::Binder;
 
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +80,8 @@ pub enum Message {
     Listed(Kind),
     /// What came of a Binding, or of what prepares a pod for one.
     Answered(Uid, Answer),
+    /// What extenders said.
+    Advised(Ticket, Advice),
     /// Nobody knows yet what became of a Binding; it is being asked for.
     Unclear(Uid),
     /// What was to be told is told.
@@ -147,8 +151,21 @@ pub struct BindOrder {
     pub node: Box<str>,
     /// In whose name.
     pub scheduler: Arc<str>,
+    /// By whom.
+    pub binder: Binder,
     /// How many pods wait for their turn behind it.
     pub behind: usize,
+}
+
+/// What extenders are to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsultOrder {
+    /// Which question it is.
+    pub ticket: Ticket,
+    /// The pod.
+    pub pod: PodRef,
+    /// The nodes that could take it.
+    pub nodes: Vec<Box<str>>,
 }
 
 /// What has to be written before a pod can be bound.
@@ -209,6 +226,8 @@ pub enum Order {
     Bind(BindOrder),
     /// What has to be there before a Binding.
     Prepare(PrepareOrder),
+    /// A question.
+    Consult(ConsultOrder),
     /// That a pod got no node.
     Tell(Box<TellOrder>),
     /// That an object cannot be read.

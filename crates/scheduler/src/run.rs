@@ -8,11 +8,13 @@ use chassis::client::{Client, ListOptions, Nameplate, ResourceType};
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::{self, Election, Leadership, News};
+use chassis::informer::How;
 use chassis::metrics::Metrics;
 use chassis::reflector::Fence;
 use chassis::serve::Health;
 use engine::Engine;
 use engine::profile::Profile;
+use engine::queue::Moment;
 use engine::{queue, turn};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -22,6 +24,7 @@ use crate::clients::Clients;
 use crate::config::{Configuration, LeaderElection, ProfileConfig};
 use crate::core::{BINDS_MAX, Core, TELLS_MAX};
 use crate::debug::Desk;
+use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::Feed;
 use crate::message::Message;
 use crate::meters::Meters;
@@ -32,6 +35,8 @@ use crate::writers::{Hands, License};
 
 /// How many messages may wait for the engine.
 const MESSAGES_MAX: usize = 4096;
+/// How many questions may wait for extenders: only the last one matters.
+const QUESTIONS_MAX: usize = 64;
 /// How long events may take to be written when all else has ended.
 const EVENTS_GRACE: Duration = Duration::from_secs(5);
 /// How much longer than its lease lasts a leader may be silent and count as alive.
@@ -105,15 +110,9 @@ pub enum Ending {
 /// Why a scheduler cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The file names extenders.
-    #[error(
-        "extenders[0]: this version asks no extenders ({url}); remove them from the configuration, \
-         or keep kube-scheduler for the profiles that need them"
-    )]
-    Extenders {
-        /// Where the first one is.
-        url: String,
-    },
+    /// An extender cannot be asked.
+    #[error(transparent)]
+    Extender(#[from] ExtenderError),
     /// The election cannot be held.
     #[error("leaderElection: {0}")]
     Election(#[from] election::ConfigError),
@@ -132,19 +131,17 @@ pub async fn run(
     options: Options,
     stop: CancellationToken,
 ) -> Result<Ending, RunError> {
-    if let Some(first) = options.configuration.extenders.first() {
-        return Err(RunError::Extenders { url: first.url_prefix.clone() });
-    }
+    let extenders = Extenders::new(&options.configuration.extenders, &clients.read)?;
     let meters = Meters::register(&options.metrics);
     let Some(election) = &options.configuration.leader_election else {
-        Term { clients, options, meters }.work(None, stop).await.finish().await;
+        Term { clients, options, meters, extenders }.work(None, stop).await.finish().await;
         return Ok(Ending::Stopped);
     };
     let config = lease(election, &options);
     let election_meters = election::Meters::register(&options.metrics);
     let election = Election::new(&clients.lease, &config, &election_meters)?;
     election.watchdog().watch(&options.health, LEASE_TOLERANCE);
-    let term = Term { clients, options, meters };
+    let term = Term { clients, options, meters, extenders };
     Ok(match contend(election, term, stop).await {
         election::Ending::Lost(_) => Ending::LeadershipLost,
         election::Ending::NeverLed | election::Ending::Done => Ending::Stopped,
@@ -242,17 +239,15 @@ struct Term {
     clients: Clients,
     options: Options,
     meters: Meters,
+    extenders: Extenders,
 }
 
 impl Term {
     async fn work(self, turn: Option<Turn>, stop: CancellationToken) -> Rest {
-        let Self { clients, options, meters } = self;
+        let Self { clients, options, meters, mut extenders } = self;
         let (configuration, seed) = (&options.configuration, options.seed);
-        let profiles: Vec<(Arc<str>, Profile)> = configuration.profiles.iter().map(named).collect();
-        let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
         let time = Timekeeper::new(clients.read.clock());
-        let engine = Engine::new(settings(configuration, seed), profiles, time.now());
-        let core = Core::new(engine, names.iter().cloned(), meters);
+        let (core, names) = core(configuration, seed, meters, time.now());
 
         let (messages, line) = mpsc::channel(MESSAGES_MAX);
         let end_feed = CancellationToken::new();
@@ -261,6 +256,8 @@ impl Term {
         let (sink, tasks) = (&messages, &mut feed);
         let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
         Feed { client, sink, seed, metrics, fence, stop: &end_feed, tasks }.start();
+        let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
+        extenders.watch(how, &mut feed);
 
         let with = (&clients.events, seed, metrics);
         let (notes, writer) = Notes::new(&names, &options.host, with);
@@ -270,6 +267,7 @@ impl Term {
         let hands = Hands {
             client: clients.write.clone(),
             notes,
+            extenders: extenders.clone(),
             license: license(turn.as_ref()),
             seed,
             answers: messages.clone(),
@@ -281,11 +279,10 @@ impl Term {
         writers.spawn(hands.clone().bind_all(bind_orders));
         writers.spawn(hands.tell_all(tell_orders));
 
-        let outlets = Outlets { binds, tells };
-        let witness = match options.place {
-            Place::Thread => None,
-            Place::Runtime(witness) => Some(witness),
-        };
+        let (questions, question_orders) = mpsc::channel(QUESTIONS_MAX);
+        writers.spawn(extenders.ask_all(question_orders, messages.clone()));
+        let outlets = Outlets { binds, tells, questions };
+        let witness = options.place.witness();
         let turns = Turns { core, outlets, time, state: options.state.clone(), witness };
         let over = start(turns, line);
         let asked = async {
@@ -327,8 +324,28 @@ fn license(turn: Option<&Turn>) -> License {
     }
 }
 
-fn named(profile: &ProfileConfig) -> (Arc<str>, Profile) {
-    (profile.scheduler_name.as_str().into(), profile.assemble().profile)
+/// The scheduler without its hands, and the names of its profiles.
+fn core(
+    configuration: &Configuration,
+    seed: u64,
+    meters: Meters,
+    now: Moment,
+) -> (Core, Vec<Arc<str>>) {
+    let profiles = profiles(configuration);
+    let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
+    let engine = Engine::new(settings(configuration, seed), profiles, now);
+    let core = Core::new(engine, names.iter().cloned(), meters);
+    (core.with_binders(Binders::of(&configuration.extenders)), names)
+}
+
+fn profiles(configuration: &Configuration) -> Vec<(Arc<str>, Profile)> {
+    let consulting = extenders::consulting(&configuration.extenders);
+    let named = |profile: &ProfileConfig| {
+        let assembled = profile.assemble().profile;
+        let profile_of_engine = Profile { consulting: consulting.clone(), ..assembled };
+        (profile.scheduler_name.as_str().into(), profile_of_engine)
+    };
+    configuration.profiles.iter().map(named).collect()
 }
 
 fn settings(configuration: &Configuration, seed: u64) -> turn::Settings {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use chassis::clock::Clock;
 use engine::queue::Moment;
+use engine::turn::Advice;
 use tokio::sync::{mpsc, watch};
 
 use crate::State;
 use crate::core::Core;
 use crate::inbox::{Heard, Inbox};
-use crate::message::{Message, Order};
+use crate::message::{ConsultOrder, Message, Order};
 use crate::witness::Witness;
 use crate::writers::{Telling, Work};
 
@@ -58,6 +59,7 @@ fn nanos_of(duration: Duration) -> u64 {
 pub(crate) struct Outlets {
     pub(crate) binds: mpsc::Sender<Work>,
     pub(crate) tells: mpsc::Sender<Telling>,
+    pub(crate) questions: mpsc::Sender<ConsultOrder>,
 }
 
 /// Everything that the thread owns.
@@ -186,6 +188,7 @@ impl Turns {
         let telling = match order {
             Order::Bind(order) => return self.hand_out(Work::Bind(order)),
             Order::Prepare(order) => return self.hand_out(Work::Prepare(order)),
+            Order::Consult(order) => return self.question(order),
             Order::Tell(order) => Telling::Wait(order),
             Order::Complain(what) => Telling::Unreadable(what),
         };
@@ -197,6 +200,14 @@ impl Turns {
                     Message::Told
                 }
             };
+            self.core.take(back, self.time.now());
+        }
+    }
+
+    fn question(&mut self, order: ConsultOrder) {
+        if let Err(lost) = self.outlets.questions.try_send(order) {
+            let advice = Advice::Failed("nobody is left to ask extenders".into());
+            let back = Message::Advised(lost.into_inner().ticket, advice);
             self.core.take(back, self.time.now());
         }
     }

@@ -11,8 +11,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use api::Pod;
 use api::pod::PodPhase;
+use api::{Pod, condition};
 use chassis::client::{Client, Error};
 use engine::decide::Decider;
 use engine::fact::{Fact, PodFact};
@@ -24,6 +24,7 @@ use engine::why::{self, Explanation, amount};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Configuration, ProfileConfig};
+use crate::extenders::consultation::is_interested;
 use crate::feed;
 use crate::message::{Message, PodNews};
 
@@ -43,6 +44,10 @@ pub struct Answer {
     /// What the event and the condition of the pod say, where no node can take it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Extenders that are asked about the pod as well, where a node is looked for. What the nodes
+    /// say is without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extenders: Vec<String>,
     /// What the nodes say, where a node is looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesTold>,
@@ -265,7 +270,11 @@ pub async fn from_objects(
     }
     let nanos = client.clock().now().as_nanosecond();
     let now = Moment(u64::try_from(nanos).unwrap_or_default());
+    answer.name_extenders(&fact, configuration);
     answer.work_out(&mut ledger, profile, &fact, now);
+    if answer.message.is_none() && !answer.extenders.is_empty() {
+        answer.message = last_told(&pod);
+    }
     Ok(answer)
 }
 
@@ -278,9 +287,19 @@ impl Answer {
             answered_by: by,
             state: State::of(pod, configuration),
             message: None,
+            extenders: Vec::new(),
             nodes: None,
             unread: Vec::new(),
         }
+    }
+
+    /// Adds who is asked besides the nodes.
+    pub(crate) fn name_extenders(&mut self, pod: &PodFact, configuration: &Configuration) {
+        let asked = configuration.extenders.iter().filter(|one| {
+            let says = one.filter_verb.is_some() || one.prioritize.is_some();
+            says && is_interested(one, &pod.extended)
+        });
+        self.extenders = asked.map(|one| one.url_prefix.clone()).collect();
     }
 
     /// The profile that is to find the pod a node; none where nobody is to.
@@ -320,6 +339,13 @@ impl Answer {
         self.nodes = Some(why::explain(ledger, &mut decider, pod).into());
         decider
     }
+}
+
+/// What the pod was last told, where it has no node.
+fn last_told(pod: &Pod) -> Option<String> {
+    let told = condition::find(&pod.status.conditions, "PodScheduled")?;
+    let says_no = told.status == "False" && !told.message.is_empty();
+    says_no.then(|| told.message.clone())
 }
 
 impl State {

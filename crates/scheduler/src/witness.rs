@@ -20,6 +20,16 @@ pub enum Place {
     Runtime(Arc<dyn Witness>),
 }
 
+impl Place {
+    /// Who looks on there, if anybody.
+    pub(crate) fn witness(&self) -> Option<Arc<dyn Witness>> {
+        match self {
+            Self::Thread => None,
+            Self::Runtime(witness) => Some(witness.clone()),
+        }
+    }
+}
+
 /// One who sees what the engine does, and changes nothing.
 pub trait Witness: Send + Sync {
     /// The core is about to take a message.

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Conversation, Effect, Event, Found, Outcome};
+use crate::extenders::{Binder, Extenders};
 use crate::later::Later;
 use crate::message::{
     Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
@@ -71,6 +72,7 @@ impl License {
 pub(crate) struct Hands {
     pub(crate) client: Client,
     pub(crate) notes: Notes,
+    pub(crate) extenders: Extenders,
     pub(crate) license: License,
     pub(crate) seed: u64,
     /// Where answers go.
@@ -198,14 +200,20 @@ impl Hands {
                     if !self.may_write().await {
                         return None;
                     }
-                    let _turn = room.acquire().await.ok();
-                    let binding = Binding {
-                        pod: &order.pod.name,
-                        uid: Some(&uid.0),
-                        node: &order.node,
-                        ..Binding::default()
-                    };
-                    sent(pods.bind(&binding).await)
+                    if order.binder != Binder::Server
+                        && let Some(event) = self.extenders.bind(order).await
+                    {
+                        event
+                    } else {
+                        let _turn = room.acquire().await.ok();
+                        let binding = Binding {
+                            pod: &order.pod.name,
+                            uid: Some(&uid.0),
+                            node: &order.node,
+                            ..Binding::default()
+                        };
+                        sent(pods.bind(&binding).await)
+                    }
                 }
                 Effect::Read => {
                     let _turn = room.acquire().await.ok();

@@ -228,6 +228,9 @@ impl Witness for Onlooker {
             Order::Bind(order) => self.bound(own, order),
             Order::Tell(order) => self.waits(own, order),
             Order::Prepare(order) => self.prepared(own, core, order),
+            Order::Consult(order) => {
+                self.violated(&format!("there are no extenders to ask about {}", order.pod.name));
+            }
             Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
         });
     }

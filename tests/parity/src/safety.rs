@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use engine::fact::{DEFAULT_SCHEDULER, PodRef, Uid};
 use engine::plugins::volume_binding::Write;
 use engine::profile::Profile;
@@ -187,7 +187,10 @@ impl World {
         let (node, prepares) = match &decision.verdict {
             Verdict::Bind(node) => (node.to_string(), false),
             Verdict::Prepare(node, _) => (node.to_string(), true),
-            Verdict::Wait(_) | Verdict::Unprepared(_) => {
+            Verdict::Wait(_)
+            | Verdict::Unprepared(_)
+            | Verdict::Consult(..)
+            | Verdict::Failed(_) => {
                 self.outcome.refused += 1;
                 return;
             }
@@ -255,6 +258,9 @@ impl World {
                 }
             },
             Verdict::Unprepared(_) => drop(self.claims.remove(&*pod.uid.0)),
+            Verdict::Consult(..) | Verdict::Failed(_) => {
+                bail!("there is nobody to ask about {}", pod.name)
+            }
             Verdict::Wait(waiting) => {
                 let victims = waiting.room().map(|room| room.victims.clone()).unwrap_or_default();
                 if victims.is_empty() {

@@ -1,6 +1,6 @@
 //! Facts from objects as the API server sends them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
@@ -75,9 +75,19 @@ impl From<&Pod> for PodFact {
             deleting: metadata.deletion_timestamp.is_some(),
             scheduler: spec.scheduler_name.as_str().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
+            extended: extended(pod),
             needs: Needs::from(pod),
         }
     }
+}
+
+/// Names of resources that are not Kubernetes' own, which containers request or are limited in.
+fn extended(pod: &Pod) -> Box<[Box<str>]> {
+    let containers = pod.spec.init_containers.iter().chain(&pod.spec.containers);
+    let lists = containers.flat_map(|one| [&one.resources.requests, &one.resources.limits]);
+    let names = lists.flat_map(|list| list.keys()).filter(|name| name.contains('/'));
+    let names: BTreeSet<Box<str>> = names.map(|name| name.as_str().into()).collect();
+    names.into_iter().collect()
 }
 
 fn started(pod: &Pod) -> Option<Moment> {

@@ -10,7 +10,9 @@ macro_rules! plugins {
         #[repr(u8)]
         pub enum Plugin {
             $($(#[$doc])* $name,)*
-            /// Somebody who is in no profile.
+            /// A program outside that was asked; it is in no profile.
+            Extender,
+            /// Somebody else who is in no profile.
             Other,
         }
 
@@ -23,6 +25,7 @@ macro_rules! plugins {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
+                    Self::Extender => "Extender",
                     Self::Other => "Other",
                 }
             }
@@ -114,7 +117,7 @@ impl Plugins {
 
     /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = Plugin> {
-        let all = Plugin::ALL.iter().copied().chain([Plugin::Other]);
+        let all = Plugin::ALL.iter().copied().chain([Plugin::Extender, Plugin::Other]);
         all.filter(move |plugin| self.contains(*plugin))
     }
 }
@@ -135,15 +138,16 @@ mod tests {
             assert_eq!(Plugin::named(plugin.name()), Some(plugin));
             assert_eq!(format!("{plugin:>40}").trim_start(), plugin.name());
         }
-        for name in ["Other", "MyOwn", ""] {
+        for name in ["Extender", "Other", "MyOwn", ""] {
             assert_eq!(Plugin::named(name), None);
         }
-        let every: Vec<Plugin> = Plugin::ALL.iter().copied().chain([Plugin::Other]).collect();
+        let outside = [Plugin::Extender, Plugin::Other];
+        let every: Vec<Plugin> = Plugin::ALL.iter().copied().chain(outside).collect();
         for plugin in &every {
             let set = Plugins::from_iter([*plugin]);
             assert!(!set.is_empty());
             assert_eq!(set.iter().collect::<Vec<_>>(), [*plugin]);
         }
-        assert_eq!(every.into_iter().collect::<Plugins>().iter().count(), Plugin::ALL.len() + 1);
+        assert_eq!(every.into_iter().collect::<Plugins>().iter().count(), Plugin::ALL.len() + 2);
     }
 }

@@ -42,6 +42,7 @@ pub(super) const FAILED: Cause = "ScheduleAttemptFailure";
 pub(super) const RESTED: Cause = "BackoffComplete";
 pub(super) const EARLY: Cause = "PopFromBackoffQ";
 pub(super) const ASKED: Cause = "ForceActivate";
+pub(super) const ASIDE: Cause = "ExtenderAnswered";
 pub(super) const OVERDUE: Cause = "UnschedulableTimeout";
 
 /// How often pods came, by part and cause.
@@ -54,7 +55,7 @@ impl Arrivals {
             Place::Active => Line::Active,
             Place::Backoff | Place::ErrorBackoff => Line::Backoff,
             Place::Waiting | Place::Gated => Line::Unschedulable,
-            Place::InFlight(_) => return,
+            Place::InFlight(_) | Place::Aside => return,
         };
         *self.0.entry((line, cause)).or_default() += 1;
     }

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::{Change, Entry, Moment, Place, Queue, Rejection, Turn, Wake, Woken, arrivals};
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
+use crate::plugin::Plugin;
 
 /// How many groups are roused at once.
 const ROUSED_MAX: usize = 256;
@@ -25,7 +26,7 @@ const LEFTOVERS_MAX: usize = 256;
 pub(super) struct Key {
     pub(super) ask: Ask,
     pub(super) priority: i32,
-    pub(super) kind: u32,
+    pub(super) kind: u64,
     /// Who refused them, where each pod wakes for what it was refused for itself.
     pub(super) own: Option<Rejection>,
 }
@@ -227,7 +228,8 @@ impl Queue {
             if let Some(uid) = self.wake_next(&key, woken)
                 && let Some(entry) = self.pods.get_mut(&uid)
             {
-                entry.leftover = true;
+                // Nobody here hears of it when somebody outside changes their mind.
+                entry.leftover = !entry.rejection.unschedulable.contains(Plugin::Extender);
             }
         }
     }

@@ -77,7 +77,7 @@ pub fn hint(plugin: Plugin, ledger: &Ledger, ask: Ask, change: &Change) -> Hint 
         Change::Overdue => Hint::Vain,
         Change::Namespace => match plugin {
             Plugin::InterPodAffinity => Hint::Missed(Missed::NamespaceLabels),
-            Plugin::Other => Hint::Yes,
+            Plugin::Extender | Plugin::Other => Hint::Yes,
             _ => Hint::No,
         },
         Change::Storage(_) => Hint::when(matches!(
@@ -86,6 +86,7 @@ pub fn hint(plugin: Plugin, ledger: &Ledger, ask: Ask, change: &Change) -> Hint 
                 | Plugin::NodeVolumeLimits
                 | Plugin::VolumeBinding
                 | Plugin::VolumeZone
+                | Plugin::Extender
                 | Plugin::Other
         )),
     }

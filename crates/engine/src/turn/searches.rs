@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Decision, Engine, Question, Verdict, Waiting, rejection};
+use super::{Decision, Engine, Question, Verdict, Waiting, rejection, turn_of};
 use crate::fact::{PodRef, Uid};
 use crate::preemption::Nominating;
 use crate::queue::Moment;
@@ -139,7 +139,7 @@ impl Engine {
         let (begun_over, search) = (0, None);
         let mut own = Searching { pod, question, attempts, turn, refused_at, begun_over, search };
         let verdict = match self.known(&own) {
-            Some(known) => Some(self.leave(&own, known, now)),
+            Some(known) => Some(self.leave(&own.pod.uid, Some(question), known, now)),
             None if self.searches.is_empty() => self.advance(&mut own, now),
             None => None,
         };
@@ -189,7 +189,7 @@ impl Engine {
                 }
                 own.refused_at = revision;
                 if let Some(known) = self.known(own) {
-                    return Some(self.leave(own, known, now));
+                    return Some(self.leave(&own.pod.uid, Some(own.question), known, now));
                 }
                 let decider = &self.profiles[own.question.profile].1;
                 let (uid, turn) = (&own.pod.uid, own.turn);
@@ -228,12 +228,22 @@ impl Engine {
             search.end(decider, &self.ledger).expect(expected).expect("the search is over");
         let rejection = rejection(&examination);
         let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
-        Some(self.leave(own, waiting, now))
+        let answers = (own.refused_at == revision).then_some(own.question);
+        Some(self.leave(&own.pod.uid, answers, waiting, now))
+    }
+
+    /// Has a pod wait that no node can take, and finds out in one go why: where somebody outside is
+    /// asked about it, no node is chosen for it in between.
+    pub(super) fn deny(&mut self, pod: &PodRef, question: Question, now: Moment) -> Verdict {
+        let decider = &self.profiles[question.profile].1;
+        let waiting = Waiting::of(&mut self.ledger, decider, &pod.uid, turn_of(&pod.uid), now);
+        let waiting = Arc::new(waiting.expect("a pod that was popped is there"));
+        self.leave(&pod.uid, Some(question), waiting, now)
     }
 
     /// Tries a pod again where things changed since no node could take it.
     fn tried_again(&mut self, own: &Searching, now: Moment) -> Option<Verdict> {
-        if own.refused_at == self.refused.revision {
+        if own.refused_at == self.refused.revision || self.is_consulted_about(&own.pod.uid) {
             return None;
         }
         let decider = &mut self.profiles[own.question.profile].1;
@@ -242,11 +252,15 @@ impl Engine {
     }
 
     /// Leaves a pod waiting. Where room is made, the pod is nominated to the node, and those that
-    /// waited for it before are not.
-    fn leave(&mut self, own: &Searching, waiting: Arc<Waiting>, now: Moment) -> Verdict {
-        let uid = &own.pod.uid;
+    /// waited for it before are not. Others who ask this question now would be told the same.
+    pub(super) fn leave(
+        &mut self,
+        uid: &Uid,
+        question: Option<Question>,
+        waiting: Arc<Waiting>,
+        now: Moment,
+    ) -> Verdict {
         let alone = self.ledger.nominations.is_empty();
-        let is_current = own.refused_at == self.refused.revision;
         // What changes for others when no room is kept for it where it was.
         let left = match waiting.last_resorts.nominating() {
             Nominating::Unchanged => None,
@@ -261,11 +275,14 @@ impl Engine {
                 // Their room is kept all the same, for this one.
                 self.nominate(&other.uid, None);
             }
-        } else if alone && is_current && self.ledger.nominations.is_empty() {
+        } else if let Some(question) = question
+            && alone
+            && self.ledger.nominations.is_empty()
+        {
             if self.refused.answers.len() >= ANSWERS_KEPT {
                 self.refused.answers.clear();
             }
-            self.refused.answers.insert(own.question, waiting.clone());
+            self.refused.answers.insert(question, waiting.clone());
         }
         if waiting.room().is_some() {
             self.queue.room_made(uid, &self.ledger);

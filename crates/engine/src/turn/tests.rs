@@ -12,19 +12,25 @@ use crate::fact::{
 };
 use crate::laws::fact;
 use crate::needs::{Amounts, Needs, OwnerKind, Requests, Volume, Volumes};
+use crate::profile::Consulting;
 use crate::queue::Standing;
 
-const START: Moment = Moment(1_000_000_000_000_000_000);
+pub(in crate::turn) const START: Moment = Moment(1_000_000_000_000_000_000);
 
 fn engine() -> Engine {
+    asking(Consulting::Never)
+}
+
+/// An engine with two profiles, of which the second asks somebody outside about these pods.
+pub(in crate::turn) fn asking(consulting: Consulting) -> Engine {
     let profiles = vec![
         (DEFAULT_SCHEDULER.into(), Profile::kubernetes()),
-        ("other".into(), Profile::kubernetes()),
+        ("other".into(), Profile { consulting, ..Profile::kubernetes() }),
     ];
     Engine::new(Settings::default(), profiles, START)
 }
 
-fn node(name: &str, cpu_millis: i64) -> Fact {
+pub(in crate::turn) fn node(name: &str, cpu_millis: i64) -> Fact {
     Fact::Node(NodeFact {
         name: name.into(),
         allocatable: Amounts { cpu_millis, ..Amounts::default() },
@@ -33,24 +39,28 @@ fn node(name: &str, cpu_millis: i64) -> Fact {
     })
 }
 
-fn pod(name: &str, cpu_millis: i64) -> PodFact {
+pub(in crate::turn) fn pod(name: &str, cpu_millis: i64) -> PodFact {
     let charged = Amounts { cpu_millis, ..Amounts::default() };
     let requests = Requests { charged, cpu_millis_scored: cpu_millis, ..Requests::default() };
     let needs = Needs { taken: requests.clone(), requests, ..Needs::default() };
     PodFact { needs, ..PodFact::new(name, "default", name) }
 }
 
-fn told(fact: PodFact) -> Fact {
+pub(in crate::turn) fn told(fact: PodFact) -> Fact {
     Fact::Pod(Box::new(fact))
 }
 
 /// Decides all that can be decided, and writes it down.
-fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
+pub(in crate::turn) fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
     let written = |decision: Decision| {
         let Decision { pod, attempts, verdict, .. } = decision;
         match verdict {
             Verdict::Bind(node) => format!("{} to {node}, try {attempts}", pod.name),
             Verdict::Prepare(node, writes) => format!("{} to {node} after {writes:?}", pod.name),
+            Verdict::Consult(ticket, nodes) => {
+                format!("{} of {}? {}", pod.name, nodes.join("+"), ticket.0)
+            }
+            Verdict::Failed(why) => format!("{} failed, try {attempts}: {why}", pod.name),
             Verdict::Wait(why) => match why.room() {
                 Some(room) => {
                     let victims: Vec<&str> =
@@ -353,6 +363,8 @@ enum Step {
     Fact(Fact),
     Decide,
     Answer(u8, Answer),
+    /// So many of the nodes that are asked about are allowed; or those who are asked fail.
+    Advise(Option<usize>),
     Pass(u64),
 }
 
@@ -362,19 +374,42 @@ fn step() -> impl Strategy<Value = Step> {
         6 => fact().prop_map(Step::Fact),
         4 => Just(Step::Decide),
         1 => (0..20_u8, answer).prop_map(|(pod, answer)| Step::Answer(pod, answer)),
+        2 => proptest::option::weighted(0.8, 0..4_usize).prop_map(Step::Advise),
         1 => (0..40_u64).prop_map(Step::Pass),
     ]
 }
 
 fn play(steps: &[Step]) -> (Engine, Vec<Decision>) {
-    let (mut engine, mut now) = (engine(), START);
-    let mut decisions = Vec::new();
+    let (mut engine, mut now) = (asking(Consulting::Always), START);
+    let mut decisions: Vec<Decision> = Vec::new();
     for step in steps {
         match step {
-            Step::Fact(fact) => engine.apply(fact.clone(), now),
+            Step::Fact(fact) => {
+                let mut fact = fact.clone();
+                if let Fact::Pod(pod) = &mut fact
+                    && pod.uid.0.ends_with(['1', '4', '7'])
+                {
+                    pod.scheduler = "other".into();
+                }
+                engine.apply(fact, now);
+            }
             Step::Decide => decisions.extend(engine.decide(now)),
             Step::Answer(pod, answer) => {
                 engine.answered(&crate::laws::uid(*pod), *answer, now);
+            }
+            Step::Advise(allowed) => {
+                let last = decisions.iter().rev().find_map(|decision| match &decision.verdict {
+                    Verdict::Consult(ticket, nodes) => Some((*ticket, nodes)),
+                    _ => None,
+                });
+                let Some((ticket, nodes)) = last else { continue };
+                let counsel = |count: usize| Counsel {
+                    allowed: nodes.iter().take(count).map(|node| (node.clone(), 1)).collect(),
+                    ..Counsel::default()
+                };
+                let failed = || Advice::Failed("no".into());
+                let advice = allowed.map_or_else(failed, |count| Advice::Counsel(counsel(count)));
+                engine.consulted(ticket, advice);
             }
             Step::Pass(seconds) => now = now.after(Duration::from_secs(*seconds)),
         }
@@ -401,6 +436,10 @@ proptest! {
         }
         let prepares = engine.preparations.next_due().is_some();
         prop_assert!(prepares || engine.ledger.storage.promises.is_empty());
+        // Whoever is in flight is being asked about, and nobody waits for nobody.
+        let flying = engine.queue.standings().filter(|(_, own)| *own == Standing::InFlight);
+        prop_assert_eq!(flying.count(), usize::from(engine.consultations.is_open()));
+        prop_assert!(engine.consultations.is_open() || engine.queue.is_nobody_aside());
         prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.contains_key(uid)));
     }
 }

@@ -103,7 +103,7 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         Plugin::ImageLocality => &[At::Score],
         Plugin::DefaultBinder => &[At::Bind],
         Plugin::GangScheduling => &[At::PreEnqueue, At::Reserve, At::Permit],
-        Plugin::Other => &[],
+        Plugin::Extender | Plugin::Other => &[],
     }
 }
 

@@ -7,15 +7,23 @@ use engine::profile::Profile;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::feed;
+use crate::config::{self, Extender};
+use crate::{extenders, feed};
 
 const NAME: &str = "default-scheduler";
 const START: Moment = Moment(1_000_000_000_000);
 
 fn core() -> Core {
-    let profiles = vec![(NAME.into(), Profile::kubernetes())];
+    extended(&[])
+}
+
+/// A scheduler with these extenders.
+fn extended(extenders: &[Extender]) -> Core {
+    let consulting = extenders::consulting(extenders);
+    let profiles = vec![(NAME.into(), Profile { consulting, ..Profile::kubernetes() })];
     let engine = Engine::new(turn::Settings::default(), profiles, START);
-    Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()))
+    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
+    core.with_binders(Binders::of(extenders))
 }
 
 fn node(name: &str, cpu: u32) -> Message {
@@ -39,7 +47,10 @@ fn pod(name: &str, cpu: &str, more: Value) -> Message {
 
 /// A scheduler that decides, on a node with so many CPUs.
 fn deciding(cpu: u32) -> Core {
-    let mut core = core();
+    begun(core(), cpu)
+}
+
+fn begun(mut core: Core, cpu: u32) -> Core {
     tell(&mut core, [node("n1", cpu)]);
     tell(&mut core, Kind::ALL.map(Message::Synced));
     core
@@ -59,6 +70,7 @@ fn decisions(core: &mut Core, now: Moment) -> Vec<Order> {
 fn shown(order: &Order) -> String {
     match order {
         Order::Bind(order) => format!("{} to {}", order.pod.name, order.node),
+        Order::Consult(order) => format!("{} of {}?", order.pod.name, order.nodes.join("+")),
         Order::Prepare(order) => format!("{} first needs {:?}", order.pod.name, order.writes),
         Order::Tell(order) => {
             let TellOrder { pod, message, condition, nominated, room, .. } = &**order;
@@ -310,4 +322,56 @@ fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
     let none = "scheduler_unschedulable_pods{plugin=\"NodeResourcesFit\",\
                 profile=\"default-scheduler\"} 0";
     assert!(metrics.render().contains(none));
+}
+
+/// Extenders as a file has them.
+fn configured(lines: &str) -> Vec<Extender> {
+    let text =
+        format!("apiVersion: {}\nkind: {}\nextenders: {lines}", config::API_VERSION, config::KIND);
+    config::parse("f".as_ref(), &text).unwrap().extenders
+}
+
+#[test]
+fn extenders_are_asked_about_their_pods_and_what_they_say_is_told() {
+    let lines = "[{urlPrefix: 'http://e', filterVerb: f, managedResources: [{name: e/x, \
+                 ignoredByScheduler: true}]}]";
+    let mut core = begun(extended(&configured(lines)), 4);
+    let wants = json!({ "spec": { "containers": [{ "name": "main",
+        "resources": { "limits": { "e/x": "1" }, "requests": { "cpu": "1" } } }] } });
+    tell(&mut core, [pod("p", "1", wants.clone()), pod("q", "1", json!({}))]);
+    let orders = decisions(&mut core, START);
+    assert_eq!(orders.iter().map(shown).collect::<Vec<_>>(), ["p of n1?", "q to n1"]);
+    let Order::Consult(first) = &orders[0] else { panic!("{orders:?}") };
+    let advised = |ticket, advice| Message::Advised(ticket, advice);
+    tell(&mut core, [advised(first.ticket, turn::Advice::Failed("down".into()))]);
+    check(&mut core, START, &["p: down (now SchedulerError of 1)"]);
+    let due = core.next_due(START).expect("it is tried again");
+    let Some(Order::Consult(again)) = core.decide(due) else { panic!("it is asked about again") };
+    let allowed = [("n1".into(), 0)].into();
+    let counsel = turn::Counsel { allowed, ..turn::Counsel::default() };
+    assert_eq!(core.take(advised(again.ticket, turn::Advice::Counsel(counsel)), due), None);
+    check(&mut core, due, &["p to n1"]);
+}
+
+#[test]
+fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
+    let check = |ignorable: bool, binder: Binder, words: &str| {
+        let lines = format!("[{{urlPrefix: 'http://e', bindVerb: b, ignorable: {ignorable}}}]");
+        let mut core = begun(extended(&configured(&lines)), 1000);
+        let pods = BINDS_MAX + 5;
+        tell(&mut core, (0..pods).map(|n| pod(&format!("p{n}"), "1", json!({}))));
+        let orders = decisions(&mut core, START);
+        assert_eq!(orders.len(), pods, "nobody waits for those it has not bound");
+        let Order::Bind(first) = &orders[0] else { panic!("{orders:?}") };
+        assert_eq!(first.binder, binder);
+        let refused = Answer::Definite(Outcome::NotBound("no".into()));
+        let told = core.take(Message::Answered(first.pod.uid.clone(), refused), START).unwrap();
+        let expected = format!("{}: {words} (now SchedulerError of 1)", first.pod.name);
+        assert_eq!(shown(&told), expected);
+        let Order::Bind(second) = &orders[1] else { panic!("{orders:?}") };
+        tell(&mut core, [answer(&second.pod.uid.0, Outcome::Bound)]);
+        assert_eq!((core.flights.len(), core.unclear), (pods - 2, pods - 2));
+    };
+    check(false, Binder::Extender, "no");
+    check(true, Binder::IgnorableExtender, "running Bind plugin \"DefaultBinder\": no");
 }

@@ -87,7 +87,7 @@ pub struct DecisionView {
     pub scheduler: String,
     /// How often the pod had been tried, this time included.
     pub attempt: u32,
-    /// `bind`, `prepare`, `wait` or `unprepared`.
+    /// `bind`, `prepare`, `consult`, `wait`, `failed` or `unprepared`.
     pub verdict: String,
     /// The node that was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,9 @@ pub(crate) struct Decided {
 enum Fate {
     Bind(Box<str>),
     Prepare(Box<str>),
+    Consult(usize),
     Wait(Box<str>),
+    Failed(Box<str>),
     Unprepared(Box<str>),
 }
 
@@ -126,8 +128,10 @@ impl Decided {
         let fate = match verdict {
             Verdict::Bind(node) => Fate::Bind(node.clone()),
             Verdict::Prepare(node, _) => Fate::Prepare(node.clone()),
+            Verdict::Consult(_, nodes) => Fate::Consult(nodes.len()),
             // What every node said is too much to keep.
             Verdict::Wait(_) => Fate::Wait(message.into()),
+            Verdict::Failed(why) => Fate::Failed(why.clone()),
             Verdict::Unprepared(failure) => Fate::Unprepared(failure.to_string().into()),
         };
         Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
@@ -140,6 +144,10 @@ impl From<&Decided> for DecisionView {
         let (verdict, node, message) = match fate {
             Fate::Bind(node) => ("bind", Some(node.to_string()), None),
             Fate::Prepare(node) => ("prepare", Some(node.to_string()), None),
+            Fate::Consult(nodes) => {
+                ("consult", None, Some(format!("extenders are asked about {nodes} nodes")))
+            }
+            Fate::Failed(why) => ("failed", None, Some(why.to_string())),
             Fate::Wait(why) => ("wait", None, Some(why.to_string())),
             Fate::Unprepared(why) => ("unprepared", None, Some(why.to_string())),
         };

@@ -221,3 +221,28 @@ fn a_pod_for_which_no_node_is_looked_for_is_told_why() {
          scheduler of that name, or correct spec.schedulerName.",
     );
 }
+
+#[test]
+fn extenders_that_have_a_say_are_named() {
+    let file = format!(
+        "apiVersion: {}\nkind: {}\nextenders:\n- {{urlPrefix: 'http://e', filterVerb: f, \
+         managedResources: [{{name: e/x}}]}}\n- {{urlPrefix: 'http://b', bindVerb: b}}\n",
+        crate::config::API_VERSION,
+        crate::config::KIND
+    );
+    let configuration = crate::config::parse("f".as_ref(), &file).unwrap();
+    let check = |resource: &str, expected: &[&str]| {
+        let limits = json!({ "containers": [{ "name": "main",
+            "resources": { "limits": { resource: "1" } } }] });
+        let told = json!([{ "type": "PodScheduled", "status": "False", "message": "0/3: no." }]);
+        let pod = pod("web-0", json!({ "spec": limits, "status": { "conditions": told } }));
+        let mut answer = Answer::begun(&pod, AnsweredBy::Objects, &configuration);
+        answer.name_extenders(&PodFact::from(&pod), &configuration);
+        assert_eq!(answer.extenders, expected, "{resource}");
+        assert_eq!(last_told(&pod).as_deref(), Some("0/3: no."));
+        answer.to_string()
+    };
+    let text = check("e/x", &["http://e"]);
+    assert!(text.contains("Extenders have a say too, which is not counted here: http://e\n"));
+    check("e/y", &[]);
+}

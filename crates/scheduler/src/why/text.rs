@@ -14,6 +14,10 @@ impl fmt::Display for Answer {
         if let Some(nodes) = &self.nodes {
             write!(f, "\n{nodes}")?;
         }
+        if !self.extenders.is_empty() {
+            let asked = self.extenders.join(", ");
+            writeln!(f, "\nExtenders have a say too, which is not counted here: {asked}")?;
+        }
         for unread in &self.unread {
             writeln!(f, "\nNot counted, because it cannot be read: {unread}")?;
         }

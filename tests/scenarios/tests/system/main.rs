@@ -6,6 +6,7 @@ mod adoption;
 mod budgets;
 mod deployments;
 mod events;
+mod extenders;
 mod guard;
 mod jobs;
 mod killed;

@@ -19,7 +19,7 @@ pub(super) fn hint(
         return match plugin {
             Plugin::PodTopologySpread => spread(ledger, ask, old, None),
             Plugin::InterPodAffinity => Hint::Missed(Missed::NodeGone),
-            Plugin::Other => Hint::Yes,
+            Plugin::Extender | Plugin::Other => Hint::Yes,
             _ => Hint::No,
         };
     };
@@ -45,7 +45,7 @@ pub(super) fn hint(
         Plugin::NodeResourcesFit => fit(ledger, ask, old, new),
         Plugin::PodTopologySpread => return spread(ledger, ask, old, Some(new)),
         Plugin::InterPodAffinity => affinity(ledger, ask, old, new),
-        Plugin::Other => Hint::Yes,
+        Plugin::Extender | Plugin::Other => Hint::Yes,
         _ => Hint::No,
     };
     match own {

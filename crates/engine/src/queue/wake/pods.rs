@@ -37,7 +37,7 @@ pub(super) fn placed(
         Plugin::VolumeRestrictions | Plugin::NodeVolumeLimits => Hint::when(gone),
         Plugin::PodTopologySpread => spread(ledger, ask, old, new),
         Plugin::InterPodAffinity => affinity(ledger, ask, old, new),
-        Plugin::Other => Hint::Yes,
+        Plugin::Extender | Plugin::Other => Hint::Yes,
         _ => Hint::No,
     }
 }
@@ -152,7 +152,7 @@ pub(super) fn own(plugin: Plugin, ledger: &Ledger, ask: Ask, old: &PodView, new:
             Hint::when((tolerates_more && honours) || counted)
         }
         Plugin::InterPodAffinity => Hint::missed_when(old.labels != new.labels, Missed::OwnLabels),
-        Plugin::Other => Hint::Yes,
+        Plugin::Extender | Plugin::Other => Hint::Yes,
         _ => Hint::No,
     }
 }

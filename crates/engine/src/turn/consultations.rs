@@ -1,0 +1,291 @@
+//! Pods about which somebody outside is asked before they get a node.
+//!
+//! Such a pod leaves the turn as a question, about all nodes that could take it, and charges nobody
+//! meanwhile. The answer is held against the cluster as it is then: a node is taken only where
+//! it was allowed and can still take the pod. One question is open at a time, because those who are
+//! asked may rely on it; pods that nobody asks about go on.
+//!
+//! Who is asked, and how, is not known here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Decision, Engine, Question, Verdict, Waiting};
+use crate::examination::{Examination, Refused};
+use crate::fact::{PodRef, Uid};
+use crate::ledger::{Ledger, NodeIndex};
+use crate::node_set::NodeSet;
+use crate::plugin::Plugin;
+use crate::profile::Consulting;
+use crate::queue::{Moment, Popped, Rejection};
+use crate::reason::Refusal;
+
+/// How often the same question is asked while its answers are overtaken by events.
+const ROUNDS_MAX: u32 = 3;
+
+/// A question of the engine, which has but one open at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What those who were asked about a pod said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advice {
+    /// Which nodes it may get.
+    Counsel(Counsel),
+    /// They failed, in their words: the attempt did.
+    Failed(Box<str>),
+}
+
+/// Which of the nodes that were asked about a pod may get.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counsel {
+    /// Those it may get, and what is added to what each is worth.
+    pub allowed: BTreeMap<Box<str>, i64>,
+    /// Those it may not get and of which something was said.
+    pub refused: BTreeMap<Box<str>, Refusal>,
+}
+
+impl Counsel {
+    /// Nodes that can take the pod are refused after all. Of those of which nothing was said nothing
+    /// is told, and nobody makes room there, as kube-scheduler has it.
+    fn add_to(&self, examination: &mut Examination, able: &NodeSet, ledger: &Ledger) {
+        examination.naming.insert(Plugin::Extender);
+        examination.refused.extend(able.iter().filter_map(|node| {
+            let refusal = self.refused.get(ledger.nodes.name(node))?.clone();
+            Some(Refused { node, plugin: Some(Plugin::Extender), refusal })
+        }));
+        examination.refused.sort_by_key(|one| one.node);
+    }
+}
+
+/// Which nodes are asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// The one on which room was made for the pod.
+    Prepared,
+    /// All that can take it.
+    All,
+}
+
+/// A question that is open.
+#[derive(Debug, Clone)]
+struct Open {
+    ticket: Ticket,
+    pod: PodRef,
+    attempts: u32,
+    rounds: u32,
+    about: About,
+    asked: BTreeSet<Box<str>>,
+    advice: Option<Advice>,
+}
+
+/// The question that is open, if any.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Consultations {
+    open: Option<Open>,
+    tickets: u64,
+}
+
+impl Consultations {
+    /// Forgets the question about a pod; false where there is none.
+    fn drop(&mut self, uid: &Uid) -> bool {
+        self.open.take_if(|open| open.pod.uid == *uid).is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether there is an answer to act on.
+    pub(super) fn is_answered(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.advice.is_some())
+    }
+
+    fn answered(&mut self) -> Option<(Open, Advice)> {
+        let mut open = self.open.take_if(|open| open.advice.is_some())?;
+        let advice = open.advice.take()?;
+        Some((open, advice))
+    }
+}
+
+impl Engine {
+    /// The pod whose turn it is. One that would have to be asked about waits while another is.
+    pub(super) fn next(&mut self, now: Moment) -> Option<Popped> {
+        loop {
+            let popped = self.queue.pop(now)?;
+            if self.consultations.open.is_none() || !self.is_consulted_about(&popped.uid) {
+                return Some(popped);
+            }
+            self.queue.set_aside(&popped.uid);
+        }
+    }
+
+    pub(super) fn is_consulted_about(&self, uid: &Uid) -> bool {
+        self.unbound.get(uid).is_some_and(|own| own.consulted)
+    }
+
+    /// Asks about a pod whose turn it is; none where nobody is to be asked, or no node can take it.
+    pub(super) fn consult(
+        &mut self,
+        pod: &PodRef,
+        attempts: u32,
+        question: Question,
+    ) -> Option<Verdict> {
+        let decider = &self.profiles[question.profile].1;
+        let is_ever = decider.profile().consulting != Consulting::Never;
+        if !is_ever || !self.is_consulted_about(&pod.uid) {
+            return None;
+        }
+        match decider.prepared(&mut self.ledger, &pod.uid) {
+            Some(node) => {
+                let nodes = NodeSet::only(node);
+                Some(self.ask(pod, attempts, 1, About::Prepared, &nodes))
+            }
+            None => self.ask_of_all(pod, attempts, 1, question),
+        }
+    }
+
+    fn ask_of_all(
+        &mut self,
+        pod: &PodRef,
+        attempts: u32,
+        rounds: u32,
+        question: Question,
+    ) -> Option<Verdict> {
+        let decider = &mut self.profiles[question.profile].1;
+        let able = decider.able(&mut self.ledger, &pod.uid);
+        (!able.is_empty()).then(|| self.ask(pod, attempts, rounds, About::All, &able))
+    }
+
+    fn ask(
+        &mut self,
+        pod: &PodRef,
+        attempts: u32,
+        rounds: u32,
+        about: About,
+        nodes: &NodeSet,
+    ) -> Verdict {
+        self.consultations.tickets += 1;
+        let ticket = Ticket(self.consultations.tickets);
+        let names = nodes.iter().map(|node| self.ledger.nodes.name(node).into());
+        let names: Vec<Box<str>> = names.collect();
+        let asked = names.iter().cloned().collect();
+        let pod = pod.clone();
+        self.consultations.open =
+            Some(Open { ticket, pod, attempts, rounds, about, asked, advice: None });
+        Verdict::Consult(ticket, names)
+    }
+
+    /// Takes in what was said of a pod. An answer to a question that is no longer asked is not
+    /// heeded.
+    pub fn consulted(&mut self, ticket: Ticket, advice: Advice) {
+        let open = self.consultations.open.as_mut();
+        if let Some(open) = open.filter(|open| open.ticket == ticket) {
+            open.advice = Some(advice);
+        }
+    }
+
+    /// A pod needs no node any longer, or may not be tried; whether it was asked about.
+    pub(super) fn ask_no_more(&mut self, uid: &Uid) -> bool {
+        let was_asked = self.consultations.drop(uid);
+        if was_asked {
+            self.queue.rejoin();
+        }
+        was_asked
+    }
+
+    /// Decides about the pod of which something was said.
+    pub(super) fn heed(&mut self, now: Moment) -> Option<Decision> {
+        let (open, advice) = self.consultations.answered()?;
+        let Open { pod, attempts, .. } = &open;
+        self.liken(&pod.uid, now);
+        let (_, question) = self.question(&pod.uid);
+        let verdict = match (open.about, advice) {
+            (About::Prepared, advice) => self.heed_on_prepared(&open, advice, question, now),
+            (About::All, Advice::Failed(why)) => self.fail(&pod.uid, why, now),
+            (About::All, Advice::Counsel(counsel)) => self.weigh(&open, &counsel, question, now),
+        };
+        if self.consultations.open.is_none() {
+            self.queue.rejoin();
+        }
+        let scheduler = self.profiles[question.profile].0.clone();
+        Some(Decision { pod: pod.clone(), scheduler, attempts: *attempts, verdict })
+    }
+
+    /// The node on which room was made is taken where it is allowed. Otherwise all are asked about,
+    /// even where those who were asked failed.
+    fn heed_on_prepared(
+        &mut self,
+        open: &Open,
+        advice: Advice,
+        question: Question,
+        now: Moment,
+    ) -> Verdict {
+        let Open { pod, attempts, .. } = open;
+        let node = self.profiles[question.profile].1.prepared(&mut self.ledger, &pod.uid);
+        let allowed = |node: &NodeIndex| match &advice {
+            Advice::Counsel(counsel) => counsel.allowed.contains_key(self.ledger.nodes.name(*node)),
+            Advice::Failed(_) => false,
+        };
+        match node.filter(allowed) {
+            Some(node) => self.give(pod, question, node, *attempts, now),
+            None => {
+                let asked = self.ask_of_all(pod, *attempts, 1, question);
+                asked.unwrap_or_else(|| self.deny(pod, question, now))
+            }
+        }
+    }
+
+    /// Finds the best of the nodes that a pod may get, as things are now.
+    fn weigh(
+        &mut self,
+        open: &Open,
+        counsel: &Counsel,
+        question: Question,
+        now: Moment,
+    ) -> Verdict {
+        let Open { pod, attempts, rounds, asked, .. } = open;
+        let nodes = &self.ledger.nodes;
+        let allowed = counsel.allowed.iter();
+        let allowed: BTreeMap<NodeIndex, i64> =
+            allowed.filter_map(|(name, added)| Some((nodes.find(name)?, *added))).collect();
+        let turn = super::turn_of(&pod.uid);
+        let decider = &mut self.profiles[question.profile].1;
+        let best = decider.choose_among(&mut self.ledger, &pod.uid, &allowed, turn);
+        if let Some(node) = best {
+            return self.give(pod, question, node, *attempts, now);
+        }
+        let able = decider.able(&mut self.ledger, &pod.uid);
+        let is_new = |node: NodeIndex| !asked.contains(self.ledger.nodes.name(node));
+        if able.iter().any(is_new) {
+            if *rounds < ROUNDS_MAX {
+                return self.ask(pod, *attempts, rounds + 1, About::All, &able);
+            }
+            let why =
+                format!("nodes changed while extenders were asked about them, {rounds} times");
+            return self.fail(&pod.uid, why.into(), now);
+        }
+        if able.is_empty() {
+            return self.deny(pod, question, now);
+        }
+        let expected = "a pod that was asked about is there";
+        let decider = &self.profiles[question.profile].1;
+        let mut examination = decider.examine(&mut self.ledger, &pod.uid).expect(expected);
+        counsel.add_to(&mut examination, &able, &self.ledger);
+        let waiting = Waiting::after(examination, &mut self.ledger, decider, &pod.uid, turn, now);
+        self.leave(&pod.uid, None, waiting.expect(expected).into(), now)
+    }
+
+    /// Those who were asked failed, and so did the attempt.
+    fn fail(&mut self, uid: &Uid, why: Box<str>, now: Moment) -> Verdict {
+        let left = self.nominate(uid, None);
+        self.queue.reject(uid, Rejection::default(), &self.ledger, now);
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        Verdict::Failed(why)
+    }
+}
+
+#[cfg(test)]
+mod tests;
