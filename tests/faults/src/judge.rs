@@ -51,6 +51,8 @@ struct Truth {
     shapes: BTreeMap<String, Shape>,
     /// Where pods are, by uid.
     bound: BTreeMap<String, String>,
+    /// Pods that somebody bound who is not ours.
+    taken: BTreeSet<String>,
     /// How often a scheduler decided on a node for a pod.
     asked: BTreeMap<(usize, String), u32>,
     /// Decisions that were said to be over without a Binding.
@@ -103,6 +105,7 @@ impl Judge {
     /// Somebody who is not ours bound a pod.
     pub fn taken(&self, uid: &str, node: &str) {
         self.disturbed(node);
+        self.with(|truth| truth.taken.insert(uid.to_owned()));
         self.bind(uid, node);
     }
 
@@ -159,7 +162,8 @@ impl Judge {
         let is_true = match outcome {
             Outcome::Bound => bound.as_deref() == node,
             Outcome::Elsewhere(other) => bound.as_deref() == Some(other),
-            Outcome::NotBound(_) => bound.is_none(),
+            // It was so when it was read; others may have been faster than the news of it.
+            Outcome::NotBound(_) => bound.is_none() || self.with(|truth| truth.taken.contains(uid)),
             Outcome::Gone => {
                 self.with(|truth| truth.gone.push(uid.to_owned()));
                 true

@@ -9,13 +9,16 @@ use rustc_hash::FxHashMap;
 
 use crate::needs::{Owner, OwnerKind};
 
+/// What is known in each namespace. A copy shares it.
+type ByNamespace<M> = FxHashMap<Box<str>, Arc<M>>;
+
 /// Services and controllers, by what they select.
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     /// By namespace and name.
-    services: FxHashMap<Box<str>, Arc<BTreeMap<Box<str>, Arc<Selector>>>>,
+    services: ByNamespace<BTreeMap<Box<str>, Arc<Selector>>>,
     /// By namespace.
-    controllers: FxHashMap<Box<str>, Arc<FxHashMap<Owner, Arc<Selector>>>>,
+    controllers: ByNamespace<FxHashMap<Owner, Arc<Selector>>>,
     changes: u64,
 }
 
@@ -82,7 +85,7 @@ impl Owners {
 
 /// Changes what is known of a namespace, and forgets it when that was the last.
 fn put<M: Clone + Default + Emptiable, R>(
-    map: &mut FxHashMap<Box<str>, Arc<M>>,
+    map: &mut ByNamespace<M>,
     namespace: &str,
     change: impl FnOnce(&mut M) -> R,
 ) {
