@@ -117,7 +117,9 @@ async fn check_refused(client: &Client, text: &str, ours: &str) -> Result<()> {
     ensure!(answer.code == 400, "we refuse {text:?}: {ours}");
     let message = answer.body["message"].as_str().unwrap_or_default();
     let truth = message.rsplit_once(" as a ResourceSlice: ").map_or(message, |(_, reason)| reason);
-    ensure!(truth == ours, "we refuse {text:?} with {ours:?}, kube-apiserver with {truth:?}");
+    // Ours names the value besides: who reads it may not know which one it is.
+    let expected = format!("{text:?}: {truth}");
+    ensure!(expected == ours, "we refuse {text:?} with {ours:?}, kube-apiserver with {truth:?}");
     Ok(())
 }
 
