@@ -24,8 +24,8 @@ use crate::debug::Decided;
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
-    Answer, BindOrder, ConditionOrder, ConsultOrder, Kind, Message, Order, PodNews, PrepareOrder,
-    RoomOrder, Scheduled, TellOrder, Unreadable, Written,
+    Answer, Asked, BindOrder, ConditionOrder, ConsultOrder, Kind, Message, Order, PodNews,
+    PrepareOrder, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Meters, Shown};
 
@@ -54,13 +54,6 @@ enum Phase {
     Filling,
     Deciding,
     Ending,
-}
-
-/// What was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Bind,
-    Prepare,
 }
 
 /// A Binding, or a preparation for one, that was asked for and is not answered.
@@ -212,41 +205,35 @@ impl Core {
     }
 
     fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) -> Option<Order> {
-        let flight = self.flights.remove(uid)?;
+        // Facts may show that a pod is prepared before whoever prepares it knows, and then it is
+        // being bound already.
+        let flight = self.flights.get(uid).filter(|flight| flight.asked == answer.asked())?;
         self.unclear -= usize::from(flight.is_unclear);
-        let outcome = match answer {
-            Answer::Abandoned => return None,
-            Answer::Prepared => {
-                self.engine.answered(uid, turn::Answer::Done, now);
-                return None;
+        let Flight { binder, pod, attempt, decided, .. } = self.flights.remove(uid)?;
+        let (answer, failure) = match answer {
+            Answer::Abandoned(_) => return None,
+            Answer::Prepared => (turn::Answer::Done, None),
+            Answer::Unprepared(why) => {
+                let message = format!("running PreBind plugin \"VolumeBinding\": {why}");
+                (turn::Answer::Refused, Some(message))
             }
-            Answer::Definite(outcome) => outcome,
-        };
-        let answer = match &outcome {
-            Outcome::Bound => turn::Answer::Done,
-            Outcome::Gone | Outcome::Elsewhere(_) => turn::Answer::Lost,
-            Outcome::NotBound(_) => turn::Answer::Refused,
+            Answer::Definite(Outcome::Bound) => {
+                self.meters.scheduled(&attempt, decided, now);
+                (turn::Answer::Done, None)
+            }
+            Answer::Definite(Outcome::Gone | Outcome::Elsewhere(_)) => (turn::Answer::Lost, None),
+            Answer::Definite(Outcome::NotBound(why)) => {
+                let message = match binder {
+                    Binder::Extender => why.into(),
+                    _ => format!("running Bind plugin \"DefaultBinder\": {why}"),
+                };
+                (turn::Answer::Refused, Some(message))
+            }
         };
         self.engine.answered(uid, answer, now);
-        let Flight { asked, binder, pod, attempt, decided, .. } = flight;
-        match outcome {
-            Outcome::Bound => {
-                self.meters.scheduled(&attempt, decided, now);
-                None
-            }
-            Outcome::NotBound(why) => {
-                self.meters.failed(&attempt, decided, now);
-                let message = match (asked, binder) {
-                    (Asked::Bind, Binder::Extender) => why.into(),
-                    (Asked::Bind, _) => format!("running Bind plugin \"DefaultBinder\": {why}"),
-                    (Asked::Prepare, _) => {
-                        format!("running PreBind plugin \"VolumeBinding\": {why}")
-                    }
-                };
-                Some(self.failed(pod, attempt.profile, message))
-            }
-            Outcome::Gone | Outcome::Elsewhere(_) => None,
-        }
+        let message = failure?;
+        self.meters.failed(&attempt, decided, now);
+        Some(self.failed(pod, attempt.profile, message))
     }
 
     /// An attempt failed for another reason than that no node can take the pod.

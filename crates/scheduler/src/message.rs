@@ -99,12 +99,35 @@ pub enum Message {
 /// What came of a Binding, or of what prepares a pod for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is definite.
+    /// What became of the Binding is definite.
     Definite(Outcome),
     /// All that prepares the pod is written.
     Prepared,
+    /// What prepares the pod cannot be written, for this reason.
+    Unprepared(Box<str>),
     /// This process no longer leads, or ends: whoever leads next will see what became of it.
-    Abandoned,
+    Abandoned(Asked),
+}
+
+impl Answer {
+    /// What it is the answer to.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        match self {
+            Self::Definite(_) => Asked::Bind,
+            Self::Prepared | Self::Unprepared(_) => Asked::Prepare,
+            Self::Abandoned(asked) => *asked,
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// A Binding.
+    Bind,
+    /// What has to be there before.
+    Prepare,
 }
 
 /// A pod as the engine sees it, and what is written on it already.

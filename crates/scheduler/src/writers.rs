@@ -26,7 +26,7 @@ use crate::bind::{Conversation, Effect, Event, Found, Outcome};
 use crate::extenders::{Binder, Extenders};
 use crate::later::Later;
 use crate::message::{
-    Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
+    Answer, Asked, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
 };
 use crate::notes::Notes;
 use crate::status;
@@ -162,7 +162,7 @@ impl Hands {
     async fn bind(&self, order: BindOrder, room: &Semaphore, bound: &mpsc::Sender<BindOrder>) {
         let uid = order.pod.uid.clone();
         let answer = match self.converse(&order, room).await {
-            None => Answer::Abandoned,
+            None => Answer::Abandoned(Asked::Bind),
             Some(outcome) => Answer::Definite(outcome),
         };
         match &answer {
@@ -364,11 +364,11 @@ impl Hands {
         let mut answer = Answer::Prepared;
         for write in &order.writes {
             if !self.may_write().await {
-                answer = Answer::Abandoned;
+                answer = Answer::Abandoned(Asked::Prepare);
                 break;
             }
             if let Err(why) = self.ready(write).await {
-                answer = Answer::Definite(Outcome::NotBound(why.into()));
+                answer = Answer::Unprepared(why.into());
                 break;
             }
         }

@@ -246,7 +246,7 @@ fn the_end_waits_for_what_is_under_way() {
     tell(&mut core, [pod("q", "1", json!({})), Message::Stop]);
     check(&mut core, START, &[]);
     assert!(!core.is_over());
-    tell(&mut core, [Message::Answered(Uid::new("p"), Answer::Abandoned)]);
+    tell(&mut core, [Message::Answered(Uid::new("p"), Answer::Abandoned(Asked::Bind))]);
     assert!(core.is_over());
     check(&mut core, START, &[]);
 }
@@ -329,6 +329,20 @@ fn configured(lines: &str) -> Vec<Extender> {
     let text =
         format!("apiVersion: {}\nkind: {}\nextenders: {lines}", config::API_VERSION, config::KIND);
     config::parse("f".as_ref(), &text).unwrap().extenders
+}
+
+#[test]
+fn a_late_answer_to_a_preparation_is_none_to_the_binding_after_it() {
+    let mut core = begun(core(), 4);
+    tell(&mut core, [pod("p", "1", json!({}))]);
+    check(&mut core, START, &["p to n1"]);
+    let late = |answer| Message::Answered(Uid::new("p"), answer);
+    assert_eq!(core.take(late(Answer::Unprepared("no".into())), START), None);
+    assert_eq!(core.take(late(Answer::Prepared), START), None);
+    assert_eq!(core.take(late(Answer::Abandoned(Asked::Prepare)), START), None);
+    assert_eq!(core.flights.len(), 1);
+    tell(&mut core, [answer("p", Outcome::Bound)]);
+    assert_eq!(core.flights.len(), 0);
 }
 
 #[test]
