@@ -16,6 +16,7 @@ use super::cluster::Cluster;
 use super::contender::{Contender, Programs, Row};
 use super::fetch::DONE;
 use super::pending::{Pending, Sight};
+use super::workload::unbound;
 use crate::report::{self, Bar, median};
 
 /// The server rests so long after the pods were created.
@@ -88,7 +89,7 @@ async fn first_bind(
 ) -> Result<(f64, Lists)> {
     // That of the row before has a node by now; the lists are to be as long for every row.
     cluster.delete_pod(LATE, Some(0)).await?;
-    cluster.create_pod(crate::load::pod(LATE)).await?;
+    cluster.create_pod(unbound(LATE)).await?;
     let mut pending = Pending::open(&cluster.client).await?;
     let mark = audit.mark()?;
     let mut contender = Contender::start(row, programs, cluster.kubeconfig())?;

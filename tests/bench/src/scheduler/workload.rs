@@ -62,6 +62,13 @@ pub fn pod_name(index: usize) -> String {
     format!("pod-{index:06}")
 }
 
+/// A pod that the schedulers are to bind.
+pub fn unbound(name: &str) -> Value {
+    let mut pod = load::pod(name);
+    pod["spec"]["schedulerName"] = json!("default-scheduler");
+    pod
+}
+
 /// The pod with this number.
 pub fn pod(workload: Workload, index: usize) -> Value {
     let (kind, of_kind) = match workload {
@@ -69,9 +76,8 @@ pub fn pod(workload: Workload, index: usize) -> Value {
         Workload::Mixed => (index % 3, index / 3),
     };
     let app = format!("{}-{}", ["plain", "apart", "spread"][kind], of_kind / PODS_PER_APP);
-    let mut pod = load::pod(&pod_name(index));
+    let mut pod = unbound(&pod_name(index));
     pod["metadata"]["labels"]["app"] = json!(app);
-    pod["spec"]["schedulerName"] = json!("default-scheduler");
     let same_app = json!({"matchLabels": {"app": app}});
     match kind {
         1 => {
