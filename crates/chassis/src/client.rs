@@ -33,7 +33,7 @@ pub use access::{
     WatchOptions,
 };
 pub use connect::{ConnectError, Source};
-pub use elsewhere::{Credentials, Trust};
+pub use elsewhere::Credentials;
 pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};

@@ -5,8 +5,9 @@
 //! the [`reflector`] that turns lists and watches into one ordered stream of deltas, the
 //! [`informer`] that keeps them in a [`store`] for all who read it,
 //! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for
-//! users, the programs [`outside`] that are asked over HTTP, [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict
-//! [`config`] files and the [`clock`].
+//! users, the programs [`outside`] that are asked over HTTP, the [`connection`]s to all of them,
+//! [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`]
+//! files and the [`clock`].
 //!
 //! Each conversation (list and watch, back-off, work queue, rate limit) is a state
 //! machine that takes the time as an argument, with a thin shell around it that does the
@@ -20,6 +21,7 @@ pub mod backoff;
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod connection;
 pub mod controller;
 pub mod election;
 pub mod events;

@@ -9,55 +9,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::ConfigExt as _;
+use hyper_util::client::legacy::Error;
 use kube::config::Config;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
+use crate::client::innermost_cause;
 use crate::clock::Clock;
+use crate::connection::{self, Security, SecurityError};
 
-/// How long an unused connection is kept.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// How a connection is secured.
-#[derive(Clone)]
-pub struct Security {
-    /// Whose certificates are good.
-    pub trust: Trust,
-    /// The name in the certificate, where it is not the host of the URL.
-    pub server_name: Option<String>,
-    /// How this program shows who it is.
-    pub identity: Option<Identity>,
-}
-
-/// Whose certificates are good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
-    /// Those of the authorities of the system.
-    System,
-    /// Those of these authorities, in PEM.
-    Authorities(Vec<u8>),
-    /// Everybody's.
-    Anyone,
-}
-
-/// A certificate and its key, in PEM.
-#[derive(Clone)]
-pub struct Identity {
-    /// The certificate.
-    pub certificate: Vec<u8>,
-    /// The key.
-    pub key: Vec<u8>,
-}
 
 /// What an answer may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +35,12 @@ pub struct Limits {
 /// Why nothing can be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
+    /// A certificate, a key or an authority cannot be read.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// A certificate, a key or an authority cannot be used.
-    #[error("{0}")]
-    Security(String),
+    #[error(transparent)]
+    Unusable(#[from] kube::Error),
 }
 
 /// Why there is no answer.
@@ -114,16 +81,9 @@ impl Peer {
     /// # Errors
     /// When a certificate, a key or an authority cannot be used.
     pub fn new(like: &Uri, security: &Security, clock: &Clock) -> Result<Self, PeerError> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        let config = config(like, security)?;
-        let https = config.rustls_https_connector_with_connector(http);
-        let https = https.map_err(|error| PeerError::Security(error.to_string()))?;
-        let pool: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_timer(TokioTimer::new())
-            .build(https);
+        let mut config = Config::new(like.clone());
+        security.apply(&mut config)?;
+        let pool = connection::pool::<Full<Bytes>>(&config)?;
         let send = move |request| -> Answering { Box::pin(pool.request(request)) };
         Ok(Self { send: Arc::new(send), clock: clock.clone() })
     }
@@ -152,40 +112,9 @@ impl Peer {
     }
 }
 
-/// What is known of the connection, as one to an API server would be described.
-fn config(like: &Uri, security: &Security) -> Result<Config, PeerError> {
-    let Security { trust, server_name, identity } = security;
-    let mut config = Config::new(like.clone());
-    let is_plain = like.scheme_str() == Some("http");
-    config.root_cert = match trust {
-        Trust::Authorities(pem) => Some(authorities(pem)?),
-        Trust::System if !is_plain => None,
-        Trust::System | Trust::Anyone => Some(Vec::new()),
-    };
-    config.accept_invalid_certs = *trust == Trust::Anyone;
-    config.tls_server_name.clone_from(server_name);
-    if let Some(Identity { certificate, key }) = identity {
-        let encode = |pem: &[u8]| base64::Engine::encode(&base64::prelude::BASE64_STANDARD, pem);
-        config.auth_info.client_certificate_data = Some(encode(certificate));
-        config.auth_info.client_key_data = Some(encode(key).into());
-    }
-    Ok(config)
-}
-
-fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, PeerError> {
-    let bad = |why: String| PeerError::Security(format!("the authorities cannot be read: {why}"));
-    let all = CertificateDer::pem_slice_iter(pem).map(|one| one.map(|der| der.to_vec()));
-    let all: Vec<Vec<u8>> =
-        all.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
-    if all.is_empty() { Err(bad("there is no certificate".to_owned())) } else { Ok(all) }
-}
-
 /// Why there was no answer, in the words of the innermost cause.
 fn failed(url: &Uri, error: &Error) -> PostError {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
+    let cause = innermost_cause(error);
     if !error.is_connect() {
         return PostError::Broken(cause.to_string());
     }
@@ -197,17 +126,12 @@ fn failed(url: &Uri, error: &Error) -> PostError {
     PostError::Unreachable(format!("dial tcp {address}: {why}"))
 }
 
-async fn gathered(mut body: Incoming, bytes_max: usize) -> Result<Bytes, PostError> {
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| PostError::Broken(error.to_string()))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if all.len() + data.len() > bytes_max {
-            return Err(PostError::TooLong(bytes_max));
-        }
-        all.extend_from_slice(&data);
-    }
-    Ok(all.freeze())
+async fn gathered(body: Incoming, bytes_max: usize) -> Result<Bytes, PostError> {
+    let all = Limited::new(body, bytes_max).collect().await;
+    all.map(Collected::to_bytes).map_err(|error| match error.is::<LengthLimitError>() {
+        true => PostError::TooLong(bytes_max),
+        false => PostError::Broken(innermost_cause(&*error).to_string()),
+    })
 }
 
 #[cfg(test)]

@@ -374,7 +374,7 @@ fn failure_of(error: Error) -> Failure {
 
 /// An error with its innermost cause, on one line; the layers between say little.
 fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let (text, root) = (error.to_string(), innermost_cause(error));
+    let (text, root) = (error.to_string(), innermost_cause(error).to_string());
     if text.contains(&root) { text } else { format!("{text}: {root}") }
 }
 

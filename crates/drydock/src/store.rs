@@ -6,6 +6,7 @@
 //! table. Nothing here knows what a pod is.
 
 mod encode;
+mod news;
 mod table;
 mod window;
 

@@ -5,7 +5,8 @@ mod remote;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use chassis::client::{Client, Credentials, Options, Source, Trust};
+use chassis::client::{Client, Credentials, Options, Source};
+use chassis::connection::{Pem, Trust};
 use clap::ValueEnum;
 use scheduler::config::Configuration;
 use scheduler::why::{Answer, from_objects};
@@ -137,11 +138,11 @@ impl Arguments {
             None => Credentials::Of(source),
         };
         let trust = match &self.certificate_authority {
-            Some(file) => Trust::Authority(file.clone()),
-            None if self.insecure_skip_tls_verify => Trust::Anybody,
-            None => Trust::Machine,
+            Some(file) => Trust::Authorities(Pem::File(file.clone())),
+            None if self.insecure_skip_tls_verify => Trust::Anyone,
+            None => Trust::System,
         };
-        let plain = self.token.is_none() && trust == Trust::Machine;
+        let plain = self.token.is_none() && trust == Trust::System;
         remote::Scheduler::at(url, credentials, trust, plain)
     }
 }

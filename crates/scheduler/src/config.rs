@@ -39,7 +39,7 @@ use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
 pub use args::{DynamicResources, PluginArgs, VolumeBinding};
-pub use extender::{Extender, Identity, Pem, Prioritize, Tls, Trust};
+pub use extender::{Extender, Prioritize};
 pub use lineup::Lineup;
 pub use plugin::ExtensionPoint;
 pub use process::{ClientConnection, LeaderElection};

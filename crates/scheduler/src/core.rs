@@ -24,7 +24,7 @@ use crate::debug::Decided;
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
-    Answer, Asked, BindOrder, ConditionOrder, ConsultOrder, Kind, Message, Order, PodNews,
+    Answer, BindOrder, ConditionOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews,
     PrepareOrder, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Meters, Shown};
@@ -59,7 +59,7 @@ enum Phase {
 /// A Binding, or a preparation for one, that was asked for and is not answered.
 #[derive(Debug)]
 struct Flight {
-    asked: Asked,
+    number: u64,
     binder: Binder,
     pod: PodRef,
     attempt: Attempt,
@@ -96,6 +96,8 @@ pub struct Core {
     /// Kinds whose first list is not in.
     awaited: BTreeSet<Kind>,
     flights: FxHashMap<Uid, Flight>,
+    /// How many errands there were.
+    errands: u64,
     unclear: usize,
     telling: usize,
     waiting: FxHashMap<Uid, Waiting>,
@@ -121,6 +123,7 @@ impl Core {
             phase: Phase::Filling,
             awaited: Kind::ALL.into(),
             flights: FxHashMap::default(),
+            errands: 0,
             unclear: 0,
             telling: 0,
             waiting: FxHashMap::default(),
@@ -157,9 +160,10 @@ impl Core {
                 }
             }
             Message::Advised(ticket, advice) => self.engine.consulted(ticket, advice),
-            Message::Answered(uid, answer) => return self.answered(&uid, answer, now),
-            Message::Unclear(uid) => {
+            Message::Answered(errand, answer) => return self.answered(&errand, answer, now),
+            Message::Unclear(Errand { uid, number }) => {
                 if let Some(flight) = self.flights.get_mut(&uid)
+                    && flight.number == number
                     && !std::mem::replace(&mut flight.is_unclear, true)
                 {
                     self.unclear += 1;
@@ -204,14 +208,14 @@ impl Core {
         self.engine.apply(Fact::Pod(Box::new(fact)), now);
     }
 
-    fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) -> Option<Order> {
-        // Facts may show that a pod is prepared before whoever prepares it knows, and then it is
-        // being bound already.
-        let flight = self.flights.get(uid).filter(|flight| flight.asked == answer.asked())?;
-        self.unclear -= usize::from(flight.is_unclear);
-        let Flight { binder, pod, attempt, decided, .. } = self.flights.remove(uid)?;
+    fn answered(&mut self, errand: &Errand, answer: Answer, now: Moment) -> Option<Order> {
+        let Errand { uid, number } = errand;
+        // Facts may show what became of a preparation before whoever prepares knows. Then the pod is
+        // being bound already, or waits, or is prepared anew.
+        self.flights.get(uid).filter(|flight| flight.number == *number)?;
+        let Flight { binder, pod, attempt, decided, .. } = self.forget(uid)?;
         let (answer, failure) = match answer {
-            Answer::Abandoned(_) => return None,
+            Answer::Abandoned => return None,
             Answer::Prepared => (turn::Answer::Done, None),
             Answer::Unprepared(why) => {
                 let message = format!("running PreBind plugin \"VolumeBinding\": {why}");
@@ -234,6 +238,13 @@ impl Core {
         let message = failure?;
         self.meters.failed(&attempt, decided, now);
         Some(self.failed(pod, attempt.profile, message))
+    }
+
+    /// Whoever was sent for this pod may come back: nobody listens any longer.
+    fn forget(&mut self, uid: &Uid) -> Option<Flight> {
+        let flight = self.flights.remove(uid)?;
+        self.unclear -= usize::from(flight.is_unclear);
+        Some(flight)
     }
 
     /// An attempt failed for another reason than that no node can take the pod.
@@ -284,13 +295,13 @@ impl Core {
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
             Verdict::Bind(node) => {
-                self.begin((Asked::Bind, binder), &pod, attempt, begun);
+                let number = self.begin(binder, &pod, attempt, begun);
                 let behind = self.engine.queue().active_count();
-                Order::Bind(BindOrder { pod, version, node, scheduler, binder, behind })
+                Order::Bind(BindOrder { pod, number, version, node, scheduler, binder, behind })
             }
             Verdict::Prepare(_, writes) => {
-                self.begin((Asked::Prepare, Binder::Server), &pod, attempt, begun);
-                Order::Prepare(PrepareOrder { pod, writes })
+                let number = self.begin(Binder::Server, &pod, attempt, begun);
+                Order::Prepare(PrepareOrder { pod, number, writes })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
             Verdict::Failed(why) => {
@@ -299,6 +310,7 @@ impl Core {
                 self.tell(pod, scheduler, Why { reason, message: why, nominated }, None)
             }
             Verdict::Unprepared(failure) => {
+                self.forget(&pod.uid);
                 self.meters.failed(&attempt, now, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
                 self.failed(pod, scheduler, message)
@@ -337,19 +349,17 @@ impl Core {
         self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
-    fn begin(
-        &mut self,
-        (asked, binder): (Asked, Binder),
-        pod: &PodRef,
-        attempt: Attempt,
-        decided: Moment,
-    ) {
-        let uid = pod.uid.clone();
+    /// Somebody is sent for a pod, in the place of whoever was before.
+    fn begin(&mut self, binder: Binder, pod: &PodRef, attempt: Attempt, decided: Moment) -> u64 {
+        self.forget(&pod.uid);
+        self.errands += 1;
+        let number = self.errands;
         // Others who bind may take their time, for which nobody else has to wait.
         let is_unclear = binder != Binder::Server;
         self.unclear += usize::from(is_unclear);
-        let flight = Flight { asked, binder, pod: pod.clone(), attempt, decided, is_unclear };
-        self.flights.insert(uid, flight);
+        let flight = Flight { number, binder, pod: pod.clone(), attempt, decided, is_unclear };
+        self.flights.insert(pod.uid.clone(), flight);
+        number
     }
 
     fn room(&self, room: &Room) -> RoomOrder {

@@ -16,7 +16,7 @@ use api::Pod;
 use bytes::Bytes;
 use chassis::client::{Access, Client, ResourceType};
 use chassis::informer::How;
-use chassis::outside::{self, Limits, Peer, PostError};
+use chassis::outside::{Limits, Peer, PeerError, PostError};
 use engine::fact::PodFact;
 use engine::profile::Consulting;
 use engine::turn::Advice;
@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::bind::Event;
-use crate::config::{Extender, Identity, Pem, Tls, Trust};
+use crate::config::Extender;
 use crate::message::{BindOrder, ConsultOrder, Message};
 use consultation::{Consultation, Effect, is_interested};
 use nodes::WholeNodes;
@@ -88,27 +88,13 @@ impl Binders {
     }
 }
 
-/// Why an extender cannot be asked.
+/// Why an extender cannot be asked: what secures its connection cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ExtenderError {
-    /// Something that secures its connection cannot be read.
-    #[error("extender {url}: cannot read {file}: {source}", file = .file.display())]
-    File {
-        /// The extender.
-        url: String,
-        /// The file.
-        file: std::path::PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Something that secures its connection cannot be used.
-    #[error("extender {url}: tlsConfig: {reason}")]
-    Security {
-        /// The extender.
-        url: String,
-        /// Why.
-        reason: String,
-    },
+#[error("extender {url}: tlsConfig: {source}")]
+pub struct ExtenderError {
+    /// The extender.
+    url: String,
+    source: PeerError,
 }
 
 /// All extenders, with connections to them; clones share those.
@@ -145,11 +131,9 @@ impl Extenders {
     /// When a certificate, a key or an authority cannot be read or used.
     pub(crate) fn new(extenders: &[Extender], client: &Client) -> Result<Self, ExtenderError> {
         let peer = |extender: &Extender| {
-            let url = || extender.url_prefix.clone();
-            let security = security(extender)?;
             let uri: Uri = extender.url_prefix.parse().unwrap_or_default();
-            Peer::new(&uri, &security, client.clock())
-                .map_err(|error| ExtenderError::Security { url: url(), reason: error.to_string() })
+            Peer::new(&uri, &extender.tls, client.clock())
+                .map_err(|source| ExtenderError { url: extender.url_prefix.clone(), source })
         };
         let peers = extenders.iter().map(peer).collect::<Result<_, _>>()?;
         Ok(Self { extenders: extenders.into(), peers, client: client.clone(), nodes: None })
@@ -318,30 +302,6 @@ impl Extenders {
         }
         Some(event)
     }
-}
-
-fn security(extender: &Extender) -> Result<outside::Security, ExtenderError> {
-    let read = |pem: &Pem| match pem {
-        Pem::Inline(bytes) => Ok(bytes.clone()),
-        Pem::File(file) => std::fs::read(file).map_err(|source| ExtenderError::File {
-            url: extender.url_prefix.clone(),
-            file: file.clone(),
-            source,
-        }),
-    };
-    let Tls { trust, server_name, identity } = &extender.tls;
-    let trust = match trust {
-        Trust::System => outside::Trust::System,
-        Trust::Anyone => outside::Trust::Anyone,
-        Trust::Authorities(pem) => outside::Trust::Authorities(read(pem)?),
-    };
-    let identity = match identity {
-        None => None,
-        Some(Identity { certificate, key }) => {
-            Some(outside::Identity { certificate: read(certificate)?, key: read(key)? })
-        }
-    };
-    Ok(outside::Security { trust, server_name: server_name.clone(), identity })
 }
 
 #[cfg(test)]

@@ -79,11 +79,11 @@ pub enum Message {
     /// All objects of a kind have been told, as they are while another process leads.
     Listed(Kind),
     /// What came of a Binding, or of what prepares a pod for one.
-    Answered(Uid, Answer),
+    Answered(Errand, Answer),
     /// What extenders said.
     Advised(Ticket, Advice),
     /// Nobody knows yet what became of a Binding; it is being asked for.
-    Unclear(Uid),
+    Unclear(Errand),
     /// What was to be told is told.
     Told,
     /// The condition of this pod could not be written, or no room could be made for it.
@@ -106,28 +106,17 @@ pub enum Answer {
     /// What prepares the pod cannot be written, for this reason.
     Unprepared(Box<str>),
     /// This process no longer leads, or ends: whoever leads next will see what became of it.
-    Abandoned(Asked),
+    Abandoned,
 }
 
-impl Answer {
-    /// What it is the answer to.
-    #[must_use]
-    pub fn asked(&self) -> Asked {
-        match self {
-            Self::Definite(_) => Asked::Bind,
-            Self::Prepared | Self::Unprepared(_) => Asked::Prepare,
-            Self::Abandoned(asked) => *asked,
-        }
-    }
-}
-
-/// What was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// A Binding.
-    Bind,
-    /// What has to be there before.
-    Prepare,
+/// A Binding, or a preparation for one, that somebody was sent to write. A pod may be decided about
+/// anew while he is on his way; what he then says is about no more than his own errand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Errand {
+    /// Whose it is.
+    pub uid: Uid,
+    /// Which of all that this process has sent.
+    pub number: u64,
 }
 
 /// A pod as the engine sees it, and what is written on it already.
@@ -168,6 +157,8 @@ pub struct Scheduled {
 pub struct BindOrder {
     /// Which pod.
     pub pod: PodRef,
+    /// Which of all errands it is.
+    pub number: u64,
     /// The version of it that was decided about.
     pub version: Box<str>,
     /// Where to.
@@ -178,6 +169,14 @@ pub struct BindOrder {
     pub binder: Binder,
     /// How many pods wait for their turn behind it.
     pub behind: usize,
+}
+
+impl BindOrder {
+    /// What is answered.
+    #[must_use]
+    pub fn errand(&self) -> Errand {
+        Errand { uid: self.pod.uid.clone(), number: self.number }
+    }
 }
 
 /// What extenders are to be asked.
@@ -196,8 +195,18 @@ pub struct ConsultOrder {
 pub struct PrepareOrder {
     /// Which pod.
     pub pod: PodRef,
+    /// Which of all errands it is.
+    pub number: u64,
     /// One after the other.
     pub writes: Vec<Write>,
+}
+
+impl PrepareOrder {
+    /// What is answered.
+    #[must_use]
+    pub fn errand(&self) -> Errand {
+        Errand { uid: self.pod.uid.clone(), number: self.number }
+    }
 }
 
 /// Room that is made for a pod.

@@ -164,6 +164,7 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
         move |leadership: Leadership, asked: CancellationToken| async move {
             turn.begin(leadership);
             tokio::select! {
+                biased;
                 () = asked.cancelled() => end.cancel(),
                 () = over.cancelled() => {}
             }

@@ -26,7 +26,7 @@ use crate::bind::{Conversation, Effect, Event, Found, Outcome};
 use crate::extenders::{Binder, Extenders};
 use crate::later::Later;
 use crate::message::{
-    Answer, Asked, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
+    Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
 };
 use crate::notes::Notes;
 use crate::status;
@@ -143,6 +143,7 @@ impl Hands {
         let mut later = Later::default();
         loop {
             tokio::select! {
+                biased;
                 order = bound.recv() => match order {
                     Some(order) => later.put(self.clock().monotonic(), order.behind, order),
                     None => break,
@@ -160,9 +161,9 @@ impl Hands {
     }
 
     async fn bind(&self, order: BindOrder, room: &Semaphore, bound: &mpsc::Sender<BindOrder>) {
-        let uid = order.pod.uid.clone();
+        let errand = order.errand();
         let answer = match self.converse(&order, room).await {
-            None => Answer::Abandoned(Asked::Bind),
+            None => Answer::Abandoned,
             Some(outcome) => Answer::Definite(outcome),
         };
         match &answer {
@@ -182,7 +183,7 @@ impl Hands {
             }
             _ => {}
         }
-        self.answer(Message::Answered(uid, answer)).await;
+        self.answer(Message::Answered(errand, answer)).await;
     }
 
     /// Talks to the server until it is certain what became of the Binding; none where this
@@ -220,7 +221,7 @@ impl Hands {
                     read(pods.get(&order.pod.name).await, &uid.0)
                 }
                 Effect::Wait(wait) => {
-                    self.answer(Message::Unclear(uid.clone())).await;
+                    self.answer(Message::Unclear(order.errand())).await;
                     tokio::select! {
                         biased;
                         () = self.clock().sleep(wait) => Event::Woke,
@@ -364,7 +365,7 @@ impl Hands {
         let mut answer = Answer::Prepared;
         for write in &order.writes {
             if !self.may_write().await {
-                answer = Answer::Abandoned(Asked::Prepare);
+                answer = Answer::Abandoned;
                 break;
             }
             if let Err(why) = self.ready(write).await {
@@ -372,7 +373,7 @@ impl Hands {
                 break;
             }
         }
-        self.answer(Message::Answered(order.pod.uid, answer)).await;
+        self.answer(Message::Answered(order.errand(), answer)).await;
     }
 
     /// Carries out one write that prepares a pod; an error in words where it cannot be.

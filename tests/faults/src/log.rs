@@ -17,10 +17,19 @@ pub struct Log {
     shared: Arc<Mutex<Shared>>,
 }
 
+/// A line of the log.
+struct Line {
+    step: usize,
+    at: Duration,
+    what: String,
+    /// Only in the whole log, and not among the last lines of a run that failed.
+    is_detail: bool,
+}
+
 #[derive(Default)]
 struct Shared {
     step: usize,
-    lines: Vec<(usize, Duration, String)>,
+    lines: Vec<Line>,
     failure: Option<(usize, String)>,
 }
 
@@ -40,8 +49,20 @@ impl Log {
     }
 
     pub fn note(&self, what: &str) {
-        let now = self.clock.monotonic();
-        self.with(|shared| shared.lines.push((shared.step, now, what.to_owned())));
+        self.put(what, false);
+    }
+
+    /// Something that only shows whether two runs are one.
+    pub fn detail(&self, what: &str) {
+        self.put(what, true);
+    }
+
+    fn put(&self, what: &str, is_detail: bool) {
+        let at = self.clock.monotonic();
+        self.with(|shared| {
+            let line = Line { step: shared.step, at, what: what.to_owned(), is_detail };
+            shared.lines.push(line);
+        });
     }
 
     /// Something happened that must not. Only the first is kept.
@@ -68,9 +89,10 @@ impl Log {
     /// What a run that failed shows.
     pub fn failure(&self, seed: u64, (step, what): &(usize, String)) -> String {
         let tail: Vec<String> = self.with(|shared| {
-            let last =
-                |line: &&(usize, Duration, String)| line.0 + STEPS_SHOWN > *step && line.0 <= *step;
-            shared.lines.iter().filter(last).map(shown).collect()
+            let is_shown = |line: &&Line| {
+                !line.is_detail && line.step + STEPS_SHOWN > *step && line.step <= *step
+            };
+            shared.lines.iter().filter(is_shown).map(shown).collect()
         });
         let tail = &tail[tail.len().saturating_sub(LINES_SHOWN_MAX)..];
         format!(
@@ -81,6 +103,6 @@ impl Log {
     }
 }
 
-fn shown((step, at, what): &(usize, Duration, String)) -> String {
+fn shown(Line { step, at, what, .. }: &Line) -> String {
     format!("{step:4} {:9.3} {what}", at.as_secs_f64())
 }

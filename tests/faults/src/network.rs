@@ -204,6 +204,7 @@ where
         let is_watch = query.contains("watch=");
         let what = format!("s{} {} {}", self.who, request.method(), request.uri().path());
         let is_binding = request.uri().path().ends_with("/binding");
+        self.network.log.detail(&format!("{what} {query}"));
         let plan = self.network.plan(self.who, request.method(), is_binding);
         let (who, network, server) = (self.who, self.network.clone(), self.server.clone());
         let sent = Sent { who, network, server, what, is_watch, plan };

@@ -119,7 +119,7 @@ impl Onlooker {
 
     /// Volumes are made for a pod on a node, which is decided by that.
     fn prepared(&self, own: &mut Knowledge, core: &Core, order: &PrepareOrder) {
-        let PrepareOrder { pod, writes } = order;
+        let PrepareOrder { pod, writes, .. } = order;
         // Where another scheduler has chosen the node before, nothing is left to be written.
         let ledger = core.engine().ledger();
         let node = ledger.pod(&pod.uid).and_then(PodRow::node).map(|node| ledger.nodes.name(node));
@@ -218,7 +218,7 @@ impl Witness for Onlooker {
                 let is_gated = !fact.gates.is_empty();
                 own.pods.insert(fact.uid.clone(), Known { name, node, shape, is_going, is_gated });
             }
-            Message::Answered(uid, answer) => self.answered(own, uid, answer),
+            Message::Answered(errand, answer) => self.answered(own, &errand.uid, answer),
             _ => {}
         });
     }
@@ -242,7 +242,8 @@ impl Witness for Onlooker {
             own.rest.in_flight = core.in_flight().count();
             own.rest.missed_wakes = core.engine().queue().missed_wakes();
             let (ledger, queue) = (core.engine().ledger(), core.engine().queue());
-            for uid in core.in_flight() {
+            // That a preparation is in vain is known a little before it is told.
+            for uid in core.in_flight().filter(|uid| !own.prepared.contains(*uid)) {
                 if ledger.pod(uid).is_some_and(|row| row.node().is_none()) {
                     self.violated(&format!("{} is in flight without a claim", name(own, uid)));
                 }

@@ -1,27 +1,16 @@
 //! From a kubeconfig, or a pod's own credentials, to a connection.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use http::header::{HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
 use super::transport::{Transport, Turn};
-
-/// How long a connection may take to open.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an unused connection is kept: less than kube-apiserver's own 90 s.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A peer that vanished without a word is noticed after about a minute.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const KEEPALIVE_RETRIES: u32 = 3;
+use crate::connection;
 
 /// Where to find out which server to talk to, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,23 +290,8 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 }
 
 pub(super) fn build(config: &Config) -> Result<Transport, String> {
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    // Small writes must not wait for the peer's delayed acknowledgement.
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http.set_keepalive(Some(KEEPALIVE));
-    http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
-    http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     let told = |error: kube::Error| error.to_string();
-    let https = config.rustls_https_connector_with_connector(http).map_err(told)?;
-    // A connection that is idle is kept whatever their number: it is bounded by the requests
-    // that were under way at once, which each client limits.
-    let pool: hyper_util::client::legacy::Client<_, Body> =
-        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_timer(hyper_util::rt::TokioTimer::new())
-            .build(https);
+    let pool = connection::pool::<Body>(config).map_err(told)?;
     let base = Base::of(&config.cluster_url)?;
     let service = ServiceBuilder::new()
         .map_request(move |request| base.lead(request))

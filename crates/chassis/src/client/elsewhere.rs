@@ -1,26 +1,12 @@
 //! A server that no kubeconfig names, reached with the credentials of one: a component's own port,
 //! which asks the API server who its clients are.
 
-use std::path::PathBuf;
-
 use http::Uri;
 use kube::config::Config;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use super::connect::{self, ConnectError, Source};
 use super::{Client, Options};
-
-/// Whom the certificate of a server has to come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
-    /// An authority that this machine trusts.
-    Machine,
-    /// One of the authorities in this file, in PEM.
-    Authority(PathBuf),
-    /// Anybody: who listens there gets to see the credentials.
-    Anybody,
-}
+use crate::connection::Trust;
 
 /// With which credentials a server is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,31 +43,17 @@ impl Client {
             }
         };
         config.cluster_url = server;
-        (config.root_cert, config.root_cert_file, config.tls_server_name) = (None, None, None);
-        config.accept_invalid_certs = *trust == Trust::Anybody;
-        if let Trust::Authority(file) = trust {
-            config.root_cert = Some(authorities(file).map_err(unusable)?);
-        }
+        config.tls_server_name = None;
+        trust.apply(&mut config).map_err(|error| unusable(error.to_string()))?;
         let transport = connect::build(&config).map_err(unusable)?;
         Ok(Self::wrap(transport, url.to_owned(), config.default_namespace, options))
     }
 }
 
-/// The certificates in a file.
-fn authorities(file: &PathBuf) -> Result<Vec<Vec<u8>>, String> {
-    let told = |reason: String| format!("its authority, {}: {reason}", file.display());
-    let text = std::fs::read(file).map_err(|error| told(error.to_string()))?;
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let all = all.map_err(|error| told(error.to_string()))?;
-    if all.is_empty() {
-        return Err(told("there is no certificate in it".to_owned()));
-    }
-    Ok(all.into_iter().map(|one| one.to_vec()).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::path::PathBuf;
 
     use http::Method;
     use rcgen::{CertificateParams, KeyPair};
@@ -89,6 +61,7 @@ mod tests {
 
     use super::super::Call;
     use super::*;
+    use crate::connection::Pem;
     use crate::fake::Script;
     use crate::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
 
@@ -122,9 +95,9 @@ mod tests {
                 Err(error) => error.to_string(),
             }
         };
-        assert_eq!(got(Trust::Authority(authority)).await, "ok");
-        assert_eq!(got(Trust::Anybody).await, "ok");
-        let error = got(Trust::Machine).await;
+        assert_eq!(got(Trust::Authorities(Pem::File(authority))).await, "ok");
+        assert_eq!(got(Trust::Anyone).await, "ok");
+        let error = got(Trust::System).await;
         assert!(error.contains("invalid peer certificate"), "{error}");
         stop.cancel();
     }
@@ -137,18 +110,12 @@ mod tests {
             assert_eq!(error.to_string(), expected);
         };
         let plain = "cannot talk to http://h: it does not begin with https://";
-        check("http://h", Trust::Machine, plain).await;
-        check("h", Trust::Machine, "cannot talk to h: it does not begin with https://").await;
-        let missing = "cannot talk to https://h: its authority, /no/such/ca: No such file or \
-                       directory (os error 2)";
-        check("https://h", Trust::Authority("/no/such/ca".into()), missing).await;
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("empty");
-        std::fs::write(&file, "").unwrap();
-        let empty = format!(
-            "cannot talk to https://h: its authority, {}: there is no certificate in it",
-            file.display()
-        );
-        check("https://h", Trust::Authority(file), &empty).await;
+        check("http://h", Trust::System, plain).await;
+        check("h", Trust::System, "cannot talk to h: it does not begin with https://").await;
+        let missing = "cannot talk to https://h: cannot read /no/such/ca: No such file or directory (os error 2)";
+        check("https://h", Trust::Authorities(Pem::File("/no/such/ca".into())), missing).await;
+        let empty =
+            "cannot talk to https://h: the authorities cannot be used: there is no certificate";
+        check("https://h", Trust::Authorities(Pem::Inline(Vec::new())), empty).await;
     }
 }

@@ -251,12 +251,14 @@ pub enum Error {
 }
 
 /// The innermost cause: the layers between say only "error" and "connect".
-pub(crate) fn innermost_cause(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn innermost_cause<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> &'a (dyn std::error::Error + 'static) {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    innermost.to_string()
+    innermost
 }
 
 impl Error {

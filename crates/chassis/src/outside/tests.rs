@@ -2,18 +2,24 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::connection::{Identity, Pem, Trust};
 
 const LIMITS: Limits = Limits { timeout: Duration::from_secs(5), bytes_max: 1000 };
 
 fn open() -> Security {
     Security { trust: Trust::System, server_name: None, identity: None }
+}
+
+fn pem(text: &str) -> Pem {
+    Pem::Inline(text.into())
 }
 
 /// Takes one request and says this.
@@ -106,10 +112,10 @@ async fn secured(security: impl Fn(&str, (String, String)) -> Security) -> Resul
 #[tokio::test]
 async fn a_connection_is_secured_as_it_was_asked_for() {
     let of = |(certificate, key): (String, String)| {
-        Some(Identity { certificate: certificate.into(), key: key.into() })
+        Some(Identity { certificate: pem(&certificate), key: pem(&key) })
     };
     let name = || Some("extender.example".to_owned());
-    let authorities = |pem: &str| Trust::Authorities(pem.into());
+    let authorities = |of: &str| Trust::Authorities(pem(of));
     let good = secured(|server, client| Security {
         trust: authorities(server),
         server_name: name(),
@@ -148,7 +154,7 @@ fn what_cannot_be_used_is_said_at_once() {
         let error = Peer::new(&uri, &security, &Clock::system()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
-    check(Security { trust: Trust::Authorities(b"no".to_vec()), ..open() }, "no certificate");
-    let identity = Some(Identity { certificate: b"no".to_vec(), key: b"no".to_vec() });
+    check(Security { trust: Trust::Authorities(pem("no")), ..open() }, "no certificate");
+    let identity = Some(Identity { certificate: pem("no"), key: pem("no") });
     check(Security { trust: Trust::Anyone, identity, ..open() }, "private key");
 }

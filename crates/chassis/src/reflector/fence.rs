@@ -6,9 +6,10 @@
 //! comes may be up to date or may be late, and only a list tells; where that is cheap it is asked
 //! for at once, and otherwise after the watch was given a moment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 
 use super::machine::{Machine, PAGE_LIMIT};
 use crate::clock::Clock;
@@ -16,9 +17,10 @@ use crate::clock::Clock;
 /// How long a watch of many objects is given to show something newer by itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The revision that reflectors have to come past, once there is one; clones share it.
+/// The revision that reflectors have to come past, once there is one; clones share it. Those who
+/// wait for it are woken in the order in which they came, so that one seed gives one run.
 #[derive(Debug, Clone, Default)]
-pub struct Fence(watch::Sender<Option<u64>>);
+pub struct Fence(Arc<SetOnce<u64>>);
 
 impl Fence {
     /// No fence yet.
@@ -30,18 +32,15 @@ impl Fence {
     /// Puts it up at a revision that the server has had; where none is known, only a list that
     /// begins after this moment is new enough. Once up, it stays.
     pub fn put_up(&self, revision: Option<u64>) {
-        self.0.send_if_modified(|own| {
-            let is_new = own.is_none();
-            *own = own.or(Some(revision.unwrap_or(u64::MAX)));
-            is_new
-        });
+        // Refused where it is up.
+        let _ = self.0.set(revision.unwrap_or(u64::MAX));
     }
 }
 
 /// One reflector's way past a fence.
 #[derive(Debug)]
 pub(super) struct Gate {
-    fence: Option<watch::Receiver<Option<u64>>>,
+    fence: Option<Fence>,
     /// The revision to come past, the lists that were begun before, and until when the watch may
     /// show something by itself.
     way: Option<(u64, u32, Duration)>,
@@ -53,7 +52,7 @@ impl Gate {
     }
 
     pub(super) fn at(fence: &Fence) -> Self {
-        Self { fence: Some(fence.0.subscribe()), way: None }
+        Self { fence: Some(fence.clone()), way: None }
     }
 
     /// Whether this is the moment at which the fence is passed: it is so once.
@@ -76,13 +75,8 @@ impl Gate {
             }
             return std::future::pending().await;
         }
-        let Some(fence) = &mut self.fence else { return std::future::pending().await };
-        let revision = match fence.wait_for(Option::is_some).await {
-            Ok(revision) => *revision,
-            // Nobody is left to put it up.
-            Err(_) => None,
-        };
-        let Some(revision) = revision else { return std::future::pending().await };
+        let Some(fence) = &self.fence else { return std::future::pending().await };
+        let revision = *fence.0.wait().await;
         let few = machine.known() <= PAGE_LIMIT as usize;
         let patience = if few { Duration::ZERO } else { PATIENCE };
         self.way = Some((revision, machine.lists(), clock.monotonic() + patience));

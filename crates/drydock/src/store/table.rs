@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use jiff::Timestamp;
-use tokio::sync::watch;
 
+use super::news::{Listener, News};
 use super::window::{Memory, Window};
 use super::{Change, Contradicted, Event, Expect, Revision, Stored, Write};
 use crate::UNPOISONED;
@@ -23,7 +23,7 @@ pub struct Gone {
 pub struct Table {
     state: RwLock<State>,
     revision: Arc<AtomicU64>,
-    latest: watch::Sender<Revision>,
+    news: News,
 }
 
 struct State {
@@ -70,7 +70,7 @@ impl Table {
     ) -> Self {
         let window = Window::new(memory, now);
         let state = State { objects, window, gate, closed_at: Revision::MAX };
-        Self { state: RwLock::new(state), revision, latest: watch::Sender::new(now) }
+        Self { state: RwLock::new(state), revision, news: News::default() }
     }
 
     /// The object under `key`.
@@ -151,7 +151,7 @@ impl Table {
         if revision < oldest {
             return Err(Gone { oldest });
         }
-        Ok(Tail { table: Arc::clone(self), seen: revision, latest: self.latest.subscribe() })
+        Ok(Tail { table: Arc::clone(self), seen: revision, listener: self.news.listener() })
     }
 
     /// What the table still takes.
@@ -183,7 +183,7 @@ impl Table {
         state.closed_at = state.shows(&self.revision);
         let before = std::mem::replace(&mut state.gate, Gate::Closed);
         drop(state);
-        self.latest.send_modify(|_| ());
+        self.news.tell();
         before
     }
 
@@ -257,7 +257,7 @@ impl Table {
         state.window.push(at, Event { change, object: Arc::clone(&object), previous });
         self.revision.store(revision, Ordering::Release);
         drop(state);
-        self.latest.send_replace(revision);
+        self.news.tell();
         Ok(object)
     }
 }
@@ -307,7 +307,7 @@ fn range<'a, V>(
 pub struct Tail {
     table: Arc<Table>,
     seen: Revision,
-    latest: watch::Receiver<Revision>,
+    listener: Listener,
 }
 
 impl Tail {
@@ -346,7 +346,6 @@ impl Tail {
 
     /// Waits until the table has changed since it was last asked.
     pub async fn changed(&mut self) {
-        // The sender lives in the table this reader holds, so it cannot be gone.
-        let _ = self.latest.changed().await;
+        self.table.news.heard(&mut self.listener).await;
     }
 }

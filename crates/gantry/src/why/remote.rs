@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
-use chassis::client::{AnswerBody, Client, Credentials, Options, Trust};
+use chassis::client::{AnswerBody, Client, Credentials, Options};
+use chassis::connection::Trust;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy;
@@ -103,7 +104,7 @@ impl Scheduler {
         let url = &self.base;
         let unchecked = error.chain().any(|cause| cause.to_string().contains("certificate"));
         let told = match (&self.way, unchecked) {
-            (Way::Secure(_, trust), true) if *trust != Trust::Anybody => format!(
+            (Way::Secure(_, trust), true) if *trust != Trust::Anyone => format!(
                 "cannot ask the scheduler at {url}, whose certificate nobody here vouches for; name \
                  its authority with --certificate-authority, or have it go unchecked with \
                  --insecure-skip-tls-verify"
@@ -135,8 +136,8 @@ mod tests {
         assert_eq!(page("a b", "p"), "/debug/why?namespace=a+b&pod=p");
         let token = || Credentials::Token("t".to_owned());
         let check = |url: &str, plain: bool, expected: Result<&str, &str>| {
-            let secure = Way::Secure(token(), Trust::Machine);
-            match (Scheduler::at(url, token(), Trust::Machine, plain), expected) {
+            let secure = Way::Secure(token(), Trust::System);
+            match (Scheduler::at(url, token(), Trust::System, plain), expected) {
                 (Ok(own), Ok(base)) => {
                     assert_eq!(own.base, base);
                     let is_plain = base.starts_with("http:");

@@ -1,12 +1,11 @@
 //! Programs that are asked over HTTP: where they are, what they are asked, and whom they trust.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use chassis::connection::{Identity, Pem, Security, Trust};
 use object::field::{Error, Errors, Path};
 use object::names::qualified_name;
 
@@ -27,7 +26,7 @@ pub struct Extender {
     /// The verb that has a pod bound.
     pub bind_verb: Option<String>,
     /// How the connection is secured.
-    pub tls: Tls,
+    pub tls: Security,
     /// For how long an answer is waited for.
     pub timeout: Duration,
     /// Whether names of nodes are enough.
@@ -45,56 +44,6 @@ pub struct Prioritize {
     pub verb: String,
     /// What its scores count.
     pub weight: i64,
-}
-
-/// How a connection to an extender is secured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// Whose certificates are good.
-    pub trust: Trust,
-    /// The name in its certificate, where it is not the host of the URL.
-    pub server_name: Option<String>,
-    /// How this program shows who it is.
-    pub identity: Option<Identity>,
-}
-
-/// Whose certificates are good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
-    /// Those of the authorities of the system.
-    System,
-    /// Those of these authorities.
-    Authorities(Pem),
-    /// Everybody's. As upstream has it, this is also what `enableHTTPS` without authorities means.
-    Anyone,
-}
-
-/// How this program shows who it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// Its certificate.
-    pub certificate: Pem,
-    /// Its key.
-    pub key: Pem,
-}
-
-/// Something in PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Pem {
-    /// In a file.
-    File(PathBuf),
-    /// In the configuration itself.
-    Inline(Vec<u8>),
-}
-
-impl fmt::Debug for Pem {
-    /// What is inline may be a key, and is not shown.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Inline(bytes) => write!(f, "Inline({} bytes)", bytes.len()),
-        }
-    }
 }
 
 /// All extenders, and the resources that only they look at.
@@ -202,7 +151,7 @@ fn is_extended(name: &str) -> bool {
         && qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn tls(wire: &file::Extender, path: &Path, errors: &mut Errors) -> Tls {
+fn tls(wire: &file::Extender, path: &Path, errors: &mut Errors) -> Security {
     let none = file::ExtenderTlsConfig::default();
     let config = wire.tls_config.as_ref().unwrap_or(&none);
     let mut pem = |data: &str, file: &str, field: &str| {
@@ -236,9 +185,10 @@ fn tls(wire: &file::Extender, path: &Path, errors: &mut Errors) -> Tls {
     let identity = certificate.zip(key).map(|(certificate, key)| Identity { certificate, key });
     let trust = match authorities {
         Some(authorities) => Trust::Authorities(authorities),
+        // As upstream has it, this is also what `enableHTTPS` without authorities means.
         None if config.insecure || wire.enable_https => Trust::Anyone,
         None => Trust::System,
     };
     let server_name = verb(&config.server_name);
-    Tls { trust, server_name, identity }
+    Security { trust, server_name, identity }
 }

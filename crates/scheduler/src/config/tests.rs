@@ -1,3 +1,4 @@
+use chassis::connection::Trust;
 use engine::profile::Profile;
 use proptest::prelude::*;
 

@@ -100,8 +100,14 @@ fn check(core: &mut Core, now: Moment, expected: &[&str]) {
     assert_eq!(decided, expected);
 }
 
-fn answer(pod: &str, outcome: Outcome) -> Message {
-    Message::Answered(Uid::new(pod), Answer::Definite(outcome))
+/// What came of the Binding of a pod that is in flight.
+fn answer(core: &Core, pod: &str, outcome: Outcome) -> Message {
+    Message::Answered(errand(core, pod), Answer::Definite(outcome))
+}
+
+fn errand(core: &Core, pod: &str) -> Errand {
+    let uid = Uid::new(pod);
+    Errand { number: core.flights[&uid].number, uid }
 }
 
 #[test]
@@ -146,13 +152,13 @@ fn no_more_is_decided_than_can_be_written() {
     assert_eq!(core.next_due(START), None);
     let Order::Bind(first) = &bound[0] else { panic!("{bound:?}") };
     let Order::Bind(second) = &bound[1] else { panic!("{bound:?}") };
-    tell(&mut core, [Message::Answered(first.pod.uid.clone(), Answer::Definite(Outcome::Bound))]);
+    tell(&mut core, [Message::Answered(first.errand(), Answer::Definite(Outcome::Bound))]);
     assert_eq!(decisions(&mut core, START).len(), 1);
     // One that is unclear holds up nobody, and is told to be so as often as one likes.
-    tell(&mut core, [second, second].map(|order| Message::Unclear(order.pod.uid.clone())));
+    tell(&mut core, [second, second].map(|order| Message::Unclear(order.errand())));
     assert_eq!(decisions(&mut core, START).len(), 1);
     let answer = Answer::Definite(Outcome::Bound);
-    tell(&mut core, [Message::Answered(second.pod.uid.clone(), answer)]);
+    tell(&mut core, [Message::Answered(second.errand(), answer)]);
     assert_eq!(decisions(&mut core, START).len(), 0, "it had made room before");
 }
 
@@ -218,7 +224,8 @@ fn a_refused_binding_is_told_and_tried_again() {
     let mut core = deciding(4);
     tell(&mut core, [pod("p", "1", json!({}))]);
     check(&mut core, START, &["p to n1"]);
-    let refused = core.take(answer("p", Outcome::NotBound("no".into())), START).unwrap();
+    let no = answer(&core, "p", Outcome::NotBound("no".into()));
+    let refused = core.take(no, START).unwrap();
     let words = "p: running Bind plugin \"DefaultBinder\": no (now SchedulerError of 1)";
     assert_eq!(shown(&refused), words);
     check(&mut core, START, &[]);
@@ -230,7 +237,7 @@ fn a_refused_binding_is_told_and_tried_again() {
         let first = decisions(&mut core, START);
         let Order::Bind(first) = &first[0] else { panic!("{first:?}") };
         let other = if &*first.pod.name == "p" { "q" } else { "p" };
-        let lost = Message::Answered(first.pod.uid.clone(), Answer::Definite(outcome));
+        let lost = Message::Answered(first.errand(), Answer::Definite(outcome));
         assert_eq!(core.take(lost, START), None);
         let due = START.after(Duration::from_secs(20));
         check(&mut core, due, &[&format!("{other} to n1")]);
@@ -246,7 +253,8 @@ fn the_end_waits_for_what_is_under_way() {
     tell(&mut core, [pod("q", "1", json!({})), Message::Stop]);
     check(&mut core, START, &[]);
     assert!(!core.is_over());
-    tell(&mut core, [Message::Answered(Uid::new("p"), Answer::Abandoned(Asked::Bind))]);
+    let abandoned = Message::Answered(errand(&core, "p"), Answer::Abandoned);
+    tell(&mut core, [abandoned]);
     assert!(core.is_over());
     check(&mut core, START, &[]);
 }
@@ -287,7 +295,8 @@ fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
     tell(&mut core, [pod("v", "3", with(0)), pod("g", "1", gated)]);
     check(&mut core, START, &["v to n1"]);
     let later = START.after(Duration::from_secs(3));
-    assert_eq!(core.take(answer("v", Outcome::Bound), later), None);
+    let bound = answer(&core, "v", Outcome::Bound);
+    assert_eq!(core.take(bound, later), None);
     let placed = json!({ "spec": { "nodeName": "n1", "priority": 0 } });
     tell(&mut core, [pod("v", "3", placed), pod("p", "3", with(5)), pod("huge", "9", with(0))]);
     assert_eq!(decisions(&mut core, later).len(), 2);
@@ -332,16 +341,19 @@ fn configured(lines: &str) -> Vec<Extender> {
 }
 
 #[test]
-fn a_late_answer_to_a_preparation_is_none_to_the_binding_after_it() {
+fn an_answer_is_about_its_own_errand_and_no_other_of_the_pod() {
     let mut core = begun(core(), 4);
     tell(&mut core, [pod("p", "1", json!({}))]);
     check(&mut core, START, &["p to n1"]);
-    let late = |answer| Message::Answered(Uid::new("p"), answer);
-    assert_eq!(core.take(late(Answer::Unprepared("no".into())), START), None);
-    assert_eq!(core.take(late(Answer::Prepared), START), None);
-    assert_eq!(core.take(late(Answer::Abandoned(Asked::Prepare)), START), None);
-    assert_eq!(core.flights.len(), 1);
-    tell(&mut core, [answer("p", Outcome::Bound)]);
+    let own = errand(&core, "p");
+    let other = Errand { number: own.number + 1, ..own.clone() };
+    let no = Answer::Definite(Outcome::NotBound("no".into()));
+    for answer in [Answer::Unprepared("no".into()), Answer::Prepared, Answer::Abandoned, no] {
+        assert_eq!(core.take(Message::Answered(other.clone(), answer), START), None);
+    }
+    assert_eq!(core.take(Message::Unclear(other), START), None);
+    assert_eq!((core.flights.len(), core.unclear), (1, 0));
+    tell(&mut core, [Message::Answered(own, Answer::Definite(Outcome::Bound))]);
     assert_eq!(core.flights.len(), 0);
 }
 
@@ -379,11 +391,12 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
         let Order::Bind(first) = &orders[0] else { panic!("{orders:?}") };
         assert_eq!(first.binder, binder);
         let refused = Answer::Definite(Outcome::NotBound("no".into()));
-        let told = core.take(Message::Answered(first.pod.uid.clone(), refused), START).unwrap();
+        let told = core.take(Message::Answered(first.errand(), refused), START).unwrap();
         let expected = format!("{}: {words} (now SchedulerError of 1)", first.pod.name);
         assert_eq!(shown(&told), expected);
         let Order::Bind(second) = &orders[1] else { panic!("{orders:?}") };
-        tell(&mut core, [answer(&second.pod.uid.0, Outcome::Bound)]);
+        let bound = Message::Answered(second.errand(), Answer::Definite(Outcome::Bound));
+        tell(&mut core, [bound]);
         assert_eq!((core.flights.len(), core.unclear), (pods - 2, pods - 2));
     };
     check(false, Binder::Extender, "no");

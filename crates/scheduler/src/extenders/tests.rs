@@ -144,6 +144,7 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
         let address = extender(answer).await;
         let order = BindOrder {
             pod: pod(),
+            number: 1,
             node: "a".into(),
             scheduler: "s".into(),
             binder: Binder::Extender,

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use chassis::client::{Call, Client, Credentials, Options, Source, Trust};
+use chassis::client::{Call, Client, Credentials, Options, Source};
+use chassis::connection::Trust;
 use chassis::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
 use chassis::shutdown::Shutdown;
 use http::Method;
@@ -145,7 +146,7 @@ async fn a_scheduler_is_asked_on_its_secure_port_by_whom_kube_apiserver_lets() {
 
     let get = async |credentials: Credentials, path: &str| {
         let options = Options::new("test");
-        let asking = Client::connect_to(&url, &credentials, &Trust::Anybody, &options).await;
+        let asking = Client::connect_to(&url, &credentials, &Trust::Anyone, &options).await;
         match asking.unwrap().call_bytes(Call::new(Method::GET, path)).await {
             Ok(body) => String::from_utf8(body.to_vec()).unwrap(),
             Err(error) => error.refusal().unwrap().to_string(),
