@@ -48,7 +48,7 @@ use wire::Paths;
 
 /// How many events may wait to be written: some seconds of a component that tells of
 /// thousands of objects a second.
-const WAITING_MAX: usize = 10_000;
+const WAITING_MAX: usize = 20_000;
 /// How many events of different objects are written side by side.
 const IN_FLIGHT_MAX: usize = 16;
 /// How many events may wait for an earlier one of the same object before the rest of the

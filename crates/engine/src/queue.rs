@@ -560,12 +560,6 @@ impl Queue {
         self.active.iter().map(|(_, _, uid)| uid)
     }
 
-    /// How many pods are active.
-    #[must_use]
-    pub fn active_count(&self) -> usize {
-        self.active.len()
-    }
-
     /// Who refused a pod last.
     #[must_use]
     pub fn rejection(&self, uid: &Uid) -> Option<Rejection> {

@@ -297,9 +297,11 @@ impl Engine {
         let Some(mut wanting) = wanting else {
             self.unbound.remove(&uid);
             self.searches.drop(&uid);
-            self.preparations.drop(&uid, &mut self.ledger);
             self.queue.remove(&uid);
             self.ask_no_more(&uid);
+            if self.recall(&uid) {
+                self.withdraw(&uid, Answer::Lost, now);
+            }
             return;
         };
         let Some(row) = self.ledger.pod(&uid) else { return };
@@ -440,6 +442,15 @@ impl Engine {
         self.due.push_back(Decision { pod, scheduler, attempts, verdict });
     }
 
+    /// Takes back what was decided for a pod and nobody was sent to write as a Binding, and says
+    /// whether there was any.
+    fn recall(&mut self, uid: &Uid) -> bool {
+        let is_prepared = self.preparations.drop(uid, &mut self.ledger);
+        let before = self.due.len();
+        self.due.retain(|decision| decision.pod.uid != *uid);
+        is_prepared || self.due.len() < before
+    }
+
     /// Services and controllers may have become known since the pod did.
     fn liken(&mut self, uid: &Uid, now: Moment) {
         let epoch = self.ledger.owners.epoch();
@@ -459,7 +470,7 @@ impl Engine {
     pub fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) {
         // What was done, the objects themselves will tell.
         if answer != Answer::Done {
-            self.preparations.drop(uid, &mut self.ledger);
+            self.recall(uid);
             self.withdraw(uid, answer, now);
         }
     }

@@ -296,8 +296,7 @@ impl Core {
         let order = match verdict {
             Verdict::Bind(node) => {
                 let number = self.begin(binder, &pod, attempt, begun);
-                let behind = self.engine.queue().active_count();
-                Order::Bind(BindOrder { pod, number, version, node, scheduler, binder, behind })
+                Order::Bind(BindOrder { pod, number, version, node, scheduler, binder })
             }
             Verdict::Prepare(_, writes) => {
                 let number = self.begin(Binder::Server, &pod, attempt, begun);

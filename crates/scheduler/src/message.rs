@@ -167,8 +167,6 @@ pub struct BindOrder {
     pub scheduler: Arc<str>,
     /// By whom.
     pub binder: Binder,
-    /// How many pods wait for their turn behind it.
-    pub behind: usize,
 }
 
 impl BindOrder {

@@ -145,7 +145,7 @@ impl Hands {
             tokio::select! {
                 biased;
                 order = bound.recv() => match order {
-                    Some(order) => later.put(self.clock().monotonic(), order.behind, order),
+                    Some(order) => later.put(self.clock().monotonic(), order),
                     None => break,
                 },
                 () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}

@@ -42,11 +42,14 @@ impl Preparations {
         self.pods.insert(pod.uid.clone(), Entry { pod, attempts, preparation, until });
     }
 
-    /// Gives up what was begun for a pod, if anything was.
-    pub(super) fn drop(&mut self, uid: &Uid, ledger: &mut Ledger) {
-        if let Some(entry) = self.take(uid) {
+    /// Gives up what was begun for a pod, and says whether anything was.
+    pub(super) fn drop(&mut self, uid: &Uid, ledger: &mut Ledger) -> bool {
+        let entry = self.take(uid);
+        let was_begun = entry.is_some();
+        if let Some(entry) = entry {
             entry.preparation.end(ledger);
         }
+        was_begun
     }
 
     fn take(&mut self, uid: &Uid) -> Option<Entry> {

@@ -358,6 +358,34 @@ fn a_volume_is_made_for_the_node_or_the_pod_is_tried_again() {
     check(&[Fact::PodGone(Uid::new("one"))], late, &[]);
 }
 
+#[test]
+fn what_is_decided_and_not_yet_asked_for_is_taken_back_with_its_reason() {
+    let check = |what: &str, happens: &dyn Fn(&mut Engine), expected: &[&str]| {
+        let mut engine = storage("somebody");
+        engine.apply(with_claim("one", "data"), START);
+        assert_eq!(decided(&mut engine, START).len(), 1);
+        engine.apply(volume("disk", Some("data")), START);
+        engine.apply(claim("data", Some("a"), Some("disk")), START);
+        happens(&mut engine);
+        let told = decided(&mut engine, START);
+        assert_eq!(told.iter().map(String::as_str).collect::<Vec<_>>(), expected, "{what}");
+        let row = engine.ledger().pod(&Uid::new("one"));
+        let is_charged = row.is_some_and(|row| row.node().is_some() && !row.is_bound());
+        assert_eq!(is_charged, !expected.is_empty(), "{what}");
+    };
+    check("nothing happens", &|_| (), &["one to a, try 1"]);
+    let bound = PodFact { node: Some("b".into()), ..pod("one", 100) };
+    check("somebody else binds it", &|engine| engine.apply(told(bound.clone()), START), &[]);
+    let going = PodFact { deleting: true, ..pod("one", 100) };
+    check("it is asked to go", &|engine| engine.apply(told(going.clone()), START), &[]);
+    let gone = Fact::PodGone(Uid::new("one"));
+    check("it is gone", &|engine| engine.apply(gone.clone(), START), &[]);
+    let lost = |engine: &mut Engine| engine.answered(&Uid::new("one"), Answer::Lost, START);
+    check("it is lost", &lost, &[]);
+    let refused = |engine: &mut Engine| engine.answered(&Uid::new("one"), Answer::Refused, START);
+    check("what prepares it was refused", &refused, &[]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Fact(Fact),

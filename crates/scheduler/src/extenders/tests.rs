@@ -149,7 +149,6 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
             scheduler: "s".into(),
             binder: Binder::Extender,
             version: Box::default(),
-            behind: 0,
         };
         let event = configured(&address, line).bind(&order).await;
         let event = event.map(|event| match event {
