@@ -60,6 +60,11 @@ pub trait Filter: Send + Sync {
         None
     }
 
+    /// Labels whose values the plugin takes for domains, besides those that pods name.
+    fn topology_keys(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// How it judges single nodes while pods come and go in thought.
     fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {
         match self.reads() {

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
 use crate::config::{Configuration, LeaderElection, ProfileConfig};
-use crate::core::{BINDS_MAX, Core, TELLS_MAX};
+use crate::core::{APART_MAX, BINDS_MAX, Core, TELLS_MAX};
 use crate::debug::Desk;
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::Feed;
@@ -274,8 +274,8 @@ impl Term {
             answers: messages.clone(),
             stop: stop.clone(),
         };
-        let (binds, bind_orders) = mpsc::channel(BINDS_MAX);
-        let (tells, tell_orders) = mpsc::channel(TELLS_MAX + BINDS_MAX);
+        let (binds, bind_orders) = mpsc::channel(BINDS_MAX + APART_MAX);
+        let (tells, tell_orders) = mpsc::channel(TELLS_MAX);
         let mut writers = JoinSet::new();
         writers.spawn(hands.clone().bind_all(bind_orders));
         writers.spawn(hands.tell_all(tell_orders));

@@ -131,7 +131,8 @@ impl Onlooker {
             Write::SelectNode { claim, node: chosen, .. } => {
                 **claim == *pod.name && **chosen == *node
             }
-            Write::KeepVolume { .. } => false,
+            // One that was made for it, of which the claim does not tell yet.
+            Write::KeepVolume { claim, .. } => *claim.name == *pod.name,
         };
         if !writes.iter().all(is_meant) {
             self.violated(&format!("{} is prepared for {node} by {writes:?}", pod.name));

@@ -264,6 +264,7 @@ impl World {
             Verdict::Wait(waiting) => {
                 let victims = waiting.room().map(|room| room.victims.clone()).unwrap_or_default();
                 if victims.is_empty() {
+                    self.engine.done(&pod.uid, self.now);
                     return Ok(());
                 }
                 if self.draw.percent(40) {
@@ -274,6 +275,7 @@ impl World {
                     let PodRef { namespace, name, .. } = victim.pod;
                     self.end(&("Pod".to_owned(), namespace.into(), name.into()))?;
                 }
+                self.engine.done(&pod.uid, self.now);
             }
         }
         Ok(())

@@ -117,6 +117,9 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// The single faults of an invalid object.
     pub causes: Vec<Cause>,
+    /// Whether it came as a Status, which the server writes; otherwise somebody in between may have
+    /// answered in its place.
+    pub is_status: bool,
 }
 
 impl std::fmt::Display for Refusal {
@@ -154,6 +157,7 @@ impl StatusWire {
             message: self.message.unwrap_or_else(|| format!("the server answered {code}")),
             retry_after: seconds.map(Duration::from_secs),
             causes: details.causes.unwrap_or_default(),
+            is_status: self.status.is_some(),
         }
     }
 }
