@@ -37,7 +37,7 @@ pub enum TlsError {
 
 /// What a server shows its clients.
 #[derive(Debug, Clone)]
-pub struct Tls(pub(super) Arc<ServerConfig>);
+pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl Tls {
     /// A certificate for these host names and addresses that this process makes and signs
