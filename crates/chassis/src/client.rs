@@ -38,6 +38,7 @@ pub use elsewhere::Credentials;
 pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};
+pub(crate) use limit::Bucket;
 pub use limit::Rate;
 pub use page::{Page, Unread};
 pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
