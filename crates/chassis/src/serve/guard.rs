@@ -93,6 +93,15 @@ struct User {
     extra: BTreeMap<String, Vec<String>>,
 }
 
+/// Who sends a request that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody who has said who they are, and was believed.
+    Known,
+    /// Anybody: what is asked for is open to all, or to those who say nothing.
+    Stranger,
+}
+
 /// Why a request is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Denial {
@@ -195,15 +204,16 @@ impl Guard {
         &self,
         request: &Parts,
         certificates: &[CertificateDer<'static>],
-    ) -> Result<(), Denial> {
+    ) -> Result<Caller, Denial> {
         if self.is_open(request.uri.path()) {
-            return Ok(());
+            return Ok(Caller::Stranger);
         }
         let user = self.user(request, certificates).await?;
         if user.groups.iter().any(|group| group == MASTERS) {
-            return Ok(());
+            return Ok(Caller::Known);
         }
-        self.allow(user, request).await
+        let caller = if user.name == ANONYMOUS { Caller::Stranger } else { Caller::Known };
+        self.allow(user, request).await.map(|()| caller)
     }
 
     fn is_open(&self, path: &str) -> bool {
