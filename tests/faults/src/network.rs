@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tower::Service;
 
 use crate::draw::Draw;
-use crate::judge::{Binding, Judge};
+use crate::judge::{Binding, Judge, Order, Reading, identity};
 use crate::log::Log;
 
 /// How long a request that nobody answers is kept open.
@@ -268,7 +268,12 @@ impl Sent {
     }
 
     async fn carry_out(&mut self, request: Request<Bytes>, binding: Option<Binding>) -> Answer {
+        let (reading, holder) = (reading(&request), holder(&request));
+        let before = self.network.judge.now();
         let Ok(answer) = self.server.call(request.map(Full::from)).await;
+        if answer.status().is_success() {
+            self.read(reading, holder, before);
+        }
         if let Some(binding) = binding {
             let code = answer.status();
             self.network.log.note(&format!("{} lands: {code}", self.what));
@@ -277,6 +282,20 @@ impl Sent {
             }
         }
         answer
+    }
+
+    /// Tells the judge what the sender is told by an answer, if it gets there.
+    fn read(&self, reading: Option<Reading>, holder: Option<String>, at: Order) {
+        let judge = &self.network.judge;
+        if let Some(holder) = holder {
+            judge.led(&holder);
+            if holder == identity(self.who) {
+                judge.read(self.who, Reading::Lease, at);
+            }
+        }
+        if let Some(reading) = reading {
+            judge.read(self.who, reading, at);
+        }
     }
 
     /// A watch whose pieces are late and that breaks.
@@ -320,6 +339,31 @@ fn binding(request: &Request<Bytes>) -> Option<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let name = path.rsplit('/').nth(1)?.to_owned();
     Some((name, text(&body["metadata"]["uid"]), text(&body["target"]["name"])))
+}
+
+/// What of everything a request asks for.
+fn reading(request: &Request<Bytes>) -> Option<Reading> {
+    let query = request.uri().query().unwrap_or_default();
+    if request.method() != Method::GET || query.contains("watch=") {
+        return None;
+    }
+    match request.uri().path() {
+        "/api/v1/pods" => Some(Reading::Pods),
+        "/api/v1/nodes" => Some(Reading::Nodes),
+        "/api/v1/namespaces" if query.split('&').any(|one| one == "limit=1") => {
+            Some(Reading::Revision)
+        }
+        _ => None,
+    }
+}
+
+/// In whose name a request writes the Lease.
+fn holder(request: &Request<Bytes>) -> Option<String> {
+    if request.method() == Method::GET || !request.uri().path().contains("/leases") {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(request.body()).ok()?;
+    Some(body["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
 fn refusal(code: StatusCode) -> Answer {
