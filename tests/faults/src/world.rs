@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::draw::Draw;
 use crate::judge::{Excuses, Judge, Reading, Snapshot, Standing, identity};
 use crate::log::Log;
-use crate::network::Network;
+use crate::network::{Faults, Network};
 use crate::rules;
 use crate::shapes::{CLASS, CONFIGURATION};
 use crate::witness::{Onlooker, Rest};
@@ -55,6 +55,7 @@ pub struct Tally {
     pub left: u64,
     pub prepared: u64,
     pub excused: Excuses,
+    pub faults: Faults,
 }
 
 impl Tally {
@@ -68,12 +69,16 @@ impl Tally {
         self.prepared += other.prepared;
         self.excused.landings += other.excused.landings;
         self.excused.sights += other.excused.sights;
+        self.faults.add(&other.faults);
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bound, decided, waits, rooms, starts, left, prepared, excused } = self;
+        let Self { bound, decided, waits, rooms, starts, left, prepared, excused, faults } = self;
+        for (count, what) in faults.named() {
+            write!(f, "{count} {what}, ")?;
+        }
         let Excuses { landings, sights } = excused;
         write!(
             f,
@@ -101,7 +106,8 @@ pub fn run(seed: u64) -> Run {
     runtime.block_on(async {
         let mut world = World::new(seed);
         world.play().await;
-        let tally = Tally { excused: world.judge.excuses(), ..world.tally };
+        let (excused, faults) = (world.judge.excuses(), world.network.faults());
+        let tally = Tally { excused, faults, ..world.tally };
         Run { failure: world.log.failed(), tally, log: world.log.clone() }
     })
 }
