@@ -217,7 +217,7 @@ fn safeties(seeds: &Seeds) -> Result<bool> {
     }
     let seeds = seeds.seeds;
     println!("{seeds} seeds, {placed} pods placed, {refused} refused, {failed} seeds broke a rule");
-    Ok(failed == 0)
+    Ok(failed == 0 && placed > 0)
 }
 
 fn binaries(seeds: &Seeds) -> Result<bool> {
