@@ -387,12 +387,7 @@ impl Queue {
             return;
         };
         let key = self.key(&self.pods[uid]);
-        let next = self.waiting.get(&key).and_then(|group| {
-            group.pods().find(|other| ledger.nominated(other).is_none()).cloned()
-        });
-        if let Some(next) = next {
-            self.wake_as_probe(&key, &next, woken);
-        }
+        self.wake_unawaited(&key, woken, ledger);
     }
 
     /// A popped pod got no node. What changed since it was popped may wake it at once. A pod that
@@ -421,14 +416,16 @@ impl Queue {
                 }))
             }
         };
-        entry.probe = None;
+        let spoke = entry.probe.take().filter(|_| !rejection.is_error());
         entry.place = match woken {
             Some(woken) => self.place(&entry, woken.wake, now),
             None => Place::Waiting,
         };
         self.arrivals.count(entry.place, arrivals::FAILED);
         let key = self.key(&entry);
-        if !rejection.is_error() && self.settings.waking == Waking::Needed {
+        // It speaks for the others, unless it has what they have not.
+        let speaks = ledger.nominated(uid).is_none();
+        if !rejection.is_error() && speaks && self.settings.waking == Waking::Needed {
             entry.probe = woken.filter(|_| self.waiting.contains_key(&key));
         }
         let is_probe = entry.probe.is_some();
@@ -436,15 +433,14 @@ impl Queue {
         if !rejection.is_error()
             && let Some(group) = self.waiting.get_mut(&key)
         {
-            // It speaks for the others, unless it has what they have not.
-            group.rejection = match ledger.nominated(uid) {
-                Some(_) => group.rejection.and(rejection),
-                None => rejection,
-            };
+            group.rejection = if speaks { rejection } else { group.rejection.and(rejection) };
             group.judged = now;
             if is_probe {
                 group.probe = Some(uid.clone());
             }
+        }
+        if let Some(spoke) = spoke.filter(|_| !speaks) {
+            self.wake_unawaited(&key, spoke, ledger);
         }
         self.forget_changes();
     }

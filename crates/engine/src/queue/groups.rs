@@ -3,7 +3,8 @@
 //! What becomes of a pod that is tried follows from what it asks, its priority and its kind. So of
 //! pods that are equal in those, one speaks for all: when a change may help, the first of them is
 //! woken as a *probe*. Where it gets a node, the next one is; where it is refused, the others would
-//! be as well, and they wait on, for what it was refused for.
+//! be as well, and they wait on, for what it was refused for. One that room is made for cannot speak
+//! for those that none is made for: where it is refused, the first of those is tried as well.
 
 use std::cmp::Reverse;
 use std::collections::hash_map;
@@ -193,6 +194,17 @@ impl Queue {
         let (uid, _) = group.first(&self.pods, self.settled)?;
         self.wake_as_probe(key, &uid, woken);
         Some(uid)
+    }
+
+    /// Wakes the first pod of a group that no room is made for: those that room is made for may be
+    /// refused where the others are not.
+    pub(super) fn wake_unawaited(&mut self, key: &Key, woken: Woken, ledger: &Ledger) {
+        let next = self.waiting.get(key).and_then(|group| {
+            group.pods().find(|other| ledger.nominated(other).is_none()).cloned()
+        });
+        if let Some(next) = next {
+            self.wake_as_probe(key, &next, woken);
+        }
     }
 
     /// Wakes a pod of a group: it speaks for all of them.

@@ -200,6 +200,34 @@ fn of_pods_that_ask_the_same_one_wakes_and_the_next_when_it_gets_a_node() {
 }
 
 #[test]
+fn one_that_room_is_made_for_does_not_speak_for_the_others() {
+    let (mut queue, mut ledger) = (Queue::new(Settings::default(), START), Ledger::default());
+    let now = START.after(Duration::from_secs(1));
+    for number in 0..3 {
+        let nominated = (number == 0).then(|| "node".into());
+        let pod =
+            PodFact { nominated, ..PodFact::new(&crate::laws::uid(number).0, "default", "pod") };
+        let uid = pod.uid.clone();
+        ledger.apply(Fact::Pod(Box::new(pod)));
+        let ask = ledger.pod(&uid).unwrap().ask;
+        let at = START.after(Duration::from_millis(number.into()));
+        queue.put(Pending { uid, priority: 0, ask, kind: 0, gated: false }, at);
+    }
+    let mut refuse = |number| {
+        let uid = crate::laws::uid(number);
+        assert_eq!(queue.pop(now).map(|popped| popped.uid), Some(uid.clone()));
+        queue.reject(&uid, refused(), &ledger, now);
+        if number == 2 {
+            queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
+        }
+    };
+    [0, 1, 2].map(&mut refuse);
+    // The first is tried for the room that is made for it, and the next for the others.
+    [0, 1].map(refuse);
+    assert_eq!(queue.pop(now), None, "the last would be refused as well");
+}
+
+#[test]
 fn what_one_is_refused_for_the_others_wait_for() {
     let (mut queue, ledger) = with_pods(2);
     let [one, other] = [0, 1].map(crate::laws::uid);
