@@ -9,6 +9,7 @@ mod list;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
+use crate::queue::Arguments;
 use crate::reason::Refusal;
 
 pub use list::{Plugin, Plugins};
@@ -59,6 +60,9 @@ pub trait Filter: Send + Sync {
     fn names(&self, _ledger: &Ledger, _ask: Ask) -> Option<NodeSet> {
         None
     }
+
+    /// Tells the queue what of the profile the plugin's word on changes depends on.
+    fn tell(&self, _arguments: &mut Arguments) {}
 
     /// How it judges single nodes while pods come and go in thought.
     fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {

@@ -319,6 +319,12 @@ impl Crowds {
         &self.crowds[crowd.get()]
     }
 
+    /// The pods that belong to a crowd.
+    #[must_use]
+    pub fn selector(&self, crowd: CrowdId) -> &PodSelector {
+        self.selectors.get(crowd)
+    }
+
     /// The namespace of an identity.
     #[must_use]
     pub fn namespace_of<'a>(&self, identity: Id<Identity>, symbols: &'a Symbols) -> &'a str {

@@ -74,19 +74,36 @@ impl Storage {
         }
     }
 
-    /// Whether what a fact tells of was there before.
+    /// What was told last of the thing that a fact is about.
     #[must_use]
-    pub fn knows(&self, fact: &StorageFact) -> bool {
+    pub fn told(&self, fact: &StorageFact) -> StorageFact {
         match fact {
-            StorageFact::Volume(name, _) => self.volumes.get(name).is_some(),
-            StorageFact::Claim(namespace, name, _) => self.claim(namespace, name).is_some(),
-            StorageFact::Class(name, _) => self.classes.get(name).is_some(),
-            StorageFact::CsiNode(name, _) => self.csi_nodes.get(name).is_some(),
-            StorageFact::CsiDriver(name, _) => self.csi_drivers.get(name).is_some(),
-            StorageFact::Capacity(namespace, name, _) => {
-                self.capacity_classes.get(&(namespace.clone(), name.clone())).is_some()
+            StorageFact::Volume(name, _) => {
+                let known = self.volumes.get(name).cloned();
+                StorageFact::Volume(name.clone(), known.map(Box::new))
             }
-            StorageFact::Attachment(name, _) => self.attachments.get(name).is_some(),
+            StorageFact::Claim(namespace, name, _) => {
+                let known = self.claim(namespace, name).cloned();
+                StorageFact::Claim(namespace.clone(), name.clone(), known.map(Box::new))
+            }
+            StorageFact::Class(name, _) => {
+                StorageFact::Class(name.clone(), self.classes.get(name).cloned())
+            }
+            StorageFact::CsiNode(name, _) => {
+                StorageFact::CsiNode(name.clone(), self.csi_nodes.get(name).cloned())
+            }
+            StorageFact::CsiDriver(name, _) => {
+                StorageFact::CsiDriver(name.clone(), self.csi_driver(name))
+            }
+            StorageFact::Capacity(namespace, name, _) => {
+                let key = (namespace.clone(), name.clone());
+                let class = self.capacity_classes.get(&key);
+                let known = class.and_then(|class| self.capacities.get(class)?.get(&key).cloned());
+                StorageFact::Capacity(key.0, key.1, known)
+            }
+            StorageFact::Attachment(name, _) => {
+                StorageFact::Attachment(name.clone(), self.attachments.get(name).cloned())
+            }
         }
     }
 
