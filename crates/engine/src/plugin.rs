@@ -9,6 +9,7 @@ mod list;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
+use crate::queue::Arguments;
 use crate::reason::Refusal;
 
 pub use list::{Plugin, Plugins};
@@ -64,6 +65,9 @@ pub trait Filter: Send + Sync {
     fn topology_keys(&self) -> Vec<&str> {
         Vec::new()
     }
+
+    /// Tells the queue what of the profile the plugin's word on changes depends on.
+    fn tell(&self, _arguments: &mut Arguments) {}
 
     /// How it judges single nodes while pods come and go in thought.
     fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {

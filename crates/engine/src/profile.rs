@@ -19,6 +19,7 @@ use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
 use crate::preemption;
+use crate::queue::Arguments;
 
 /// What a plugin's score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +164,14 @@ impl Profile {
         let place = |plugin| order.iter().position(|one| *one == plugin).unwrap_or(order.len());
         self.admission.sort_by_key(|own| place(filters[*own].plugin()));
         self
+    }
+
+    /// What the queue has to know of it.
+    #[must_use]
+    pub fn arguments(&self) -> Arguments {
+        let mut arguments = Arguments::default();
+        self.filters.iter().for_each(|filter| filter.tell(&mut arguments));
+        arguments
     }
 
     /// With one more thing to try for a pod that no node can take.

@@ -29,8 +29,8 @@ use rustc_hash::FxHashMap;
 pub use arrivals::{Arrivals, Cause, Line};
 pub use backoff::Moment;
 pub use change::{Change, PodView};
-use groups::{Group, Key, Rousing};
-pub use wake::{Hint, Missed, hint};
+use groups::{Groups, Key, Rousing};
+pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
@@ -101,6 +101,11 @@ pub struct Rejection {
 impl Rejection {
     fn is_error(self) -> bool {
         self.unschedulable.is_empty() && self.pending.is_empty()
+    }
+
+    /// All of them.
+    fn plugins(self) -> Plugins {
+        self.unschedulable.and(self.pending)
     }
 
     fn and(self, other: Self) -> Self {
@@ -205,13 +210,15 @@ pub struct Popped {
 #[derive(Debug, Clone)]
 pub struct Queue {
     settings: Settings,
+    /// What each profile tells its plugins. A plugin that is in several hopes as any of them does.
+    arguments: Vec<Arguments>,
     started: Moment,
     leftovers_seen: Moment,
     pods: FxHashMap<Uid, Entry>,
     active: BTreeSet<Turn>,
     backoff: BTreeSet<(Moment, Turn)>,
     error_backoff: BTreeSet<(Moment, Turn)>,
-    waiting: FxHashMap<Key, Group>,
+    waiting: Groups,
     /// Groups of which one is still to be woken.
     rousing: Rousing,
     aside: BTreeSet<Turn>,
@@ -232,13 +239,14 @@ impl Queue {
     pub fn new(settings: Settings, now: Moment) -> Self {
         Self {
             settings,
+            arguments: vec![Arguments::default()],
             started: now,
             leftovers_seen: now,
             pods: FxHashMap::default(),
             active: BTreeSet::new(),
             backoff: BTreeSet::new(),
             error_backoff: BTreeSet::new(),
-            waiting: FxHashMap::default(),
+            waiting: Groups::default(),
             rousing: Rousing::default(),
             aside: BTreeSet::new(),
             flights: BTreeSet::new(),
@@ -248,6 +256,13 @@ impl Queue {
             arrivals: Arrivals::default(),
             settled: now,
         }
+    }
+
+    /// For pods of these profiles, by what they tell their plugins.
+    #[must_use]
+    pub fn heeding(mut self, arguments: Vec<Arguments>) -> Self {
+        self.arguments = arguments;
+        self
     }
 
     /// A pod is there, or is now this. What of it changed is told by [`Queue::notice`].
@@ -387,12 +402,7 @@ impl Queue {
             return;
         };
         let key = self.key(&self.pods[uid]);
-        let next = self.waiting.get(&key).and_then(|group| {
-            group.pods().find(|other| ledger.nominated(other).is_none()).cloned()
-        });
-        if let Some(next) = next {
-            self.wake_as_probe(&key, &next, woken);
-        }
+        self.wake_unawaited(&key, woken, ledger);
     }
 
     /// A popped pod got no node. What changed since it was popped may wake it at once. A pod that
@@ -421,30 +431,32 @@ impl Queue {
                 }))
             }
         };
-        entry.probe = None;
+        let spoke = entry.probe.take().filter(|_| !rejection.is_error());
         entry.place = match woken {
             Some(woken) => self.place(&entry, woken.wake, now),
             None => Place::Waiting,
         };
         self.arrivals.count(entry.place, arrivals::FAILED);
         let key = self.key(&entry);
-        if !rejection.is_error() && self.settings.waking == Waking::Needed {
-            entry.probe = woken.filter(|_| self.waiting.contains_key(&key));
+        // It speaks for the others, unless it has what they have not.
+        let speaks = ledger.nominated(uid).is_none();
+        if !rejection.is_error() && speaks && self.settings.waking == Waking::Needed {
+            entry.probe = woken.filter(|_| self.waiting.contains(&key));
         }
         let is_probe = entry.probe.is_some();
         self.enter(uid.clone(), entry);
         if !rejection.is_error()
             && let Some(group) = self.waiting.get_mut(&key)
         {
-            // It speaks for the others, unless it has what they have not.
-            group.rejection = match ledger.nominated(uid) {
-                Some(_) => group.rejection.and(rejection),
-                None => rejection,
-            };
-            group.judged = now;
             if is_probe {
                 group.probe = Some(uid.clone());
             }
+            let theirs = group.rejection();
+            let all = if speaks { rejection } else { theirs.and(rejection) };
+            self.waiting.judge(&key, all, now);
+        }
+        if let Some(spoke) = spoke.filter(|_| !speaks) {
+            self.wake_unawaited(&key, spoke, ledger);
         }
         self.forget_changes();
     }
@@ -483,27 +495,7 @@ impl Queue {
         if let Change::Own { uid, .. } = &change {
             self.notice_for(uid, ledger, &change, now);
         } else {
-            let woken = self.waiting.iter().filter(|(_, group)| !self.has_probe_ready(group));
-            let cause = change.cause();
-            let woken = woken.filter_map(|(key, group)| {
-                let wake = self.wake(key.ask, group.rejection, ledger, &change)?;
-                Some((*key, Woken { wake, cause }))
-            });
-            let woken: Vec<(Key, Woken)> = woken.collect();
-            match self.settings.waking {
-                Waking::Needed => self.rouse(woken),
-                Waking::AsKubernetes => {
-                    for (key, woken) in woken {
-                        self.wake_all(&key, woken);
-                    }
-                }
-            }
-            if self.settings.waking == Waking::Needed {
-                // Room may be kept for them that is kept from others who ask the same.
-                for uid in ledger.nominations.pods() {
-                    self.notice_for(uid, ledger, &change, now);
-                }
-            }
+            self.notice_for_all(ledger, &change, now);
         }
         if !self.flights.is_empty() {
             self.log.push_back(change);
@@ -577,7 +569,7 @@ impl Queue {
     pub fn refusals(&self) -> impl Iterator<Item = (&Uid, Plugins)> {
         let who = |entry: &Entry| match entry.place {
             Place::Gated => Plugins::from_iter([Plugin::SchedulingGates]),
-            _ => entry.rejection.unschedulable.and(entry.rejection.pending),
+            _ => entry.rejection.plugins(),
         };
         self.pods.iter().map(move |(uid, entry)| (uid, who(entry)))
     }
@@ -641,16 +633,22 @@ impl Queue {
             }
             _ => {}
         }
-        let wakes = |plugin: &Plugin| match hint(*plugin, ledger, ask, change) {
+        let is_hope = |hint: Hint| match hint {
             Hint::No => false,
             Hint::Yes => true,
             Hint::Vain => self.settings.waking == Waking::AsKubernetes,
             Hint::Missed(_) => self.settings.waking == Waking::Needed,
         };
-        if rejection.pending.iter().any(|plugin| wakes(&plugin)) {
+        let wakes = |plugin: Plugin| {
+            let hints = self.arguments.iter().map(|own| hint_by(own, plugin, ledger, ask, change));
+            hints.into_iter().any(is_hope)
+        };
+        let concerned = change.concerns();
+        if rejection.pending.among(concerned).iter().any(wakes) {
             return Some(Wake::AtOnce);
         }
-        rejection.unschedulable.iter().any(|plugin| wakes(&plugin)).then_some(Wake::AfterBackoff)
+        let refused = rejection.unschedulable.among(concerned);
+        refused.iter().any(wakes).then_some(Wake::AfterBackoff)
     }
 
     fn place(&self, entry: &Entry, wake: Wake, now: Moment) -> Place {
@@ -687,12 +685,7 @@ impl Queue {
             }
             Place::Waiting => {
                 let key = self.key(&entry);
-                if let Some(group) = self.waiting.get_mut(&key) {
-                    group.leave(&entry, turn);
-                    if group.is_empty() {
-                        self.waiting.remove(&key);
-                    }
-                }
+                self.waiting.leave(&key, &entry, turn);
             }
             Place::Gated => {}
             Place::Aside => {
@@ -718,7 +711,7 @@ impl Queue {
                 self.error_backoff.insert((entry.until, turn));
             }
             Place::Waiting => {
-                self.waiting.entry(self.key(&entry)).or_default().join(&entry, turn);
+                self.waiting.join(self.key(&entry), &entry, turn);
             }
             Place::Gated => {}
             Place::Aside => {

@@ -8,7 +8,7 @@ use object::selector::label::Selector;
 use crate::needs::NodeTerm;
 
 /// Something of storage is there, or is now this; nothing when it is gone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorageFact {
     /// A persistent volume, by name.
     Volume(Box<str>, Option<Box<PersistentVolume>>),

@@ -10,9 +10,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::fact::{
-    Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, InTree,
+    Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Fact, InTree,
     PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,
 };
+use crate::ledger::Ledger;
 use crate::needs::{Disk, NodeTerm, Operator, Requirement, Volume, Volumes};
 
 const CLAIMS: [&str; 3] = ["claim-0", "claim-1", "claim-2"];
@@ -54,9 +55,19 @@ pub fn volumes() -> impl Strategy<Value = Volumes> {
 }
 
 fn reach() -> impl Strategy<Value = Box<[NodeTerm]>> {
-    let requirement =
-        Requirement { key: "zone".into(), operator: Operator::In, values: Box::new(["a".into()]) };
-    Just(Box::new([NodeTerm { labels: Box::new([requirement]), fields: Box::default() }]) as _)
+    let is = |key: &str, operator, values: &[&str]| Requirement {
+        key: key.into(),
+        operator,
+        values: values.iter().map(|value| (*value).into()).collect(),
+    };
+    let requirement = prop_oneof![
+        4 => Just(is("zone", Operator::In, &["a"])),
+        1 => Just(is("disk", Operator::In, &["a", "b"])),
+        1 => Just(is("zone", Operator::Exists, &[])),
+    ];
+    let term = vec(requirement, 1..3)
+        .prop_map(|labels| NodeTerm { labels: labels.into(), fields: Box::default() });
+    vec(term, 0..3).prop_map(Into::into)
 }
 
 fn persistent_volume() -> impl Strategy<Value = PersistentVolume> {
@@ -188,4 +199,40 @@ pub fn gone() -> Vec<StorageFact> {
     facts.extend(CLAIMS.map(|name| StorageFact::Attachment(name.into(), None)));
     facts.extend((0..12).map(|number| StorageFact::CsiNode(format!("node-{number}").into(), None)));
     facts
+}
+
+proptest! {
+    #[test]
+    fn the_smallest_volume_that_nobody_has_is_found_by_the_labels_of_the_node(
+        facts in vec(fact(), 1..40),
+        node in super::labels(),
+        least in size(),
+    ) {
+        let mut ledger = Ledger::default();
+        facts.into_iter().for_each(|fact| ledger.apply(Fact::Storage(fact)));
+        let label = |key: &str| node.get(key).map(|value| &**value);
+        let reaches = |volume: &PersistentVolume| {
+            let terms = volume.reach.as_deref();
+            terms.is_none_or(|terms| terms.iter().any(|term| term.holds("", label)))
+        };
+        for class in CLASSES {
+            let all = PERSISTENT.iter().filter_map(|name| Some((*name, ledger.storage.volume(name)?)));
+            let fine = all.filter(|(_, volume)| {
+                let free = *volume.class == *class && volume.claim.is_none();
+                free && volume.capacity >= least && reaches(volume)
+            });
+            let smallest = fine.min_by(|(_, one), (_, other)| one.capacity.cmp(&other.capacity));
+            let found = ledger.storage.smallest_free(class, &least, label, |_, own| reaches(own));
+            prop_assert_eq!(found, smallest.map(|(name, _)| name));
+        }
+        for claim in CLAIMS {
+            let of = |name: &&str| {
+                let kept = ledger.storage.volume(name).and_then(|volume| volume.claim.as_ref());
+                kept.is_some_and(|kept| *kept.namespace == *"default" && *kept.name == *claim)
+            };
+            let kept: Vec<&str> = PERSISTENT.iter().copied().filter(|name| of(name)).collect();
+            let found = ledger.storage.kept_for("default", claim).map(|(name, ..)| name);
+            prop_assert_eq!(found.collect::<Vec<_>>(), kept);
+        }
+    }
 }

@@ -64,6 +64,8 @@ pub struct Crowd {
 struct Member {
     crowds: Vec<CrowdId>,
     placed: Tally,
+    /// For each of its labels, its place among the identities that share it.
+    places: Box<[u32]>,
 }
 
 /// All crowds and who belongs to them.
@@ -128,27 +130,44 @@ impl Crowds {
         }
         let (id, _) = self.identities.hold(identity.clone());
         self.members.grow(id.get() + 1);
-        let mut crowds = Vec::new();
+        let (mut crowds, mut places) = (Vec::new(), Vec::with_capacity(identity.labels.len()));
         for pair in &identity.labels {
-            self.identities_with.or_default(*pair).push(id);
+            let others = self.identities_with.or_default(*pair);
+            // No more than there are ids.
+            places.push(others.len() as u32);
+            others.push(id);
             crowds.extend_from_slice(self.selectors_with.get(pair).map_or(&[], Vec::as_slice));
         }
         crowds.extend_from_slice(&self.unlabelled);
         crowds.retain(|crowd| self.means(*crowd, &identity, symbols));
         crowds.sort_unstable();
-        self.members[id.get()] = Member { crowds, placed: Tally::default() };
+        self.members[id.get()] = Member { crowds, placed: Tally::default(), places: places.into() };
         id
     }
 
     /// Ends one hold.
     pub fn release_identity(&mut self, id: Id<Identity>, symbols: &mut Symbols) {
         let Some(identity) = self.identities.release(id) else { return };
-        for pair in &identity.labels {
-            remove_from(&mut self.identities_with, *pair, &id);
+        let member = std::mem::take(&mut self.members[id.get()]);
+        for (pair, place) in identity.labels.iter().zip(&member.places) {
+            self.part(*pair, *place);
         }
-        self.members[id.get()] = Member::default();
         symbols.release(identity.namespace);
         let_go(&identity.labels, symbols);
+    }
+
+    /// Takes an identity from its place among those that share a label. The last one gets the place.
+    fn part(&mut self, pair: (Symbol, Symbol), place: u32) {
+        let Some(others) = self.identities_with.get_mut(&pair) else { return };
+        others.swap_remove(place as usize);
+        let moved = others.get(place as usize).copied();
+        if others.is_empty() {
+            self.identities_with.remove(&pair);
+        }
+        let Some(moved) = moved else { return };
+        if let Ok(label) = self.identities.get(moved).labels.binary_search(&pair) {
+            self.members[moved.get()].places[label] = place;
+        }
     }
 
     /// The crowd of a selector, held once more.
@@ -300,6 +319,12 @@ impl Crowds {
         &self.crowds[crowd.get()]
     }
 
+    /// The pods that belong to a crowd.
+    #[must_use]
+    pub fn selector(&self, crowd: CrowdId) -> &PodSelector {
+        self.selectors.get(crowd)
+    }
+
     /// The namespace of an identity.
     #[must_use]
     pub fn namespace_of<'a>(&self, identity: Id<Identity>, symbols: &'a Symbols) -> &'a str {
@@ -406,5 +431,37 @@ fn remove_from<K: std::hash::Hash + Eq + Clone, V: PartialEq + Clone>(
         if values.is_empty() {
             map.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_shares_a_label_is_found_when_others_that_do_are_gone() {
+        let (mut crowds, mut symbols) = (Crowds::default(), Symbols::default());
+        let labels = |number: u8| -> BTreeMap<Box<str>, Box<str>> {
+            let pairs = [("app", "web".into()), ("name", number.to_string()), ("z", "1".into())];
+            pairs.map(|(key, value): (&str, String)| (key.into(), value.into())).into()
+        };
+        let mut held: Vec<_> = (0..9)
+            .map(|number| crowds.hold_identity("default", &labels(number), &mut symbols))
+            .collect();
+        for gone in [0, 3, 6, 0, 2] {
+            let gone: usize = gone;
+            crowds.release_identity(held.remove(gone), &mut symbols);
+            for key in ["app", "z"] {
+                let value = if key == "app" { "web" } else { "1" };
+                let pair = (symbols.find(key).unwrap(), symbols.find(value).unwrap());
+                let mut found = crowds.identities_with.get(&pair).unwrap().clone();
+                found.sort_unstable();
+                let mut expected = held.clone();
+                expected.sort_unstable();
+                assert_eq!(found, expected);
+            }
+        }
+        held.into_iter().for_each(|id| crowds.release_identity(id, &mut symbols));
+        assert!(crowds.identities_with.is_empty() && symbols.is_empty());
     }
 }

@@ -24,6 +24,10 @@ pub struct Owners {
 impl Owners {
     /// A service or controller selects this; nothing when it is gone.
     pub fn put(&mut self, namespace: &str, owner: Owner, selector: Option<Selector>) {
+        // Most of what is told of a controller is how many of its pods are there.
+        if self.selector(namespace, &owner) == selector.as_ref() {
+            return;
+        }
         self.changes += 1;
         let selector = selector.map(Arc::new);
         match owner.kind {
@@ -36,6 +40,16 @@ impl Owners {
                 None => controllers.remove(&owner),
             }),
         }
+    }
+
+    /// What a service or controller selects; none where it is not known.
+    #[must_use]
+    pub fn selector(&self, namespace: &str, owner: &Owner) -> Option<&Selector> {
+        let known = match owner.kind {
+            OwnerKind::Service => self.services.get(namespace)?.get(&owner.name)?,
+            _ => self.controllers.get(namespace)?.get(owner)?,
+        };
+        Some(known)
     }
 
     /// Changes when any answer may have changed.
@@ -108,5 +122,28 @@ impl<K, V> Emptiable for BTreeMap<K, V> {
 impl<K, V> Emptiable for FxHashMap<K, V> {
     fn is_empty(&self) -> bool {
         self.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_selector_is_a_change() {
+        let mut owners = Owners::default();
+        let mut check = |kind, selector: Option<[(&str, &str); 1]>, changed: bool| {
+            let (before, owner) = (owners.epoch(), Owner { kind, name: "web".into() });
+            owners.put("default", owner, selector.map(Selector::from_pairs));
+            assert_eq!(owners.epoch() != before, changed, "{kind:?} {selector:?}");
+        };
+        for kind in [OwnerKind::Service, OwnerKind::ReplicaSet] {
+            check(kind, None, false);
+            check(kind, Some([("app", "web")]), true);
+            check(kind, Some([("app", "web")]), false);
+            check(kind, Some([("app", "db")]), true);
+            check(kind, None, true);
+            check(kind, None, false);
+        }
     }
 }

@@ -3,10 +3,13 @@
 //! Everything is kept by name, as the API server has it, so that it does not matter which of a
 //! claim, its volume, its class and the pods that use it is told first.
 
+mod free;
 mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use free::Free;
+use object::quantity::Quantity;
 pub use promises::Promises;
 
 use super::NodeIndex;
@@ -26,8 +29,10 @@ type ByName<T> = Sharded<Box<str>, T>;
 #[derive(Debug, Clone, Default)]
 pub struct Storage {
     volumes: ByName<PersistentVolume>,
-    /// Names of volumes, by class.
-    of_class: ByName<BTreeSet<Box<str>>>,
+    /// Volumes that nobody has, by class.
+    free: ByName<Free>,
+    /// Names of the others, by namespace and name of the claim that they are bound to or kept for.
+    kept: ByName<ByName<BTreeSet<Box<str>>>>,
     /// By namespace and name.
     claims: ByName<ByName<Claim>>,
     classes: ByName<Class>,
@@ -74,28 +79,68 @@ impl Storage {
         }
     }
 
-    /// Whether what a fact tells of was there before.
+    /// What was told last of the thing that a fact is about.
     #[must_use]
-    pub fn knows(&self, fact: &StorageFact) -> bool {
+    pub fn told(&self, fact: &StorageFact) -> StorageFact {
         match fact {
-            StorageFact::Volume(name, _) => self.volumes.get(name).is_some(),
-            StorageFact::Claim(namespace, name, _) => self.claim(namespace, name).is_some(),
-            StorageFact::Class(name, _) => self.classes.get(name).is_some(),
-            StorageFact::CsiNode(name, _) => self.csi_nodes.get(name).is_some(),
-            StorageFact::CsiDriver(name, _) => self.csi_drivers.get(name).is_some(),
-            StorageFact::Capacity(namespace, name, _) => {
-                self.capacity_classes.get(&(namespace.clone(), name.clone())).is_some()
+            StorageFact::Volume(name, _) => {
+                let known = self.volumes.get(name).cloned();
+                StorageFact::Volume(name.clone(), known.map(Box::new))
             }
-            StorageFact::Attachment(name, _) => self.attachments.get(name).is_some(),
+            StorageFact::Claim(namespace, name, _) => {
+                let known = self.claim(namespace, name).cloned();
+                StorageFact::Claim(namespace.clone(), name.clone(), known.map(Box::new))
+            }
+            StorageFact::Class(name, _) => {
+                StorageFact::Class(name.clone(), self.classes.get(name).cloned())
+            }
+            StorageFact::CsiNode(name, _) => {
+                StorageFact::CsiNode(name.clone(), self.csi_nodes.get(name).cloned())
+            }
+            StorageFact::CsiDriver(name, _) => {
+                StorageFact::CsiDriver(name.clone(), self.csi_driver(name))
+            }
+            StorageFact::Capacity(namespace, name, _) => {
+                let key = (namespace.clone(), name.clone());
+                let class = self.capacity_classes.get(&key);
+                let known = class.and_then(|class| self.capacities.get(class)?.get(&key).cloned());
+                StorageFact::Capacity(key.0, key.1, known)
+            }
+            StorageFact::Attachment(name, _) => {
+                StorageFact::Attachment(name.clone(), self.attachments.get(name).cloned())
+            }
         }
     }
 
     fn put_volume(&mut self, name: Box<str>, volume: Option<PersistentVolume>) {
-        if let Some(old) = self.volumes.get(&name) {
-            leave(&mut self.of_class, &old.class, &name);
+        match self.volumes.get(&name) {
+            Some(old @ PersistentVolume { claim: None, .. }) => {
+                if let Some(free) = self.free.get_mut(&old.class) {
+                    free.remove(&name, old);
+                    if free.is_empty() {
+                        self.free.remove(&old.class);
+                    }
+                }
+            }
+            Some(PersistentVolume { claim: Some(claim), .. }) => {
+                if let Some(kept) = self.kept.get_mut(&claim.namespace) {
+                    leave(kept, &claim.name, &name);
+                    if kept.is_empty() {
+                        self.kept.remove(&claim.namespace);
+                    }
+                }
+            }
+            None => {}
         }
-        if let Some(new) = &volume {
-            self.of_class.or_default(new.class.clone()).insert(name.clone());
+        match &volume {
+            Some(new @ PersistentVolume { claim: None, .. }) => {
+                self.free.or_default(new.class.clone()).add(&name, new);
+            }
+            Some(PersistentVolume { claim: Some(claim), .. }) => {
+                let kept = self.kept.or_default(claim.namespace.clone());
+                kept.or_default(claim.name.clone()).insert(name.clone());
+            }
+            None => {}
         }
         put(&mut self.volumes, name, volume);
     }
@@ -132,26 +177,46 @@ impl Storage {
         self.volumes.get(name)
     }
 
-    /// The persistent volumes of a class, by name.
-    pub fn volumes_of(&self, class: &str) -> impl Iterator<Item = (&str, &PersistentVolume)> {
-        let names = self.of_class.get(class).into_iter().flatten();
-        names.filter_map(|name| Some((&**name, self.volumes.get(name)?)))
+    /// The persistent volumes that are bound to a claim of this name, kept for it or promised to it,
+    /// with the claim that is meant.
+    pub fn kept_for(
+        &self,
+        namespace: &str,
+        claim: &str,
+    ) -> impl Iterator<Item = (&str, &PersistentVolume, &ClaimReference)> {
+        let kept = self.kept.get(namespace).and_then(|kept| kept.get(claim));
+        let mut names: Vec<&str> = kept.into_iter().flatten().map(|name| &**name).collect();
+        names.extend(self.promises.volumes_for(namespace, claim));
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().filter_map(|name| {
+            let volume = self.volumes.get(name)?;
+            let meant = volume.claim.as_ref().or_else(|| self.promises.claim_of(name))?;
+            (*meant.name == *claim && *meant.namespace == *namespace)
+                .then_some((name, volume, meant))
+        })
+    }
+
+    /// The smallest persistent volume of a class that nobody has, that holds so much and is fine, out
+    /// of those that a node with these labels may reach.
+    pub fn smallest_free<'a>(
+        &self,
+        class: &str,
+        size: &Quantity,
+        label: impl Fn(&str) -> Option<&'a str>,
+        is_fine: impl Fn(&str, &PersistentVolume) -> bool,
+    ) -> Option<&str> {
+        self.free.get(class)?.smallest(size, label, |name| {
+            let volume = self.volumes.get(name);
+            self.promises.claim_of(name).is_none()
+                && volume.is_some_and(|volume| is_fine(name, volume))
+        })
     }
 
     /// A claim.
     #[must_use]
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&Claim> {
         self.claims.get(namespace)?.get(name)
-    }
-
-    /// The claim that a volume is bound to, kept for or promised to.
-    #[must_use]
-    pub fn keeper<'a>(
-        &'a self,
-        name: &str,
-        volume: &'a PersistentVolume,
-    ) -> Option<&'a ClaimReference> {
-        volume.claim.as_ref().or_else(|| self.promises.claim_of(name))
     }
 
     /// The node for which a volume is made for a claim, or for which one is promised.
@@ -261,7 +326,8 @@ impl Storage {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.volumes.is_empty()
-            && self.of_class.is_empty()
+            && self.free.is_empty()
+            && self.kept.is_empty()
             && self.claims.is_empty()
             && self.classes.is_empty()
             && self.csi_nodes.is_empty()

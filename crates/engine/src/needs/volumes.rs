@@ -109,6 +109,12 @@ impl Disk {
         }
     }
 
+    /// Whether drivers have taken such disks over, if perhaps not this one.
+    #[must_use]
+    pub fn is_taken_over(&self) -> bool {
+        matches!(self, Self::Gce { .. } | Self::Aws { .. } | Self::Shared { .. })
+    }
+
     /// The driver that has taken such disks over, and what it knows this one by.
     #[must_use]
     pub fn driver(&self) -> Option<Driver> {

@@ -115,6 +115,18 @@ impl Plugins {
         Self(self.0 | others.0)
     }
 
+    /// Every plugin, and those that are in no profile.
+    #[must_use]
+    pub fn all() -> Self {
+        Plugin::ALL.iter().copied().chain([Plugin::Extender, Plugin::Other]).collect()
+    }
+
+    /// Those that are among others, too.
+    #[must_use]
+    pub fn among(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
     /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = Plugin> {
         let all = Plugin::ALL.iter().copied().chain([Plugin::Extender, Plugin::Other]);

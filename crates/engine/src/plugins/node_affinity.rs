@@ -4,6 +4,7 @@ use crate::ledger::{Ask, Ledger, NodeIndex, Symbol};
 use crate::needs::{self, Operator};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
+use crate::queue::Arguments;
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses nodes that are not as asked, and prefers those that are as preferred.
@@ -148,6 +149,10 @@ impl Filter for NodeAffinity {
     fn names(&self, ledger: &Ledger, ask: Ask) -> Option<NodeSet> {
         let names = asked(ledger, ask).names()?;
         Some(names.into_iter().filter_map(|name| ledger.nodes.find(name)).collect())
+    }
+
+    fn tell(&self, arguments: &mut Arguments) {
+        arguments.node_affinity = self.clone();
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {

@@ -7,6 +7,7 @@ use crate::judge::Judging;
 use crate::ledger::{Ask, CrowdId, Entry, Ledger, NodeIndex, Topology, TopologyKey};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Lent, Normalise, Plugin, Reads, SCORE_MAX, Score, Wanted};
+use crate::queue::Arguments;
 use crate::reason::{Code, Reason, Refusal};
 
 /// The label of a node's own name: each node is a domain of its own.
@@ -266,6 +267,10 @@ impl Filter for PodTopologySpread {
 
     fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
         self.key_of(ledger, ask, true)
+    }
+
+    fn tell(&self, arguments: &mut Arguments) {
+        arguments.spread = self.clone();
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {

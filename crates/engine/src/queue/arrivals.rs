@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use super::Place;
 use super::change::{Change, PodView};
 use crate::fact::{NodeFact, StorageFact};
-use crate::ledger::Storage;
 use crate::needs::Amounts;
 
 /// A part of the queue.
@@ -90,7 +89,8 @@ impl Change {
             Self::Asked(_) => ASKED,
             Self::Overdue => OVERDUE,
             Self::Namespace => "NamespaceUpdate",
-            Self::Storage(cause) => cause,
+            Self::Owners(_) => "OwnerUpdate",
+            Self::Storage { old, new } => storage(old, new),
         }
     }
 }
@@ -140,9 +140,8 @@ pub(super) fn shrank(old: &Amounts, new: &Amounts) -> bool {
         || old.scalars.iter().any(|(name, amount)| *amount > new.scalar(name))
 }
 
-/// The cause that a fact of storage is, before it is taken in.
-pub(super) fn storage(known: &Storage, fact: &StorageFact) -> Cause {
-    let [added, updated, deleted] = match fact {
+fn storage(old: &StorageFact, new: &StorageFact) -> Cause {
+    let [added, updated, deleted] = match new {
         StorageFact::Volume(..) => {
             ["PersistentVolumeAdd", "PersistentVolumeUpdate", "PersistentVolumeDelete"]
         }
@@ -177,10 +176,10 @@ pub(super) fn storage(known: &Storage, fact: &StorageFact) -> Cause {
             "storage.k8s.io/VolumeAttachmentDelete",
         ],
     };
-    match (fact.is_gone(), known.knows(fact)) {
-        (true, _) => deleted,
-        (false, true) => updated,
-        (false, false) => added,
+    match (old.is_gone(), new.is_gone()) {
+        (_, true) => deleted,
+        (false, false) => updated,
+        (true, false) => added,
     }
 }
 
@@ -217,14 +216,25 @@ mod tests {
     fn storage_is_added_once() {
         let mut ledger = Ledger::default();
         let mut told = |fact: StorageFact| {
-            let cause = storage(&ledger.storage, &fact);
-            ledger.apply(Fact::Storage(fact));
+            let fact = Fact::Storage(fact);
+            let cause = Change::of(&ledger, &fact).map(|change| change.cause());
+            ledger.apply(fact);
             cause
         };
-        let there = || StorageFact::from(&api::PersistentVolume::default());
-        assert_eq!(told(there()), "PersistentVolumeAdd");
-        assert_eq!(told(there()), "PersistentVolumeUpdate");
-        assert_eq!(told(StorageFact::Volume("".into(), None)), "PersistentVolumeDelete");
-        assert_eq!(told(there()), "PersistentVolumeAdd");
+        let there = |phase: &str| {
+            let volume = api::PersistentVolume::default();
+            let StorageFact::Volume(name, Some(mut own)) = StorageFact::from(&volume) else {
+                unreachable!("it is a volume");
+            };
+            own.class = phase.into();
+            StorageFact::Volume(name, Some(own))
+        };
+        assert_eq!(told(there("a")), Some("PersistentVolumeAdd"));
+        assert_eq!(told(there("a")), None, "nothing changed");
+        assert_eq!(told(there("b")), Some("PersistentVolumeUpdate"));
+        let gone = || StorageFact::Volume("".into(), None);
+        assert_eq!(told(gone()), Some("PersistentVolumeDelete"));
+        assert_eq!(told(gone()), None);
+        assert_eq!(told(there("b")), Some("PersistentVolumeAdd"));
     }
 }

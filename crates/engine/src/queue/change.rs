@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use object::taint::Toleration;
 
-use super::arrivals::{self, Cause};
-use crate::fact::{Fact, NodeFact, PodFact, Uid};
+use crate::fact::{Fact, NodeFact, PodFact, StorageFact, Uid};
 use crate::ledger::{Ledger, PodRow};
-use crate::needs::{Amounts, HostPort, PodTerm};
+use crate::needs::{Amounts, HostPort, PodTerm, Volumes};
+use crate::plugin::{Plugin, Plugins};
 
 /// Something that changed.
 #[derive(Debug, Clone)]
@@ -42,9 +42,29 @@ pub enum Change {
     Overdue,
     /// The labels of a namespace are others now.
     Namespace,
-    /// A volume, a claim or what stands behind them changed: so it is counted.
-    Storage(Cause),
+    /// A service or a controller of this namespace selects other pods now, so that others may be
+    /// alike.
+    Owners(Box<str>),
+    /// A volume, a claim or what stands behind them came, went or is another now.
+    Storage {
+        /// What it was.
+        old: Box<StorageFact>,
+        /// What it is.
+        new: Box<StorageFact>,
+    },
 }
+
+/// Those who care about volumes.
+const OF_STORAGE: [Plugin; 4] = [
+    Plugin::VolumeRestrictions,
+    Plugin::NodeVolumeLimits,
+    Plugin::VolumeBinding,
+    Plugin::VolumeZone,
+];
+/// Those who care about other pods, wherever they are.
+const OF_PODS: [Plugin; 2] = [Plugin::PodTopologySpread, Plugin::InterPodAffinity];
+/// Nobody knows what they care about.
+const OUTSIDE: [Plugin; 2] = [Plugin::Extender, Plugin::Other];
 
 /// What of a pod may matter to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +81,12 @@ pub struct PodView {
     pub tolerations: Box<[Toleration]>,
     /// Pods that may not be near it.
     pub away: Box<[PodTerm]>,
+    /// Volumes that its place depends on.
+    pub volumes: Volumes,
+    /// Its node, or the one that it leaves.
+    pub node: Option<Box<str>>,
+    /// Whether volumes were promised to it that it does not get.
+    pub breaks_promises: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
@@ -69,6 +95,9 @@ impl PodView {
     fn of_row(ledger: &Ledger, row: &PodRow) -> Self {
         let (asks, terms, ask) = (&ledger.asks, &ledger.terms, row.ask);
         Self {
+            volumes: ask.volumes.map(|id| asks.volumes.get(id).clone()).unwrap_or_default(),
+            node: row.bound.map(|node| ledger.nodes.name(node).into()),
+            breaks_promises: false,
             namespace: row.namespace.clone(),
             labels: terms.crowds.labels_of(ask.identity, &ledger.symbols),
             taken: asks.requests.get(ask.taken).charged.clone(),
@@ -76,6 +105,16 @@ impl PodView {
             tolerations: asks.tolerations.get(ask.tolerations).0.clone(),
             away: terms.told_affinity(ask.pod_affinity).away.clone(),
             deleting: row.deleting,
+        }
+    }
+
+    /// What of a pod was there that leaves its node, or the node that it was to get.
+    fn leaving(ledger: &Ledger, row: &PodRow) -> Self {
+        let node = row.node().map(|node| ledger.nodes.name(node)).or(row.nominated());
+        Self {
+            node: node.map(Into::into),
+            breaks_promises: !row.is_bound() && row.node().is_some() && row.ask.volumes.is_some(),
+            ..Self::of_row(ledger, row)
         }
     }
 
@@ -88,6 +127,9 @@ impl PodView {
 impl From<&PodFact> for PodView {
     fn from(fact: &PodFact) -> Self {
         Self {
+            volumes: fact.needs.volumes.clone(),
+            node: fact.node.clone(),
+            breaks_promises: false,
             namespace: fact.namespace.clone(),
             labels: fact.labels.clone(),
             taken: fact.needs.taken.charged.clone(),
@@ -128,17 +170,62 @@ impl Change {
                 let old = ledger.terms.crowds.namespace_labels(name, &ledger.symbols);
                 old.is_some_and(|old| !old.is_empty()).then_some(Self::Namespace)
             }
-            // They say which pods are alike, which no rule that binds depends on.
-            Fact::Owner { .. } => None,
+            Fact::Owner { namespace, owner, selector } => {
+                let same = ledger.owners.selector(namespace, owner) == selector.as_ref();
+                (!same).then(|| Self::Owners(namespace.clone()))
+            }
             // They say who may make room, not whether there is room.
             Fact::Budget { .. } => None,
-            Fact::Storage(fact) => Some(Self::Storage(arrivals::storage(&ledger.storage, fact))),
+            Fact::Storage(new) => {
+                let old = ledger.storage.told(new);
+                (old != *new)
+                    .then(|| Self::Storage { old: Box::new(old), new: Box::new(new.clone()) })
+            }
+        }
+    }
+
+    /// Those whose refusals it may cure; the others need not be asked.
+    #[must_use]
+    pub fn concerns(&self) -> Plugins {
+        let of_node = [Plugin::NodeResourcesFit, Plugin::NodePorts];
+        let outside = || Plugins::from_iter(OUTSIDE);
+        let with = |plugins: &[Plugin]| outside().and(plugins.iter().copied().collect());
+        match self {
+            Self::Asked(_) | Self::Overdue => Plugins::default(),
+            Self::Node { new: Some(_), .. } | Self::Own { .. } => Plugins::all(),
+            Self::Node { new: None, .. } => with(&OF_PODS).and(with(&[Plugin::VolumeRestrictions])),
+            Self::Placed { new: None, .. } => {
+                with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
+            }
+            Self::Placed { old: None, .. } => with(&OF_PODS),
+            Self::Placed { .. } => with(&OF_PODS).and(with(&[Plugin::NodeResourcesFit])),
+            Self::Namespace => with(&[Plugin::InterPodAffinity]),
+            Self::Owners(_) => Plugins::from_iter([Plugin::PodTopologySpread]),
+            Self::Storage { .. } => with(&OF_STORAGE),
+        }
+    }
+
+    /// The only node that those of its plugins who look at one node at a time care about.
+    #[must_use]
+    pub(super) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Node { old, new } => new.as_deref().or(old.as_deref()).map(|node| &*node.name),
+            Self::Placed { old, new } => {
+                let (old, new) = (old.as_deref(), new.as_deref());
+                let (was, is) = (old.map(|old| &old.node), new.map(|new| &new.node));
+                match was.zip(is) {
+                    Some((was, is)) if was != is => None,
+                    _ => was.or(is).and_then(|node| node.as_deref()),
+                }
+            }
+            _ => None,
         }
     }
 
     fn of_pod(ledger: &Ledger, fact: &PodFact) -> Option<Self> {
         let row = ledger.pod(&fact.uid);
         let old = || row.map(|row| Box::new(PodView::of_row(ledger, row)));
+        let leaving = || row.map(|row| Box::new(PodView::leaving(ledger, row)));
         let new = Box::new(PodView::from(fact));
         let was_bound = row.is_some_and(PodRow::is_bound);
         match (was_bound, fact.node.is_some()) {
@@ -149,14 +236,14 @@ impl Change {
             }
             // Room that was kept for it is free.
             (false, false) if row.is_some_and(|row| row.loses_nomination(fact)) => {
-                Some(Self::Placed { old: old(), new: None })
+                Some(Self::Placed { old: leaving(), new: None })
             }
             (false, false) => {
                 let old = old().filter(|old| *old != new)?;
                 Some(Self::Own { uid: fact.uid.clone(), old, new })
             }
             // No pod loses its node; one that seems to is told again.
-            (true, false) => Some(Self::Placed { old: old(), new: None }),
+            (true, false) => Some(Self::Placed { old: leaving(), new: None }),
         }
     }
 
@@ -166,6 +253,6 @@ impl Change {
     pub fn unplaced(ledger: &Ledger, uid: &Uid) -> Option<Self> {
         let holds = |row: &&PodRow| row.node().is_some() || row.nominated().is_some();
         let row = ledger.pod(uid).filter(holds)?;
-        Some(Self::Placed { old: Some(Box::new(PodView::of_row(ledger, row))), new: None })
+        Some(Self::Placed { old: Some(Box::new(PodView::leaving(ledger, row))), new: None })
     }
 }

@@ -3,23 +3,36 @@
 //! What becomes of a pod that is tried follows from what it asks, its priority and its kind. So of
 //! pods that are equal in those, one speaks for all: when a change may help, the first of them is
 //! woken as a *probe*. Where it gets a node, the next one is; where it is refused, the others would
-//! be as well, and they wait on, for what it was refused for.
+//! be as well, and they wait on, for what it was refused for. One that room is made for cannot speak
+//! for those that none is made for: where it is refused, the first of those is tried as well.
 
 use std::cmp::Reverse;
 use std::collections::hash_map;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Change, Entry, Moment, Place, Queue, Rejection, Turn, Wake, Woken, arrivals};
+use super::{Change, Entry, Moment, Place, Queue, Rejection, Turn, Wake, Waking, Woken, arrivals};
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, Plugins};
 
 /// How many groups are roused at once.
 const ROUSED_MAX: usize = 256;
 /// How many pods that wait for too long are woken at once.
 const LEFTOVERS_MAX: usize = 256;
+
+/// Those who care about a node for what is elsewhere; the others look at one node at a time.
+const WIDE: [Plugin; 8] = [
+    Plugin::VolumeRestrictions,
+    Plugin::NodeVolumeLimits,
+    Plugin::VolumeBinding,
+    Plugin::VolumeZone,
+    Plugin::PodTopologySpread,
+    Plugin::InterPodAffinity,
+    Plugin::Extender,
+    Plugin::Other,
+];
 
 /// What pods of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +48,7 @@ pub(super) struct Key {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     /// Who refused them, or the one that spoke for them last.
-    pub(super) rejection: Rejection,
+    rejection: Rejection,
     /// When that was.
     pub(super) judged: Moment,
     /// The one that was woken for all, until it is tried.
@@ -46,8 +59,13 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// Who refused them, or the one that spoke for them last.
+    pub(super) fn rejection(&self) -> Rejection {
+        self.rejection
+    }
+
     /// A pod waits here that was not judged with the others.
-    pub(super) fn join(&mut self, entry: &Entry, turn: Turn) {
+    fn join(&mut self, entry: &Entry, turn: Turn) {
         let is_first = self.by_turn.is_empty();
         self.judged = if is_first { entry.queued } else { self.judged.min(entry.queued) };
         self.rejection = self.rejection.and(entry.rejection);
@@ -56,13 +74,9 @@ impl Group {
     }
 
     /// A pod waits here no longer.
-    pub(super) fn leave(&mut self, entry: &Entry, turn: Turn) {
+    fn leave(&mut self, entry: &Entry, turn: Turn) {
         self.by_turn.remove(&turn);
         self.by_end.remove(&(entry.until, turn));
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_turn.is_empty()
     }
 
     /// The pods, the next one first.
@@ -81,6 +95,116 @@ impl Group {
         let over = |uid: &&Uid| until(uid).is_some_and(|until| until < now.window());
         let first = self.pods().find(over)?;
         Some((first.clone(), until(first)?))
+    }
+}
+
+/// All groups, also by who refused them, so that a change costs nothing that cures no refusal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Groups {
+    groups: FxHashMap<Key, Group>,
+    refused_by: BTreeMap<Plugin, FxHashSet<Key>>,
+    /// How many pods each plugin refused, whoever spoke for them since.
+    pods_refused_by: BTreeMap<Plugin, usize>,
+}
+
+impl Groups {
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.groups.contains_key(key)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Group> {
+        self.groups.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Group> {
+        self.groups.get_mut(key)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&Key, &Group)> {
+        self.groups.iter()
+    }
+
+    /// The groups that any of these refused, each once.
+    pub(super) fn refused_by(&self, plugins: Plugins) -> impl Iterator<Item = (&Key, &Group)> {
+        plugins.iter().flat_map(move |plugin| {
+            let keys = self.refused_by.get(&plugin).into_iter().flatten();
+            let groups = keys.filter_map(|key| self.groups.get_key_value(key));
+            let is_first = move |group: &Group| {
+                group.rejection.plugins().among(plugins).iter().next() == Some(plugin)
+            };
+            groups.filter(move |(_, group)| is_first(group))
+        })
+    }
+
+    /// Whether any of these refused any pod.
+    fn is_any_refused_by(&self, plugins: Plugins) -> bool {
+        let mut all = self.refused_by.keys().chain(self.pods_refused_by.keys());
+        all.any(|plugin| plugins.contains(*plugin))
+    }
+
+    /// A pod waits that was not judged with the others of its group.
+    pub(super) fn join(&mut self, key: Key, entry: &Entry, turn: Turn) {
+        for plugin in entry.rejection.plugins().iter() {
+            *self.pods_refused_by.entry(plugin).or_default() += 1;
+        }
+        let group = self.groups.entry(key).or_default();
+        let old = group.rejection;
+        group.join(entry, turn);
+        let new = group.rejection;
+        self.refile(key, old, new);
+    }
+
+    /// A pod waits no longer.
+    pub(super) fn leave(&mut self, key: &Key, entry: &Entry, turn: Turn) {
+        for plugin in entry.rejection.plugins().iter() {
+            if let Some(count) = self.pods_refused_by.get_mut(&plugin) {
+                *count -= 1;
+                if *count == 0 {
+                    self.pods_refused_by.remove(&plugin);
+                }
+            }
+        }
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.leave(entry, turn);
+        if group.by_turn.is_empty() {
+            let old = group.rejection;
+            self.groups.remove(key);
+            self.refile(*key, old, Rejection::default());
+        }
+    }
+
+    /// One that spoke for a group was refused.
+    pub(super) fn judge(&mut self, key: &Key, rejection: Rejection, now: Moment) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let old = std::mem::replace(&mut group.rejection, rejection);
+        group.judged = now;
+        self.refile(*key, old, rejection);
+    }
+
+    fn refile(&mut self, key: Key, old: Rejection, new: Rejection) {
+        let (old, new) = (old.plugins(), new.plugins());
+        if old == new {
+            return;
+        }
+        for plugin in old.iter().filter(|plugin| !new.contains(*plugin)) {
+            if let Some(keys) = self.refused_by.get_mut(&plugin) {
+                keys.remove(&key);
+                if keys.is_empty() {
+                    self.refused_by.remove(&plugin);
+                }
+            }
+        }
+        for plugin in new.iter().filter(|plugin| !old.contains(*plugin)) {
+            self.refused_by.entry(plugin).or_default().insert(key);
+        }
     }
 }
 
@@ -142,12 +266,57 @@ impl Queue {
         }
     }
 
+    /// Something changed that may concern any pod that waits.
+    pub(super) fn notice_for_all(&mut self, ledger: &Ledger, change: &Change, now: Moment) {
+        let (concerned, cause) = (change.concerns(), change.cause());
+        let groups = self.waiting.refused_by(concerned);
+        let sleeping = groups.filter(|(_, group)| !self.has_probe_ready(group));
+        let woken = sleeping.filter_map(|(key, group)| {
+            let wake = self.wake(key.ask, group.rejection, ledger, change)?;
+            Some((*key, Woken { wake, cause }))
+        });
+        let woken: Vec<(Key, Woken)> = woken.collect();
+        match self.settings.waking {
+            Waking::Needed => {
+                self.rouse(woken);
+                self.notice_for_awaited(ledger, change, now);
+            }
+            Waking::AsKubernetes => {
+                for (key, woken) in woken {
+                    self.wake_all(&key, woken);
+                }
+            }
+        }
+    }
+
+    /// Room may be kept for pods that is kept from others who ask the same: on that node they are
+    /// answered otherwise.
+    fn notice_for_awaited(&mut self, ledger: &Ledger, change: &Change, now: Moment) {
+        let concerned = change.concerns();
+        if ledger.nominations.is_empty() || !self.waiting.is_any_refused_by(concerned) {
+            return;
+        }
+        let elsewhere = concerned.among(WIDE.iter().copied().collect());
+        match change.node().filter(|_| !self.waiting.is_any_refused_by(elsewhere)) {
+            Some(node) => {
+                for uid in ledger.awaited(node) {
+                    self.notice_for(uid, ledger, change, now);
+                }
+            }
+            None => {
+                for uid in ledger.nominations.pods() {
+                    self.notice_for(uid, ledger, change, now);
+                }
+            }
+        }
+    }
+
     /// Something changed for this pod.
     pub(super) fn notice_for(&mut self, uid: &Uid, ledger: &Ledger, change: &Change, now: Moment) {
         let waits = |entry: &&Entry| entry.place == Place::Waiting;
         let Some(entry) = self.pods.get(uid).filter(waits) else { return };
         let group = self.waiting.get(&self.key(entry));
-        let theirs = group.map(|group| group.rejection).unwrap_or_default();
+        let theirs = group.map(Group::rejection).unwrap_or_default();
         let rejection = entry.rejection.and(theirs);
         if let Some(wake) = self.wake(entry.ask, rejection, ledger, change) {
             let place = self.place(entry, wake, now);
@@ -193,6 +362,17 @@ impl Queue {
         let (uid, _) = group.first(&self.pods, self.settled)?;
         self.wake_as_probe(key, &uid, woken);
         Some(uid)
+    }
+
+    /// Wakes the first pod of a group that no room is made for: those that room is made for may be
+    /// refused where the others are not.
+    pub(super) fn wake_unawaited(&mut self, key: &Key, woken: Woken, ledger: &Ledger) {
+        let next = self.waiting.get(key).and_then(|group| {
+            group.pods().find(|other| ledger.nominated(other).is_none()).cloned()
+        });
+        if let Some(next) = next {
+            self.wake_as_probe(key, &next, woken);
+        }
     }
 
     /// Wakes a pod of a group: it speaks for all of them.

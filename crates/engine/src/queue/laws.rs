@@ -8,14 +8,19 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::Decider;
-use crate::fact::{Fact, PodFact};
-use crate::laws::{decider, fact};
-use crate::needs::{Clause, Needs};
+use crate::fact::{Claim, Fact, PersistentVolume, PodFact, Source, StorageFact};
+use crate::laws::fact;
+use crate::needs::{Clause, Needs, NodeTerm, Operator, Requirement};
+use crate::plugins::node_affinity::NodeAffinity;
+use crate::plugins::node_resources::Fit;
+use crate::plugins::pod_topology_spread::{DefaultRule, PodTopologySpread};
+use crate::profile::{Profile, Weight};
 
 const START: Moment = Moment(1_000_000_000_000_000_000);
 
 /// A scheduler that binds in no time.
 struct World {
+    profile: fn() -> Profile,
     ledger: Ledger,
     decider: Decider,
     queue: Queue,
@@ -23,17 +28,62 @@ struct World {
     pods: BTreeMap<Uid, PodFact>,
 }
 
+/// A profile that tells its plugins all that their word on changes can depend on.
+pub(super) fn strict() -> Profile {
+    let zone = Requirement { key: "zone".into(), operator: Operator::Exists, values: [].into() };
+    let term = NodeTerm { labels: [zone].into(), fields: [].into() };
+    let mut affinity = NodeAffinity::default();
+    affinity.added.required = Some([term].into());
+    let fit = Fit { ignored: vec!["example.com/gpu".into()], ..Fit::default() };
+    let rule = DefaultRule { binds: true, max_skew: 1, topology_key: "disk".into() };
+    let spread = PodTopologySpread { defaults: vec![rule], lenient: false };
+    let mut profile = Profile::kubernetes().score(spread.clone(), Weight(1));
+    for filter in &mut profile.filters {
+        match filter.plugin() {
+            Plugin::NodeAffinity => *filter = Box::new(affinity.clone()),
+            Plugin::NodeResourcesFit => *filter = Box::new(fit.clone()),
+            Plugin::PodTopologySpread => *filter = Box::new(spread.clone()),
+            _ => {}
+        }
+    }
+    profile
+}
+
+/// No two claims have the same volume, and no two volumes the same data.
+fn told_apart(fact: StorageFact) -> StorageFact {
+    match fact {
+        StorageFact::Claim(namespace, name, Some(claim)) => {
+            let number = name.strip_prefix("claim-").filter(|_| *namespace == *"default");
+            let own = number.map(|number| format!("pv-{number}").into());
+            let volume = claim.volume.is_some().then_some(own).flatten();
+            StorageFact::Claim(namespace, name, Some(Box::new(Claim { volume, ..*claim })))
+        }
+        StorageFact::Volume(name, Some(mut volume)) => {
+            let PersistentVolume { source, .. } = &mut *volume;
+            if let Source::Csi { handle, .. } = source {
+                *handle = name.clone();
+            }
+            StorageFact::Volume(name, Some(volume))
+        }
+        fact => fact,
+    }
+}
+
 impl World {
-    fn new() -> Self {
+    fn new(profile: fn() -> Profile) -> Self {
         let mut ledger = Ledger::default();
-        let decider = decider(&mut ledger);
-        let queue = Queue::new(Settings::default(), START);
-        Self { ledger, decider, queue, now: START, pods: BTreeMap::new() }
+        let decider = Decider::new(profile(), &mut ledger, 7);
+        let queue = Queue::new(Settings::default(), START).heeding(vec![profile().arguments()]);
+        Self { profile, ledger, decider, queue, now: START, pods: BTreeMap::new() }
     }
 
     /// What the API server would make of a fact: of a pod that is there, few things may change.
     fn allowed(&self, fact: Fact) -> Fact {
-        let Fact::Pod(mut new) = fact else { return fact };
+        let mut new = match fact {
+            Fact::Pod(new) => new,
+            Fact::Storage(fact) => return Fact::Storage(told_apart(fact)),
+            fact => return fact,
+        };
         if let Some(old) = self.pods.get(&new.uid) {
             let mut same = old.clone();
             same.labels = new.labels;
@@ -73,9 +123,21 @@ impl World {
         }
     }
 
+    /// What a pod asks, with what services and controllers say now.
+    fn likened(&self, ledger: &mut Ledger, uid: &Uid) -> Ask {
+        let pod = &self.pods[uid];
+        ledger.liken(uid, &pod.labels, pod.needs.owner.as_ref());
+        ledger.pod(uid).expect("it is in the queue").ask
+    }
+
     fn decide_all(&mut self) {
         while let Some(Popped { uid, .. }) = self.queue.pop(self.now) {
-            let ask = self.ledger.pod(&uid).expect("it is in the queue").ask;
+            let mut ledger = std::mem::take(&mut self.ledger);
+            let ask = self.likened(&mut ledger, &uid);
+            self.ledger = ledger;
+            let priority = self.pods[&uid].priority;
+            let pending = Pending { uid: uid.clone(), priority, ask, kind: 0, gated: false };
+            self.queue.put(pending, self.now);
             if let Some(node) = self.decider.pick(&self.ledger, ask, 0) {
                 self.queue.placed(&uid);
                 let mut bound = self.pods[&uid].clone();
@@ -92,14 +154,14 @@ impl World {
     }
 
     /// Pods that stand like this though a node could take them.
-    fn left_out(&mut self, stands: impl Fn(Standing) -> bool) -> Vec<(Uid, Rejection)> {
-        let all: Vec<Uid> = self.queue.pods.keys().cloned().collect();
+    fn left_out(&self, stands: impl Fn(Standing) -> bool) -> Vec<(Uid, Standing, Rejection)> {
         let mut left = Vec::new();
-        for uid in all {
-            let ask = self.ledger.pod(&uid).expect("it is in the queue").ask;
-            let fits = !self.decider.feasible(&self.ledger, ask).is_empty();
-            if fits && self.queue.standing(&uid).is_some_and(&stands) {
-                left.push((uid.clone(), self.queue.rejection(&uid).unwrap_or_default()));
+        let mut ledger = self.ledger.clone();
+        let mut decider = Decider::new((self.profile)(), &mut ledger, 7);
+        for (uid, standing) in self.queue.standings().filter(|(_, standing)| stands(*standing)) {
+            let ask = self.likened(&mut ledger, uid);
+            if !decider.feasible(&ledger, ask).is_empty() {
+                left.push((uid.clone(), standing, self.queue.rejection(uid).unwrap_or_default()));
             }
         }
         left
@@ -110,8 +172,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_pod_that_would_fit_is_decided_within_its_back_off(facts in vec(fact(), 1..60)) {
-        let mut world = World::new();
+    fn a_pod_that_would_fit_is_decided_within_its_back_off(
+        facts in vec(fact(), 1..60),
+        profile in prop_oneof![Just(Profile::kubernetes as fn() -> Profile), Just(strict as fn() -> Profile)],
+    ) {
+        let mut world = World::new(profile);
         for fact in facts {
             let fact = world.allowed(fact);
             let told = format!("{fact:?}");
@@ -173,8 +238,8 @@ fn of_pods_that_ask_the_same_one_wakes_and_the_next_when_it_gets_a_node() {
     let room = || Change::Placed { old: None, new: None };
     let waiting = |queue: &Queue| count(queue, |standing| standing == Standing::Waiting);
     assert_eq!(queue.waiting_groups(), 3, "one for each priority");
-    queue.notice(&ledger, Change::Storage("PersistentVolumeAdd"), now);
-    assert_eq!(waiting(&queue), 50, "no volume makes room");
+    queue.notice(&ledger, Change::Namespace, now);
+    assert_eq!(waiting(&queue), 50, "no namespace makes room");
     for _ in 0..5 {
         queue.notice(&ledger, room(), now);
         assert_eq!(waiting(&queue), 47);
@@ -200,6 +265,86 @@ fn of_pods_that_ask_the_same_one_wakes_and_the_next_when_it_gets_a_node() {
 }
 
 #[test]
+fn one_that_room_is_made_for_does_not_speak_for_the_others() {
+    let (mut queue, mut ledger) = (Queue::new(Settings::default(), START), Ledger::default());
+    let now = START.after(Duration::from_secs(1));
+    for number in 0..3 {
+        let nominated = (number == 0).then(|| "node".into());
+        let pod =
+            PodFact { nominated, ..PodFact::new(&crate::laws::uid(number).0, "default", "pod") };
+        let uid = pod.uid.clone();
+        ledger.apply(Fact::Pod(Box::new(pod)));
+        let ask = ledger.pod(&uid).unwrap().ask;
+        let at = START.after(Duration::from_millis(number.into()));
+        queue.put(Pending { uid, priority: 0, ask, kind: 0, gated: false }, at);
+    }
+    let mut refuse = |number| {
+        let uid = crate::laws::uid(number);
+        assert_eq!(queue.pop(now).map(|popped| popped.uid), Some(uid.clone()));
+        queue.reject(&uid, refused(), &ledger, now);
+        if number == 2 {
+            queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
+        }
+    };
+    (0..3).for_each(&mut refuse);
+    // The first is tried for the room that is made for it, and the next for the others.
+    (0..2).for_each(refuse);
+    assert_eq!(queue.pop(now), None, "the last would be refused as well");
+}
+
+#[test]
+fn a_change_is_held_only_against_groups_whose_refusal_it_may_cure() {
+    let (mut queue, ledger) = with_pods(30);
+    let now = START.after(Duration::from_secs(1));
+    let by = |plugins: &[Plugin]| Rejection {
+        unschedulable: plugins.iter().copied().collect(),
+        pending: Plugins::default(),
+    };
+    while let Some(next) = queue.pop(now) {
+        queue.reject(&next.uid, by(&[Plugin::NodeResourcesFit, Plugin::NodePorts]), &ledger, now);
+    }
+    let asked =
+        |queue: &Queue, change: &Change| queue.waiting.refused_by(change.concerns()).count();
+    let view = || Some(Box::new(PodView::from(&PodFact::new("bound", "default", "bound"))));
+    let bound = Change::Placed { old: None, new: view() };
+    let gone = Change::Placed { old: view(), new: None };
+    assert_eq!([&bound, &gone, &Change::Namespace].map(|change| asked(&queue, change)), [0, 3, 0]);
+    // Who speaks for a group says who cares.
+    queue.notice(&ledger, gone.clone(), now);
+    let first = queue.pop(now).unwrap().uid;
+    queue.reject(&first, by(&[Plugin::PodTopologySpread]), &ledger, now);
+    assert_eq!([&bound, &gone].map(|change| asked(&queue, change)), [1, 3]);
+    let all: Vec<Uid> = queue.pods.keys().cloned().collect();
+    all.iter().for_each(|uid| queue.remove(uid));
+    assert_eq!(asked(&queue, &gone), 0);
+    assert_eq!(queue.waiting_groups(), 0);
+}
+
+#[test]
+fn a_pod_that_room_is_made_for_elsewhere_does_not_wake() {
+    let (mut queue, mut ledger) = (Queue::new(Settings::default(), START), Ledger::default());
+    let now = START.after(Duration::from_secs(1));
+    for (number, nominated) in [(0, None), (1, Some("a")), (2, Some("b"))] {
+        let nominated = nominated.map(Into::into);
+        let uid = crate::laws::uid(number);
+        let pod = PodFact { nominated, ..PodFact::new(&uid.0, "default", "pod") };
+        ledger.apply(Fact::Pod(Box::new(pod)));
+        let ask = ledger.pod(&uid).unwrap().ask;
+        let at = START.after(Duration::from_millis(number.into()));
+        queue.put(Pending { uid, priority: 0, ask, kind: 0, gated: false }, at);
+    }
+    while let Some(next) = queue.pop(now) {
+        queue.reject(&next.uid, refused(), &ledger, now);
+    }
+    let gone = PodFact { node: Some("a".into()), ..PodFact::new("gone", "default", "gone") };
+    let old = Some(Box::new(PodView::from(&gone)));
+    queue.notice(&ledger, Change::Placed { old, new: None }, now);
+    let waits = [0, 1, 2].map(|number| queue.standing(&crate::laws::uid(number)));
+    let waits = waits.map(|standing| standing == Some(Standing::Waiting));
+    assert_eq!(waits, [false, false, true]);
+}
+
+#[test]
 fn what_one_is_refused_for_the_others_wait_for() {
     let (mut queue, ledger) = with_pods(2);
     let [one, other] = [0, 1].map(crate::laws::uid);
@@ -212,10 +357,10 @@ fn what_one_is_refused_for_the_others_wait_for() {
     let room = Change::Placed { old: None, new: None };
     queue.notice(&ledger, room, now);
     assert_eq!(queue.pop(now).unwrap().uid, one);
-    let unschedulable = Plugins::from_iter([Plugin::VolumeBinding]);
+    let unschedulable = Plugins::from_iter([Plugin::InterPodAffinity]);
     let otherwise = Rejection { unschedulable, pending: Plugins::default() };
     queue.reject(&one, otherwise, &ledger, now);
-    queue.notice(&ledger, Change::Storage("PersistentVolumeAdd"), now);
+    queue.notice(&ledger, Change::Namespace, now);
     assert_eq!(queue.pop(now).unwrap().uid, other);
     queue.placed(&other);
     assert_eq!(queue.pop(now).unwrap().uid, one);

@@ -6,10 +6,27 @@
 
 mod nodes;
 mod pods;
+mod storage;
+
+use object::selector::label::Selector;
 
 use super::change::Change;
 use crate::ledger::{Ask, Ledger};
 use crate::plugin::Plugin;
+use crate::plugins::node_affinity::NodeAffinity;
+use crate::plugins::node_resources::Fit;
+use crate::plugins::pod_topology_spread::PodTopologySpread;
+
+/// What a profile tells the plugins whose answers depend on it.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments {
+    /// Of NodeAffinity.
+    pub node_affinity: NodeAffinity,
+    /// Of NodeResourcesFit.
+    pub fit: Fit,
+    /// Of PodTopologySpread.
+    pub spread: PodTopologySpread,
+}
 
 /// Whether a change may let a pod run that a plugin refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +62,20 @@ pub enum Missed {
     Deleting,
     /// A node counts for spreading, or does not any longer, by the pod's node affinity.
     CountedNodes,
+    /// It compares what the pod asks of a node, not what the profile asks for it.
+    AddedAffinity,
+    /// It wants a node to have what the profile says is not looked at.
+    IgnoredResources,
+    /// It does not hear that other pods are alike now.
+    Owners,
+    /// A new node takes any number of volumes until its drivers say otherwise.
+    NewNode,
+    /// It wants a pod that is gone to be of the same namespace, also where both had the same disk.
+    SharedDisk,
+    /// Volumes that were promised to a pod are free: it does not get its node.
+    BrokenPromise,
+    /// It does not hear of this change of storage, or takes it for one that cannot be.
+    Storage,
 }
 
 impl Hint {
@@ -57,37 +88,109 @@ impl Hint {
         if self == Self::No { other() } else { self }
     }
 
+    /// The answer where kube-scheduler tries the pod or does not, and it may run or may not.
+    fn of_both(tried: bool, may: bool, missed: Missed) -> Self {
+        match (tried, may) {
+            (true, true) => Self::Yes,
+            (true, false) => Self::Vain,
+            (false, true) => Self::Missed(missed),
+            (false, false) => Self::No,
+        }
+    }
+
     fn missed_when(may: bool, missed: Missed) -> Self {
         if may { Self::Missed(missed) } else { Self::No }
     }
 }
 
-/// Whether a change may let a pod run that asks this and that a plugin refused.
+/// Whether a change may let a pod run that asks this and that a plugin refused, where the profile
+/// tells the plugins nothing.
 #[must_use]
 pub fn hint(plugin: Plugin, ledger: &Ledger, ask: Ask, change: &Change) -> Hint {
+    hint_by(&Arguments::default(), plugin, ledger, ask, change)
+}
+
+/// The same where the profile tells them this.
+#[must_use]
+pub fn hint_by(
+    arguments: &Arguments,
+    plugin: Plugin,
+    ledger: &Ledger,
+    ask: Ask,
+    change: &Change,
+) -> Hint {
     match change {
-        Change::Node { old, new } => {
-            nodes::hint(plugin, ledger, ask, old.as_deref(), new.as_deref())
+        Change::Asked(_) => return Hint::Yes,
+        Change::Overdue => return Hint::Vain,
+        _ if !change.concerns().contains(plugin) => return Hint::No,
+        _ if matches!(plugin, Plugin::Extender | Plugin::Other) => return Hint::Yes,
+        _ => {}
+    }
+    let asked = Asked { arguments, plugin, ledger, ask };
+    match change {
+        Change::Node { old, new } => nodes::hint(&asked, old.as_deref(), new.as_deref()),
+        Change::Placed { old, new } => pods::placed(&asked, old.as_deref(), new.as_deref()),
+        Change::Own { old, new, .. } => pods::own(&asked, old, new),
+        Change::Namespace => Hint::Missed(Missed::NamespaceLabels),
+        Change::Owners(namespace) => {
+            let own = ledger.terms.crowds.namespace_of(ask.identity, &ledger.symbols);
+            let may = *own == **namespace && asked.is_spread_by_default();
+            Hint::missed_when(may, Missed::Owners)
         }
-        Change::Placed { old, new } => {
-            pods::placed(plugin, ledger, ask, old.as_deref(), new.as_deref())
-        }
-        Change::Own { old, new, .. } => pods::own(plugin, ledger, ask, old, new),
-        Change::Asked(_) => Hint::Yes,
-        Change::Overdue => Hint::Vain,
-        Change::Namespace => match plugin {
-            Plugin::InterPodAffinity => Hint::Missed(Missed::NamespaceLabels),
-            Plugin::Extender | Plugin::Other => Hint::Yes,
-            _ => Hint::No,
-        },
-        Change::Storage(_) => Hint::when(matches!(
-            plugin,
-            Plugin::VolumeRestrictions
-                | Plugin::NodeVolumeLimits
-                | Plugin::VolumeBinding
-                | Plugin::VolumeZone
-                | Plugin::Extender
-                | Plugin::Other
-        )),
+        Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
+        Change::Asked(_) | Change::Overdue => Hint::No,
     }
 }
+
+/// Who is asked, and about which pod.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    plugin: Plugin,
+    ledger: &'a Ledger,
+    ask: Ask,
+}
+
+/// A rule by which a pod must be spread, its own or one of the profile.
+struct Rule<'a> {
+    topology_key: &'a str,
+    /// Labels of the pods that are counted.
+    pods: &'a Selector,
+    honours_affinity: bool,
+    honours_taints: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// Whether the profile says how the pod must be spread, where services and controllers know of
+    /// others that are like it.
+    fn is_spread_by_default(&self) -> bool {
+        let binds = self.arguments.spread.defaults.iter().any(|rule| rule.binds);
+        binds && self.ledger.terms.told_spread(self.ask.spread).0.is_empty()
+    }
+
+    /// The rules by which the pod must be spread.
+    fn rules(&self) -> Vec<Rule<'a>> {
+        let terms = &self.ledger.terms;
+        let own = &terms.told_spread(self.ask.spread).0;
+        let own = own.iter().filter(|rule| rule.binds).map(|rule| Rule {
+            topology_key: &rule.topology_key,
+            pods: &rule.pods.labels,
+            honours_affinity: rule.honours_affinity,
+            honours_taints: rule.honours_taints,
+        });
+        let like = self.ask.like.filter(|_| self.is_spread_by_default());
+        let like = like.and_then(|like| terms.crowds.selector(like).0.first());
+        let defaults = like.into_iter().flat_map(|like| {
+            let binding = self.arguments.spread.defaults.iter().filter(|rule| rule.binds);
+            binding.map(|rule| Rule {
+                topology_key: &rule.topology_key,
+                pods: &like.labels,
+                honours_affinity: true,
+                honours_taints: false,
+            })
+        });
+        own.chain(defaults).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,14 @@ impl Promises {
         self.volumes.get(volume).map(|(claim, _)| claim)
     }
 
+    /// The volumes that are promised to a claim.
+    pub(super) fn volumes_for(&self, namespace: &str, name: &str) -> impl Iterator<Item = &str> {
+        let is_for =
+            |claim: &ClaimReference| *claim.namespace == *namespace && *claim.name == *name;
+        let theirs = self.volumes.iter().filter(move |(_, (claim, _))| is_for(claim));
+        theirs.map(|(volume, _)| &**volume)
+    }
+
     /// The node on which a claim is promised a volume.
     pub(super) fn node_of(&self, claim: &Key) -> Option<&str> {
         self.nodes.get(claim).map(|(node, _)| &**node)

@@ -5,6 +5,7 @@ use crate::ledger::{Ask, Column, Ledger, NodeIndex};
 use crate::needs::Amounts;
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
+use crate::queue::Arguments;
 use crate::reason::{Code, Reason, Refusal};
 
 /// Refuses nodes with too little left, and scores by how full they are.
@@ -49,7 +50,9 @@ impl Wanted<'_> {
 }
 
 impl Fit {
-    fn ignores(&self, name: &str) -> bool {
+    /// Whether a resource is not looked at.
+    #[must_use]
+    pub fn ignores(&self, name: &str) -> bool {
         // Huge pages and other resources of Kubernetes itself are always looked at.
         let extended = name.contains('/') && !name.contains("kubernetes.io/");
         let group = name.split('/').next().unwrap_or_default();
@@ -126,6 +129,10 @@ impl Filter for Fit {
 
     fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
         Some(ledger.asks.requests.stamp(ask.requests))
+    }
+
+    fn tell(&self, arguments: &mut Arguments) {
+        arguments.fit = self.clone();
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {

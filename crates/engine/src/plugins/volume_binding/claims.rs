@@ -2,7 +2,7 @@
 
 use object::quantity::Quantity;
 
-use crate::fact::{Claim, ClaimReference, PersistentVolume};
+use crate::fact::{Claim, PersistentVolume};
 use crate::ledger::Ledger;
 use crate::needs::Volumes;
 
@@ -28,8 +28,6 @@ pub struct Open<'a> {
     pub claim: &'a Claim,
     /// Volumes that are kept for it: if there is one, it is this or none.
     pub kept: Vec<Named<'a>>,
-    /// Others, the smallest first.
-    pub others: Vec<Named<'a>>,
 }
 
 /// Claims that neither are bound nor wait for a node.
@@ -74,42 +72,34 @@ impl<'a> Claims<'a> {
     }
 }
 
-fn size(claim: &Claim) -> &Quantity {
+/// How much a claim asks for.
+pub fn size(claim: &Claim) -> &Quantity {
     claim.request.as_ref().unwrap_or(&Quantity::ZERO)
 }
 
 impl<'a> Open<'a> {
     fn new(ledger: &'a Ledger, namespace: &str, name: &'a str, claim: &'a Claim) -> Self {
-        let mut open = Self { name, claim, kept: Vec::new(), others: Vec::new() };
-        for (volume_name, volume) in ledger.storage.volumes_of(&claim.class) {
-            let fits = volume.capacity >= *size(claim)
-                && volume.is_block == claim.is_block
-                && volume.attributes_class == claim.attributes_class
-                && !volume.is_going;
-            match ledger.storage.keeper(volume_name, volume) {
-                Some(kept) if fits && is_for(kept, namespace, name, claim) => {
-                    open.kept.push((volume_name, volume));
-                }
-                None if fits && is_free_for(volume, claim) => {
-                    open.others.push((volume_name, volume));
-                }
-                _ => {}
-            }
-        }
-        open.others.sort_by(|(_, a), (_, b)| a.capacity.cmp(&b.capacity));
-        open
+        let kept = ledger.storage.kept_for(namespace, name).filter(|(_, volume, meant)| {
+            let is_for = meant.uid.is_empty() || meant.uid == claim.uid;
+            is_for && volume.class == claim.class && suits(volume, claim)
+        });
+        Self { name, claim, kept: kept.map(|(name, volume, _)| (name, volume)).collect() }
     }
 }
 
-fn is_for(kept: &ClaimReference, namespace: &str, name: &str, claim: &Claim) -> bool {
-    *kept.namespace == *namespace
-        && *kept.name == *name
-        && (kept.uid.is_empty() || kept.uid == claim.uid)
+/// Whether a volume that is kept for a claim is one for it.
+fn suits(volume: &PersistentVolume, claim: &Claim) -> bool {
+    volume.capacity >= *size(claim)
+        && volume.is_block == claim.is_block
+        && volume.attributes_class == claim.attributes_class
+        && !volume.is_going
 }
 
-fn is_free_for(volume: &PersistentVolume, claim: &Claim) -> bool {
+/// Whether a volume that nobody has is one for a claim.
+pub fn suits_freely(volume: &PersistentVolume, claim: &Claim) -> bool {
     let label = |key: &str| volume.labels.get(key).map(|value| &**value);
-    volume.is_available
+    suits(volume, claim)
+        && volume.is_available
         && claim.selector.matches(label)
         && claim.access_modes.iter().all(|mode| volume.access_modes.contains(mode))
 }

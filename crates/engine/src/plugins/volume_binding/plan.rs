@@ -1,6 +1,6 @@
 //! What the claims of a pod get on a node.
 
-use super::claims::{Claims, Named, Open};
+use super::claims::{Claims, Open, size, suits_freely};
 use crate::fact::{Claim, Class, CsiNode, PersistentVolume, Source, TopologyRequirement};
 use crate::ledger::{Ledger, NodeIndex};
 use crate::needs::NodeTerm;
@@ -19,11 +19,11 @@ pub struct Binding {
 /// Nobody makes volumes of such a class.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-impl Claims<'_> {
+impl<'a> Claims<'a> {
     /// What the claims get on a node, or all reasons why they get nothing.
     pub fn plan(
         &self,
-        ledger: &Ledger,
+        ledger: &'a Ledger,
         node: NodeIndex,
     ) -> Result<Vec<Binding>, Vec<VolumeReason>> {
         let mut reasons = Vec::new();
@@ -55,7 +55,7 @@ impl Claims<'_> {
         None
     }
 
-    fn bindings(&self, ledger: &Ledger, node: NodeIndex) -> Result<Vec<Binding>, VolumeReason> {
+    fn bindings(&self, ledger: &'a Ledger, node: NodeIndex) -> Result<Vec<Binding>, VolumeReason> {
         let mut made: Vec<(&str, &Claim)> = Vec::new();
         for (name, claim, selected) in &self.in_the_making {
             if *selected != ledger.nodes.name(node) {
@@ -82,20 +82,24 @@ impl Claims<'_> {
     }
 }
 
-impl Open<'_> {
+impl<'a> Open<'a> {
     /// The volume that the claim gets on a node, out of those that are left.
     fn volume(
         &self,
-        ledger: &Ledger,
+        ledger: &'a Ledger,
         node: NodeIndex,
         is_left: impl Fn(&str) -> bool,
-    ) -> Option<&str> {
-        let reached = |(_, volume): &&Named<'_>| reaches(ledger, node, volume.reach.as_deref());
+    ) -> Option<&'a str> {
+        let reached = |volume: &PersistentVolume| reaches(ledger, node, volume.reach.as_deref());
         match self.kept.iter().find(|(name, _)| is_left(name)) {
-            Some(kept) => Some(kept).filter(reached).map(|(name, _)| *name),
+            Some((name, volume)) => reached(volume).then_some(*name),
             None => {
-                let mut left = self.others.iter().filter(|(name, _)| is_left(name));
-                left.find(reached).map(|(name, _)| *name)
+                let is_fine = |name: &str, volume: &PersistentVolume| {
+                    is_left(name) && suits_freely(volume, self.claim) && reached(volume)
+                };
+                let Claim { class, .. } = self.claim;
+                let own = |key: &str| label(ledger, node, key);
+                ledger.storage.smallest_free(class, size(self.claim), own, is_fine)
             }
         }
     }

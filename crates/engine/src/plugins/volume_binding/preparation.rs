@@ -6,7 +6,7 @@
 
 use super::super::volume_restrictions::volumes;
 use super::VolumeBinding;
-use super::plan::reaches_volume;
+use super::plan::{Binding, reaches_volume};
 use crate::fact::{ClaimReference, StorageFact};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 
@@ -90,6 +90,8 @@ struct Wanted {
     volume: Option<Box<str>>,
     /// Whether the promise was seen fulfilled: what is gone after that was taken back.
     seen: bool,
+    /// The volume that the claim was last seen bound to.
+    bound: Option<Box<str>>,
 }
 
 /// The volumes of one pod, on their way.
@@ -129,7 +131,8 @@ impl Preparation {
                     }
                 }
             }
-            wanted.push(Wanted { claim: binding.claim, volume: binding.volume, seen: selected });
+            let Binding { claim, volume } = binding;
+            wanted.push(Wanted { claim, volume, seen: selected, bound: None });
         }
         Some((Self { namespace, node, node_name, wanted }, writes))
     }
@@ -152,8 +155,11 @@ impl Preparation {
             StorageFact::Claim(namespace, name, _) => {
                 *namespace == self.namespace && self.wanted.iter().any(|own| own.claim == *name)
             }
-            // The volume of a claim for which one is made is known only when it is there.
-            StorageFact::Volume(..) => true,
+            // Which volume was made for a claim, the claim says when it is bound.
+            StorageFact::Volume(name, _) => self
+                .wanted
+                .iter()
+                .any(|own| own.volume.as_ref() == Some(name) || own.bound.as_ref() == Some(name)),
             _ => false,
         }
     }
@@ -205,6 +211,7 @@ impl Wanted {
                 None => Failure::NotMade { claim: self.claim.clone() },
             });
         }
+        self.bound = claim.bound().map(Into::into);
         let Some(name) = claim.bound() else { return Progress::Waiting };
         let Some(volume) = ledger.storage.volume(name) else { return Progress::Waiting };
         match reaches_volume(ledger, node, volume) {
@@ -214,5 +221,43 @@ impl Wanted {
                 node: node_name.into(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_claims_and_volumes_bring_a_preparation_further() {
+        let wanted = |claim: &str, volume: Option<&str>, bound: Option<&str>| Wanted {
+            claim: claim.into(),
+            volume: volume.map(Into::into),
+            seen: false,
+            bound: bound.map(Into::into),
+        };
+        let preparation = Preparation {
+            namespace: "default".into(),
+            node: NodeIndex::at(0),
+            node_name: "node".into(),
+            wanted: vec![
+                wanted("kept", Some("disk"), None),
+                wanted("made", None, None),
+                wanted("done", None, Some("new")),
+            ],
+        };
+        let volume = |name: &str| StorageFact::Volume(name.into(), None);
+        let claim =
+            |namespace: &str, name: &str| StorageFact::Claim(namespace.into(), name.into(), None);
+        let check = |fact: StorageFact, expected: bool| {
+            assert_eq!(preparation.concerns(&fact), expected, "{fact:?}");
+        };
+        check(claim("default", "made"), true);
+        check(claim("other", "made"), false);
+        check(claim("default", "another"), false);
+        check(volume("disk"), true);
+        check(volume("new"), true);
+        check(volume("another"), false);
+        check(StorageFact::Class("class".into(), None), false);
     }
 }

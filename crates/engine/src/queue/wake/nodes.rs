@@ -2,24 +2,19 @@
 
 use object::taint::{Effect, Taint, is_tolerated};
 
-use super::{Hint, Missed};
+use super::{Asked, Hint, Missed, Rule};
 use crate::fact::NodeFact;
 use crate::ledger::{Ask, Ledger};
-use crate::needs::{Amounts, Constraint, NodeAffinity, PodTerm};
+use crate::needs::{Amounts, NodeAffinity, PodTerm};
 use crate::plugin::Plugin;
 
-pub(super) fn hint(
-    plugin: Plugin,
-    ledger: &Ledger,
-    ask: Ask,
-    old: Option<&NodeFact>,
-    new: Option<&NodeFact>,
-) -> Hint {
+pub(super) fn hint(asked: &Asked<'_>, old: Option<&NodeFact>, new: Option<&NodeFact>) -> Hint {
+    let Asked { plugin, ledger, ask, .. } = *asked;
     let Some(new) = new else {
         return match plugin {
-            Plugin::PodTopologySpread => spread(ledger, ask, old, None),
-            Plugin::InterPodAffinity => Hint::Missed(Missed::NodeGone),
-            Plugin::Extender | Plugin::Other => Hint::Yes,
+            Plugin::PodTopologySpread => spread(asked, old, None),
+            // Its pods do not use their claims any longer.
+            Plugin::InterPodAffinity | Plugin::VolumeRestrictions => Hint::Missed(Missed::NodeGone),
             _ => Hint::No,
         };
     };
@@ -39,13 +34,16 @@ pub(super) fn hint(
         }
         Plugin::NodeAffinity => {
             let affinity = ledger.asks.node_affinity.get(ask.node_affinity);
+            let added = &asked.arguments.node_affinity.added;
+            let is = admits(affinity, new) && admits(added, new);
             let was = old.is_some_and(|old| admits(affinity, old));
-            Hint::when(!was && admits(affinity, new))
+            let was_added = old.is_some_and(|old| admits(added, old));
+            Hint::of_both(is && !was, is && !(was && was_added), Missed::AddedAffinity)
         }
-        Plugin::NodeResourcesFit => fit(ledger, ask, old, new),
-        Plugin::PodTopologySpread => return spread(ledger, ask, old, Some(new)),
+        Plugin::NodeResourcesFit => fit(asked, old, new),
+        Plugin::PodTopologySpread => return spread(asked, old, Some(new)),
         Plugin::InterPodAffinity => affinity(ledger, ask, old, new),
-        Plugin::Extender | Plugin::Other => Hint::Yes,
+        Plugin::NodeVolumeLimits => Hint::missed_when(old.is_none(), Missed::NewNode),
         _ => Hint::No,
     };
     match own {
@@ -96,7 +94,11 @@ fn admits(affinity: &NodeAffinity, node: &NodeFact) -> bool {
 
 /// Whether some amount for which there is a need is larger.
 pub(super) fn grew(need: &Amounts, old: &Amounts, new: &Amounts) -> bool {
-    let scalars = need.scalars.iter().filter(|(_, amount)| *amount != 0);
+    grew_but(need, old, new, |_| false)
+}
+
+fn grew_but(need: &Amounts, old: &Amounts, new: &Amounts, ignores: impl Fn(&str) -> bool) -> bool {
+    let scalars = need.scalars.iter().filter(|(name, amount)| *amount != 0 && !ignores(name));
     (need.cpu_millis > 0 && new.cpu_millis > old.cpu_millis)
         || (need.memory_bytes > 0 && new.memory_bytes > old.memory_bytes)
         || (need.storage_bytes > 0 && new.storage_bytes > old.storage_bytes)
@@ -104,39 +106,45 @@ pub(super) fn grew(need: &Amounts, old: &Amounts, new: &Amounts) -> bool {
 }
 
 /// A node that could take the pod if it were empty has more than before.
-fn fit(ledger: &Ledger, ask: Ask, old: Option<&NodeFact>, new: &NodeFact) -> Hint {
-    let need = &ledger.asks.requests.get(ask.requests).charged;
+fn fit(asked: &Asked<'_>, old: Option<&NodeFact>, new: &NodeFact) -> Hint {
+    let need = &asked.ledger.asks.requests.get(asked.ask.requests).charged;
     let has = &new.allocatable;
     let enough = new.pods_allowed > 0
         && (need.cpu_millis <= 0 || need.cpu_millis <= has.cpu_millis)
         && (need.memory_bytes <= 0 || need.memory_bytes <= has.memory_bytes)
-        && (need.storage_bytes <= 0 || need.storage_bytes <= has.storage_bytes)
-        && need.scalars.iter().all(|(name, amount)| *amount == 0 || *amount <= has.scalar(name));
-    let more =
-        |old: &NodeFact| new.pods_allowed > old.pods_allowed || grew(need, &old.allocatable, has);
-    Hint::when(enough && old.is_none_or(more))
+        && (need.storage_bytes <= 0 || need.storage_bytes <= has.storage_bytes);
+    let helps = |ignores: &dyn Fn(&str) -> bool| {
+        let mut scalars = need.scalars.iter().filter(|(name, _)| !ignores(name));
+        let enough =
+            enough && scalars.all(|(name, amount)| *amount == 0 || *amount <= has.scalar(name));
+        let more = |old: &NodeFact| {
+            new.pods_allowed > old.pods_allowed || grew_but(need, &old.allocatable, has, ignores)
+        };
+        enough && old.is_none_or(more)
+    };
+    let ignores = |name: &str| asked.arguments.fit.ignores(name);
+    Hint::of_both(helps(&|_| false), helps(&ignores), Missed::IgnoredResources)
 }
 
 fn has_key(node: &NodeFact, key: &str) -> bool {
     node.labels.contains_key(key)
 }
 
-fn spread(ledger: &Ledger, ask: Ask, old: Option<&NodeFact>, new: Option<&NodeFact>) -> Hint {
-    let rules = &ledger.terms.told_spread(ask.spread).0;
-    let binding = || rules.iter().filter(|rule| rule.binds);
-    let counts = |node: &NodeFact| binding().all(|rule| has_key(node, &rule.topology_key));
+fn spread(asked: &Asked<'_>, old: Option<&NodeFact>, new: Option<&NodeFact>) -> Hint {
+    let rules = asked.rules();
+    let counts = |node: &NodeFact| rules.iter().all(|rule| has_key(node, rule.topology_key));
     let (Some(old), Some(new)) = (old, new) else {
         return Hint::when(old.or(new).is_some_and(counts));
     };
-    let moved = |rule: &Constraint| {
-        let value = |node: &NodeFact| node.labels.get(&rule.topology_key).cloned();
+    let moved = |rule: &Rule<'_>| {
+        let value = |node: &NodeFact| node.labels.get(rule.topology_key).cloned();
         value(old).unwrap_or_default() != value(new).unwrap_or_default()
     };
-    let same = counts(new) && !binding().any(moved) && old.taints == new.taints;
+    let same = counts(new) && !rules.iter().any(moved) && old.taints == new.taints;
     let seen = counts(old) != counts(new) || (counts(new) && !same);
     Hint::when(seen).or(|| {
-        let affinity = ledger.asks.node_affinity.get(ask.node_affinity);
-        let honours = binding().any(|rule| rule.honours_affinity);
+        let affinity = asked.ledger.asks.node_affinity.get(asked.ask.node_affinity);
+        let honours = rules.iter().any(|rule| rule.honours_affinity);
         let other = admits(affinity, old) != admits(affinity, new);
         Hint::missed_when(honours && other, Missed::CountedNodes)
     })

@@ -3,9 +3,9 @@
 use object::taint::{Effect, Taint, is_tolerated};
 
 use super::nodes::grew;
-use super::{Hint, Missed};
+use super::{Asked, Hint, Missed, Rule};
 use crate::ledger::{Ask, Ledger};
-use crate::needs::{Clause, PodTerm};
+use crate::needs::{PodTerm, Volume};
 use crate::plugin::Plugin;
 use crate::queue::arrivals::shrank;
 use crate::queue::change::PodView;
@@ -14,55 +14,89 @@ use crate::queue::change::PodView;
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// What a pod with a node can cure by coming, going or changing.
-pub(super) fn placed(
-    plugin: Plugin,
-    ledger: &Ledger,
-    ask: Ask,
-    old: Option<&PodView>,
-    new: Option<&PodView>,
-) -> Hint {
-    let gone = new.is_none();
+pub(super) fn placed(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodView>) -> Hint {
+    let Asked { plugin, ledger, ask, .. } = *asked;
+    let gone = old.filter(|_| new.is_none());
     match plugin {
         Plugin::NodeResourcesFit => {
             let need = &ledger.asks.requests.get(ask.requests).charged;
             let shrank = |old: &PodView, new: &PodView| grew(need, &new.taken, &old.taken);
-            Hint::when(gone || old.zip(new).is_some_and(|(old, new)| shrank(old, new)))
+            Hint::when(new.is_none() || old.zip(new).is_some_and(|(old, new)| shrank(old, new)))
         }
         Plugin::NodePorts => {
             let own = &ledger.asks.ports.get(ask.ports).0;
-            let freed = old.filter(|_| gone).map(|old| &old.ports[..]).unwrap_or_default();
+            let freed = gone.map(|old| &old.ports[..]).unwrap_or_default();
             let collide = own.iter().any(|own| freed.iter().any(|port| port.collides_with(own)));
             Hint::when(collide)
         }
-        Plugin::VolumeRestrictions | Plugin::NodeVolumeLimits => Hint::when(gone),
-        Plugin::PodTopologySpread => spread(ledger, ask, old, new),
+        Plugin::VolumeRestrictions => gone.map_or(Hint::No, |old| sharing(ledger, ask, old)),
+        Plugin::NodeVolumeLimits => Hint::when(gone.is_some_and(|old| {
+            let counts = |volume: &Volume| match volume {
+                Volume::Claim(_) | Volume::Ephemeral { .. } => true,
+                Volume::Disk(disk) => disk.is_taken_over(),
+            };
+            old.volumes.volumes.iter().any(counts)
+        })),
+        Plugin::VolumeBinding => {
+            let broken = gone.is_some_and(|old| old.breaks_promises);
+            Hint::missed_when(broken, Missed::BrokenPromise)
+        }
+        Plugin::PodTopologySpread => spread(asked, old, new),
         Plugin::InterPodAffinity => affinity(ledger, ask, old, new),
-        Plugin::Extender | Plugin::Other => Hint::Yes,
         _ => Hint::No,
     }
 }
 
-fn spread(ledger: &Ledger, ask: Ask, old: Option<&PodView>, new: Option<&PodView>) -> Hint {
+/// A pod is gone that may have had what the pod cannot share.
+fn sharing(ledger: &Ledger, ask: Ask, gone: &PodView) -> Hint {
+    let Some(own) = ask.volumes.map(|id| ledger.asks.volumes.get(id)) else { return Hint::No };
+    let pairs = own.volumes.iter().flat_map(|own| {
+        let theirs = gone.volumes.volumes.iter();
+        theirs.map(move |other| (own, other))
+    });
+    let (mut disk, mut claim, mut for_one) = (false, false, false);
+    let same = own.namespace == gone.volumes.namespace;
+    for pair in pairs {
+        match pair {
+            (Volume::Disk(own), Volume::Disk(other)) => disk |= own.collides_with(other),
+            (Volume::Claim(name), Volume::Claim(other)) if same && name == other => {
+                let known = ledger.storage.claim(&own.namespace, name);
+                claim = true;
+                for_one |= known.is_some_and(|claim| claim.is_for_one_pod());
+            }
+            _ => {}
+        }
+    }
+    Hint::of_both(same && (disk || claim), disk || for_one, Missed::SharedDisk)
+}
+
+fn spread(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodView>) -> Hint {
+    let Asked { ledger, ask, .. } = *asked;
     let own = ledger.terms.crowds.namespace_of(ask.identity, &ledger.symbols);
     if [old, new].into_iter().flatten().any(|pod| &*pod.namespace != own) {
         return Hint::No;
     }
-    let rules = &ledger.terms.told_spread(ask.spread).0;
-    let mut binding = rules.iter().filter(|rule| rule.binds);
-    let means = |clause: &Clause, pod: &PodView| clause.labels.matches(|key| pod.label(key));
+    let rules = asked.rules();
     match (old, new) {
         (Some(old), Some(new)) => {
             let ends = !old.deleting && new.deleting;
-            let mut other = binding.clone().map(|rule| &rule.pods);
-            Hint::when(other.any(|pods| means(pods, old) != means(pods, new))).or(|| {
-                let counted = ends && binding.any(|rule| means(&rule.pods, old));
+            let other = rules.iter().any(|rule| rule.counts(old) != rule.counts(new));
+            Hint::when(other).or(|| {
+                let counted = ends && rules.iter().any(|rule| rule.counts(old));
                 Hint::missed_when(counted, Missed::Deleting)
             })
         }
         (one, other) => {
             let pod = one.or(other);
-            Hint::when(pod.is_some_and(|pod| binding.any(|rule| means(&rule.pods, pod))))
+            Hint::when(pod.is_some_and(|pod| rules.iter().any(|rule| rule.counts(pod))))
         }
+    }
+}
+
+impl Rule<'_> {
+    /// Whether a pod of the same namespace is counted.
+    fn counts(&self, pod: &PodView) -> bool {
+        self.pods.matches(|key| pod.label(key))
     }
 }
 
@@ -131,10 +165,11 @@ fn keeps_away(ledger: &Ledger, ask: Ask, pod: &PodView) -> bool {
 }
 
 /// What a pod can cure by changing itself.
-pub(super) fn own(plugin: Plugin, ledger: &Ledger, ask: Ask, old: &PodView, new: &PodView) -> Hint {
+pub(super) fn own(asked: &Asked<'_>, old: &PodView, new: &PodView) -> Hint {
     // Tolerations can only be added.
     let tolerates_more = old.tolerations.len() != new.tolerations.len();
-    match plugin {
+    let relabelled = old.labels != new.labels;
+    match asked.plugin {
         Plugin::NodeResourcesFit => Hint::when(shrank(&old.taken, &new.taken)),
         Plugin::TaintToleration => Hint::when(tolerates_more),
         Plugin::NodeUnschedulable => {
@@ -143,16 +178,16 @@ pub(super) fn own(plugin: Plugin, ledger: &Ledger, ask: Ask, old: &PodView, new:
             Hint::when(tolerates_more && is_tolerated(&taint, &new.tolerations))
         }
         Plugin::PodTopologySpread => {
-            let rules = &ledger.terms.told_spread(ask.spread).0;
-            let mut binding = rules.iter().filter(|rule| rule.binds);
-            let honours = binding.clone().any(|rule| rule.honours_taints);
-            let means =
-                |clause: &Clause, pod: &PodView| clause.labels.matches(|key| pod.label(key));
-            let counted = binding.any(|rule| means(&rule.pods, old) != means(&rule.pods, new));
-            Hint::when((tolerates_more && honours) || counted)
+            let rules = asked.rules();
+            let honours = rules.iter().any(|rule| rule.honours_taints);
+            let counted = rules.iter().any(|rule| rule.counts(old) != rule.counts(new));
+            Hint::when((tolerates_more && honours) || counted).or(|| {
+                // Others may be like it now, or nobody.
+                let otherwise = relabelled && asked.is_spread_by_default();
+                Hint::missed_when(otherwise, Missed::OwnLabels)
+            })
         }
-        Plugin::InterPodAffinity => Hint::missed_when(old.labels != new.labels, Missed::OwnLabels),
-        Plugin::Extender | Plugin::Other => Hint::Yes,
+        Plugin::InterPodAffinity => Hint::missed_when(relabelled, Missed::OwnLabels),
         _ => Hint::No,
     }
 }
