@@ -260,7 +260,8 @@ impl Term {
             seed,
             answers: messages.clone(),
             stop: stop.clone(),
-        };
+        }
+        .licensed();
         let (binds, bind_orders) = mpsc::channel(BINDS_MAX + APART_MAX);
         let (tells, tell_orders) = mpsc::channel(TELLS_MAX);
         let mut writers = JoinSet::new();

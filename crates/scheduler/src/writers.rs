@@ -96,6 +96,13 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
+    /// The same hands, whose every write is allowed at the moment at which it is sent.
+    pub(crate) fn licensed(self) -> Self {
+        let (license, clock) = (self.license.clone(), self.clock().clone());
+        let client = self.client.guarded(move || license.is_valid(clock.monotonic()));
+        Self { client, ..self }
+    }
+
     fn clock(&self) -> &Clock {
         self.client.clock()
     }
@@ -232,7 +239,11 @@ impl Hands {
                             node: &order.node,
                             ..Binding::default()
                         };
-                        sent(pods.bind(&binding).await)
+                        match pods.bind(&binding).await {
+                            // It was not sent. Where this process may write again, it will be.
+                            Err(Error::NotAllowed { .. }) => continue,
+                            answer => sent(answer),
+                        }
                     }
                 }
                 Effect::Read => {
@@ -365,6 +376,7 @@ impl Hands {
             }
             tries += 1;
             match write().await {
+                Err(Error::NotAllowed { .. }) => tries -= 1,
                 Err(error)
                     if tries < TRIES_MAX && is_unclear(&error) && !self.stop.is_cancelled() =>
                 {
