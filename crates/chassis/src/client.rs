@@ -15,7 +15,6 @@ mod error;
 mod events;
 mod limit;
 mod page;
-mod permission;
 mod resource;
 mod transport;
 mod typed;
@@ -45,8 +44,8 @@ pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
 pub use transport::AnswerBody;
 
 use crate::clock::Clock;
+use crate::permission::{Permission, Withheld};
 use limit::Limits;
-use permission::{Permission, Withheld};
 use transport::{Transport, Turn, gather};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -354,7 +353,7 @@ impl Asked {
 
     fn unsent_or_lost(self, server: &str, source: tower::BoxError) -> Error {
         let ((verb, path), server) = (self.parts(), server.to_owned());
-        if Withheld::is_cause(&source) {
+        if Withheld::is_cause(source.as_ref()) {
             return Error::NotAllowed { verb, path };
         }
         Error::Unreachable { verb, path, server, source }

@@ -33,6 +33,7 @@ pub mod logging;
 mod memory;
 pub mod metrics;
 pub mod outside;
+mod permission;
 pub mod queue;
 pub mod random;
 pub mod reflector;

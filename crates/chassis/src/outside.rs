@@ -20,6 +20,7 @@ use kube::config::Config;
 use crate::client::innermost_cause;
 use crate::clock::Clock;
 use crate::connection::{self, Security, SecurityError};
+use crate::permission::{Outgoing, Permission, Withheld, outgoing};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -46,6 +47,10 @@ pub enum PeerError {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
+    /// When its connection was there this process might not ask; nothing was sent. See
+    /// [`Peer::guarded`].
+    #[error("not sent, since this process may not write now")]
+    NotAllowed,
     /// No connection was made, so that nothing was sent.
     #[error("{0}")]
     Unreachable(String),
@@ -67,6 +72,8 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<Incoming>, Error>> 
 pub struct Peer {
     send: Arc<dyn Fn(Request<Full<Bytes>>) -> Answering + Send + Sync>,
     clock: Clock,
+    /// Asked before each post.
+    permission: Option<Permission>,
 }
 
 impl fmt::Debug for Peer {
@@ -83,9 +90,17 @@ impl Peer {
     pub fn new(like: &Uri, security: &Security, clock: &Clock) -> Result<Self, PeerError> {
         let mut config = Config::new(like.clone());
         security.apply(&mut config)?;
-        let pool = connection::pool::<Full<Bytes>>(&config)?;
-        let send = move |request| -> Answering { Box::pin(pool.request(request)) };
-        Ok(Self { send: Arc::new(send), clock: clock.clone() })
+        let pool = connection::pool::<Outgoing<Full<Bytes>>>(&config)?;
+        let send = move |request| -> Answering { Box::pin(pool.request(outgoing(request))) };
+        Ok(Self { send: Arc::new(send), clock: clock.clone(), permission: None })
+    }
+
+    /// The same program, over the same connections, where each post asks whether it may be sent:
+    /// when its connection is there, and nothing was sent. One that may not is
+    /// [`PostError::NotAllowed`].
+    #[must_use]
+    pub fn guarded(&self, may_write: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { permission: Some(Permission::new(may_write)), ..self.clone() }
     }
 
     /// Posts JSON, and returns code and body of the answer.
@@ -102,6 +117,10 @@ impl Peer {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = url.clone();
         request.headers_mut().insert(CONTENT_TYPE, JSON);
+        if let Some(permission) = &self.permission {
+            permission.ask().map_err(|_| PostError::NotAllowed)?;
+            permission.attach(&mut request);
+        }
         let exchange = async {
             let answer = (self.send)(request).await.map_err(|error| failed(url, &error))?;
             let (parts, body) = answer.into_parts();
@@ -115,6 +134,9 @@ impl Peer {
 /// Why there was no answer, in the words of the innermost cause.
 fn failed(url: &Uri, error: &Error) -> PostError {
     let cause = innermost_cause(error);
+    if Withheld::is_cause(error) {
+        return PostError::NotAllowed;
+    }
     if !error.is_connect() {
         return PostError::Broken(cause.to_string());
     }

@@ -9,9 +9,9 @@ use kube::client::{Body, ConfigExt as _};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
-use super::permission::{self, Outgoing};
 use super::transport::{Transport, Turn};
 use crate::connection;
+use crate::permission::{self, Outgoing};
 
 /// Where to find out which server to talk to, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,7 +292,7 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 
 pub(super) fn build(config: &Config) -> Result<Transport, String> {
     let told = |error: kube::Error| error.to_string();
-    let pool = connection::pool::<Outgoing>(config).map_err(told)?;
+    let pool = connection::pool::<Outgoing<Body>>(config).map_err(told)?;
     let base = Base::of(&config.cluster_url)?;
     let service = ServiceBuilder::new()
         .map_request(move |request| base.lead(request))

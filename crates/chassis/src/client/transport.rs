@@ -16,7 +16,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt as _};
 
-use super::permission::Permission;
+use crate::permission::Permission;
 
 /// The body of an answer, as it comes.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
@@ -70,6 +70,38 @@ async fn an_answer_comes_whole_and_in_time_or_not_at_all() {
     let peer = Peer::new(&uri, &open(), &Clock::system()).unwrap();
     let refused = peer.post(&uri, Bytes::new(), LIMITS).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("dial tcp {nobody}: connect: connection refused"));
+}
+
+#[tokio::test]
+async fn a_post_asks_when_its_connection_is_there_whether_it_may_be_sent() {
+    let check = async |answers: &'static [bool], want: Result<u16, PostError>| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri: Uri = format!("http://{}/f", listener.local_addr().unwrap()).parse().unwrap();
+        let is_connected = answers.len() > 1;
+        let answers = Mutex::new(answers.iter());
+        let may = move || *answers.lock().unwrap().next().expect("it is asked twice at most");
+        let peer = Peer::new(&uri, &open(), &Clock::system()).unwrap().guarded(may);
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut heard = [0; 4096];
+            let count = stream.read(&mut heard).await.unwrap_or(0);
+            if count > 0 {
+                stream.write_all(answer("200 OK", "{}").as_bytes()).await.unwrap();
+            }
+            count
+        });
+        let got = peer.post(&uri, Bytes::from_static(b"{}"), LIMITS).await;
+        let got = got.map(|(code, _)| code.as_u16());
+        assert_eq!(got, want);
+        if is_connected {
+            assert_eq!(server.await.unwrap() > 0, want.is_ok());
+        } else {
+            server.abort();
+        }
+    };
+    check(&[true, true], Ok(200)).await;
+    check(&[true, false], Err(PostError::NotAllowed)).await;
+    check(&[false], Err(PostError::NotAllowed)).await;
 }
 
 /// A certificate for this name that signed itself, and its key, in PEM.

@@ -209,6 +209,8 @@ async fn without_the_clusters_authority_certificates_say_nothing() {
     assert_eq!(shown(answer), want);
 }
 
+/// How often a request is polled before it has certainly been sent.
+const POLLS: usize = 10;
 const BUSY: &str = "429 Too many requests, please try again later.";
 
 #[tokio::test]
@@ -222,19 +224,21 @@ async fn who_floods_the_guard_is_told_to_come_again_and_takes_nothing_of_others(
     let tokens: Vec<String> = (0..REVIEWS_MAX).map(|n| format!("guess{n}")).collect();
     let mut flood: Vec<_> =
         tokens.iter().map(|token| Box::pin(world.asked("/metrics", Some(token)))).collect();
-    while world.script.lines().len() < REVIEWS_MAX {
+    for _ in 0..POLLS {
         for asked in &mut flood {
             assert!(futures::poll!(asked.as_mut()).is_pending());
         }
     }
+    assert_eq!(world.script.lines().len(), REVIEWS_MAX);
     assert_eq!(world.asked("/metrics", Some("one more")).await, BUSY);
     // Neither those who say nothing nor the rest of the process wait for it.
     let mut stranger = Box::pin(world.asked("/metrics", None));
     let mut own = Box::pin(client.call_unread(Call::new(Method::GET, "/own")));
-    while world.script.lines().len() < REVIEWS_MAX + 2 {
+    for _ in 0..POLLS {
         assert!(futures::poll!(stranger.as_mut()).is_pending());
         assert!(futures::poll!(own.as_mut()).is_pending());
     }
+    assert_eq!(world.script.lines().len(), REVIEWS_MAX + 2);
     assert!(world.script.lines().contains(&"GET /own".to_owned()));
     world.hand.advance(REVIEW_TIMEOUT);
     let silent = "401 Unauthorized: the API server, which reviews tokens, gives no answer";

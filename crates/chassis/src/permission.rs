@@ -1,4 +1,4 @@
-//! Whether this process may write, asked at the last moment.
+//! Whether this process may write, to an API server or another program, asked at the last moment.
 //!
 //! A request waits before it is sent: for its turn among others, for a credential, for a
 //! connection to open. Whoever may write only for a time, as a leader does, must not be held to
@@ -12,46 +12,45 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Method, Request};
-use http_body::{Frame, SizeHint};
-use kube::client::Body;
+use http_body::{Body, Frame, SizeHint};
 use tower::BoxError;
 
-use super::innermost_cause;
+use crate::client::innermost_cause;
 
 /// Says whether a write may be sent now; it is cheap, and asked for each.
 #[derive(Clone)]
-pub(super) struct Permission(Arc<dyn Fn() -> bool + Send + Sync>);
+pub(crate) struct Permission(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl Permission {
-    pub(super) fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(ask))
     }
 
     /// Has a request ask, where it is a write.
-    pub(super) fn attach(&self, request: &mut Request<Body>) {
+    pub(crate) fn attach<B>(&self, request: &mut Request<B>) {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             request.extensions_mut().insert(self.clone());
         }
     }
 
     /// What a request carries with it.
-    pub(super) fn of(request: &Request<Body>) -> Option<Self> {
+    pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
         request.extensions().get().cloned()
     }
 
-    pub(super) fn ask(&self) -> Result<(), Withheld> {
+    pub(crate) fn ask(&self) -> Result<(), Withheld> {
         if (self.0)() { Ok(()) } else { Err(Withheld) }
     }
 }
 
 /// A write was not sent, since it may not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Withheld;
+pub(crate) struct Withheld;
 
 impl Withheld {
     /// Whether that is why something failed.
-    pub(super) fn is_cause(error: &BoxError) -> bool {
-        innermost_cause(error.as_ref()).is::<Self>()
+    pub(crate) fn is_cause(error: &(dyn std::error::Error + 'static)) -> bool {
+        innermost_cause(error).is::<Self>()
     }
 }
 
@@ -64,18 +63,21 @@ impl fmt::Display for Withheld {
 impl std::error::Error for Withheld {}
 
 /// A body that asks before it is given to a connection.
-pub(super) struct Outgoing {
-    body: Body,
+pub(crate) struct Outgoing<B> {
+    body: B,
     permission: Option<Permission>,
 }
 
 /// The request with the body that asks for what the request carried.
-pub(super) fn outgoing(mut request: Request<Body>) -> Request<Outgoing> {
+pub(crate) fn outgoing<B>(mut request: Request<B>) -> Request<Outgoing<B>> {
     let permission = request.extensions_mut().remove::<Permission>();
     request.map(|body| Outgoing { body, permission })
 }
 
-impl http_body::Body for Outgoing {
+impl<B> Body for Outgoing<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     type Data = Bytes;
     type Error = BoxError;
 
@@ -112,8 +114,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
-    use super::super::{Access, Client, Error, Options, Rate, ResourceType, Source};
     use super::*;
+    use crate::client::{Access, Client, Error, Options, Rate, ResourceType, Source};
     use crate::clock::Clock;
     use crate::fake::{Reply, Script};
     use crate::serve::Tls;
