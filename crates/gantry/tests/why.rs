@@ -5,11 +5,14 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chassis::client::{Call, Client, Options, Source};
 use http::Method;
 use serde_json::{Value, json};
+
+/// How long it may take until all know the same.
+const AGREED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A `gantry up` that ends with the test.
 struct Up {
@@ -58,41 +61,44 @@ fn said(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-async fn create_huge(kubeconfig: &Path) -> String {
-    let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
-    let client = Client::connect(&source, &Options::new("test")).await.unwrap();
-    // Of nodes that have just come, the event could tell what is over by the time of the answer.
-    let ready = async {
-        loop {
-            let nodes: Value = client.call(Call::new(Method::GET, "/api/v1/nodes")).await.unwrap();
-            let mut nodes = nodes["items"].as_array().unwrap().iter();
-            if nodes.all(|node| node["spec"]["taints"].is_null()) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap();
-    // What the scheduler has not heard of yet it hears of within this time.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+async fn create_huge(client: &Client) {
     let path = "/api/v1/namespaces/default/pods";
     let requests = json!({ "cpu": "100" });
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "huge" },
         "spec": { "containers": [
             { "name": "main", "image": "nginx", "resources": { "requests": requests } }] } });
     client.call_unread(Call::new(Method::POST, path).json(&pod).unwrap()).await.unwrap();
-    let told = async {
-        loop {
-            let path = "/apis/events.k8s.io/v1/namespaces/default/events";
-            let events: Value = client.call(Call::new(Method::GET, path)).await.unwrap();
-            let mut events = events["items"].as_array().unwrap().iter();
-            if let Some(event) = events.find(|event| event["reason"] == "FailedScheduling") {
-                return event["note"].as_str().unwrap().to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+}
+
+/// What the events of the pod say.
+async fn told(client: &Client) -> Vec<String> {
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let events: Value = client.call(Call::new(Method::GET, path)).await.unwrap();
+    let events = events["items"].as_array().unwrap().iter();
+    let failed = events.filter(|event| event["reason"] == "FailedScheduling");
+    failed.map(|event| event["note"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The message of all who answer and of an event, once it is the same: of nodes that have just
+/// come, one may know more than another, and the last to hear of it tells again.
+async fn agreed(client: &Client, kubeconfig: &Path, scheduler: &str) -> String {
+    let message = |more: &[&str]| {
+        let wire = why(kubeconfig, &[&["pod/huge", "--output", "json"], more].concat());
+        // Nobody says anything of a pod that he has not heard of.
+        let wire: Value = serde_json::from_slice(&wire.stdout).unwrap_or_default();
+        wire["message"].as_str().unwrap_or_default().to_owned()
     };
-    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap()
+    let begun = Instant::now();
+    loop {
+        let events = told(client).await;
+        let answers = [message(&[]), message(&["--scheduler", scheduler])];
+        let is_ready = answers[0].starts_with("0/2 nodes are available: 2 Insufficient cpu.");
+        if is_ready && answers[0] == answers[1] && events.contains(&answers[0]) {
+            return events.into_iter().find(|event| *event == answers[0]).unwrap();
+        }
+        assert!(begun.elapsed() < AGREED_WITHIN, "{answers:?} and the events {events:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test]
@@ -100,7 +106,10 @@ async fn the_event_the_text_and_the_json_say_the_same_whoever_answers() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     let up = Up::start(&kubeconfig);
-    let event = create_huge(&kubeconfig).await;
+    let source = Source::from_flags(Some(kubeconfig.clone()), None);
+    let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+    create_huge(&client).await;
+    let event = agreed(&client, &kubeconfig, &up.scheduler).await;
     for (more, by) in [(&[][..], "objects"), (&["--scheduler", &up.scheduler], "scheduler")] {
         let text = why(&kubeconfig, &[&["pod", "huge"], more].concat());
         let text = said(&text);

@@ -2,7 +2,7 @@
 
 mod profile;
 mod rivals;
-mod volumes;
+pub mod volumes;
 
 use std::collections::BTreeSet;
 

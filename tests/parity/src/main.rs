@@ -262,6 +262,21 @@ mod tests {
     }
 
     #[test]
+    fn pods_refused_for_volumes_are_woken_whenever_they_are_there() {
+        let mut oracle = oracle().unwrap();
+        let mut hints = BTreeMap::<String, usize>::new();
+        for seed in SHARE.iter() {
+            let script = queue::Script::of_storage(seed).unwrap();
+            let outcome = queue::compare(&script, &mut oracle).unwrap();
+            assert!(outcome.difference.is_none(), "seed {seed}: {:?}", outcome.difference);
+            for (said, count) in outcome.hints {
+                *hints.entry(said).or_default() += count;
+            }
+        }
+        assert!(hints[queue::WOKEN_TOO] > 0, "{hints:?}");
+    }
+
+    #[test]
     fn kube_scheduler_itself_decides_like_us() {
         let few = Seeds { seeds: 3, ..SHARE };
         assert!(binaries(&few).unwrap(), "see the differences above");

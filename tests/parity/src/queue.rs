@@ -4,7 +4,8 @@
 //! Ours wakes pods here as the real one does, also in vain. What it does otherwise is a list with
 //! a reason for each: the hints that say `Vain` and `Missed`. As it wakes them when it is not
 //! compared, it is held to less: a pod that the real queue would try, and that fits, is tried by
-//! ours as well.
+//! ours as well. Of pods that were refused for their volumes less is asked too: whoever is woken
+//! there is woken here.
 
 mod generate;
 mod play;
@@ -15,6 +16,11 @@ use truth::Oracle;
 
 pub use generate::Script;
 use play::{Hints, Places, Player};
+
+/// Pods refused for their volumes that the real queue wakes, and ours too.
+pub const WOKEN_TOO: &str = "refused for volumes, woken there and here";
+/// Pods refused for their volumes that only ours wakes.
+const WOKEN_ONLY: &str = "refused for volumes, woken only here";
 
 /// Where both sides differ.
 #[derive(Debug)]
@@ -42,12 +48,23 @@ pub struct Outcome {
 /// # Errors
 /// When a script cannot be played.
 pub fn compare(script: &Script, oracle: &mut Oracle) -> Result<Outcome> {
-    let (Played { places: ours, hints, left_waiting }, truth) =
+    let (Played { places: ours, mut hints, left_waiting }, truth) =
         (play(script)?, ask(script, oracle)?);
     let mut compared = 0;
     for (index, place) in ours.iter().enumerate().take(truth.len()) {
         compared += 1;
+        let truth_before = index.checked_sub(1).map(|index| &truth[index]);
         let truth = &truth[index];
+        // Whoever was refused for its volumes is woken where the real queue wakes it, and maybe
+        // elsewhere.
+        if script.is_coarse && index + 1 == ours.len() {
+            let woken = truth_before.map_or(0, |before| truth.woken_since(before));
+            *hints.entry(WOKEN_TOO.to_owned()).or_default() += woken;
+            if let Some(vain) = place.woken_beside(truth) {
+                *hints.entry(WOKEN_ONLY.to_owned()).or_default() += vain;
+                continue;
+            }
+        }
         if *place != *truth {
             let (truth, ours) = (truth.to_string(), place.to_string());
             let difference = Some(Difference { step: index.checked_sub(1), truth, ours });

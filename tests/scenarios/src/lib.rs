@@ -29,6 +29,7 @@ pub mod differences;
 pub mod embedded;
 pub mod normalise;
 pub mod request;
+pub mod running;
 pub mod scenario;
 pub mod system;
 

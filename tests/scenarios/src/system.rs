@@ -14,13 +14,12 @@ use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Setup};
 use scheduler::config::Configuration;
-use scheduler::{Clients, State};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use tokio::sync::watch;
 use truth::{Binaries, Program};
 
 use crate::backend::{Backend, Lease, Scope};
+use crate::running::Running;
 
 /// How long anything may take to come about.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,6 +87,7 @@ impl Setting {
 pub struct Cluster {
     lease: Lease,
     shutdown: Shutdown,
+    scheduler: Option<Running>,
     programs: Vec<truth::Companion>,
     kubectl: PathBuf,
 }
@@ -119,11 +119,12 @@ impl Cluster {
             )?),
             Controllers::Nobody => {}
         }
+        let mut scheduler = None;
         match setting.scheduler {
             Scheduler::Ours => {
                 let configuration =
                     Configuration { leader_election: None, ..Configuration::default() };
-                schedule(configuration, &lease.kubeconfig, &shutdown).await?;
+                scheduler = Some(Running::start(configuration, &lease.kubeconfig).await?);
             }
             Scheduler::Theirs => {
                 let (kubeconfig, extra) = (&lease.kubeconfig, serde_json::Value::Null);
@@ -132,11 +133,33 @@ impl Cluster {
             Scheduler::Nobody => {}
         }
         let kubectl = binaries.path(Program::Kubectl)?;
-        let cluster = Self { lease, shutdown, programs, kubectl };
+        let cluster = Self { lease, shutdown, scheduler, programs, kubectl };
         if setting.nodes > 0 {
             cluster.register(client, setting.nodes).await?;
         }
         Ok(cluster)
+    }
+
+    /// The same where nobody schedules yet, with a namespace that may have pods.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub async fn unscheduled(
+        name: &str,
+        backend: Backend,
+        controllers: Controllers,
+        nodes: u32,
+    ) -> Result<(Self, String)> {
+        static STAGED: AtomicU32 = AtomicU32::new(0);
+        let setting = Setting { backend, controllers, scheduler: Scheduler::Nobody, nodes };
+        let cluster = Self::start(name, setting).await?;
+        // A name of its own: the namespaces of others may be there still.
+        let number = STAGED.fetch_add(1, Ordering::Relaxed);
+        let namespace = format!("{name}-{}-{number}", std::process::id());
+        cluster.kubectl(&["create", "namespace", &namespace]).await?;
+        let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n"];
+        cluster.kubectl(&[&account[..], &[&namespace]].concat()).await?;
+        Ok((cluster, namespace))
     }
 
     async fn register(&self, client: Client, nodes: u32) -> Result<()> {
@@ -255,35 +278,14 @@ impl Cluster {
         for program in &mut self.programs {
             program.check()?;
         }
+        if let Some(scheduler) = self.scheduler {
+            scheduler.end().await?;
+        }
         self.shutdown.begin();
         self.shutdown.join(&Clock::system(), PATIENCE).await?;
         drop(self.programs);
         self.lease.give_back().await
     }
-}
-
-/// Starts a scheduler of ours, which goes on until shutdown begins, and tells how far it is.
-///
-/// # Errors
-/// When the kubeconfig cannot be used.
-pub async fn schedule(
-    configuration: Configuration,
-    kubeconfig: &Path,
-    shutdown: &Shutdown,
-) -> Result<watch::Receiver<State>> {
-    static STARTED: AtomicU32 = AtomicU32::new(0);
-    let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
-    let clients = Clients::connect(&configuration.client_connection, &source).await?;
-    let identity = format!("scheduler-{}", STARTED.fetch_add(1, Ordering::Relaxed));
-    let options = scheduler::Options::new(configuration, &identity);
-    let state = options.state.subscribe();
-    let token = shutdown.token();
-    shutdown.spawn("scheduler", async move {
-        if let Err(error) = scheduler::run(clients, options, token).await {
-            eprintln!("scheduler: {error}");
-        }
-    });
-    Ok(state)
 }
 
 /// A program whose lines are read as they come. Dropping it ends the program.

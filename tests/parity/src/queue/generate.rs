@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::play::{Player, key_of};
 use crate::draw::Draw;
 use crate::generate::{APPS, NAMESPACES, ZONE, ZONES, bound_pod, namespace, node, pod, taint};
-use crate::generate::{namespace_of, toleration};
+use crate::generate::{Step, name_of, namespace_of, toleration, volumes};
 
 /// What is there at first, and what happens then, in the words of the oracle.
 #[derive(Debug, Clone)]
@@ -15,6 +15,9 @@ pub struct Script {
     pub objects: Vec<Value>,
     /// What happens then.
     pub steps: Vec<Value>,
+    /// The last step meets pods that were refused for their volumes, of which our queue may wake more
+    /// than the real one.
+    pub is_coarse: bool,
 }
 
 const PLUGINS: [&str; 8] = [
@@ -27,7 +30,11 @@ const PLUGINS: [&str; 8] = [
     "InterPodAffinity",
     "NodeName",
 ];
+const VOLUME_PLUGINS: [&str; 4] =
+    ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
 const NODES: usize = 5;
+/// How many scripts are about storage.
+const STORED_PERCENT: usize = 25;
 
 /// Makes a script step by step; our queue says which steps make sense.
 struct Writer {
@@ -57,6 +64,9 @@ impl Script {
     /// # Errors
     /// When the generator makes a step that nobody can play.
     pub fn from_seed(seed: u64) -> Result<Self> {
+        if Draw::new(!seed).percent(STORED_PERCENT) {
+            return Self::of_storage(seed);
+        }
         let mut draw = Draw::new(seed);
         let mut objects: Vec<Value> =
             NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
@@ -74,7 +84,43 @@ impl Script {
         for _ in 0..writer.draw.between(20, 70) {
             writer.write()?;
         }
-        Ok(Self { objects, steps: writer.steps })
+        Ok(Self { objects, steps: writer.steps, is_coarse: false })
+    }
+
+    /// A script of pods that were refused for their volumes, and of one change then: in most of
+    /// them one of storage, in others one of nodes or pods.
+    ///
+    /// # Errors
+    /// When the generator makes a step that nobody can play.
+    pub fn of_storage(seed: u64) -> Result<Self> {
+        let mut draw = Draw::new(seed);
+        let mut objects: Vec<Value> =
+            NAMESPACES.iter().map(|name| namespace(&mut draw, name)).collect();
+        let nodes = draw.between(1, NODES - 1);
+        objects.extend((0..nodes).map(|index| node(&mut draw, index)));
+        objects.extend(volumes::objects(&mut draw, nodes));
+        let bound = draw.below(6);
+        for index in 0..bound {
+            let node = draw.below(nodes);
+            let mut pod = bound_pod(&mut draw, index, node);
+            pod["spec"]["volumes"] = json!(volumes::of_pod(&mut draw));
+            objects.push(pod);
+        }
+        let player = Player::start(&objects)?;
+        let (steps, manner) = (Vec::new(), Manner::Any);
+        let mut writer = Writer { draw, player, steps, pods_made: 0, bound_made: bound, manner };
+        for _ in 0..writer.draw.between(2, 5) {
+            writer.refuse_stored_pod()?;
+        }
+        if writer.draw.percent(50) {
+            writer.play(json!({"advance": "12000ms"}))?;
+        }
+        match writer.draw.below(8) {
+            0..=5 => writer.change_storage(&objects, nodes)?,
+            6 => writer.change_node()?,
+            _ => writer.change_placed()?,
+        }
+        Ok(Self { objects, steps: writer.steps, is_coarse: true })
     }
 }
 
@@ -118,6 +164,38 @@ impl Writer {
             pod["spec"]["schedulingGates"] = json!([{"name": "g/1"}, {"name": "g/2"}]);
         }
         self.play(json!({"upsert": pod}))
+    }
+
+    /// A pod with volumes comes, is tried and refused for them.
+    fn refuse_stored_pod(&mut self) -> Result<()> {
+        self.wait_a_little()?;
+        let mut pod = pod(&mut self.draw, &format!("new-{}", self.pods_made));
+        pod["metadata"]["namespace"] = json!(self.draw.one(&["default", "red"]));
+        pod["spec"]["volumes"] = json!(volumes::of_pod(&mut self.draw));
+        self.pods_made += 1;
+        self.play(json!({"upsert": pod}))?;
+        self.play(json!({"pop": {}}))?;
+        self.wait_a_little()?;
+        let count = self.draw.between(1, 2);
+        let plugins = self.draw.list(count, |draw| *draw.one(&VOLUME_PLUGINS));
+        self.play(json!({"reject": {"pod": key_of(&pod), "unschedulable": plugins}}))
+    }
+
+    /// Something of storage comes, changes or goes.
+    fn change_storage(&mut self, objects: &[Value], nodes: usize) -> Result<()> {
+        loop {
+            match volumes::change(&mut self.draw, nodes) {
+                Step::Put(object) => return self.play(json!({"upsert": object})),
+                Step::Delete { kind, namespace, name } => {
+                    let key = (kind.clone(), namespace.clone(), name.clone());
+                    if objects.iter().any(|object| name_of(object) == key) {
+                        let gone = json!({"kind": kind, "namespace": namespace, "name": name});
+                        return self.play(json!({"delete": gone}));
+                    }
+                }
+                Step::Probe(_) => {}
+            }
+        }
     }
 
     fn answer(&mut self) -> Result<()> {

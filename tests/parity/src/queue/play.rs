@@ -15,11 +15,13 @@ use engine::queue::{
 };
 use serde_json::{Value, json};
 
+use crate::facts;
+
 /// When scripts begin: the first moment of 2026.
 const START: Moment = Moment(1_767_225_600_000_000_000);
 
 /// Where every pod is.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Places {
     popped: String,
     active: Vec<String>,
@@ -39,6 +41,22 @@ impl fmt::Display for Places {
 }
 
 impl Places {
+    /// How many pods wait no longer.
+    pub fn woken_since(&self, before: &Self) -> usize {
+        before.waiting.iter().filter(|pod| !self.waiting.contains(pod)).count()
+    }
+
+    /// How many pods wait in the other queue and not in this one, where nothing else differs.
+    pub fn woken_beside(&self, other: &Self) -> Option<usize> {
+        let (mut own, mut other) = (self.clone(), other.clone());
+        let (vain, waiting): (Vec<String>, Vec<String>) =
+            other.waiting.into_iter().partition(|pod| !own.waiting.contains(pod));
+        other.waiting = waiting;
+        own.active.retain(|pod| !vain.contains(pod));
+        own.backoff.retain(|pod, _| !vain.contains(pod));
+        (own == other).then_some(vain.len())
+    }
+
     /// What the oracle says.
     pub fn from_oracle(queue: &Value, popped: &str) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -124,7 +142,7 @@ impl Player {
             step.as_object().and_then(|step| step.iter().next()).context("a step")?;
         match verb.as_str() {
             "upsert" => self.put(what)?,
-            "delete" => self.delete(what),
+            "delete" => self.delete(what)?,
             "pop" => return Ok(self.pop()),
             "reject" => self.reject(what),
             "bind" => self.bind(what)?,
@@ -215,21 +233,25 @@ impl Player {
                 let labels = labels.map(|(key, value)| (key.into(), value.into())).collect();
                 self.take(Fact::Namespace { name: namespace.metadata.name.into(), labels }, None);
             }
-            kind => bail!("our queue knows no {kind}"),
+            _ => self.take(facts::there(object)?, None),
         }
         Ok(())
     }
 
-    fn delete(&mut self, what: &Value) {
+    fn delete(&mut self, what: &Value) -> Result<()> {
         let name = text(what, "name");
         if text(what, "kind") == "Node" {
             self.nodes.remove(name);
             self.take(Fact::NodeGone(name.into()), None);
+        } else if text(what, "kind") != "Pod" {
+            let gone = json!({"kind": what["kind"], "metadata": what});
+            self.take(facts::gone(&gone)?, None);
         } else if let Some(pod) = self.pods.remove(&format!("{}/{name}", text(what, "namespace"))) {
             self.queue.remove(&uid_of(&pod));
             self.lean.remove(&uid_of(&pod));
             self.take(Fact::PodGone(uid_of(&pod)), None);
         }
+        Ok(())
     }
 
     fn pop(&mut self) -> String {

@@ -5,17 +5,16 @@ mod server;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use chassis::clock::Clock;
-use chassis::shutdown::Shutdown;
 use futures::future::join_all;
 use scenarios::backend::{BACKENDS, Backend};
-use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting, schedule};
+use scenarios::running::Running;
+use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler};
 use scheduler::State;
-use scheduler::config::{self, Configuration};
 use serde_json::{Value, json};
 use truth::{Binaries, Companion};
 
 use crate::story::differing;
+use crate::yard::configured;
 use server::Server;
 
 /// An extender that looks after the resource of its own name, which no node has to have.
@@ -83,27 +82,16 @@ impl Stage {
             Backend::KubeApiServer => Controllers::Theirs,
             Backend::Drydock => Controllers::Ours,
         };
-        let (backend, scheduler) = (self.backend, Scheduler::Nobody);
-        let setting = Setting { backend, controllers, scheduler, nodes: 2 };
-        let cluster = Cluster::start(name, setting).await?;
-        let namespace = format!("{name}-{}-{:?}", std::process::id(), self.scheduler);
-        let namespace = namespace.to_lowercase();
-        cluster.kubectl(&["create", "namespace", &namespace]).await?;
-        let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n"];
-        cluster.kubectl(&[&account[..], &[&namespace]].concat()).await?;
-        Ok((cluster, namespace))
+        Cluster::unscheduled(name, self.backend, controllers, 2).await
     }
 }
 
 /// A scheduler of ours that asks these extenders.
-async fn ours(extenders: &Value, cluster: &Cluster, shutdown: &Shutdown) -> Result<()> {
-    let file = json!({ "apiVersion": config::API_VERSION, "kind": config::KIND,
-        "leaderElection": { "leaderElect": false }, "extenders": extenders });
-    let configuration: Configuration = config::parse("extenders.yaml".as_ref(), &file.to_string())?;
-    let mut state = schedule(configuration, cluster.kubeconfig(), shutdown).await?;
-    let deciding = state.wait_for(|state| *state == State::Deciding);
-    tokio::time::timeout(PATIENCE, deciding).await.context("the scheduler is late")??;
-    Ok(())
+async fn ours(extenders: &Value, cluster: &Cluster) -> Result<Running> {
+    let configuration = configured(&json!({ "extenders": extenders }))?;
+    let mut running = Running::start(configuration, cluster.kubeconfig()).await?;
+    running.until(State::Deciding).await?;
+    Ok(running)
 }
 
 async fn apply(cluster: &Cluster, namespace: &str, manifest: &str) -> Result<()> {
@@ -145,14 +133,14 @@ async fn played(stage: &Stage) -> Result<String> {
     let server = Server::start(cluster.kubeconfig()).await?;
     let nobody = server::nobody().await?;
     let extenders = extenders(&server.address, &nobody);
-    let (shutdown, mut theirs) = (Shutdown::new(), None);
+    let (mut running, mut theirs) = (None, None);
     match stage.scheduler {
         Scheduler::Theirs => {
             let binaries = Binaries::locate(&|line: &str| eprintln!("{line}"));
             let extra = json!({ "extenders": extenders });
             theirs = Some(Companion::kube_scheduler(&binaries, cluster.kubeconfig(), &extra)?);
         }
-        _ => ours(&extenders, &cluster, &shutdown).await?,
+        _ => running = Some(ours(&extenders, &cluster).await?),
     }
     let placing =
         ["narrow", "narrow-names", "score", "both", "optional", "unscored", "bind", "others"];
@@ -176,8 +164,9 @@ async fn played(stage: &Stage) -> Result<String> {
     if let Some(theirs) = &mut theirs {
         theirs.check()?;
     }
-    shutdown.begin();
-    shutdown.join(&Clock::system(), PATIENCE).await.context("the scheduler does not end well")?;
+    if let Some(running) = running {
+        running.end().await?;
+    }
     drop(theirs);
     cluster.end().await?;
     // What does not matter is where pods are that may be anywhere.
@@ -220,8 +209,7 @@ async fn an_extender_that_hangs_holds_up_only_its_own_pods() {
             let server = Server::start(cluster.kubeconfig()).await?;
             let slow = json!({ "filterVerb": "filter", "httpTimeout": "60s" });
             let extenders = json!([extender(&server.address, "hang", slow)]);
-            let shutdown = Shutdown::new();
-            ours(&extenders, &cluster, &shutdown).await?;
+            let running = ours(&extenders, &cluster).await?;
             let more: String = ["hang-1", "hang-2"].map(|name| pod(name, "hang")).concat();
             apply(&cluster, &namespace, &more).await?;
             server.until_hanging().await?;
@@ -239,9 +227,7 @@ async fn an_extender_that_hangs_holds_up_only_its_own_pods() {
                 ensure!(begun.elapsed() < PATIENCE, "nobody asks about the other one");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            shutdown.begin();
-            let (clock, soon) = (Clock::system(), Duration::from_secs(10));
-            shutdown.join(&clock, soon).await.context("the scheduler does not end well")?;
+            running.end_within(Duration::from_secs(10)).await?;
             cluster.end().await
         };
         let told: Result<()> = told.await;

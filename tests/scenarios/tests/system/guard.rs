@@ -10,11 +10,13 @@ use chassis::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
 use chassis::shutdown::Shutdown;
 use http::Method;
 use scenarios::backend::{Backend, Lease, Scope};
-use scheduler::config::Configuration;
+use scenarios::running::Running;
+use scheduler::State;
 use scheduler::debug::{Desk, pages};
-use scheduler::{Clients, State};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::yard::alone;
 
 /// The port of a component that asks the API server as one user of a kubeconfig.
 struct Port {
@@ -114,28 +116,16 @@ async fn kube_apiserver_says_who_may_see_a_components_port() {
     lease.give_back().await.unwrap();
 }
 
-/// The pages of a scheduler that runs, and the Lease it need not contend for.
-async fn schedule(source: &Source, desk: &Desk, shutdown: &Shutdown) {
-    let configuration = Configuration { leader_election: None, ..Configuration::default() };
-    let clients = Clients::connect(&configuration.client_connection, source).await.unwrap();
-    let options = scheduler::Options::new(configuration, "guarded");
-    let options = scheduler::Options { desk: desk.clone(), ..options };
-    let mut state = options.state.subscribe();
-    let token = shutdown.token();
-    shutdown.spawn("scheduler", async move {
-        scheduler::run(clients, options, token).await.unwrap();
-    });
-    let decides = state.wait_for(|state| *state == State::Deciding);
-    tokio::time::timeout(Duration::from_secs(30), decides).await.unwrap().unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_is_asked_on_its_secure_port_by_whom_kube_apiserver_lets() {
     let lease = Lease::take(Backend::KubeApiServer, Scope::Exclusive, "asked").await.unwrap();
     let source =
         |user: &str| Source::from_flags(Some(lease.kubeconfig.clone()), Some(user.to_owned()));
     let (desk, shutdown) = (Desk::default(), Shutdown::new());
-    schedule(&source("admin"), &desk, &shutdown).await;
+    let options = scheduler::Options::new(alone(), "guarded");
+    let options = scheduler::Options { desk: desk.clone(), ..options };
+    let mut running = Running::connect(&source("admin"), options).await.unwrap();
+    running.until(State::Deciding).await.unwrap();
     let client = Client::connect(&source("admin"), &Options::new("guard")).await.unwrap();
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let url = format!("https://{}", server.address());
@@ -163,6 +153,7 @@ async fn a_scheduler_is_asked_on_its_secure_port_by_whom_kube_apiserver_lets() {
     assert_eq!(get(Credentials::Of(source("outsider")), why).await, cannot);
     assert_eq!(get(token("made-up"), why).await, "Unauthorized (401)");
     assert_eq!(get(token("made-up"), "/healthz").await, "ok");
+    running.end().await.unwrap();
     shutdown.begin();
     shutdown.join(&chassis::clock::Clock::system(), Duration::from_secs(30)).await.unwrap();
     lease.give_back().await.unwrap();

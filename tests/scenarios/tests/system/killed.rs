@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 use chassis::random::Random;
 use futures::StreamExt as _;
 use futures::stream;
-use scenarios::backend::{Backend, Scope};
+use scenarios::backend::{BACKENDS, Backend, Scope};
+use scenarios::running::Running;
 use tokio::sync::Semaphore;
 
 use crate::yard::{Yard, alone};
@@ -30,8 +31,7 @@ async fn a_scheduler_to_be_killed() {
     let Some(kubeconfig) = std::env::var_os(KUBECONFIG) else {
         return; // Only a part of the other tests.
     };
-    let shutdown = chassis::shutdown::Shutdown::new();
-    scenarios::system::schedule(alone(), kubeconfig.as_ref(), &shutdown).await.unwrap();
+    let _running = Running::start(alone(), kubeconfig.as_ref()).await.unwrap();
     // It ends with whoever started it, even where that one is killed itself.
     let read = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     tokio::task::spawn_blocking(read).await.unwrap().unwrap();
@@ -110,22 +110,24 @@ async fn besieged(yard: &Yard, pods: usize, kills: usize) -> Result<()> {
     Ok(())
 }
 
-async fn all_are_bound_once(scope: Scope, pods: usize, kills: usize) {
-    let yard = Yard::open("besieged", Backend::KubeApiServer, scope).await.unwrap();
+async fn all_are_bound_once(backend: Backend, scope: Scope, pods: usize, kills: usize) {
+    let yard = Yard::open("besieged", backend, scope).await.unwrap();
     let told = besieged(&yard, pods, kills).await;
     // Whether a pod ever changed its node is looked at here.
     let closed = yard.close().await;
-    told.unwrap();
-    closed.unwrap();
+    told.with_context(|| backend.name()).unwrap();
+    closed.with_context(|| backend.name()).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_pod_is_bound_once_though_the_scheduler_is_killed_while_they_arrive() {
-    all_are_bound_once(Scope::Exclusive, 420, 6).await;
+    for backend in BACKENDS {
+        all_are_bound_once(*backend, Scope::Exclusive, 420, 6).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: `cargo xtask test --long` runs it"]
 async fn five_thousand_pods_are_bound_once_though_the_scheduler_is_killed_twenty_times() {
-    all_are_bound_once(Scope::Fresh, 5000, 20).await;
+    all_are_bound_once(Backend::KubeApiServer, Scope::Fresh, 5000, 20).await;
 }

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use chassis::client::Call;
 use http::Method;
 use scenarios::backend::Scope;
-use scheduler::State;
 use scheduler::config::Configuration;
+use scheduler::{Ending, State};
 use serde_json::{Value, json};
 use truth::{Binaries, Companion};
 
@@ -44,14 +44,16 @@ async fn a_leader_that_is_cut_off_writes_nothing_more_and_another_goes_on() {
         yard.pod("p2", "1").await?;
         yard.pod("p3", "1").await?;
         second.until(State::Deciding).await?;
-        let sent = way.bindings().len();
+        let sent = way.writes();
+        ensure!(!sent.is_empty(), "it wrote while it led");
         way.turn(|_| Fate::Fine);
         for pod in ["p2", "p3"] {
             yard.until_on(pod, "a").await?;
             yard.until_told(pod, "Scheduled").await?;
         }
-        first.end().await?;
-        ensure!(way.bindings().len() == sent, "who leads no longer writes no longer");
+        ensure!(first.ended().await? == Ending::LeadershipLost, "it knows why it ends");
+        let more = way.writes();
+        ensure!(more == sent, "who leads no longer writes no longer: {:?}", &more[sent.len()..]);
         second.end().await
     })
     .await;

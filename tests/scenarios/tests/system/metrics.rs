@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use chassis::client::{Call, Client, Options, Source};
-use chassis::serve::Metrics;
-use chassis::shutdown::Shutdown;
 use http::Method;
 use scenarios::backend::Backend;
-use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting};
-use scheduler::config::Configuration;
-use scheduler::{Clients, State};
+use scenarios::running::Running;
+use scenarios::system::{Cluster, Controllers, PATIENCE};
+use scheduler::State;
 use serde_json::json;
 use truth::{Binaries, Companion};
 
-use crate::scheduling::{asking, end, pod, until};
+use crate::scheduling::{asking, pod};
+use crate::yard::alone;
 
 /// What kube-scheduler counts and we do not, for the reasons that the documentation gives.
 const ABSENT: [&str; 20] = [
@@ -183,14 +182,7 @@ value: 1000
 
 /// A cluster of one node with a namespace that may have pods.
 async fn stage(name: &str) -> Result<(Cluster, String)> {
-    let (backend, controllers) = (Backend::KubeApiServer, Controllers::Ours);
-    let setting = Setting { backend, controllers, scheduler: Scheduler::Nobody, nodes: 1 };
-    let cluster = Cluster::start(name, setting).await?;
-    let namespace = format!("{name}-{}", std::process::id());
-    cluster.kubectl(&["create", "namespace", &namespace]).await?;
-    let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n"];
-    cluster.kubectl(&[&account[..], &[&namespace]].concat()).await?;
-    Ok((cluster, namespace))
+    Cluster::unscheduled(name, Backend::KubeApiServer, Controllers::Ours, 1).await
 }
 
 /// The pages of kube-scheduler on this port, which shows them to everybody.
@@ -258,20 +250,9 @@ async fn truth() -> Result<Page> {
 
 async fn ours(truth: &Page) -> Result<()> {
     let (cluster, namespace) = stage("counted-ours").await?;
-    let (metrics, shutdown) = (Metrics::new(), Shutdown::new());
-    let configuration = Configuration { leader_election: None, ..Configuration::default() };
-    let source = Source::from_flags(Some(cluster.kubeconfig().to_owned()), None);
-    let clients = Clients::connect(&configuration.client_connection, &source).await?;
-    let options = scheduler::Options::new(configuration, "counted");
-    let options = scheduler::Options { metrics: metrics.clone(), ..options };
-    let mut state = options.state.subscribe();
-    let token = shutdown.token();
-    shutdown.spawn("scheduler", async move {
-        if let Err(error) = scheduler::run(clients, options, token).await {
-            eprintln!("scheduler: {error}");
-        }
-    });
-    until(&mut state, State::Deciding).await?;
+    let mut running = Running::start(alone(), cluster.kubeconfig()).await?;
+    running.until(State::Deciding).await?;
+    let metrics = running.metrics.clone();
     play(&cluster, &namespace).await?;
     let page = settled(
         async || Page::read(&metrics.render()),
@@ -286,7 +267,7 @@ async fn ours(truth: &Page) -> Result<()> {
     );
     let page = page.await?;
     compare(&page, truth)?;
-    end(shutdown).await?;
+    running.end().await?;
     cluster.end().await
 }
 

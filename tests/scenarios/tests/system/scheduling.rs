@@ -1,17 +1,14 @@
 //! Pods get nodes, or are told why not, as kube-scheduler would do it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use chassis::clock::Clock;
-use chassis::shutdown::Shutdown;
-use scenarios::backend::{BACKENDS, Backend};
-use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting, schedule};
+use scenarios::backend::Backend;
+use scenarios::running::Running;
+use scenarios::system::{Cluster, Controllers};
 use scheduler::State;
 use scheduler::config::Configuration;
 use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::story::Story;
 use crate::transcript::{Transcript, scrubbed};
@@ -179,18 +176,6 @@ value: 1000
         .await;
 }
 
-/// A cluster where nobody schedules yet, with a namespace that may have pods.
-pub async fn unscheduled(name: &str, backend: Backend) -> Result<(Cluster, String)> {
-    let controllers = Controllers::Ours;
-    let setting = Setting { backend, controllers, scheduler: Scheduler::Nobody, nodes: 2 };
-    let cluster = Cluster::start(name, setting).await?;
-    let namespace = format!("{name}-{}", std::process::id());
-    cluster.kubectl(&["create", "namespace", &namespace]).await?;
-    let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n"];
-    cluster.kubectl(&[&account[..], &[&namespace]].concat()).await?;
-    Ok((cluster, namespace))
-}
-
 pub async fn create(cluster: &Cluster, namespace: &str, names: &[&str]) -> Result<()> {
     let pods: Vec<String> = names.iter().map(|name| pod(name, &asking("cpu: 1"))).collect();
     let words = ["apply", "-n", namespace, "--filename", "-"];
@@ -200,109 +185,6 @@ pub async fn create(cluster: &Cluster, namespace: &str, names: &[&str]) -> Resul
 pub async fn all_ready(cluster: &Cluster, namespace: &str) -> Result<()> {
     let words = ["wait", "pods", "--all", "--for=condition=Ready", "--timeout=30s", "-n"];
     cluster.kubectl(&[&words[..], &[namespace]].concat()).await.map(drop)
-}
-
-pub async fn until(state: &mut tokio::sync::watch::Receiver<State>, wanted: State) -> Result<()> {
-    let wait = state.wait_for(|state| *state == wanted);
-    tokio::time::timeout(PATIENCE, wait).await.context("the scheduler is late")??;
-    Ok(())
-}
-
-pub async fn end(scheduler: Shutdown) -> Result<()> {
-    scheduler.begin();
-    scheduler.join(&Clock::system(), PATIENCE).await.context("the scheduler does not end well")
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_scheduler_goes_on_where_one_has_ended() {
-    for backend in BACKENDS {
-        let told = async {
-            let (cluster, namespace) = unscheduled("taken-over", *backend).await?;
-            let kubeconfig = cluster.kubeconfig().to_owned();
-            let elected = Configuration::default;
-            let (first, second) = (Shutdown::new(), Shutdown::new());
-            let mut leader = schedule(elected(), &kubeconfig, &first).await?;
-            until(&mut leader, State::Deciding).await?;
-            let mut waiting = schedule(elected(), &kubeconfig, &second).await?;
-            create(&cluster, &namespace, &["a", "b"]).await?;
-            all_ready(&cluster, &namespace).await?;
-            ensure!(*waiting.borrow() == State::Standby, "only one works");
-            let begun = std::time::Instant::now();
-            end(first).await?;
-            create(&cluster, &namespace, &["c", "d"]).await?;
-            until(&mut waiting, State::Deciding).await?;
-            ensure!(begun.elapsed() < Duration::from_secs(10), "the lease was given back");
-            all_ready(&cluster, &namespace).await?;
-            end(second).await?;
-            cluster.end().await
-        };
-        told.await.with_context(|| backend.name()).unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_another_has_bound_is_left_alone() {
-    for backend in BACKENDS {
-        let told = async {
-            let (cluster, namespace) = unscheduled("conflict", *backend).await?;
-            let kubeconfig = cluster.kubeconfig().to_owned();
-            let alone = || Configuration { leader_election: None, ..Configuration::default() };
-            // Two at once, which nobody should do: no pod is bound twice, and every pod is bound.
-            let both = Shutdown::new();
-            for _ in 0..2 {
-                until(&mut schedule(alone(), &kubeconfig, &both).await?, State::Deciding).await?;
-            }
-            let names: Vec<String> = (0..14).map(|n| format!("p{n}")).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            create(&cluster, &namespace, &names).await?;
-            all_ready(&cluster, &namespace).await?;
-            end(both).await?;
-            cluster.end().await
-        };
-        told.await.with_context(|| backend.name()).unwrap();
-    }
-}
-
-/// A scheduler in a runtime of its own, which can be ended at any moment, as a killed process is.
-fn doomed(kubeconfig: &Path) -> Result<Runtime> {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let kubeconfig = kubeconfig.to_owned();
-    runtime.spawn(async move {
-        let (shutdown, alone) = (Shutdown::new(), Configuration::default());
-        let alone = Configuration { leader_election: None, ..alone };
-        schedule(alone, &kubeconfig, &shutdown).await.unwrap();
-        std::future::pending::<()>().await;
-    });
-    Ok(runtime)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_pod_is_lost_when_schedulers_are_killed_at_work() {
-    for backend in BACKENDS {
-        let told = async {
-            let (cluster, namespace) = unscheduled("killed", *backend).await?;
-            for batch in 0..4 {
-                let names: Vec<String> = (0..12).map(|n| format!("p{batch}-{n}")).collect();
-                let pods = names.iter().map(|name| pod(name, &asking("cpu: 10m")));
-                let pods: Vec<String> = pods.collect();
-                let scheduler = doomed(cluster.kubeconfig())?;
-                let words = ["apply", "-n", &namespace, "--filename", "-"];
-                cluster.kubectl_with(&words, &pods.join("---")).await?;
-                let first = format!("pod/{}", names[0]);
-                let bound = ["wait", &first, "--for=condition=PodScheduled", "--timeout=30s", "-n"];
-                cluster.kubectl(&[&bound[..], &[&namespace]].concat()).await?;
-                scheduler.shutdown_background();
-            }
-            let last = Shutdown::new();
-            let alone = Configuration { leader_election: None, ..Configuration::default() };
-            let mut state = schedule(alone, cluster.kubeconfig(), &last).await?;
-            until(&mut state, State::Deciding).await?;
-            all_ready(&cluster, &namespace).await?;
-            end(last).await?;
-            cluster.end().await
-        };
-        told.await.with_context(|| backend.name()).unwrap();
-    }
 }
 
 /// A kubeconfig of the same server for kube-scheduler's user, who may do what its roles say.
@@ -321,11 +203,12 @@ fn as_kube_scheduler(kubeconfig: &Path) -> Result<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roles_of_kube_scheduler_are_enough() {
     let told = async {
-        let (cluster, namespace) = unscheduled("roles", Backend::KubeApiServer).await?;
+        let backend = Backend::KubeApiServer;
+        let staged = Cluster::unscheduled("roles", backend, Controllers::Ours, 2);
+        let (cluster, namespace) = staged.await?;
         let kubeconfig = as_kube_scheduler(cluster.kubeconfig())?;
-        let own = Shutdown::new();
-        let mut state = schedule(Configuration::default(), &kubeconfig, &own).await?;
-        until(&mut state, State::Deciding).await?;
+        let mut own = Running::start(Configuration::default(), &kubeconfig).await?;
+        own.until(State::Deciding).await?;
         create(&cluster, &namespace, &["a", "b"]).await?;
         all_ready(&cluster, &namespace).await?;
         let words = ["apply", "-n", &namespace, "--filename", "-"];
@@ -341,7 +224,7 @@ async fn the_roles_of_kube_scheduler_are_enough() {
         }
         let holder = ["get", "lease", "kube-scheduler", "-n", "kube-system"];
         cluster.kubectl(&holder).await?;
-        end(own).await?;
+        own.end().await?;
         cluster.end().await
     };
     let told: Result<()> = told.await;

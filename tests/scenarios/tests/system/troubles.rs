@@ -1,11 +1,12 @@
 //! What can go wrong while a pod is bound, on both servers, and what others must not suffer from it.
 
 use anyhow::{Result, ensure};
+use scenarios::running::Running;
 use scheduler::State;
 use serde_json::json;
 
 use crate::way::{Asked, Fate, Toll, Way};
-use crate::yard::{Running, Yard, alone, configured, on_both};
+use crate::yard::{Yard, alone, configured, on_both};
 
 /// The first Binding of this pod is held up; everything else goes its way.
 fn holding(pod: &'static str, toll: &Toll) -> impl FnMut(&Asked) -> Fate + Send + 'static {
@@ -172,7 +173,7 @@ async fn nobody_builds_upon_a_node_that_two_schedulers_have_filled_at_the_same_m
         yard.until_on("p", "a").await?;
         yard.until_on("q", "a").await?;
         for (ours, ..) in &mut schedulers {
-            ours.until_exceeded(1).await?;
+            ours.counts("gantry_scheduler_overcommitted_nodes 1").await?;
         }
         for (name, pod) in [("one", "r"), ("two", "s")] {
             yard.pod_like(pod, "1", json!({ "spec": { "schedulerName": name } })).await?;
@@ -182,7 +183,7 @@ async fn nobody_builds_upon_a_node_that_two_schedulers_have_filled_at_the_same_m
         // Half of what is too much is still all there is.
         yard.delete_pod("p").await?;
         for (ours, ..) in &mut schedulers {
-            ours.until_exceeded(0).await?;
+            ours.counts("gantry_scheduler_overcommitted_nodes 0").await?;
         }
         yard.delete_pod("q").await?;
         yard.until_on("r", "a").await?;

@@ -97,6 +97,7 @@ pub struct Way {
     client: Client,
     rule: Arc<Mutex<Rule>>,
     bindings: Arc<Mutex<Vec<(String, String)>>>,
+    writes: Arc<Mutex<Vec<String>>>,
 }
 
 impl Way {
@@ -108,7 +109,8 @@ impl Way {
         let source = Source::from_flags(Some(yard.kubeconfig().to_owned()), None);
         let client = Client::connect(&source, &Options::new("way")).await?;
         let rule: Rule = Box::new(rule);
-        Ok(Self { client, rule: Arc::new(Mutex::new(rule)), bindings: Arc::default() })
+        let rule = Arc::new(Mutex::new(rule));
+        Ok(Self { client, rule, bindings: Arc::default(), writes: Arc::default() })
     }
 
     /// From now on this happens to requests.
@@ -121,6 +123,12 @@ impl Way {
         self.bindings.lock().unwrap().clone()
     }
 
+    /// All writes that were sent so far, but for those of Leases, of Events, and of questions who
+    /// may do what.
+    pub fn writes(&self) -> Vec<String> {
+        self.writes.lock().unwrap().clone()
+    }
+
     /// The clients of a scheduler that goes this way.
     pub fn clients(&self, connection: &ClientConnection) -> Clients {
         Clients::made(connection, |options| Client::from_service(self.clone(), options))
@@ -131,6 +139,10 @@ impl Way {
         let bytes = body.collect().await?.to_bytes();
         let path = parts.uri.path().to_owned();
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let is_aside = ["/leases", "/events", "reviews"].iter().any(|part| path.contains(part));
+        if parts.method != Method::GET && !is_aside {
+            self.writes.lock().unwrap().push(format!("{} {path}", parts.method));
+        }
         let mut binding = None;
         if parts.method == Method::POST && path.ends_with("/binding") {
             let target: Value = serde_json::from_slice(&bytes)?;

@@ -13,12 +13,15 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use scenarios::backend::{BACKENDS, Backend};
-use scenarios::system::{Cluster, Controllers, PATIENCE, Scheduler, Setting};
+use scenarios::running::Running;
+use scenarios::system::{Cluster, Controllers, PATIENCE};
+use scheduler::State;
 use scheduler::config::Configuration;
 use scheduler::debug::{Desk, pages};
 use scheduler::why::{Answer, AnsweredBy, from_objects};
-use scheduler::{Clients, State};
 use serde_json::Value;
+
+use crate::yard::alone;
 
 /// Pods that no node can take: for want of CPU, and for a label, with a priority that might help.
 const PODS: &str = r#"
@@ -49,26 +52,17 @@ spec:
 "#;
 
 /// Starts a scheduler and the port on which it is asked.
-async fn schedule(source: &Source, shutdown: &Shutdown) -> Result<SocketAddr> {
-    let configuration = Configuration { leader_election: None, ..Configuration::default() };
-    let clients = Clients::connect(&configuration.client_connection, source).await?;
+async fn schedule(source: &Source, shutdown: &Shutdown) -> Result<(Running, SocketAddr)> {
     let desk = Desk::default();
-    let options = scheduler::Options::new(configuration, "why");
+    let options = scheduler::Options::new(alone(), "why");
     let options = scheduler::Options { desk: desk.clone(), ..options };
-    let mut state = options.state.subscribe();
+    let mut running = Running::connect(source, options).await?;
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let address = server.address();
     let site = pages(Site::new(&Metrics::new(), &Health::new()), &desk);
     shutdown.spawn("pages", server.run(site, shutdown.token()));
-    let token = shutdown.token();
-    shutdown.spawn("scheduler", async move {
-        if let Err(error) = scheduler::run(clients, options, token).await {
-            eprintln!("scheduler: {error}");
-        }
-    });
-    let wait = state.wait_for(|state| *state == State::Deciding);
-    tokio::time::timeout(PATIENCE, wait).await.context("the scheduler is late")??;
-    Ok(address)
+    running.until(State::Deciding).await?;
+    Ok((running, address))
 }
 
 async fn get(address: SocketAddr, path: &str) -> Result<(u16, Value)> {
@@ -89,17 +83,12 @@ async fn told(cluster: &Cluster, namespace: &str, pod: &str) -> Result<String> {
 }
 
 async fn all_say_the_same(backend: Backend) -> Result<()> {
-    let (controllers, scheduler) = (Controllers::Ours, Scheduler::Nobody);
-    let cluster = Cluster::start("reason", Setting { backend, controllers, scheduler, nodes: 2 });
-    let cluster = cluster.await?;
-    let namespace = format!("kube-reason-{}", std::process::id());
-    cluster.kubectl(&["create", "namespace", &namespace]).await?;
-    let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n"];
-    cluster.kubectl(&[&account[..], &[&namespace]].concat()).await?;
+    let staged = Cluster::unscheduled("kube-reason", backend, Controllers::Ours, 2);
+    let (cluster, namespace) = staged.await?;
     let source = Source::from_flags(Some(cluster.kubeconfig().to_owned()), None);
     let client = Client::connect(&source, &Options::new("why")).await?;
     let shutdown = Shutdown::new();
-    let address = schedule(&source, &shutdown).await?;
+    let (running, address) = schedule(&source, &shutdown).await?;
     cluster.kubectl_with(&["apply", "-n", &namespace, "--filename", "-"], PODS).await?;
 
     let configuration = Configuration::default();
@@ -131,6 +120,7 @@ async fn all_say_the_same(backend: Backend) -> Result<()> {
     ensure!(ledger["nodes"][0]["pods"] == 0, "{ledger}");
     let (_, decisions) = get(address, "/debug/decisions").await?;
     ensure!(decisions[0]["verdict"] == "wait", "{decisions}");
+    running.end().await?;
     shutdown.begin();
     shutdown.join(&Clock::system(), PATIENCE).await?;
     cluster.end().await

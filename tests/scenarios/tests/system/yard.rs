@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{Event, Pod, condition};
 use chassis::client::{Call, Client, DeleteOptions, Options, Patch, ResourceType, Source};
-use chassis::clock::Clock;
-use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Reflector};
-use chassis::shutdown::Shutdown;
 use futures::future::join_all;
 use http::Method;
 use scenarios::backend::{BACKENDS, Backend, Lease, Scope};
+use scenarios::running::{Running, identity};
 use scenarios::system::PATIENCE;
 use scheduler::State;
 use scheduler::config::{self, Configuration};
@@ -280,29 +278,15 @@ impl Yard {
 
     /// Starts a scheduler and waits until it decides.
     pub async fn schedule(&self, configuration: Configuration) -> Result<Running> {
-        let shutdown = Shutdown::new();
-        let state =
-            scenarios::system::schedule(configuration, self.kubeconfig(), &shutdown).await?;
-        let mut running = Running { state, metrics: Metrics::new(), shutdown };
+        let mut running = Running::start(configuration, self.kubeconfig()).await?;
         running.until(State::Deciding).await?;
         Ok(running)
     }
 
     /// Starts a scheduler that may have to wait for its turn.
     pub fn schedule_through(&self, way: &Way, configuration: Configuration) -> Running {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let shutdown = Shutdown::new();
         let clients = way.clients(&configuration.client_connection);
-        let identity = format!("through-{}", STARTED.fetch_add(1, Ordering::Relaxed));
-        let options = scheduler::Options::new(configuration, &identity);
-        let (state, token) = (options.state.subscribe(), shutdown.token());
-        let metrics = options.metrics.clone();
-        shutdown.spawn("scheduler", async move {
-            if let Err(error) = scheduler::run(clients, options, token).await {
-                eprintln!("scheduler: {error}");
-            }
-        });
-        Running { state, metrics, shutdown }
+        Running::through(clients, scheduler::Options::new(configuration, &identity()))
     }
 
     /// Ends the story. No pod may have had two nodes.
@@ -318,41 +302,6 @@ impl Yard {
         self.lease.give_back().await?;
         ensure!(moved.is_none(), "a pod was bound twice: {moved:?}");
         Ok(())
-    }
-}
-
-/// A scheduler that runs.
-pub struct Running {
-    /// How far it is.
-    pub state: watch::Receiver<State>,
-    metrics: Metrics,
-    shutdown: Shutdown,
-}
-
-impl Running {
-    /// Waits until it is so far.
-    pub async fn until(&mut self, wanted: State) -> Result<()> {
-        let wait = self.state.wait_for(|state| *state == wanted);
-        tokio::time::timeout(PATIENCE, wait).await.context("the scheduler is late")??;
-        Ok(())
-    }
-
-    /// Waits until it says that so many nodes carry more than they have.
-    pub async fn until_exceeded(&self, nodes: usize) -> Result<()> {
-        let line = format!("gantry_scheduler_overcommitted_nodes {nodes}");
-        let told = async {
-            while !self.metrics.render().lines().any(|told| told == line) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, told).await.with_context(|| format!("not told: {line}"))
-    }
-
-    /// Ends it in good order.
-    pub async fn end(self) -> Result<()> {
-        self.shutdown.begin();
-        let ended = self.shutdown.join(&Clock::system(), PATIENCE).await;
-        ended.context("the scheduler does not end well")
     }
 }
 
