@@ -261,7 +261,12 @@ impl Queue {
     /// For pods of these profiles, by what they tell their plugins.
     #[must_use]
     pub fn heeding(mut self, arguments: Vec<Arguments>) -> Self {
-        self.arguments = arguments;
+        self.arguments.clear();
+        for own in arguments {
+            if !self.arguments.iter().any(|other| other.are_like(&own)) {
+                self.arguments.push(own);
+            }
+        }
         self
     }
 
