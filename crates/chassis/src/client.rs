@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod limit;
 mod page;
+mod permission;
 mod resource;
 mod transport;
 mod typed;
@@ -37,6 +38,7 @@ pub use elsewhere::Credentials;
 pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};
+pub(crate) use limit::Bucket;
 pub use limit::Rate;
 pub use page::{Page, Unread};
 pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
@@ -44,6 +46,7 @@ pub use transport::AnswerBody;
 
 use crate::clock::Clock;
 use limit::Limits;
+use permission::{Permission, Withheld};
 use transport::{Transport, Turn, gather};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -91,6 +94,8 @@ impl Options {
 pub struct Client {
     transport: Transport,
     shared: Arc<Shared>,
+    /// Asked before each write.
+    permission: Option<Permission>,
 }
 
 struct Shared {
@@ -198,7 +203,7 @@ impl Client {
             limits: Limits::new(options.in_flight_max, options.rate),
             clock: options.clock.clone(),
         };
-        Self { transport, shared: Arc::new(shared) }
+        Self { transport, shared: Arc::new(shared), permission: None }
     }
 
     /// A client with limits of its own over the same connections: what it sends takes
@@ -213,7 +218,15 @@ impl Client {
             limits: Limits::new(in_flight_max, rate),
             clock: self.shared.clock.clone(),
         };
-        Self { transport: self.transport.clone(), shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), ..self.clone() }
+    }
+
+    /// The same client, over the same connections and within the same limits, that asks before
+    /// each write (whatever is not a GET) whether it may: after all waiting, when nothing was
+    /// sent. One that may not is [`Error::NotAllowed`].
+    #[must_use]
+    pub fn guarded(&self, may_write: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { permission: Some(Permission::new(may_write)), ..self.clone() }
     }
 
     /// The namespace of the configuration's context, or `default`.
@@ -222,7 +235,7 @@ impl Client {
         &self.shared.default_namespace
     }
 
-    /// Sends a request as it is, outside all limits.
+    /// Sends a request as it is, outside all limits and without asking whether it may.
     ///
     /// # Errors
     /// What the transport says.
@@ -272,7 +285,7 @@ impl Client {
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, self.transport.exchange(request)).await {
             None => Err(asked.timed_out(limit)),
-            Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
+            Some(Err(source)) => Err(asked.unsent_or_lost(&self.shared.server, source)),
             Some(Ok((parts, body))) if parts.status.is_success() => Ok((asked, body)),
             Some(Ok((parts, body))) => Err(asked.refused(&parts, &body)),
         }
@@ -296,7 +309,7 @@ impl Client {
         let limit = self.shared.timeout;
         match self.shared.clock.timeout(limit, exchange).await {
             None => Err(asked.timed_out(limit)),
-            Some(Err(source)) => Err(asked.unreachable(&self.shared.server, source)),
+            Some(Err(source)) => Err(asked.unsent_or_lost(&self.shared.server, source)),
             Some(Ok((_, Ok(body)))) => Ok(body),
             Some(Ok((parts, Err(body)))) => Err(asked.refused(&parts, &body)),
         }
@@ -311,9 +324,12 @@ impl Client {
         if !call.body.is_empty() {
             request = request.header(CONTENT_TYPE, call.content_type);
         }
-        let request = request
+        let mut request = request
             .body(Body::from(call.body))
             .map_err(|error| Error::Request { what: error.to_string() })?;
+        if let Some(permission) = &self.permission {
+            permission.attach(&mut request);
+        }
         let asked = Asked { verb: request.method().clone(), uri: request.uri().clone() };
         Ok((asked, request))
     }
@@ -336,8 +352,11 @@ impl Asked {
         Error::TimedOut { verb, path, limit }
     }
 
-    fn unreachable(self, server: &str, source: tower::BoxError) -> Error {
+    fn unsent_or_lost(self, server: &str, source: tower::BoxError) -> Error {
         let ((verb, path), server) = (self.parts(), server.to_owned());
+        if Withheld::is_cause(&source) {
+            return Error::NotAllowed { verb, path };
+        }
         Error::Unreachable { verb, path, server, source }
     }
 

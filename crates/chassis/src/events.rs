@@ -16,6 +16,7 @@
 
 mod correlate;
 mod lanes;
+mod loss;
 mod name;
 mod series;
 mod wire;
@@ -32,6 +33,7 @@ use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
@@ -42,6 +44,7 @@ use crate::metrics::{EventMeters, Metrics};
 use crate::random::seed_for;
 use correlate::Correlator;
 use lanes::Lanes;
+use loss::{Loss, Losses};
 use name::Names;
 use series::Series;
 use wire::Paths;
@@ -253,9 +256,16 @@ struct Shared {
     names: Names,
     told: Mutex<Told>,
     meters: EventMeters,
+    lost: Losses,
 }
 
 impl Shared {
+    /// Events are not written, and why; whoever runs this hears of each reason once.
+    fn lose(&self, events: usize, why: Loss, cause: &dyn std::fmt::Display) {
+        self.meters.dropped(events);
+        self.lost.count(events, why, cause);
+    }
+
     /// Series whose count is to be written now, or once and for all.
     fn late(&self, now: Option<Timestamp>) -> VecDeque<Write> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -328,6 +338,7 @@ impl Recorder {
             names: Names::new(component),
             told: Mutex::new(told),
             meters: metrics.events(),
+            lost: Losses::new(component),
         });
         let backoff = Backoff::new(RETRY_MIN, RETRY_MAX, seed_for(*seed, &["events", component]));
         let pen = Pen {
@@ -391,8 +402,15 @@ impl Recorder {
     }
 
     fn enqueue(&self, write: Write) {
-        if self.line.try_send(write).is_err() {
-            self.shared.meters.dropped(1);
+        match self.line.try_send(write) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                let cause = format_args!("{} wait already", self.line.max_capacity());
+                self.shared.lose(1, Loss::NoRoom, &cause);
+            }
+            Err(TrySendError::Closed(_)) => {
+                self.shared.lose(1, Loss::Ended, &"nobody writes events any more");
+            }
         }
     }
 }
@@ -420,7 +438,14 @@ pub struct Writer {
 impl Writer {
     /// Runs until all recorders are gone and all is written, or until `stop` is cancelled.
     /// What waits when `stop` is cancelled is dropped and counted.
+    /// At the end it is said how many were not written.
     pub async fn run(self, stop: CancellationToken) {
+        let shared = self.pen.shared.clone();
+        self.write_all(stop).await;
+        shared.lost.sum_up();
+    }
+
+    async fn write_all(self, stop: CancellationToken) {
         let Self { pen, mut writes, in_flight_max } = self;
         let (pen, shared) = (&pen, &*pen.shared);
         let has_series = shared.form == Form::Series;
@@ -435,7 +460,7 @@ impl Writer {
                 biased;
                 () = &mut stopped => {
                     let waiting = writes.len() + lanes.held() + under_way.len() + late.len();
-                    return shared.meters.dropped(waiting);
+                    return shared.lose(waiting, Loss::Ended, &"there was no more time");
                 }
                 Some(lane) = under_way.next() => Came::Room(lane),
                 Some(write) = async { late.pop_front() }, if has_room => Came::Write(write),
@@ -490,24 +515,27 @@ struct Pen {
 
 impl Pen {
     async fn write(&self, write: &Write) {
-        let (note, meters) = (&write.event.note, &self.shared.meters);
+        let note = &write.event.note;
+        let mut last = None;
         for tries in 0..TRIES_MAX {
             let error = match self.try_write(write).await {
-                Ok(()) => return meters.written(),
+                Ok(()) => return self.shared.meters.written(),
                 Err(error) => error,
             };
             if is_final(&error) {
                 tracing::debug!(object = %note.subject.key, reason = %note.reason, %error, "event refused");
-                return meters.dropped(1);
+                return self.shared.lose(1, Loss::of(&error), &error);
             }
             if tries + 1 < TRIES_MAX {
                 let wait = self.backoff.lock().unwrap_or_else(PoisonError::into_inner).wait(tries);
                 let asked = error.retry_after().unwrap_or_default().min(RETRY_MAX);
                 self.client.clock().sleep(wait.max(asked)).await;
             }
+            last = Some(error);
         }
         tracing::debug!(object = %note.subject.key, reason = %note.reason, "event given up");
-        meters.dropped(1);
+        let cause = last.map_or_else(String::new, |error| error.to_string());
+        self.shared.lose(1, Loss::Unanswered, &cause);
     }
 
     async fn try_write(&self, Write { event, is_new }: &Write) -> Result<(), Error> {

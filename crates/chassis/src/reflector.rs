@@ -12,6 +12,7 @@ pub mod machine;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -29,12 +30,15 @@ use crate::random::seed_for;
 use crate::shutdown::Shutdown;
 
 pub use fence::Fence;
-use fence::Gate;
+use fence::{Gate, Revision};
 pub use machine::Delta;
 use machine::{Effect, Failure, Input, Machine};
 
 /// How long after its own time limit a watch that the server has not ended is given up.
 const OVERTIME: Duration = Duration::from_secs(30);
+
+/// Who hears of troubles.
+type Hears = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Lists and watches the objects of one resource, for ever.
 pub struct Reflector<T> {
@@ -43,6 +47,7 @@ pub struct Reflector<T> {
     field_selector: String,
     seed: u64,
     meters: ReflectorMeters,
+    troubles: Option<Hears>,
 }
 
 impl<T: Object> Reflector<T> {
@@ -55,6 +60,7 @@ impl<T: Object> Reflector<T> {
             field_selector: String::new(),
             seed: 0,
             meters: ReflectorMeters::default(),
+            troubles: None,
         }
     }
 
@@ -99,6 +105,20 @@ impl<T: Object> Reflector<T> {
         self
     }
 
+    /// Tells `hear` of each trouble as well as the log.
+    #[must_use]
+    pub fn troubles(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.troubles = Some(Arc::new(hear));
+        self
+    }
+
+    fn report(&self, what: &str) {
+        tracing::warn!(resource = %self.access.resource(), "{what}");
+        if let Some(hear) = &self.troubles {
+            hear(what);
+        }
+    }
+
     /// Runs until `stop` is cancelled or the receiver is gone. Each delta goes through
     /// `map` into the bounded `sink`; a slow receiver slows the watch, and the server
     /// ends a watch that is too slow, which costs a new list and no delta.
@@ -112,8 +132,8 @@ impl<T: Object> Reflector<T> {
         self.drive(Line { sink, map, passed }, Gate::none(), stop).await;
     }
 
-    /// The same behind a fence: `passed` is sent once, after the last delta that comes before the
-    /// revision at which the fence is put up, and before any that is not needed to get there.
+    /// The same behind a fence: `passed` is sent once, after the last delta of what the server had
+    /// when the fence was put up.
     pub async fn run_fenced<E: Send>(
         self,
         sink: mpsc::Sender<E>,
@@ -121,7 +141,8 @@ impl<T: Object> Reflector<T> {
         (fence, passed): (&Fence, impl Fn() -> E + Send),
         stop: CancellationToken,
     ) {
-        let gate = Gate::at(fence);
+        let seed = seed_for(self.own_seed(), &["revision"]);
+        let gate = Gate::at(fence, Revision::of(self.access.nameplates(), seed));
         self.drive(Line { sink, map, passed: Some(passed) }, gate, stop).await;
     }
 
@@ -151,9 +172,7 @@ impl<T: Object> Reflector<T> {
                             return;
                         }
                     }
-                    Effect::Report(what) => {
-                        tracing::warn!(resource = %self.access.resource(), "{what}");
-                    }
+                    Effect::Report(what) => self.report(&what),
                     other => request = Some(other),
                 }
             }
@@ -176,7 +195,7 @@ impl<T: Object> Reflector<T> {
                     biased;
                     () = stop.cancelled() => return,
                     () = outlet.closed() => return,
-                    () = gate.turned(&clock, &machine) => if gate.wants_list(&clock, &machine) {
+                    () = gate.turned(&clock, &machine) => if gate.wants_list(&machine) {
                         break Input::Relist;
                     },
                     input = &mut performing => break input,

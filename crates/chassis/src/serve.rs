@@ -8,6 +8,7 @@
 
 mod certificate;
 mod guard;
+mod room;
 mod site;
 mod tls;
 
@@ -15,31 +16,37 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Request;
+use http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::metrics::Metrics;
+use guard::Caller;
 pub use guard::{Guard, GuardOptions};
+use room::{Room, Seat};
 pub use site::{Answer, Site};
 pub use tls::{Tls, TlsError};
 
-/// How many connections are served at once; more wait.
-const CONNECTIONS_MAX: usize = 64;
+/// How many connections are served at once; who comes then takes the place of somebody idle.
+const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may leave what is sent to it unread.
+const UNREAD_FOR: Duration = Duration::from_secs(30);
+/// How long the head of a request may be.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// How long a connection on which nothing is under way is kept when the end has come: what was
 /// answered is sent within that time, and who has sent half a request is not waited for.
 const LINGER: Duration = Duration::from_millis(500);
@@ -210,17 +217,17 @@ impl Server {
 
     async fn serve(self, door: Door, stop: CancellationToken) {
         let mut connections = JoinSet::new();
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let room = Room::new(CONNECTIONS_MAX);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = accept(&self.listener, &room) => accepted,
             };
-            let Some((stream, permit)) = accepted else {
+            let Ok((stream, seat)) = accepted else {
                 tokio::time::sleep(ACCEPT_REST).await;
                 continue;
             };
-            connections.spawn(door.clone().open(stream, permit, stop.clone()));
+            connections.spawn(door.clone().open(stream, seat, stop.clone()));
             // Of one that panicked its client has heard already.
             while connections.try_join_next().is_some() {}
         }
@@ -228,13 +235,10 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = room.clone().acquire_owned().await.ok()?;
-    let (stream, _) = listener.accept().await.ok()?;
-    Some((stream, permit))
+async fn accept(listener: &TcpListener, room: &Room) -> std::io::Result<(TcpStream, Seat)> {
+    // Nobody has to go before somebody has come.
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, room.enter().await))
 }
 
 /// What is behind a port, and who keeps it.
@@ -246,12 +250,16 @@ struct Door {
 
 impl Door {
     /// Serves one connection.
-    async fn open(self, stream: TcpStream, _permit: OwnedSemaphorePermit, stop: CancellationToken) {
+    async fn open(self, stream: TcpStream, seat: Seat, stop: CancellationToken) {
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(UNREAD_FOR));
+        let (stream, seat) = (Box::pin(stream), Arc::new(seat));
         let Some((acceptor, guard)) = self.lock else {
-            return converse(self.site, None, stream, stop).await;
+            return converse(self.site, None, stream, &seat, stop).await;
         };
         let shaken = tokio::select! {
             () = stop.cancelled() => return,
+            () = seat.lost() => return,
             shaken = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => shaken,
         };
         let stream = match shaken {
@@ -260,48 +268,65 @@ impl Door {
             Err(_) => return tracing::debug!("a client took too long to begin TLS"),
         };
         let shown: Arc<[_]> = stream.get_ref().1.peer_certificates().unwrap_or_default().into();
-        converse(self.site, Some((guard, shown)), stream, stop).await;
+        converse(self.site, Some((guard, shown)), stream, &seat, stop).await;
     }
 }
 
 /// A guard, and the certificates that a connection has shown.
 type Kept = (Arc<Guard>, Arc<[CertificateDer<'static>]>);
 
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+/// The answer to one request, and whether it is known who has asked.
+async fn answered(site: Site, kept: Option<Kept>, request: Request<Incoming>) -> (Answer, Caller) {
+    let (parts, _) = request.into_parts();
+    let Some((guard, shown)) = kept else { return (site.answer(parts).await, Caller::Stranger) };
+    let (mut answer, caller) = match guard.admit(&parts, &shown).await {
+        Ok(caller) => (site.answer(parts).await, caller),
+        Err(denial) => (site::denied(&denial), Caller::Stranger),
+    };
+    if caller == Caller::Stranger {
+        // Probes come over a connection of their own each time.
+        answer.headers_mut().insert(CONNECTION, CLOSE);
+    }
+    (answer, caller)
+}
+
 async fn converse(
     site: Site,
     kept: Option<Kept>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    seat: &Arc<Seat>,
     stop: CancellationToken,
 ) {
-    let under_way = Arc::new(AtomicUsize::new(0));
-    let counted = under_way.clone();
+    let own = seat.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (site, kept) = (site.clone(), kept.clone());
-        let own = UnderWay::begin(&counted);
+        let (site, kept, seat) = (site.clone(), kept.clone(), own.clone());
+        let work = seat.work();
         async move {
-            let _own = own;
-            let (parts, _) = request.into_parts();
-            if let Some((guard, shown)) = kept
-                && let Err(denial) = guard.admit(&parts, &shown).await
-            {
-                return Ok(site::denied(&denial));
+            let (answer, caller) = answered(site, kept, request).await;
+            if caller == Caller::Known {
+                seat.know();
             }
-            Ok::<_, Infallible>(site.answer(parts).await)
+            drop(work);
+            Ok::<_, Infallible>(answer)
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = seat.lost() => return tracing::debug!("an idle client had to go for another one"),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             loop {
                 match tokio::time::timeout(LINGER, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    Err(_) if under_way.load(Ordering::Acquire) == 0 => return,
+                    Err(_) if !seat.is_busy() => return,
                     Err(_) => {}
                 }
             }
@@ -312,29 +337,14 @@ async fn converse(
     }
 }
 
-/// A request that is being answered; it counts until it is dropped.
-struct UnderWay(Arc<AtomicUsize>);
-
-impl UnderWay {
-    fn begin(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count.clone())
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
 
     use http_body_util::BodyExt as _;
     use prometheus_client::metrics::counter::Counter;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -420,7 +430,6 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_waits_for_what_is_under_way_and_not_for_half_a_request() {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
         let slow = async |_: http::request::Parts| {
@@ -449,5 +458,61 @@ mod tests {
             let mut nothing = String::new();
             assert_eq!(cut.read_to_string(&mut nothing).await.unwrap_or_default(), 0);
         }
+    }
+
+    /// A server of `site` on a port of its own.
+    async fn running(site: Site) -> (SocketAddr, CancellationToken) {
+        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let (address, stop) = (server.address(), CancellationToken::new());
+        tokio::spawn(server.run(site, stop.clone()));
+        (address, stop)
+    }
+
+    async fn asked(address: SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn those_who_only_stay_do_not_keep_out_who_comes() {
+        let (address, stop) = running(Site::new(&Metrics::new(), &Health::new())).await;
+        let mut head = [0; 12];
+        let mut stay = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            let mut stream = asked(address, "/healthz").await;
+            stream.read_exact(&mut head).await.unwrap();
+            stay.push(stream);
+        }
+        let mut comes = asked(address, "/livez").await;
+        let answer = tokio::time::timeout(HEAD_TIMEOUT / 2, comes.read_exact(&mut head));
+        answer.await.expect("nobody has to wait").unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(HEAD_TIMEOUT / 2, stay[0].read_to_end(&mut rest));
+        ended.await.expect("the first one had to go").unwrap_or_default();
+        stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_the_answer_cannot_stay() {
+        const LONG: usize = 64 << 20;
+        let page = async |_| Answer::new(http_body_util::Full::new(vec![b'x'; LONG].into()));
+        let site = Site::new(&Metrics::new(), &Health::new()).page("/long", page);
+        let (address, stop) = running(site).await;
+        let mut stream = asked(address, "/long").await;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.unwrap();
+        // The clock jumps ahead while nothing goes on.
+        tokio::time::pause();
+        tokio::time::sleep(2 * UNREAD_FOR).await;
+        tokio::time::resume();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        assert!(rest.len() < LONG, "{}", rest.len());
+        stop.cancel();
     }
 }

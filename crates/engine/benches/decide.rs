@@ -13,8 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use criterion::{Criterion, SamplingMode, Throughput};
-use rustix::time::{ClockId, clock_gettime};
-use world::{Mix, Row, World};
+use world::{Mix, Row, World, processor_time};
 
 /// Pods that are made at once, while no time is taken.
 const BATCH: usize = 500;
@@ -31,12 +30,6 @@ struct Measured {
     per_second: f64,
     per_second_min: f64,
     megabytes: f64,
-}
-
-/// What this thread has had of a processor.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("it does not run backwards")
 }
 
 /// Decides so often, and returns the time that took. Making pods and trimming the cluster back to

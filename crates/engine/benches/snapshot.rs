@@ -3,15 +3,18 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark takes the time")]
 
+mod world;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use engine::decide::Decider;
-use engine::fact::{Fact, NodeFact, PodFact};
+use engine::fact::{Fact, PodFact};
 use engine::ledger::Ledger;
-use engine::needs::{Amounts, Needs, Requests};
+use engine::needs::Needs;
 use engine::profile::Profile;
 use engine::why::explain;
+use world::{amounts, node, node_name, requests};
 
 const NODES: usize = 5_000;
 const PODS: usize = 50_000;
@@ -20,14 +23,12 @@ const ROUNDS: usize = 9;
 const CHANGES: usize = 100;
 
 fn pod(number: usize, apps: usize, node: Option<usize>, cpu_millis: i64) -> PodFact {
-    let charged = Amounts { cpu_millis, memory_bytes: 1 << 20, ..Amounts::default() };
-    let requests =
-        Requests { charged, cpu_millis_scored: cpu_millis, memory_bytes_scored: 1 << 20 };
+    let requests = requests(cpu_millis, 1 << 20);
     let name = format!("pod-{number}");
     let app = format!("app-{}", number % apps);
     PodFact {
         labels: BTreeMap::from([("app".into(), app.into())]),
-        node: node.map(|node| format!("node-{node}").into()),
+        node: node.map(node_name),
         needs: Needs { taken: requests.clone(), requests, ..Needs::default() },
         ..PodFact::new(&name, "default", &name)
     }
@@ -36,21 +37,7 @@ fn pod(number: usize, apps: usize, node: Option<usize>, cpu_millis: i64) -> PodF
 fn cluster(apps: usize) -> Ledger {
     let mut ledger = Ledger::default();
     for index in 0..NODES {
-        let name: Box<str> = format!("node-{index}").into();
-        let zone = format!("zone-{}", index % 3);
-        let labels = [("kubernetes.io/hostname", &*name), ("topology.kubernetes.io/zone", &zone)];
-        let labels = labels.map(|(key, value)| (key.into(), value.into()));
-        ledger.apply(Fact::Node(NodeFact {
-            labels: labels.into(),
-            name,
-            allocatable: Amounts {
-                cpu_millis: 8_000,
-                memory_bytes: 64 << 30,
-                ..Amounts::default()
-            },
-            pods_allowed: 110,
-            ..NodeFact::default()
-        }));
+        ledger.apply(node(index, 3, amounts(8_000, 64 << 30), 110));
     }
     for number in 0..PODS {
         ledger.apply(Fact::Pod(Box::new(pod(number, apps, Some(number % NODES), 100))));

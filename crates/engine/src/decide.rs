@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Lent, Normalise, Plugin, Reads, SCORE_MAX, Wanted};
+use crate::plugin::{Lent, Normalise, Plugin, Plugins, Reads, SCORE_MAX, Wanted};
 use crate::profile::Profile;
 use crate::reason::{Code, Refusal};
 
@@ -45,7 +45,9 @@ impl Decider {
     /// nothing.
     #[must_use]
     pub fn new(profile: Profile, ledger: &mut Ledger, seed: u64) -> Self {
-        for key in profile.scores.iter().flat_map(|(score, _)| score.topology_keys()) {
+        let filters = profile.filters.iter().flat_map(|filter| filter.topology_keys());
+        let scores = profile.scores.iter().flat_map(|(score, _)| score.topology_keys());
+        for key in filters.chain(scores) {
             ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
         }
         Self {
@@ -58,6 +60,12 @@ impl Decider {
             lent: Lent::default(),
             seed,
         }
+    }
+
+    /// The same, with a cache of about so many bytes.
+    #[must_use]
+    pub fn with_cache_of(self, bytes_max: usize) -> Self {
+        Self { cache: Cache::with_bytes_max(bytes_max), ..self }
     }
 
     /// The profile.
@@ -216,6 +224,34 @@ impl Decider {
             NodeScores { node, total: by_plugin.iter().sum(), by_plugin }
         };
         feasible.iter().map(of).collect()
+    }
+
+    /// Who refuses a node as the first, where any is refused.
+    pub(crate) fn refusing(&mut self, ledger: &Ledger, ask: Ask) -> Plugins {
+        if let Some((plugin, _)) = self.refused_everywhere(ledger, ask) {
+            return Plugins::from_iter([plugin]);
+        }
+        let Self { profile, cache, .. } = self;
+        let mut left = ledger.nodes.present().clone();
+        let filters = profile.filters.iter().enumerate();
+        let refusing = filters.filter_map(|(place, filter)| {
+            let before = left.len();
+            match filter.reads() {
+                Reads::Cluster if filter.key(ledger, ask).is_some() => {
+                    filter.filter(ledger, ask, &mut left);
+                }
+                Reads::Cluster => {}
+                _ => {
+                    if let Some(able) = cache.filter(place, &**filter, ledger, ask) {
+                        left.keep(able);
+                    }
+                }
+            }
+            (left.len() < before).then(|| filter.plugin())
+        });
+        let refusing = refusing.collect();
+        self.cache.shrink();
+        refusing
     }
 
     /// Why a node cannot take the pod, and which plugin says so; none where it can.

@@ -20,6 +20,7 @@ use crate::needs::{
 use crate::profile::Profile;
 use crate::queue::Moment;
 
+mod order;
 pub(crate) mod preemption;
 mod storage;
 
@@ -350,40 +351,6 @@ proptest! {
         for node in ledger.nodes.present().iter() {
             let refused = decider.refusal(&ledger, ask, node).is_some();
             prop_assert_eq!(refused, of(node).is_none());
-        }
-    }
-
-    #[test]
-    fn kinds_may_arrive_in_any_order_and_facts_twice(
-        facts in vec(fact(), 1..60),
-        repeats in vec(any::<bool>(), 60),
-        ask in needs(),
-    ) {
-        let is_of_nodes = |fact: &&Fact| {
-            matches!(fact, Fact::Node(_) | Fact::NodeGone(_) | Fact::Namespace { .. } | Fact::NamespaceGone(_) | Fact::Storage(_))
-        };
-        let mut told = Ledger::default();
-        facts.iter().cloned().for_each(|fact| told.apply(fact));
-        let mut orders: [Ledger; 3] = Default::default();
-        for fact in facts.iter().filter(is_of_nodes).chain(facts.iter().filter(|fact| !is_of_nodes(fact))) {
-            orders[0].apply(fact.clone());
-        }
-        for fact in facts.iter().filter(|fact| !is_of_nodes(fact)).chain(facts.iter().filter(is_of_nodes)) {
-            orders[1].apply(fact.clone());
-        }
-        for (fact, repeat) in facts.iter().zip(repeats) {
-            orders[2].apply(fact.clone());
-            if repeat {
-                orders[2].apply(fact.clone());
-            }
-        }
-        let held = told.hold("default", &BTreeMap::new(), &ask);
-        let mut fresh = decider(&mut told);
-        let expected = seen(&told, &mut fresh, held);
-        for mut other in orders {
-            let held = other.hold("default", &BTreeMap::new(), &ask);
-            let mut fresh = decider(&mut other);
-            prop_assert_eq!(&seen(&other, &mut fresh, held), &expected);
         }
     }
 

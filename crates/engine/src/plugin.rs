@@ -61,6 +61,11 @@ pub trait Filter: Send + Sync {
         None
     }
 
+    /// Labels whose values the plugin takes for domains, besides those that pods name.
+    fn topology_keys(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// Tells the queue what of the profile the plugin's word on changes depends on.
     fn tell(&self, _arguments: &mut Arguments) {}
 

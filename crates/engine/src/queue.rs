@@ -563,6 +563,13 @@ impl Queue {
         self.pods.get(uid).map(|entry| entry.rejection)
     }
 
+    /// Whose change of mind a pod that waits hears of: those like it hear the same.
+    #[cfg(test)]
+    pub(crate) fn hears(&self, uid: &Uid) -> Option<Rejection> {
+        let key = self.key(self.pods.get(uid)?);
+        self.waiting.get(&key).map(|group| group.rejection())
+    }
+
     /// Who keeps each pod that is not in flight from a node, as far as anybody does, in no order.
     pub fn refusals(&self) -> impl Iterator<Item = (&Uid, Plugins)> {
         let who = |entry: &Entry| match entry.place {

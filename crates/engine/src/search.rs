@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::decide::Decider;
-use crate::examination::{Examination, Examining};
+use crate::examination::{Examination, Examining, Refused};
 use crate::fact::Uid;
 use crate::judge::{Judges, Passing, Trial};
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
@@ -213,6 +213,34 @@ impl Search {
                     && decider.confirm(ledger, &self.uid, candidates, self.begun)
             }
         }
+    }
+
+    /// A node that took the pod when it was asked may not do so by now: those of which nothing is
+    /// known are asked again.
+    pub(crate) fn complete(&mut self, decider: &Decider, ledger: &mut Ledger) {
+        let Some(Stage::Over(examined, _)) = &mut self.stage else { return };
+        let Some(row) = ledger.pod(&self.uid) else { return };
+        if examined.everywhere.is_some() {
+            return;
+        }
+        let (ask, priority) = (row.ask, row.priority);
+        let mut unknown = ledger.nodes.present().clone();
+        for one in &examined.refused {
+            unknown.remove(one.node);
+        }
+        if unknown.is_empty() {
+            return;
+        }
+        let promised: Promised = ledger.promised(&self.uid, priority).into_iter().collect();
+        let mut trial = Trial::new(ledger, &decider.profile.filters, ask);
+        trial.prepare(&unknown);
+        for node in unknown.iter() {
+            let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
+            if let Some((plugin, refusal)) = trial.refusal_with(others, node) {
+                examined.refused.push(Refused { node, plugin: Some(plugin), refusal });
+            }
+        }
+        examined.refused.sort_by_key(|one| one.node);
     }
 
     /// What was found, where the search is over.

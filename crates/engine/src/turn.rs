@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::cache;
 use crate::decide::Decider;
 use crate::examination::Examination;
 use crate::fact::{Fact, PodFact, PodRef, Uid};
@@ -215,6 +216,8 @@ pub struct Engine {
     refused: Refused,
     /// Pods of which it is being found out.
     searches: Searches,
+    /// Pods for which room is being made, and who refused them.
+    rooms: BTreeMap<Uid, Rejection>,
 }
 
 impl Engine {
@@ -222,7 +225,9 @@ impl Engine {
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<(Arc<str>, Profile)>, now: Moment) -> Self {
         let mut ledger = Ledger::default();
-        let mut decider = |profile| Decider::new(profile, &mut ledger, settings.seed);
+        let bytes_max = cache::BYTES_MAX / profiles.len().max(1);
+        let mut decider =
+            |profile| Decider::new(profile, &mut ledger, settings.seed).with_cache_of(bytes_max);
         let profiles =
             profiles.into_iter().map(|(name, profile)| (name, decider(profile))).collect();
         Self {
@@ -235,6 +240,7 @@ impl Engine {
             due: VecDeque::new(),
             refused: Refused::default(),
             searches: Searches::default(),
+            rooms: BTreeMap::new(),
         }
     }
 
@@ -297,6 +303,7 @@ impl Engine {
         let Some(mut wanting) = wanting else {
             self.unbound.remove(&uid);
             self.searches.drop(&uid);
+            self.rooms.remove(&uid);
             self.queue.remove(&uid);
             self.ask_no_more(&uid);
             if self.recall(&uid) {
@@ -312,7 +319,10 @@ impl Engine {
             }
         } else {
             let (question, gated) = (Question::of(wanting.profile, row), wanting.gated);
-            if gated && (self.searches.drop(&uid) || self.ask_no_more(&uid)) {
+            let is_under_way = |own: &mut Self| {
+                own.searches.drop(&uid) || own.ask_no_more(&uid) || own.rooms.remove(&uid).is_some()
+            };
+            if gated && is_under_way(self) {
                 self.queue.remove(&uid);
             }
             self.searches.follow(&uid, question);
@@ -353,7 +363,6 @@ impl Engine {
         let (decider, turn) = (&mut self.profiles[question.profile].1, turn_of(&uid));
         let verdict = match decider.choose(&mut self.ledger, &uid, turn).expect(KNOWN) {
             Some(node) => self.give(&pod, question, node, attempts, now),
-            None if self.is_consulted_about(&uid) => self.deny(&pod, question, now),
             None => return self.refuse(pod, question, attempts, turn, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
@@ -475,9 +484,18 @@ impl Engine {
         }
     }
 
+    /// What was to be done for a pod that waits is done: whoever has to go for it was asked to. It
+    /// may be tried again when something helps it.
+    pub fn done(&mut self, uid: &Uid, now: Moment) {
+        if let Some(rejection) = self.rooms.remove(uid) {
+            self.queue.reject(uid, rejection, &self.ledger, now);
+        }
+    }
+
     /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or
     /// no room was made. It is tried again after its back-off.
     pub fn undone(&mut self, uid: &Uid, now: Moment) {
+        self.done(uid, now);
         self.queue.again(uid, now);
     }
 
@@ -499,7 +517,9 @@ impl Engine {
             let pending = question.pending(uid.clone(), false, own.consulted);
             self.queue.put_back(pending, own.history, now);
         }
-        if let Some(change) = change {
+        // Room is not kept for one that cannot be bound there.
+        let left = self.nominate(uid, None);
+        for change in change.into_iter().chain(left) {
             self.queue.notice(&self.ledger, change, now);
         }
     }
@@ -507,7 +527,8 @@ impl Engine {
     /// When something is due, if no fact comes before.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        let is_answered = self.consultations.is_answered();
+        let can_rejoin = !self.consultations.is_open() && !self.queue.is_nobody_aside();
+        let is_answered = self.consultations.is_answered() || can_rejoin;
         if is_answered || !self.due.is_empty() || !self.searches.is_empty() {
             return Some(now);
         }

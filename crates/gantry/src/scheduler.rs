@@ -164,10 +164,10 @@ impl ElectionArguments {
 }
 
 /// Adds the check whether a scheduler works, or waits for its turn.
-pub(crate) fn readiness(health: &Health, state: &watch::Receiver<State>) {
-    let state = state.clone();
-    health.add_ready(CHECK, move || match *state.borrow() {
-        State::Reading => Err("it has not read what there is".to_owned()),
+pub(crate) fn readiness(options: &Options) {
+    let (state, awaited) = (options.state.subscribe(), options.awaited.clone());
+    options.health.add_ready(CHECK, move || match *state.borrow() {
+        State::Reading => Err(format!("it has not read what there is: {awaited}")),
         State::Standby | State::Deciding => Ok(()),
     });
 }
@@ -200,13 +200,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let desk = Desk::default();
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;
     let site = scheduler::debug::pages(Site::new(&metrics, &health), &desk);
-    arguments.port.start(&clients.lease, site, &shutdown).await?;
+    arguments.port.start(&clients.read, site, &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);
     let options =
         Options { seed, host, metrics, health, desk, ..Options::new(configuration, &identity) };
-    readiness(&options.health, &options.state.subscribe());
+    readiness(&options);
     shutdown.spawn("progress", told(options.state.subscribe(), shutdown.clone(), names(&options)));
     let ended = scheduler::run(clients, options, shutdown.token()).await;
     shutdown.begin();

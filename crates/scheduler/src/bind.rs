@@ -32,12 +32,21 @@ pub enum Event {
     Conflicted(Box<str>),
     /// The server will not do it, in its words.
     Refused(Box<str>),
-    /// Nobody knows what became of the request. The server may ask for patience.
-    Unclear(Option<Duration>),
+    /// Nobody knows what became of the request.
+    Unclear(Unclear),
     /// The pod was read, from the store and not from a cache.
     Read(Found),
     /// The wait is over.
     Woke,
+}
+
+/// An answer that does not tell what became of a request, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unclear {
+    /// What was said, or what went wrong.
+    pub words: Box<str>,
+    /// How long the server asks to wait.
+    pub patience: Option<Duration>,
 }
 
 /// What a read of the pod shows.
@@ -98,7 +107,11 @@ pub struct Conversation {
     may_land: bool,
     /// Answers that did not tell.
     failures: u32,
+    /// The words of the last of them.
+    words: Box<str>,
     backoff: Backoff,
+    /// Whether the pod is read after each of them.
+    reads: bool,
 }
 
 impl Conversation {
@@ -110,14 +123,23 @@ impl Conversation {
             phase: Phase::Idle,
             may_land: false,
             failures: 0,
+            words: Box::default(),
             backoff: Backoff::new(WAIT_MIN, WAIT_MAX, seed),
+            reads: false,
         }
     }
 
-    /// Whether an answer did not tell so far.
+    /// The same through somebody who binds in the server's place: whether he did so before he fell
+    /// silent, the pod itself tells.
     #[must_use]
-    pub fn is_unclear(&self) -> bool {
-        self.failures > 0
+    pub fn through_others(self) -> Self {
+        Self { reads: true, ..self }
+    }
+
+    /// How many answers did not tell so far, and the words of the last of them.
+    #[must_use]
+    pub fn unclear(&self) -> (u32, &str) {
+        (self.failures, &self.words)
     }
 
     /// Takes what happened and says what to do; nothing where it does not belong here.
@@ -136,15 +158,24 @@ impl Conversation {
                 Effect::End(Outcome::NotBound(said))
             }
             // This one was refused; an earlier one may not be.
-            (Phase::Sending, Event::Refused(_)) => self.wait(Phase::WaitingToSend, None),
-            (Phase::Sending, Event::Unclear(asked)) => {
+            (Phase::Sending, Event::Refused(said)) => {
+                self.words = said;
+                self.wait(Phase::WaitingToSend, None)
+            }
+            (Phase::Sending, Event::Unclear(Unclear { words, patience })) => {
                 self.may_land = true;
-                self.wait(Phase::WaitingToSend, asked)
+                self.words.clone_from(&words);
+                let then = match self.reads {
+                    true => Phase::WaitingToRead { said: words },
+                    false => Phase::WaitingToSend,
+                };
+                self.wait(then, patience)
             }
             (Phase::Reading { said }, Event::Read(found)) => self.found(found, said),
             (Phase::Reading { .. }, Event::Missing) => Effect::End(Outcome::Gone),
-            (Phase::Reading { said }, Event::Unclear(asked)) => {
-                self.wait(Phase::WaitingToRead { said }, asked)
+            (Phase::Reading { said }, Event::Unclear(Unclear { words, patience })) => {
+                self.words = words;
+                self.wait(Phase::WaitingToRead { said }, patience)
             }
             (Phase::Reading { said }, Event::Refused(_) | Event::Conflicted(_)) => {
                 self.wait(Phase::WaitingToRead { said }, None)

@@ -34,11 +34,12 @@ use crate::meters::{Attempt, Meters, Shown};
 pub const BINDS_MAX: usize = 128;
 /// With so many of them the writers have enough to do for some milliseconds: nothing is in a hurry.
 const BINDS_AHEAD: usize = 96;
-/// How many of them may be unclear before nothing more is decided. While they are few, others go
-/// on; when nothing is clear any more, the server has other troubles.
-pub const UNCLEAR_MAX: usize = 4096;
-/// How many pods may be told why they wait, and the telling not be written.
-pub const TELLS_MAX: usize = 256;
+/// How many more there may be that nobody waits for: those that are unclear, that others bind, or
+/// whose pods are prepared first. When nothing is clear any more, the server has other troubles.
+pub const APART_MAX: usize = 4096;
+/// How many pods may be told why they wait, and the telling not be written. Others are not told
+/// then, and tried again after a while: nobody else waits for them.
+pub const TELLS_MAX: usize = 4096;
 /// How many decisions are remembered.
 pub const DECISIONS_KEPT: usize = 256;
 /// The reason of a condition when no node can take the pod and more nodes might.
@@ -64,6 +65,8 @@ struct Flight {
     pod: PodRef,
     attempt: Attempt,
     decided: Moment,
+    /// Nobody else waits for it.
+    is_apart: bool,
     is_unclear: bool,
 }
 
@@ -98,6 +101,8 @@ pub struct Core {
     flights: FxHashMap<Uid, Flight>,
     /// How many errands there were.
     errands: u64,
+    /// How many of the flights nobody else waits for.
+    apart: usize,
     unclear: usize,
     telling: usize,
     waiting: FxHashMap<Uid, Waiting>,
@@ -124,6 +129,7 @@ impl Core {
             awaited: Kind::ALL.into(),
             flights: FxHashMap::default(),
             errands: 0,
+            apart: 0,
             unclear: 0,
             telling: 0,
             waiting: FxHashMap::default(),
@@ -162,14 +168,17 @@ impl Core {
             Message::Advised(ticket, advice) => self.engine.consulted(ticket, advice),
             Message::Answered(errand, answer) => return self.answered(&errand, answer, now),
             Message::Unclear(Errand { uid, number }) => {
-                if let Some(flight) = self.flights.get_mut(&uid)
-                    && flight.number == number
-                    && !std::mem::replace(&mut flight.is_unclear, true)
-                {
-                    self.unclear += 1;
+                let flight = self.flights.get_mut(&uid).filter(|own| own.number == number);
+                if let Some(flight) = flight {
+                    self.apart += usize::from(!std::mem::replace(&mut flight.is_apart, true));
+                    self.unclear += usize::from(!std::mem::replace(&mut flight.is_unclear, true));
                 }
             }
-            Message::Told => self.telling = self.telling.saturating_sub(1),
+            Message::Told(uid) => {
+                self.telling = self.telling.saturating_sub(1);
+                self.engine.done(&uid, now);
+            }
+            Message::Complained => self.telling = self.telling.saturating_sub(1),
             Message::Untold(uid) => {
                 self.telling = self.telling.saturating_sub(1);
                 if let Some(waiting) = self.waiting.get_mut(&uid) {
@@ -243,13 +252,16 @@ impl Core {
     /// Whoever was sent for this pod may come back: nobody listens any longer.
     fn forget(&mut self, uid: &Uid) -> Option<Flight> {
         let flight = self.flights.remove(uid)?;
+        self.apart -= usize::from(flight.is_apart);
         self.unclear -= usize::from(flight.is_unclear);
         Some(flight)
     }
 
     /// An attempt failed for another reason than that no node can take the pod.
     fn failed(&mut self, pod: PodRef, scheduler: Arc<str>, message: String) -> Order {
-        let why = Why { reason: SCHEDULER_ERROR, message: message.into(), nominated: None };
+        let (reason, message) = (SCHEDULER_ERROR, message.into());
+        // Room is not kept for it any longer.
+        let why = Why { reason, message, nominated: Some(Box::default()) };
         self.tell(pod, scheduler, why, None)
     }
 
@@ -257,15 +269,20 @@ impl Core {
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.phase == Phase::Deciding
-            && self.flights.len() - self.unclear < BINDS_MAX
-            && self.unclear < UNCLEAR_MAX
-            && self.telling < TELLS_MAX
+            && self.flights.len() - self.apart < BINDS_MAX
+            && !self.is_stuck()
+    }
+
+    /// Whether nothing more is decided because nothing is clear any more.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.apart >= APART_MAX
     }
 
     /// Whether whoever writes has enough to do for a while.
     #[must_use]
     pub fn is_ahead(&self) -> bool {
-        self.phase == Phase::Deciding && self.flights.len() - self.unclear >= BINDS_AHEAD
+        self.phase == Phase::Deciding && self.flights.len() - self.apart >= BINDS_AHEAD
     }
 
     /// Decides for one pod; nothing where none can be decided for now.
@@ -295,11 +312,13 @@ impl Core {
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
             Verdict::Bind(node) => {
-                let number = self.begin(binder, &pod, attempt, begun);
+                // Others who bind may take their time.
+                let is_apart = binder != Binder::Server;
+                let number = self.begin((binder, is_apart), &pod, attempt, begun);
                 Order::Bind(BindOrder { pod, number, version, node, scheduler, binder })
             }
             Verdict::Prepare(_, writes) => {
-                let number = self.begin(Binder::Server, &pod, attempt, begun);
+                let number = self.begin((Binder::Server, true), &pod, attempt, begun);
                 Order::Prepare(PrepareOrder { pod, number, writes })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
@@ -349,15 +368,20 @@ impl Core {
     }
 
     /// Somebody is sent for a pod, in the place of whoever was before.
-    fn begin(&mut self, binder: Binder, pod: &PodRef, attempt: Attempt, decided: Moment) -> u64 {
+    fn begin(
+        &mut self,
+        (binder, is_apart): (Binder, bool),
+        pod: &PodRef,
+        attempt: Attempt,
+        decided: Moment,
+    ) -> u64 {
         self.forget(&pod.uid);
         self.errands += 1;
-        let number = self.errands;
-        // Others who bind may take their time, for which nobody else has to wait.
-        let is_unclear = binder != Binder::Server;
-        self.unclear += usize::from(is_unclear);
-        let flight = Flight { number, binder, pod: pod.clone(), attempt, decided, is_unclear };
-        self.flights.insert(pod.uid.clone(), flight);
+        self.apart += usize::from(is_apart);
+        let (number, is_unclear, uid) = (self.errands, false, pod.uid.clone());
+        let pod = pod.clone();
+        let flight = Flight { number, binder, pod, attempt, decided, is_apart, is_unclear };
+        self.flights.insert(uid, flight);
         number
     }
 

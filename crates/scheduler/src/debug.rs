@@ -2,8 +2,9 @@
 //! `/debug/decisions`, as JSON.
 //!
 //! Whoever asks puts a [`Look`] into the line of the engine's thread, which copies what is asked
-//! for and goes on; the answer is worked out elsewhere. One question is answered at a time, so
-//! that many of them cannot hold up binds.
+//! for and goes on; the answer is worked out elsewhere. One question is answered at a time, whether
+//! or not anybody still waits for it, and the next one waits until the engine's thread had nine
+//! times as long for its work as the look took. So many of them cannot hold up binds.
 
 mod views;
 
@@ -26,7 +27,8 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Mutex as Turn, mpsc, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
 use crate::config::Configuration;
 use crate::core::{Core, SCHEDULER_ERROR};
@@ -34,10 +36,13 @@ use crate::message::{Message, Scheduled};
 use crate::why::{self, Answer, AnsweredBy, Standing, State, WhyError};
 
 pub(crate) use views::Decided;
+use views::QueueCopy;
 pub use views::{DecisionView, LedgerView, NodeView, QueueRow, QueueView, ROWS_MAX};
 
 /// The paths that are answered.
 pub const PATHS: [&str; 4] = ["/debug/why", "/debug/queue", "/debug/ledger", "/debug/decisions"];
+/// How much longer than a look took the engine's thread is left alone.
+const REST_FACTOR: u32 = 9;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A look at the engine's thread, which takes no longer than to copy what is asked for.
@@ -125,22 +130,22 @@ pub fn pages(site: Site, desk: &Desk) -> Site {
     let own = desk.clone();
     let site = site.page(why, move |parts: Parts| {
         let desk = own.clone();
-        async move { replied(desk.why(&asked(&parts)).await) }
+        async move { replied(desk.why(&asked(&parts)).await).await }
     });
     let own = desk.clone();
     let site = site.page(queue, move |parts: Parts| {
         let desk = own.clone();
-        async move { replied(desk.queue(&asked(&parts)).await) }
+        async move { replied(desk.queue(&asked(&parts)).await).await }
     });
     let own = desk.clone();
     let site = site.page(ledger, move |parts: Parts| {
         let desk = own.clone();
-        async move { replied(desk.ledger(&asked(&parts)).await) }
+        async move { replied(desk.ledger(&asked(&parts)).await).await }
     });
     let own = desk.clone();
     site.page(decisions, move |_: Parts| {
         let desk = own.clone();
-        async move { replied(desk.decisions().await) }
+        async move { replied(desk.decisions().await).await }
     })
 }
 
@@ -152,15 +157,20 @@ fn asked(parts: &Parts) -> Query {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-fn replied(answer: Result<impl Serialize, Refusal>) -> serve::Answer {
-    let (code, body) = match answer {
-        Ok(answer) => (StatusCode::OK, serde_json::to_vec(&answer)),
+async fn replied(answer: Result<impl Serialize + Send + 'static, Refusal>) -> serve::Answer {
+    let written = match answer {
+        Ok(answer) => elsewhere(move || serde_json::to_vec(&answer).unwrap_or_default()).await,
+        Err(refusal) => Err(refusal),
+    };
+    let (code, body) = match written {
+        Ok(body) => (StatusCode::OK, body),
         Err(refusal) => {
             let code = StatusCode::from_u16(refusal.code);
-            (code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), serde_json::to_vec(&refusal))
+            let body = serde_json::to_vec(&refusal).unwrap_or_default();
+            (code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body)
         }
     };
-    let mut response = Response::new(Full::new(Bytes::from(body.unwrap_or_default())));
+    let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
@@ -191,65 +201,111 @@ impl Desk {
         let namespace = query.get("namespace").map_or("default", String::as_str);
         let clerk = self.clerk()?;
         let pod = why::find(&clerk.client, namespace, name).await?;
-        let _turn = self.turn.lock().await;
         let answer = Answer::begun(&pod, AnsweredBy::Scheduler, &clerk.configuration);
         if answer.profile(&pod, &clerk.configuration).is_none() {
             return Ok(answer);
         }
         let uid = Uid::new(&pod.metadata.uid);
-        let known = clerk.look(move |core, now| Known::of(core, &uid, now)).await?;
-        worked_out(move || explained(answer, known, &pod, &clerk.configuration)).await
+        let turn = self.turn().await;
+        let known = clerk.look(turn, move |core, now| Known::of(core, &uid, now)).await?;
+        known.worked_out(move |known| explained(answer, known, &pod, &clerk.configuration)).await
     }
 
     async fn queue(&self, query: &Query) -> Result<QueueView, Refusal> {
         let namespace = query.get("namespace").cloned();
-        let _turn = self.turn.lock().await;
-        let look = move |core: &Core, now| QueueView::of(core, namespace.as_deref(), now);
-        self.clerk()?.look(look).await
+        let turn = self.turn().await;
+        let look = move |core: &Core, now| QueueCopy::of(core, namespace.as_deref(), now);
+        self.clerk()?.look(turn, look).await?.worked_out(QueueCopy::into_view).await
     }
 
     async fn ledger(&self, query: &Query) -> Result<LedgerView, Refusal> {
         let node = query.get("node").cloned();
-        let _turn = self.turn.lock().await;
-        let ledger = self.clerk()?.look(|core, _| core.engine().ledger().snapshot(None)).await?;
+        let turn = self.turn().await;
+        let look = |core: &Core, _| core.engine().ledger().snapshot(None);
+        let ledger = self.clerk()?.look(turn, look).await?;
         if let Some(node) = &node
-            && ledger.nodes.find(node).is_none()
+            && ledger.what.nodes.find(node).is_none()
         {
             let text = format!("there is no node {node}");
             return Err(Refusal::new(StatusCode::NOT_FOUND, text));
         }
-        worked_out(move || LedgerView::of(&ledger, node.as_deref())).await
+        ledger.worked_out(move |ledger| LedgerView::of(&ledger, node.as_deref())).await
     }
 
     async fn decisions(&self) -> Result<Vec<DecisionView>, Refusal> {
-        let _turn = self.turn.lock().await;
+        let turn = self.turn().await;
         let look = |core: &Core, _| core.decided().cloned().collect::<Vec<Decided>>();
-        let decided = self.clerk()?.look(look).await?;
-        worked_out(move || decided.iter().map(Into::into).collect()).await
+        let decided = self.clerk()?.look(turn, look).await?;
+        decided.worked_out(|decided| decided.iter().map(Into::into).collect()).await
+    }
+
+    /// Waits until no other question is answered.
+    async fn turn(&self) -> Held {
+        Arc::new(self.turn.clone().lock_owned().await)
     }
 }
 
+/// The turn of one question. It goes where the work goes: whoever asked may hang up meanwhile.
+type Held = Arc<OwnedMutexGuard<()>>;
+
+/// What was seen on the engine's thread.
+struct Seen<R> {
+    what: R,
+    turn: Held,
+}
+
 impl Clerk {
-    /// What is seen on the engine's thread.
+    /// Looks, where somebody still wants to know when it comes to that.
     async fn look<R: Send + 'static>(
         &self,
+        turn: Held,
         look: impl FnOnce(&Core, Moment) -> R + Send + 'static,
-    ) -> Result<R, Refusal> {
+    ) -> Result<Seen<R>, Refusal> {
         let line = self.line.upgrade().ok_or_else(Refusal::idle)?;
         let (tell, told) = oneshot::channel();
+        let (clock, runtime) = (self.client.clock().clone(), Handle::current());
         let look = Look(Box::new(move |core, now| {
-            // Whoever asked may be gone.
-            let _ = tell.send(core.is_filled().then(|| look(core, now)));
+            if tell.is_closed() {
+                return;
+            }
+            let begun = clock.monotonic();
+            let what = core.is_filled().then(|| look(core, now));
+            let rest = clock.monotonic().saturating_sub(begun) * REST_FACTOR;
+            if !rest.is_zero() {
+                let held = turn.clone();
+                runtime.spawn(async move {
+                    clock.sleep(rest).await;
+                    drop(held);
+                });
+            }
+            // Whoever asked may be gone by now.
+            let _ = tell.send(what.map(|what| Seen { what, turn }));
         }));
         line.send(Message::Look(look)).await.map_err(|_| Refusal::idle())?;
         told.await.map_err(|_| Refusal::idle())?.ok_or_else(Refusal::early)
     }
 }
 
-/// Works out an answer where nobody waits for it but the one who asked.
-async fn worked_out<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, Refusal> {
+impl<R: Send + 'static> Seen<R> {
+    /// Works out an answer of it.
+    async fn worked_out<A: Send + 'static>(
+        self,
+        work: impl FnOnce(R) -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        let Self { what, turn } = self;
+        let work = move || {
+            let answer = work(what);
+            drop(turn);
+            answer
+        };
+        elsewhere(work).await
+    }
+}
+
+/// Does some work where nobody waits for it but the one who asked.
+async fn elsewhere<A: Send + 'static>(
+    work: impl FnOnce() -> A + Send + 'static,
+) -> Result<A, Refusal> {
     let failed = |error: tokio::task::JoinError| {
         let text = format!("the answer could not be worked out: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::bind::Event;
+use crate::bind::{Event, Unclear};
 use crate::config::Extender;
 use crate::message::{BindOrder, ConsultOrder, Message};
 use consultation::{Consultation, Effect, is_interested};
@@ -293,7 +293,9 @@ impl Extenders {
             Ok(Bound { error }) => Event::Conflicted(error.into()),
             Err(Failure::Answered(words)) => Event::Conflicted(words.into()),
             Err(Failure::Nobody(words)) => Event::Refused(words.into()),
-            Err(Failure::Unclear(_)) => Event::Unclear(None),
+            Err(Failure::Unclear(words)) => {
+                Event::Unclear(Unclear { words: words.into(), patience: None })
+            }
         };
         if own.ignorable {
             let error = format!("{event:?}");

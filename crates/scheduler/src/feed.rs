@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::awaited::Awaited;
 use crate::message::{Kind, Message, PodNews, Scheduled, Unreadable, Written};
 
 /// How many objects are asked for at once when they are listed.
@@ -49,6 +50,8 @@ pub(crate) struct Feed<'a> {
     pub(crate) sink: &'a mpsc::Sender<Message>,
     pub(crate) seed: u64,
     pub(crate) metrics: &'a Metrics,
+    /// What is not read yet.
+    pub(crate) awaited: &'a Awaited,
     /// Put up when this process leads; none where it need not.
     pub(crate) fence: Option<&'a Fence>,
     pub(crate) stop: &'a CancellationToken,
@@ -72,13 +75,22 @@ impl Reader for Feed<'_> {
     ) {
         let access = self.client.access::<T>(ResourceType::of::<T>(), "");
         let reflector = Reflector::new(access).fields(fields).seed(self.seed).metrics(self.metrics);
+        let (awaited, resource) = (self.awaited.clone(), reflector.resource().to_string());
+        awaited.begin(&resource);
+        let (heard, named) = (awaited.clone(), resource.clone());
+        let reflector = reflector.troubles(move |what| heard.trouble(&named, what));
+        let read = move || {
+            awaited.end(&resource);
+            Message::Synced(kind)
+        };
+        let passed = read.clone();
         let fence = self.fence.cloned();
         let is_behind = fence.is_some();
         let map = move |delta: Delta<T>| match delta {
             Delta::Upserted(object) => message(object),
             Delta::Deleted { key, uid } => gone(&key, &uid),
             Delta::Synced if is_behind => Message::Listed(kind),
-            Delta::Synced => Message::Synced(kind),
+            Delta::Synced => read(),
             Delta::Malformed { key, error, .. } => {
                 Message::Unreadable(Box::new(Unreadable { kind, key, error }))
             }
@@ -87,10 +99,7 @@ impl Reader for Feed<'_> {
         self.tasks.spawn(async move {
             match &fence {
                 None => reflector.run(sink, map, stop).await,
-                Some(fence) => {
-                    let passed = move || Message::Synced(kind);
-                    reflector.run_fenced(sink, map, (fence, passed), stop).await;
-                }
+                Some(fence) => reflector.run_fenced(sink, map, (fence, passed), stop).await,
             }
         });
     }

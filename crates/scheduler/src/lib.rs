@@ -29,6 +29,7 @@
 //! # Ok(()) }
 //! ```
 
+mod awaited;
 pub mod bind;
 mod clients;
 pub mod config;
@@ -50,5 +51,6 @@ pub mod why;
 pub mod witness;
 mod writers;
 
+pub use awaited::Awaited;
 pub use clients::Clients;
 pub use run::{Ending, Options, RunError, State, run};

@@ -84,8 +84,10 @@ pub enum Message {
     Advised(Ticket, Advice),
     /// Nobody knows yet what became of a Binding; it is being asked for.
     Unclear(Errand),
-    /// What was to be told is told.
-    Told,
+    /// What was to be told of this pod is told, and whoever has to go for it was asked to.
+    Told(Uid),
+    /// That an object cannot be read is told.
+    Complained,
     /// The condition of this pod could not be written, or no room could be made for it.
     Untold(Uid),
     /// An object cannot be read. What was known of it stays.

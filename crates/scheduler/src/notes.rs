@@ -71,6 +71,16 @@ impl Notes {
         );
     }
 
+    /// It is not clear whether a pod is bound.
+    pub(crate) fn unclear(&self, order: &BindOrder, words: &str) {
+        let BindOrder { pod, version, node, scheduler, .. } = order;
+        let words = format!(
+            "it is not clear whether the pod is bound to {node}, which is asked for again until it \
+             is: {words}"
+        );
+        self.tell(scheduler, failed(subject(pod, version), words));
+    }
+
     /// A pod has to go for another one.
     pub(crate) fn preempted(
         &self,

@@ -3,8 +3,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use api::Namespace;
-use chassis::client::{Client, ListOptions, Nameplate, ResourceType};
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::{self, Election, Leadership, News};
@@ -20,9 +18,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::awaited::Awaited;
 use crate::clients::Clients;
 use crate::config::{Configuration, LeaderElection, ProfileConfig};
-use crate::core::{BINDS_MAX, Core, TELLS_MAX};
+use crate::core::{APART_MAX, BINDS_MAX, Core, TELLS_MAX};
 use crate::debug::Desk;
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::Feed;
@@ -42,9 +41,6 @@ const EVENTS_GRACE: Duration = Duration::from_secs(5);
 /// How much longer than its lease lasts a leader may be silent and count as alive.
 const LEASE_TOLERANCE: Duration = Duration::from_secs(20);
 
-/// How long to wait before the revision is asked for again.
-const REVISION_RETRY: Duration = Duration::from_millis(200);
-
 /// How a scheduler runs.
 #[derive(Clone)]
 pub struct Options {
@@ -62,6 +58,8 @@ pub struct Options {
     pub health: Health,
     /// Where it tells how far it is.
     pub state: watch::Sender<State>,
+    /// Where it tells what it has not read yet.
+    pub awaited: Awaited,
     /// Where it is asked what goes on inside.
     pub desk: Desk,
     /// Where its engine lives.
@@ -80,6 +78,7 @@ impl Options {
             metrics: Metrics::new(),
             health: Health::new(),
             state: watch::Sender::default(),
+            awaited: Awaited::default(),
             desk: Desk::default(),
             place: Place::Thread,
         }
@@ -210,19 +209,6 @@ impl Turn {
     }
 }
 
-/// The revision of the store, read by quorum; none where the server counts otherwise.
-async fn revision(client: &Client) -> Option<u64> {
-    let namespaces = client.access::<Nameplate>(ResourceType::of::<Namespace>(), "");
-    let options = ListOptions { limit: 1, ..ListOptions::default() };
-    loop {
-        match namespaces.list(&options).await {
-            Ok(page) => return page.resource_version.parse().ok(),
-            Err(error) => tracing::warn!(%error, "cannot read the revision of the store"),
-        }
-        client.clock().sleep(REVISION_RETRY).await;
-    }
-}
-
 fn lease(election: &LeaderElection, options: &Options) -> election::Config {
     let LeaderElection { namespace, name, lease_duration, renew_deadline, retry_period } = election;
     election::Config {
@@ -256,7 +242,8 @@ impl Term {
         let (client, metrics) = (&clients.read, &options.metrics);
         let (sink, tasks) = (&messages, &mut feed);
         let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
-        Feed { client, sink, seed, metrics, fence, stop: &end_feed, tasks }.start();
+        let (awaited, stop_feed) = (&options.awaited, &end_feed);
+        Feed { client, sink, seed, metrics, awaited, fence, stop: stop_feed, tasks }.start();
         let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
         extenders.watch(how, &mut feed);
 
@@ -273,9 +260,10 @@ impl Term {
             seed,
             answers: messages.clone(),
             stop: stop.clone(),
-        };
-        let (binds, bind_orders) = mpsc::channel(BINDS_MAX);
-        let (tells, tell_orders) = mpsc::channel(TELLS_MAX + BINDS_MAX);
+        }
+        .licensed();
+        let (binds, bind_orders) = mpsc::channel(BINDS_MAX + APART_MAX);
+        let (tells, tell_orders) = mpsc::channel(TELLS_MAX);
         let mut writers = JoinSet::new();
         writers.spawn(hands.clone().bind_all(bind_orders));
         writers.spawn(hands.tell_all(tell_orders));
@@ -299,7 +287,7 @@ impl Term {
             options.state.send_replace(State::Reading);
             options.desk.open(&messages, &clients.read, configuration);
             if let Some(fence) = fence {
-                fence.put_up(revision(&clients.lease).await);
+                fence.put_up();
             }
             std::future::pending().await
         };

@@ -10,9 +10,10 @@ use engine::turn::Advice;
 use tokio::sync::{mpsc, watch};
 
 use crate::State;
-use crate::core::Core;
+use crate::bind::Outcome;
+use crate::core::{APART_MAX, Core};
 use crate::inbox::{Heard, Inbox};
-use crate::message::{ConsultOrder, Message, Order};
+use crate::message::{Answer, ConsultOrder, Message, Order};
 use crate::witness::Witness;
 use crate::writers::{Telling, Work};
 
@@ -94,6 +95,12 @@ impl Turns {
             let now = self.time.now();
             if is_changed && now.since(measured) >= MEASURE_INTERVAL {
                 self.core.measure();
+                if self.core.is_stuck() {
+                    tracing::error!(
+                        "{APART_MAX} Bindings have no clear answer: nothing more is decided before \
+                         some have"
+                    );
+                }
                 (measured, is_changed) = (now, false);
             }
         }
@@ -197,7 +204,7 @@ impl Turns {
                 Telling::Wait(order) => Message::Untold(order.pod.uid),
                 Telling::Unreadable(what) => {
                     tracing::warn!(kind = ?what.kind, key = %what.key, "an object cannot be read");
-                    Message::Told
+                    Message::Complained
                 }
             };
             self.core.take(back, self.time.now());
@@ -213,9 +220,19 @@ impl Turns {
     }
 
     fn hand_out(&mut self, work: Work) {
-        if self.outlets.binds.try_send(work).is_err() {
-            // The writers have ended before us, which they do only with the process.
-            tracing::error!("nobody is left to bind pods");
-        }
+        let Err(lost) = self.outlets.binds.try_send(work) else { return };
+        // There is room for all of them, unless preparations that nobody waits for any longer fill
+        // it, or the writers have ended before us, which they do only with the process.
+        let why = "too much is waiting to be written";
+        let back = match lost.into_inner() {
+            Work::Bind(order) => {
+                let outcome = Outcome::NotBound(why.into());
+                Message::Answered(order.errand(), Answer::Definite(outcome))
+            }
+            Work::Prepare(order) => {
+                Message::Answered(order.errand(), Answer::Unprepared(why.into()))
+            }
+        };
+        self.take(back, self.time.now());
     }
 }

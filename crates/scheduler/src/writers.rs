@@ -16,13 +16,13 @@ use chassis::election::Leadership;
 use chassis::random::seed_for;
 use engine::fact::PodRef;
 use engine::plugins::volume_binding::Write;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::bind::{Conversation, Effect, Event, Found, Outcome};
+use crate::bind::{Conversation, Effect, Event, Found, Outcome, Unclear};
 use crate::extenders::{Binder, Extenders};
 use crate::later::Later;
 use crate::message::{
@@ -38,12 +38,19 @@ const BINDS_IN_FLIGHT_MAX: usize = 64;
 const LATER_MAX: usize = 100_000;
 /// How often it is looked whether there is time for notes.
 const LATER_LOOK: Duration = Duration::from_millis(50);
+/// How many pods are prepared at once.
+const PREPARES_IN_FLIGHT_MAX: usize = 16;
+/// After so many answers to a Binding that do not tell, and each time after as many again, users are
+/// told of it: by then, some seconds have passed.
+const UNCLEAR_TOLD: u32 = 6;
 /// How many statuses are under way at once.
 const TELLS_IN_FLIGHT_MAX: usize = 16;
 /// How often a leader whose lease is late looks whether it may write again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
 /// How often anything but a Binding is tried while its answers are unclear.
 const TRIES_MAX: u32 = 4;
+/// How often something is written anew because it has changed meanwhile.
+const CONFLICTS_MAX: u32 = 4;
 /// How long to wait between tries.
 const RETRY: Duration = Duration::from_millis(200);
 /// How long to wait at most, even where the server asks for more.
@@ -67,6 +74,13 @@ impl License {
     }
 }
 
+/// Whether a pod waits for a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Still,
+    NoLonger,
+}
+
 /// What writers share.
 #[derive(Clone)]
 pub(crate) struct Hands {
@@ -82,6 +96,13 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
+    /// The same hands, whose every write is allowed at the moment at which it is sent.
+    pub(crate) fn licensed(self) -> Self {
+        let (license, clock) = (self.license.clone(), self.clock().clone());
+        let client = self.client.guarded(move || license.is_valid(clock.monotonic()));
+        Self { client, ..self }
+    }
+
     fn clock(&self) -> &Clock {
         self.client.clock()
     }
@@ -106,15 +127,17 @@ impl Hands {
     pub(crate) async fn bind_all(self, mut orders: mpsc::Receiver<Work>) {
         let own = Arc::new(self);
         let room = Arc::new(Semaphore::new(BINDS_IN_FLIGHT_MAX));
+        let bench = Arc::new(Semaphore::new(PREPARES_IN_FLIGHT_MAX));
         let mut tasks = JoinSet::new();
         let (bound, line) = mpsc::channel(LATER_MAX);
         let telling = tokio::spawn(own.clone().tell_later(line, room.clone()));
         while let Some(order) = orders.recv().await {
-            let (own, room, bound) = (own.clone(), room.clone(), bound.clone());
+            let (own, room, bench) = (own.clone(), room.clone(), bench.clone());
+            let bound = bound.clone();
             tasks.spawn(async move {
                 match order {
                     Work::Bind(order) => own.bind(order, &room, &bound).await,
-                    Work::Prepare(order) => own.prepare(order, &room).await,
+                    Work::Prepare(order) => own.prepare(order, &bench).await,
                 }
             });
             while let Some(ended) = tasks.try_join_next() {
@@ -192,6 +215,9 @@ impl Hands {
         let uid = &order.pod.uid;
         let seed = seed_for(self.seed, &["bind", &uid.0]);
         let mut conversation = Conversation::new(&order.node, seed);
+        if order.binder != Binder::Server {
+            conversation = conversation.through_others();
+        }
         let pods: Access<Pod> = self.client.within(&order.pod.namespace);
         let mut effect = conversation.step(Event::Begin)?;
         loop {
@@ -213,7 +239,11 @@ impl Hands {
                             node: &order.node,
                             ..Binding::default()
                         };
-                        sent(pods.bind(&binding).await)
+                        match pods.bind(&binding).await {
+                            // It was not sent. Where this process may write again, it will be.
+                            Err(Error::NotAllowed { .. }) => continue,
+                            answer => sent(answer),
+                        }
                     }
                 }
                 Effect::Read => {
@@ -221,6 +251,7 @@ impl Hands {
                     read(pods.get(&order.pod.name).await, &uid.0)
                 }
                 Effect::Wait(wait) => {
+                    self.tell_unclear(order, conversation.unclear());
                     self.answer(Message::Unclear(order.errand())).await;
                     tokio::select! {
                         biased;
@@ -231,6 +262,17 @@ impl Hands {
             };
             effect = conversation.step(event)?;
         }
+    }
+
+    /// Says of a Binding that is asked for again and again what its answers are.
+    fn tell_unclear(&self, order: &BindOrder, (failures, words): (u32, &str)) {
+        if failures == 0 || !failures.is_multiple_of(UNCLEAR_TOLD) {
+            return;
+        }
+        let (pod, node) = (&order.pod, &*order.node);
+        let pod = format!("{}/{}", pod.namespace, pod.name);
+        tracing::warn!(pod, node, failures, words, "it is not clear whether a pod is bound");
+        self.notes.unclear(order, words);
     }
 
     /// Tells why pods wait until no more orders come, and waits for what is under way.
@@ -244,7 +286,11 @@ impl Hands {
             let own = own.clone();
             tasks.spawn(async move {
                 let message = match order {
-                    Telling::Wait(order) => own.tell(&order).await,
+                    // Whoever leads next finds out anew, and need not wait for this.
+                    Telling::Wait(order) if own.stop.is_cancelled() => {
+                        Message::Untold(order.pod.uid)
+                    }
+                    Telling::Wait(order) => own.tell(*order).await,
                     Telling::Unreadable(what) => own.complain(&what).await,
                 };
                 drop(turn);
@@ -263,21 +309,51 @@ impl Hands {
         }
     }
 
-    async fn tell(&self, order: &TellOrder) -> Message {
-        self.notes.waits(order);
-        let mut message = Message::Told;
-        if let Some(patch) = status::unscheduled(order, self.clock().now())
-            && let Err(error) = self.patch_status(&order.pod, patch).await
-        {
-            self.warn(&order.pod, &error, "cannot write why a pod has no node");
-            message = Message::Untold(order.pod.uid.clone());
+    async fn tell(&self, order: TellOrder) -> Message {
+        self.notes.waits(&order);
+        let mut is_done = true;
+        match self.tell_status(&order).await {
+            Ok(Waits::Still) => {}
+            // Nothing is to be told of it, and nobody has to go for it.
+            Ok(Waits::NoLonger) => return Message::Told(order.pod.uid),
+            Err(error) => {
+                self.warn(&order.pod, &error, "cannot write why a pod has no node");
+                is_done = false;
+            }
         }
-        if let Some(room) = &order.room
-            && !self.make_room(order, room).await
-        {
-            message = Message::Untold(order.pod.uid.clone());
+        if let Some(room) = &order.room {
+            is_done &= self.make_room(&order, room).await;
         }
-        message
+        let uid = order.pod.uid;
+        if is_done { Message::Told(uid) } else { Message::Untold(uid) }
+    }
+
+    /// Writes why a pod has no node, unless it has one by now.
+    async fn tell_status(&self, order: &TellOrder) -> Result<Waits, Error> {
+        let Some(mut patch) = status::unscheduled(order, self.clock().now()) else {
+            return Ok(Waits::Still);
+        };
+        let mut version = order.version.to_string();
+        for _ in 0..CONFLICTS_MAX {
+            if !version.is_empty() {
+                patch["metadata"]["resourceVersion"] = version.into();
+            }
+            match self.patch_status(&order.pod, patch.clone()).await {
+                Ok(()) => return Ok(Waits::Still),
+                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_not_found() => return Ok(Waits::NoLonger),
+                Err(error) => return Err(error),
+            }
+            let pods: Access<Pod> = self.client.within(&order.pod.namespace);
+            let Some(pod) = self.again(|| pods.find(&order.pod.name)).await? else {
+                return Ok(Waits::NoLonger);
+            };
+            if pod.metadata.uid != *order.pod.uid.0 || !pod.spec.node_name.is_empty() {
+                return Ok(Waits::NoLonger);
+            }
+            version = pod.metadata.resource_version;
+        }
+        Err(Error::Request { what: "others change the pod all the time".to_owned() })
     }
 
     /// Writes a status, as often as it takes and as is allowed.
@@ -300,6 +376,7 @@ impl Hands {
             }
             tries += 1;
             match write().await {
+                Err(Error::NotAllowed { .. }) => tries -= 1,
                 Err(error)
                     if tries < TRIES_MAX && is_unclear(&error) && !self.stop.is_cancelled() =>
                 {
@@ -378,27 +455,43 @@ impl Hands {
 
     /// Carries out one write that prepares a pod; an error in words where it cannot be.
     async fn ready(&self, write: &Write) -> Result<(), String> {
-        let told = |error: Error| format!("binding volumes: {}", error.told());
         match write {
             Write::KeepVolume { volume, claim } => {
                 let volumes: Access<PersistentVolume> = self.client.all();
-                let own = self.again(|| volumes.get(volume)).await.map_err(told)?;
-                let patch = match volumes::keep(&own, claim) {
-                    Step::Nothing => return Ok(()),
-                    Step::Never(why) => return Err(why),
-                    Step::Patch(patch) => Patch::Merge(patch),
-                };
-                self.again(|| volumes.patch(volume, &patch)).await.map(drop).map_err(told)
+                self.mend(&volumes, volume, |own| volumes::keep(own, claim)).await
             }
             Write::SelectNode { namespace, claim, node } => {
                 let claims: Access<PersistentVolumeClaim> = self.client.within(namespace);
-                let own = self.again(|| claims.get(claim)).await.map_err(told)?;
-                let patch = match volumes::select(&own, node) {
-                    Step::Nothing => return Ok(()),
-                    Step::Never(why) => return Err(why),
-                    Step::Patch(patch) => Patch::Merge(patch),
-                };
-                self.again(|| claims.patch(claim, &patch)).await.map(drop).map_err(told)
+                self.mend(&claims, claim, |own| volumes::select(own, node)).await
+            }
+        }
+    }
+
+    /// Reads an object and patches it as it needs, anew where it has changed meanwhile: the change
+    /// may be our own, of which we did not hear.
+    async fn mend<T>(
+        &self,
+        objects: &Access<T>,
+        name: &str,
+        step: impl Fn(&T) -> Step,
+    ) -> Result<(), String>
+    where
+        T: DeserializeOwned,
+    {
+        let told = |error: Error| format!("binding volumes: {}", error.told());
+        let mut tries = 0;
+        loop {
+            let own = self.again(|| objects.get(name)).await.map_err(told)?;
+            let patch = match step(&own) {
+                Step::Nothing => return Ok(()),
+                Step::Never(why) => return Err(why),
+                Step::Patch(patch) => Patch::Merge(patch),
+            };
+            tries += 1;
+            match self.again(|| objects.patch(name, &patch)).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() && tries < CONFLICTS_MAX => {}
+                Err(error) => return Err(told(error)),
             }
         }
     }
@@ -414,7 +507,7 @@ impl Hands {
                 self.notes.unreadable(&plate, error);
             }
         }
-        Message::Told
+        Message::Complained
     }
 }
 
@@ -447,16 +540,20 @@ fn is_unclear(error: &Error) -> bool {
 /// What an answer to a Binding means.
 fn sent(answer: Result<(), Error>) -> Event {
     let Err(error) = answer else { return Event::Done };
-    let Some(refusal) = error.refusal() else { return Event::Unclear(None) };
+    let Some(refusal) = error.refusal() else { return unclear(&error) };
     let said = || refusal.message.as_str().into();
     match (refusal.code, &refusal.reason) {
-        (404, _) => Event::Missing,
+        (404, _) if refusal.is_status => Event::Missing,
         (409, _) | (_, Reason::Conflict) => Event::Conflicted(said()),
         // Others who answer in the server's place may have handed it on.
-        (408 | 429, _) => Event::Unclear(refusal.retry_after),
+        (404 | 408 | 429, _) => unclear(&error),
         (400..=499, _) => Event::Refused(said()),
-        _ => Event::Unclear(refusal.retry_after),
+        _ => unclear(&error),
     }
+}
+
+fn unclear(error: &Error) -> Event {
+    Event::Unclear(Unclear { words: error.told().into(), patience: error.retry_after() })
 }
 
 /// What a read of the pod means.
@@ -468,8 +565,10 @@ fn read(answer: Result<Pod, Error>, uid: &str) -> Event {
         }
         Ok(pod) if pod.metadata.deletion_timestamp.is_some() => Event::Read(Found::Going),
         Ok(_) => Event::Read(Found::Unbound),
-        Err(error) if error.is_not_found() => Event::Missing,
-        Err(error) => Event::Unclear(error.retry_after()),
+        Err(error) if error.refusal().is_some_and(|no| no.code == 404 && no.is_status) => {
+            Event::Missing
+        }
+        Err(error) => unclear(&error),
     }
 }
 

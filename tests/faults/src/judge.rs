@@ -1,23 +1,22 @@
 //! What is true on the server, and what must not be.
+//!
+//! A node may carry too much in two cases only. Somebody who is not ours made it so. Or a pod came
+//! to it that was decided on when something on that node was not known, which happened after the
+//! scheduler was told by the server how everything stood: two Bindings in flight at the same
+//! moment. What happened before that, every decision has to reckon with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use chassis::clock::Clock;
 use scheduler::bind::Outcome;
 use serde_json::Value;
 
 use crate::log::Log;
-use crate::rules::{Place, Resident, View, exceeds};
+use crate::rules::{Place, Resident, View, crowds, exceeds};
 use crate::shapes::{MEGA, Shape, TAINT, ZONE};
 
-/// For how long a change may be unknown to a scheduler that has just begun: longer than any watch
-/// lags here.
-const KNOWN_WITHIN: Duration = Duration::from_secs(40);
-
 /// A Binding on its way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Binding {
     pub who: usize,
     pub name: String,
@@ -25,6 +24,53 @@ pub struct Binding {
     pub node: String,
     /// How often that scheduler had decided on a node for the pod.
     pub number: u32,
+    basis: Option<Basis>,
+}
+
+/// What a scheduler knew of the node that it decided on.
+#[derive(Debug, Clone)]
+struct Basis {
+    pods: BTreeSet<String>,
+    place: Option<Place>,
+}
+
+/// What a scheduler knows of everything when it decides.
+pub struct Known<'a> {
+    /// The nodes of pods, by their uid.
+    pub pods: BTreeMap<&'a str, &'a str>,
+    pub places: &'a BTreeMap<String, Place>,
+}
+
+/// Moments at which a scheduler is told by the server how everything stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reading {
+    Start,
+    Pods,
+    Nodes,
+    /// The Lease is its own.
+    Lease,
+    /// The revision of the store.
+    Revision,
+}
+
+/// A place in the order in which everything happens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Order(u64);
+
+/// Before which moments a scheduler has to know everything.
+#[derive(Debug, Clone, Copy, Default)]
+struct Horizon {
+    pods: Order,
+    nodes: Order,
+}
+
+/// How often something was excused.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Excuses {
+    /// Pods that came to a node that had no room for them by then.
+    pub landings: u64,
+    /// Nodes that carried too much when they were looked at.
+    pub sights: u64,
 }
 
 /// A pod on the server.
@@ -47,37 +93,100 @@ pub struct Snapshot {
     pub pods: Vec<Standing>,
 }
 
+/// A pod that was bound.
+#[derive(Debug, Clone)]
+struct Landed {
+    at: Order,
+    /// Which scheduler it was, if one of ours.
+    who: Option<usize>,
+    name: String,
+    node: String,
+    /// It takes room.
+    is_there: bool,
+}
+
 #[derive(Default)]
 struct Truth {
+    now: Order,
     shapes: BTreeMap<String, Shape>,
-    /// Where pods are, by uid.
-    bound: BTreeMap<String, String>,
-    /// Pods that somebody bound who is not ours.
-    taken: BTreeSet<String>,
+    /// Pods that were ever bound, by uid.
+    bound: BTreeMap<String, Landed>,
+    /// Nodes, and since when they are so; none where one is gone.
+    places: BTreeMap<String, (Order, Option<Place>)>,
+    /// What each scheduler was told first, of each kind.
+    read: BTreeSet<(usize, Reading)>,
+    horizons: BTreeMap<usize, Horizon>,
+    /// In whose name the Lease is, once it was anybody's.
+    leader: Option<String>,
+    /// On what the last decision of a scheduler about a pod was built.
+    bases: BTreeMap<(usize, String), Basis>,
     /// How often a scheduler decided on a node for a pod.
     asked: BTreeMap<(usize, String), u32>,
     /// Decisions that were said to be over without a Binding.
     over: BTreeSet<(usize, String, u32)>,
     /// Pods that were said to be gone.
     gone: Vec<String>,
-    /// Nodes on which something happened that a scheduler may not know.
-    disturbed: BTreeMap<String, Duration>,
-    /// Who decided last.
-    decider: usize,
-    landings: Vec<(Duration, usize, String)>,
+    /// Nodes that may carry too much, until they no longer do.
+    excused: BTreeSet<String>,
+    excuses: Excuses,
+}
+
+impl Truth {
+    fn tick(&mut self) -> Order {
+        self.now.0 += 1;
+        self.now
+    }
+
+    fn horizon(&self, who: usize) -> Horizon {
+        self.horizons.get(&who).copied().unwrap_or_default()
+    }
+
+    /// Something that a scheduler was told and does not know.
+    fn unknown(&self, who: usize, known: &Known<'_>) -> Option<String> {
+        let horizon = self.horizon(who);
+        let is_missed = |(uid, one): &(&String, &Landed)| {
+            let is_due = one.is_there && one.who != Some(who) && one.at < horizon.pods;
+            is_due && known.pods.get(&***uid) != Some(&&*one.node)
+        };
+        if let Some((_, one)) = self.bound.iter().find(is_missed) {
+            return Some(format!("{} is on {}", one.name, one.node));
+        }
+        let mut places = self.places.iter().filter(|(_, (at, _))| *at < horizon.nodes);
+        let (name, (_, place)) =
+            places.find(|(name, (_, place))| known.places.get(*name) != place.as_ref())?;
+        Some(format!("node {name} is {place:?}"))
+    }
+
+    /// What is too much on a node with one more pod, and whether that may be.
+    fn excess(&self, binding: &Binding) -> Option<(String, bool)> {
+        let Binding { who, name, uid, node, basis, .. } = binding;
+        let (_, place) = self.places.get(node)?;
+        let place = place.as_ref()?;
+        let is_other =
+            |(one, pod): &(&String, &Landed)| pod.is_there && pod.node == *node && *one != uid;
+        let others: Vec<(&String, &Landed)> = self.bound.iter().filter(is_other).collect();
+        let shapes = others.iter().filter_map(|(_, pod)| self.shapes.get(&pod.name));
+        let what = crowds(place, &shapes.collect::<Vec<_>>(), self.shapes.get(name)?)?;
+        let Some(basis) = basis else { return Some((what, false)) };
+        let is_same = basis.place.as_ref().is_some_and(|known| known.carries_like(place));
+        let told = self.horizon(*who).pods;
+        let mut strangers = others.iter().filter(|(one, pod)| {
+            pod.who != Some(*who) && pod.at > told && !basis.pods.contains(*one)
+        });
+        Some((what, !is_same || strangers.next().is_some()))
+    }
 }
 
 /// One who knows what is true; clones share it.
 #[derive(Clone)]
 pub struct Judge {
-    clock: Clock,
     log: Log,
     truth: Arc<Mutex<Truth>>,
 }
 
 impl Judge {
-    pub fn new(clock: &Clock, log: &Log) -> Self {
-        Self { clock: clock.clone(), log: log.clone(), truth: Arc::default() }
+    pub fn new(log: &Log) -> Self {
+        Self { log: log.clone(), truth: Arc::default() }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Truth) -> T) -> T {
@@ -97,75 +206,144 @@ impl Judge {
         self.with(|truth| truth.shapes.get(name).cloned())
     }
 
-    /// A node changed, or somebody else used it.
-    pub fn disturbed(&self, node: &str) {
-        let now = self.clock.monotonic();
-        self.with(|truth| truth.disturbed.insert(node.to_owned(), now));
+    pub fn excuses(&self) -> Excuses {
+        self.with(|truth| truth.excuses)
+    }
+
+    /// A node is now so, or gone. Who is there may be too many by that.
+    pub fn placed(&self, node: &str, place: Option<Place>) {
+        self.with(|truth| {
+            let now = truth.tick();
+            truth.excused.insert(node.to_owned());
+            truth.places.insert(node.to_owned(), (now, place));
+        });
+    }
+
+    /// A pod has ended or is gone.
+    pub fn left(&self, uid: &str) {
+        self.with(|truth| {
+            if let Some(pod) = truth.bound.get_mut(uid) {
+                pod.is_there = false;
+            }
+        });
     }
 
     /// Somebody who is not ours bound a pod.
-    pub fn taken(&self, uid: &str, node: &str) {
-        self.disturbed(node);
-        self.with(|truth| truth.taken.insert(uid.to_owned()));
-        self.bind(uid, node);
+    pub fn taken(&self, uid: &str, name: &str, node: &str) {
+        self.with(|truth| truth.excused.insert(node.to_owned()));
+        self.bind(None, (uid, name, node));
     }
 
-    fn bind(&self, uid: &str, node: &str) {
-        let old = self.with(|truth| truth.bound.insert(uid.to_owned(), node.to_owned()));
-        if let Some(old) = old {
+    fn bind(&self, who: Option<usize>, (uid, name, node): (&str, &str, &str)) {
+        let old = self.with(|truth| {
+            let (name, node) = (name.to_owned(), node.to_owned());
+            let landed = Landed { at: truth.tick(), who, name, node, is_there: true };
+            truth.bound.insert(uid.to_owned(), landed)
+        });
+        if let Some(Landed { node: old, .. }) = old {
             self.log.violated(&format!("pod {uid} is bound twice: to {old}, then to {node}"));
         }
     }
 
-    /// A scheduler decided on a node.
-    pub fn decided(&self, who: usize, uid: &str) {
-        let now = self.clock.monotonic();
+    /// The moment at which a request is carried out, at the earliest.
+    pub fn now(&self) -> Order {
+        self.with(Truth::tick)
+    }
+
+    /// A scheduler asked at this moment how everything stands, or somewhat later, and the server
+    /// answered. Only the first answer of a kind counts: it may be lost, and what is asked again
+    /// is answered later.
+    pub fn read(&self, who: usize, reading: Reading, at: Order) {
         self.with(|truth| {
-            *truth.asked.entry((who, uid.to_owned())).or_default() += 1;
-            if std::mem::replace(&mut truth.decider, who) != who {
-                // What the one before did last, the new one may not have heard of.
-                for (at, other, node) in &truth.landings {
-                    if *other != who && now.saturating_sub(*at) < KNOWN_WITHIN {
-                        truth.disturbed.insert(node.clone(), now);
-                    }
-                }
+            if !truth.read.insert((who, reading)) {
+                return;
+            }
+            let Horizon { pods, nodes } = truth.horizons.entry(who).or_default();
+            if reading != Reading::Nodes {
+                *pods = at.max(*pods);
+            }
+            if reading != Reading::Pods {
+                *nodes = at.max(*nodes);
             }
         });
+    }
+
+    /// The Lease is in this name.
+    pub fn led(&self, holder: &str) {
+        self.with(|truth| truth.leader = Some(holder.to_owned()));
+    }
+
+    /// A scheduler decided on a node, knowing this.
+    pub fn decided(&self, who: usize, (uid, name, node): (&str, &str, &str), known: &Known<'_>) {
+        let unknown = self.with(|truth| {
+            let pods = known.pods.iter().filter(|(_, there)| **there == node);
+            let pods = pods.map(|(uid, _)| (*uid).to_owned()).collect();
+            let basis = Basis { pods, place: known.places.get(node).cloned() };
+            truth.bases.insert((who, uid.to_owned()), basis);
+            truth.unknown(who, known)
+        });
+        if let Some(what) = unknown {
+            let what = format!("s{who} decides {name} to {node} and does not know that {what}");
+            self.log.violated(&what);
+        }
+    }
+
+    /// A scheduler ordered a Binding.
+    pub fn asked(&self, who: usize, uid: &str) {
+        self.with(|truth| *truth.asked.entry((who, uid.to_owned())).or_default() += 1);
     }
 
     /// A Binding was sent.
     pub fn sent(&self, who: usize, (name, uid, node): (String, String, String)) -> Binding {
-        let number = self.with(|truth| truth.asked.get(&(who, uid.clone())).copied());
-        Binding { who, name, uid, node, number: number.unwrap_or(0) }
+        let own = (who, uid.clone());
+        let (number, basis, leader) = self.with(|truth| {
+            let number = truth.asked.get(&own).copied().unwrap_or(0);
+            (number, truth.bases.get(&own).cloned(), truth.leader.clone())
+        });
+        if let Some(leader) = leader.filter(|leader| *leader != identity(who)) {
+            let what = format!("s{who} sends a Binding of {name} and the Lease is {leader:?}'s");
+            self.log.violated(&what);
+        }
+        Binding { who, name, uid, node, number, basis }
     }
 
     /// A Binding was carried out.
     pub fn landed(&self, binding: &Binding) {
-        let Binding { who, name, uid, node, number } = binding;
-        let now = self.clock.monotonic();
-        let is_over = self.with(|truth| {
-            if truth.decider != *who {
-                truth.disturbed.insert(node.clone(), now);
+        let Binding { who, name, uid, node, number, .. } = binding;
+        let (is_over, excess) = self.with(|truth| {
+            let excess = truth.excess(binding);
+            if let Some((_, true)) = excess {
+                truth.excused.insert(node.clone());
+                truth.excuses.landings += 1;
             }
-            truth.landings.push((now, *who, node.clone()));
-            truth.over.contains(&(*who, uid.clone(), *number))
+            (truth.over.contains(&(*who, uid.clone(), *number)), excess)
         });
-        self.bind(uid, node);
+        self.bind(Some(*who), (uid, name, node));
         if is_over {
             let what = format!("{name} is bound to {node} after s{who} took it for not bound");
             self.log.violated(&what);
+        }
+        match excess {
+            Some((what, true)) => self.log.note(&format!("excused: {name} on {node}: {what}")),
+            Some((what, false)) => {
+                let what = format!("{name} of s{who} is too much for {node}: {what}");
+                self.log.violated(&what);
+            }
+            None => {}
         }
     }
 
     /// A scheduler holds this for what became of its Binding.
     pub fn concluded(&self, who: usize, uid: &str, node: Option<&str>, outcome: &Outcome) {
         let bound = self.with(|truth| truth.bound.get(uid).cloned());
+        let is_taken = bound.as_ref().is_some_and(|bound| bound.who.is_none());
+        let bound = bound.map(|bound| bound.node);
         let is_true = match outcome {
             // Of a pod that has ended by then, the scheduler knows no node any longer.
             Outcome::Bound => bound.is_some() && (node.is_none() || bound.as_deref() == node),
             Outcome::Elsewhere(other) => bound.as_deref() == Some(other),
             // It was so when it was read; others may have been faster than the news of it.
-            Outcome::NotBound(_) => bound.is_none() || self.with(|truth| truth.taken.contains(uid)),
+            Outcome::NotBound(_) => bound.is_none() || is_taken,
             Outcome::Gone => {
                 self.with(|truth| truth.gone.push(uid.to_owned()));
                 true
@@ -190,7 +368,8 @@ impl Judge {
             if gone.contains(&pod.uid) {
                 self.log.violated(&format!("{} was held for gone and is there", pod.name));
             }
-            let bound = self.with(|truth| truth.bound.get(&pod.uid).cloned()).unwrap_or_default();
+            let bound = self.with(|truth| truth.bound.get(&pod.uid).map(|pod| pod.node.clone()));
+            let bound = bound.unwrap_or_default();
             if bound != pod.node {
                 let what = format!("{} was bound to {bound:?} and is on {:?}", pod.name, pod.node);
                 self.log.violated(&what);
@@ -200,8 +379,16 @@ impl Judge {
             let shapes = self.with(|truth| truth.shapes.clone());
             let living = snapshot.pods.iter().filter(|pod| pod.node == *name && !pod.is_ended);
             let there: Vec<&Shape> = living.filter_map(|pod| shapes.get(&pod.name)).collect();
-            let is_excused = self.with(|truth| truth.disturbed.contains_key(name));
-            if let Some(what) = exceeds(place, &there).filter(|_| !is_excused) {
+            let Some(what) = exceeds(place, &there) else {
+                self.with(|truth| truth.excused.remove(name));
+                continue;
+            };
+            let is_excused = self.with(|truth| {
+                let is_excused = truth.excused.contains(name);
+                truth.excuses.sights += u64::from(is_excused);
+                is_excused
+            });
+            if !is_excused {
                 self.log.violated(&format!("node {name} is exceeded: {what}"));
             }
         }
@@ -241,6 +428,11 @@ impl Judge {
             }
         }
     }
+}
+
+/// The name under which a scheduler leads.
+pub fn identity(who: usize) -> String {
+    format!("s{who}")
 }
 
 impl Standing {

@@ -86,13 +86,20 @@ mod tests {
 
     #[test]
     fn some_dozens_of_seeds_hold() {
+        let mut total = world::Tally::default();
         play(1..SEEDS + 1, |seed, run| {
             if let Some(failure) = &run.failure {
                 panic!("{}", run.log.failure(seed, failure));
             }
             assert!(run.tally.decided > 0, "seed {seed} decided nothing");
+            total.add(&run.tally);
             true
         });
+        // What went well where nothing could go wrong shows nothing.
+        for (count, what) in total.faults.named() {
+            assert!(count > 0, "no {what} among {SEEDS} seeds");
+        }
+        assert!(total.starts > 2 * SEEDS && total.rooms > 0 && total.prepared > 0, "{total}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The way between schedulers and the server, and what happens on it.
 //!
 //! Once a request is on its way it goes on without whoever sent it: it may land long after he gave
-//! up, or died. Pieces of a watch arrive in order, late, and not at all once it breaks.
+//! up, or died. Pieces of a watch arrive in order, late, some of them twice, and not at all once it
+//! breaks.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chassis::clock::Clock;
 use drydock::{Answer, Body, Drydock, Trusted};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, BodyStream, Full};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 use tower::Service;
 
 use crate::draw::Draw;
-use crate::judge::{Binding, Judge};
+use crate::judge::{Binding, Judge, Order, Reading, identity};
 use crate::log::Log;
 
 /// How long a request that nobody answers is kept open.
@@ -74,8 +75,69 @@ struct Plan {
     weather: Weather,
 }
 
+/// What went wrong on the way.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Faults {
+    /// Requests that did not get there.
+    pub lost: u64,
+    /// Requests that were carried out, and of which the sender heard nothing, or something false.
+    pub unheard: u64,
+    /// Requests that landed after the sender had been told that they were lost.
+    pub late: u64,
+    /// Requests that were answered without being tried.
+    pub refused: u64,
+    /// Bindings of which the sender did not know whether they were carried out.
+    pub unclear: u64,
+    /// Watches that broke.
+    pub broken: u64,
+    /// Pieces of watches that came twice.
+    pub repeated: u64,
+}
+
+impl Faults {
+    /// Each kind, in words.
+    pub fn named(&self) -> [(u64, &'static str); 7] {
+        let Self { lost, unheard, late, refused, unclear, broken, repeated } = *self;
+        [
+            (lost, "requests lost"),
+            (unheard, "carried out unheard"),
+            (late, "landed late"),
+            (refused, "refused"),
+            (unclear, "Bindings of unclear fate"),
+            (broken, "watches broken"),
+            (repeated, "watch events repeated"),
+        ]
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.lost += other.lost;
+        self.unheard += other.unheard;
+        self.late += other.late;
+        self.refused += other.refused;
+        self.unclear += other.unclear;
+        self.broken += other.broken;
+        self.repeated += other.repeated;
+    }
+
+    fn count(&mut self, fate: Fate, is_binding: bool) {
+        let (counter, is_unclear) = match fate {
+            Fate::Fine => return,
+            Fate::LostBefore => (&mut self.lost, true),
+            Fate::LostAfter | Fate::Silent | Fate::Denied => (&mut self.unheard, true),
+            Fate::LandsLater(_) => (&mut self.late, true),
+            // Others than these are definite answers.
+            Fate::Refused(code) => {
+                (&mut self.refused, code.is_server_error() || code.as_u16() == 429)
+            }
+        };
+        *counter += 1;
+        self.unclear += u64::from(is_binding && is_unclear);
+    }
+}
+
 struct Shared {
     draw: Draw,
+    faults: Faults,
     weather: Weather,
     /// Who reaches nobody, and until when.
     cut: BTreeMap<usize, Duration>,
@@ -93,7 +155,12 @@ pub struct Network {
 impl Network {
     pub fn new(clock: &Clock, log: &Log, judge: &Judge, seed: u64) -> Self {
         let draw = Draw::new(seed, "network");
-        let shared = Shared { draw, weather: Weather::Fair, cut: BTreeMap::new() };
+        let shared = Shared {
+            draw,
+            faults: Faults::default(),
+            weather: Weather::Fair,
+            cut: BTreeMap::new(),
+        };
         let (clock, log, judge) = (clock.clone(), log.clone(), judge.clone());
         Self { clock, log, judge, shared: Arc::new(Mutex::new(shared)) }
     }
@@ -110,6 +177,11 @@ impl Network {
     pub fn cut(&self, who: usize, time: Duration) {
         let until = self.clock.monotonic() + time;
         self.with(|shared| shared.cut.insert(who, until));
+    }
+
+    /// What went wrong so far.
+    pub fn faults(&self) -> Faults {
+        self.with(|shared| shared.faults)
     }
 
     /// Ends all faults.
@@ -157,6 +229,7 @@ impl Network {
             };
             let is_slow = (400..550).contains(&die);
             let there = if is_slow { slow } else { there };
+            shared.faults.count(fate, is_binding);
             Plan { fate, there, back, watch, weather }
         })
     }
@@ -268,7 +341,12 @@ impl Sent {
     }
 
     async fn carry_out(&mut self, request: Request<Bytes>, binding: Option<Binding>) -> Answer {
+        let (reading, holder) = (reading(&request), holder(&request));
+        let before = self.network.judge.now();
         let Ok(answer) = self.server.call(request.map(Full::from)).await;
+        if answer.status().is_success() {
+            self.read(reading, holder, before);
+        }
         if let Some(binding) = binding {
             let code = answer.status();
             self.network.log.note(&format!("{} lands: {code}", self.what));
@@ -279,33 +357,57 @@ impl Sent {
         answer
     }
 
-    /// A watch whose pieces are late and that breaks.
+    /// Tells the judge what the sender is told by an answer, if it gets there.
+    fn read(&self, reading: Option<Reading>, holder: Option<String>, at: Order) {
+        let judge = &self.network.judge;
+        if let Some(holder) = holder {
+            judge.led(&holder);
+            if holder == identity(self.who) {
+                judge.read(self.who, Reading::Lease, at);
+            }
+        }
+        if let Some(reading) = reading {
+            judge.read(self.who, reading, at);
+        }
+    }
+
+    /// A watch whose pieces are late, come twice, and that breaks.
     fn watched(&self, answer: Answer) -> Answer {
         let network = self.network.clone();
         let (who, mut draw) = (self.who, self.plan.watch.clone());
         let pieces_max = match self.plan.weather {
             Weather::Fair => usize::MAX,
-            Weather::Windy => draw.below(60),
-            Weather::Stormy => draw.below(12),
+            Weather::Windy => 1 + draw.below(60),
+            Weather::Stormy => 1 + draw.below(12),
         };
+        let mut pieces_left = pieces_max;
         answer.map(|body| {
             let pieces = BodyStream::new(body).take(pieces_max);
             let pieces = pieces.filter_map(|frame| async { frame.ok()?.into_data().ok() });
             let late = pieces.then(move |piece| {
-                let lag = match network.with(|shared| shared.weather) {
+                let weather = network.with(|shared| shared.weather);
+                let lag = match weather {
                     Weather::Fair => draw.millis(1, 5),
                     _ if draw.chance(40) => draw.millis(500, 8000),
                     _ => draw.millis(1, 120),
                 };
-                let network = network.clone();
+                let comes_twice = draw.chance(60) && weather != Weather::Fair;
+                pieces_left -= 1;
+                let (network, is_last) = (network.clone(), pieces_left == 0);
                 async move {
                     network.clock.sleep(lag).await;
-                    (!network.is_cut(who)).then_some(piece)
+                    let is_cut = network.is_cut(who);
+                    network.with(|shared| {
+                        let Faults { broken, repeated, .. } = &mut shared.faults;
+                        *broken += u64::from(is_cut || is_last);
+                        *repeated += u64::from(comes_twice && !is_cut);
+                    });
+                    (!is_cut).then(|| vec![piece; if comes_twice { 2 } else { 1 }])
                 }
             });
             // What is on its way when the connection is cut is lost with it.
-            let whole = late.take_while(|piece| std::future::ready(piece.is_some()));
-            Body::stream(whole.filter_map(std::future::ready))
+            let whole = late.take_while(|pieces| std::future::ready(pieces.is_some()));
+            Body::stream(whole.flat_map(|pieces| stream::iter(pieces.into_iter().flatten())))
         })
     }
 }
@@ -320,6 +422,31 @@ fn binding(request: &Request<Bytes>) -> Option<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let name = path.rsplit('/').nth(1)?.to_owned();
     Some((name, text(&body["metadata"]["uid"]), text(&body["target"]["name"])))
+}
+
+/// What of everything a request asks for.
+fn reading(request: &Request<Bytes>) -> Option<Reading> {
+    let query = request.uri().query().unwrap_or_default();
+    if request.method() != Method::GET || query.contains("watch=") {
+        return None;
+    }
+    match request.uri().path() {
+        "/api/v1/pods" => Some(Reading::Pods),
+        "/api/v1/nodes" => Some(Reading::Nodes),
+        "/api/v1/namespaces" if query.split('&').any(|one| one == "limit=1") => {
+            Some(Reading::Revision)
+        }
+        _ => None,
+    }
+}
+
+/// In whose name a request writes the Lease.
+fn holder(request: &Request<Bytes>) -> Option<String> {
+    if request.method() == Method::GET || !request.uri().path().contains("/leases") {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(request.body()).ok()?;
+    Some(body["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
 fn refusal(code: StatusCode) -> Answer {

@@ -27,6 +27,12 @@ impl Place {
             is_tainted: fact.taints.iter().any(|taint| taint.key == TAINT),
         }
     }
+
+    /// Whether the other one carries as much.
+    pub fn carries_like(&self, other: &Self) -> bool {
+        let amounts = |place: &Self| (place.cpu_millis, place.memory_bytes, place.pods);
+        amounts(self) == amounts(other)
+    }
 }
 
 /// A pod on a node.
@@ -58,16 +64,7 @@ impl View<'_> {
         if shape.zone.is_some_and(|zone| zone != place.zone) {
             return Some("the node is in another zone".into());
         }
-        let mut with = self.on(node);
-        // Ports that others have in common are no fault of this pod.
-        if let Some(port) = shape.port.filter(|port| with.iter().any(|one| one.port == Some(*port)))
-        {
-            return Some(format!("port {port} is taken"));
-        }
-        let portless: Vec<Shape> =
-            with.drain(..).chain([shape]).map(|one| Shape { port: None, ..one.clone() }).collect();
-        let with: Vec<&Shape> = portless.iter().collect();
-        exceeds(place, &with)
+        crowds(place, &self.on(node), shape)
             .or_else(|| self.lacks_distance(shape, node))
             .or_else(|| self.lacks_company(shape, place))
             .or_else(|| self.skews(shape, place))
@@ -123,6 +120,17 @@ impl View<'_> {
         (own + 1 > least + 1)
             .then(|| format!("zone {} would have {}, another {least}", place.zone, own + 1))
     }
+}
+
+/// What of a node one more pod takes too much of.
+pub fn crowds(place: &Place, others: &[&Shape], shape: &Shape) -> Option<String> {
+    // Ports that others have in common are no fault of this pod.
+    if let Some(port) = shape.port.filter(|port| others.iter().any(|one| one.port == Some(*port))) {
+        return Some(format!("port {port} is taken"));
+    }
+    let all = others.iter().copied().chain([shape]);
+    let portless: Vec<Shape> = all.map(|one| Shape { port: None, ..one.clone() }).collect();
+    exceeds(place, &portless.iter().collect::<Vec<_>>())
 }
 
 /// What of a node these pods take too much of.

@@ -14,7 +14,7 @@ use scheduler::core::Core;
 use scheduler::message::{Answer, BindOrder, Message, Order, PrepareOrder, TellOrder};
 use scheduler::witness::Witness;
 
-use crate::judge::Judge;
+use crate::judge::{self, Judge};
 use crate::rules::{Place, Resident, View};
 use crate::shapes::Shape;
 
@@ -104,7 +104,7 @@ impl Onlooker {
     fn bound(&self, own: &mut Knowledge, order: &BindOrder) {
         let BindOrder { pod, node, .. } = order;
         self.judge.log().note(&format!("s{} decides {} to {node}", self.who, pod.name));
-        self.judge.decided(self.who, &pod.uid.0);
+        self.judge.asked(self.who, &pod.uid.0);
         own.rest.binds += 1;
         if own.prepared.remove(&pod.uid) {
             // It was decided when its volumes were; from then on nobody else may have its room.
@@ -131,7 +131,8 @@ impl Onlooker {
             Write::SelectNode { claim, node: chosen, .. } => {
                 **claim == *pod.name && **chosen == *node
             }
-            Write::KeepVolume { .. } => false,
+            // One that was made for it, of which the claim does not tell yet.
+            Write::KeepVolume { claim, .. } => *claim.name == *pod.name,
         };
         if !writes.iter().all(is_meant) {
             self.violated(&format!("{} is prepared for {node} by {writes:?}", pod.name));
@@ -160,6 +161,9 @@ impl Onlooker {
         if let Some(why) = view.refuses(&known.shape, node) {
             self.violated(&format!("{} cannot be on {node} as far as it knows: {why}", pod.name));
         }
+        let pods = own.pods.iter().filter_map(|(uid, one)| Some((&*uid.0, one.node.as_deref()?)));
+        let knows = judge::Known { pods: pods.collect(), places: &own.places };
+        self.judge.decided(self.who, (&pod.uid.0, &pod.name, node), &knows);
         own.claims.insert(pod.uid.clone(), node.to_owned());
     }
 

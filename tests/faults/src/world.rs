@@ -26,9 +26,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::draw::Draw;
-use crate::judge::{Judge, Snapshot, Standing};
+use crate::judge::{Excuses, Judge, Reading, Snapshot, Standing, identity};
 use crate::log::Log;
-use crate::network::Network;
+use crate::network::{Faults, Network};
 use crate::rules;
 use crate::shapes::{CLASS, CONFIGURATION};
 use crate::witness::{Onlooker, Rest};
@@ -54,6 +54,8 @@ pub struct Tally {
     pub starts: u64,
     pub left: u64,
     pub prepared: u64,
+    pub excused: Excuses,
+    pub faults: Faults,
 }
 
 impl Tally {
@@ -65,17 +67,25 @@ impl Tally {
         self.starts += other.starts;
         self.left += other.left;
         self.prepared += other.prepared;
+        self.excused.landings += other.excused.landings;
+        self.excused.sights += other.excused.sights;
+        self.faults.add(&other.faults);
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bound, decided, waits, rooms, starts, left, prepared } = self;
+        let Self { bound, decided, waits, rooms, starts, left, prepared, excused, faults } = self;
+        for (count, what) in faults.named() {
+            write!(f, "{count} {what}, ")?;
+        }
+        let Excuses { landings, sights } = excused;
         write!(
             f,
             "{decided} binds decided, {prepared} after volumes were made, {waits} times no node, \
-             room made {rooms} times, {starts} \
-             schedulers started; {bound} pods bound and {left} impossible at the end"
+             room made {rooms} times, {starts} schedulers started; {landings} Bindings that met \
+             others in flight, {sights} times a node seen with too much; {bound} pods bound and \
+             {left} impossible at the end"
         )
     }
 }
@@ -96,7 +106,9 @@ pub fn run(seed: u64) -> Run {
     runtime.block_on(async {
         let mut world = World::new(seed);
         world.play().await;
-        Run { failure: world.log.failed(), tally: world.tally, log: world.log.clone() }
+        let (excused, faults) = (world.judge.excuses(), world.network.faults());
+        let tally = Tally { excused, faults, ..world.tally };
+        Run { failure: world.log.failed(), tally, log: world.log.clone() }
     })
 }
 
@@ -153,7 +165,7 @@ impl World {
         let env = WorldEnv { clock: clock.clone(), random: Mutex::new(Random::new(seed)) };
         let memory = Memory { bytes_max: 0, events_min: EVENTS_REMEMBERED, ..Memory::default() };
         let log = Log::new(&clock);
-        let judge = Judge::new(&clock, &log);
+        let judge = Judge::new(&log);
         let mut draw = Draw::new(seed, "world");
         // In some runs there is one scheduler without an election, in others two with one.
         let slots = (0..1 + draw.below(2)).map(|_| None).collect();
@@ -272,8 +284,9 @@ impl World {
         let options = scheduler::Options {
             seed: self.seed,
             place: Place::Runtime(witness.clone()),
-            ..scheduler::Options::new(configuration, &format!("s{who}"))
+            ..scheduler::Options::new(configuration, &identity(who))
         };
+        self.judge.read(who, Reading::Start, self.judge.now());
         let stop = CancellationToken::new();
         let running = scheduler::run(clients, options, stop.clone());
         let task = tokio::spawn(async move { format!("{:?}", running.await) });

@@ -2,7 +2,13 @@
 //!
 //! A seed makes a cluster and pods, which are created one at a time. The program binds each to a
 //! node, which must be one that is best to us as well, or says why not, which must be what we would
-//! say. Both see the objects as the API server has them: what it refuses is left out.
+//! say. Both see the objects as the API server has them: what it refuses is left out, and counted.
+//!
+//! The program watches each kind apart, so that it might see a pod before what was made before it.
+//! Each pod is therefore asked about after a scout was bound, which the program can do only when it
+//! has seen the last change of a node and the last pod that came or went: a node that is made last,
+//! which both sides know, takes a pod with a node of its own and then the scout, who must be near
+//! that pod. What else is watched is made before the nodes.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -22,14 +28,18 @@ use crate::ours::Ours;
 const DECIDED_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is asked whether it has decided.
 const POLL: Duration = Duration::from_millis(20);
-/// How often a pod is created anew where both differ: kinds are watched apart, so that the program
-/// may see a pod before what was made before it.
-const TRIES_MAX: usize = 4;
+/// The node for scouts, which is made last, and their namespace.
+const LOOKOUT: &str = "lookout";
+/// The label of what has to be seen: each time it is another one.
+const ROUND: &str = "example.com/round";
+const HOST: &str = "kubernetes.io/hostname";
 
 /// A kube-apiserver with a kube-scheduler, and nothing else.
 pub struct Real {
     runtime: Runtime,
     client: kube::Client,
+    /// How many scouts were sent.
+    rounds: usize,
     // Fields are dropped in order: the scheduler ends before its server.
     scheduler: Companion,
     _plane: ControlPlane,
@@ -42,8 +52,8 @@ pub struct Outcome {
     pub bound: usize,
     /// How many did not.
     pub refused: usize,
-    /// How many were created anew.
-    pub again: usize,
+    /// How many objects the server refused.
+    pub left_out: usize,
     /// Where both differ.
     pub differences: Vec<String>,
 }
@@ -79,11 +89,11 @@ impl Real {
         let flags = ["--secure-port=0", "--feature-gates=OpportunisticBatching=false"];
         let (config, of) = (&Value::Null, &kubeconfig);
         let scheduler = Companion::kube_scheduler_with(&binaries, of, config, &flags)?;
-        Ok(Self { runtime, client, scheduler, _plane: plane })
+        Ok(Self { runtime, client, rounds: 0, scheduler, _plane: plane })
     }
 
-    /// The answer of the server; none where it refuses.
-    fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Option<Value>> {
+    /// The answer of the server, or the code with which it refuses.
+    fn try_ask(&self, method: Method, path: &str, body: &Value) -> Result<Result<Value, Refused>> {
         let kind = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
@@ -92,31 +102,75 @@ impl Real {
         let request = Request::builder().method(method).uri(path).header("Content-Type", kind);
         let request = request.body(body).context("a request")?;
         match self.runtime.block_on(self.client.request::<Value>(request)) {
-            Ok(answer) => Ok(Some(answer)),
-            Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => Ok(None),
+            Ok(answer) => Ok(Ok(answer)),
+            Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => {
+                Ok(Err(Refused { code: status.code, message: status.message }))
+            }
             Err(error) => Err(error).with_context(|| format!("no answer for {path}")),
         }
     }
 
-    /// Creates an object as far as the server takes it, and returns it as the server has it.
+    /// The answer of a server that must not refuse.
+    fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        match self.try_ask(method.clone(), path, body)? {
+            Ok(answer) => Ok(answer),
+            Err(Refused { code, message }) => bail!("{method} {path}: {code} {message}"),
+        }
+    }
+
+    /// Creates an object, and returns it as the server has it; none where it is not valid.
     fn create(&self, object: &Value) -> Result<Option<Value>> {
         let (kind, namespace, name) = name_of(object);
         let path = path(&kind, &namespace)?;
-        let Some(created) = self.ask(Method::POST, &path, object)? else {
-            // A namespace may be there already, with other labels.
-            let patch = json!({"metadata": {"labels": object["metadata"]["labels"]}});
-            return match &*kind {
-                "Namespace" => self.ask(Method::PATCH, &format!("{path}/{name}"), &patch),
-                _ => Ok(None),
-            };
+        let own = format!("{path}/{name}");
+        let created = match self.try_ask(Method::POST, &path, object)? {
+            Ok(created) => created,
+            // These stay from seed to seed, and may have had other labels.
+            Err(Refused { code: 409, .. }) if kind == "Namespace" || kind == "ServiceAccount" => {
+                let patch = json!({"metadata": {"labels": object["metadata"]["labels"]}});
+                return self.ask(Method::PATCH, &own, &patch).map(Some);
+            }
+            Err(Refused { code: 400 | 403 | 422, .. }) => return Ok(None),
+            Err(Refused { code, message }) => bail!("POST {own}: {code} {message}"),
         };
         if kind != "Node" {
             return Ok(Some(created));
         }
         // A new node is tainted until somebody says that it is ready.
-        let own = format!("{path}/{name}");
         self.ask(Method::PATCH, &format!("{own}/status"), &json!({"status": object["status"]}))?;
-        self.ask(Method::PATCH, &own, &json!({"spec": {"taints": object["spec"]["taints"]}}))
+        let taints = json!({"spec": {"taints": object["spec"]["taints"]}});
+        self.ask(Method::PATCH, &own, &taints).map(Some)
+    }
+
+    /// Creates what is known to be valid.
+    fn must_create(&self, object: &Value) -> Result<Value> {
+        self.create(object)?.with_context(|| format!("{:?} is refused", name_of(object)))
+    }
+
+    /// Sends a scout and waits until it is bound: everything before it is seen then. Returns what
+    /// was made for that.
+    fn scout(&mut self, ours: &mut Ours) -> Result<[Value; 2]> {
+        self.rounds += 1;
+        let round = self.rounds.to_string();
+        let pod = |name: &str, spec: Value| {
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": spec, "metadata": {
+                "name": format!("{name}-{round}"), "namespace": LOOKOUT, "labels": {ROUND: round},
+            }})
+        };
+        let containers = json!([{"name": "c", "image": "c"}]);
+        let seen = pod("seen", json!({"nodeName": LOOKOUT, "containers": containers}));
+        let seen = self.must_create(&seen)?;
+        let selector = json!({"matchLabels": {ROUND: round}});
+        let term = json!({"labelSelector": selector, "topologyKey": HOST});
+        let near = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        let scout = json!({"containers": containers, "nodeSelector": {HOST: LOOKOUT},
+            "tolerations": [{"key": LOOKOUT, "operator": "Exists"}],
+            "affinity": {"podAffinity": near}});
+        let scout = self.must_create(&pod("scout", scout))?;
+        let scout = self.awaited(&scout, |now| now["spec"]["nodeName"].is_string())?;
+        ours.put(&seen)?;
+        ours.put(&scout)?;
+        Ok([seen, scout])
     }
 
     fn delete(&self, object: &Value) -> Result<()> {
@@ -127,14 +181,14 @@ impl Real {
         self.ask(Method::DELETE, &path, &how).map(drop)
     }
 
-    /// The pod as it is once the program has decided.
-    fn decided(&mut self, pod: &Value) -> Result<Value> {
+    /// The pod as it is once this is so.
+    fn awaited(&mut self, pod: &Value, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
         let (kind, namespace, name) = name_of(pod);
         let path = format!("{}/{name}", path(&kind, &namespace)?);
         let begun = Instant::now();
         while begun.elapsed() < DECIDED_WITHIN {
-            let now = self.ask(Method::GET, &path, &Value::Null)?.context("the pod is there")?;
-            if now["spec"]["nodeName"].is_string() || !refusal(&now).is_empty() {
+            let now = self.ask(Method::GET, &path, &Value::Null)?;
+            if is_so(&now) {
                 return Ok(now);
             }
             self.scheduler.check()?;
@@ -151,27 +205,55 @@ impl Real {
         ours: &mut Ours,
         outcome: &mut Outcome,
     ) -> Result<Option<Value>> {
-        for tries in 1..=TRIES_MAX {
-            let Some(created) = self.create(asked)? else { return Ok(None) };
-            let answer = ours.answer(&created, script)?;
-            let decided = self.decided(&created)?;
-            let difference = differs(&decided, &answer);
-            if difference.is_some() && tries < TRIES_MAX {
-                outcome.again += 1;
-                self.delete(&decided)?;
-                continue;
-            }
-            outcome.differences.extend(difference);
-            if decided["spec"]["nodeName"].is_string() {
-                outcome.bound += 1;
-                ours.put(&decided)?;
-                return Ok(Some(decided));
-            }
-            outcome.refused += 1;
-            self.delete(&decided)?;
-            break;
+        let Some(created) = self.create(asked)? else {
+            outcome.left_out += 1;
+            return Ok(None);
+        };
+        let answer = ours.answer(&created, script)?;
+        let is_decided =
+            |now: &Value| now["spec"]["nodeName"].is_string() || !refusal(now).is_empty();
+        let decided = self.awaited(&created, is_decided)?;
+        outcome.differences.extend(differs(&decided, &answer));
+        if decided["spec"]["nodeName"].is_string() {
+            outcome.bound += 1;
+            ours.put(&decided)?;
+            return Ok(Some(decided));
         }
+        outcome.refused += 1;
+        self.delete(&decided)?;
         Ok(None)
+    }
+
+    /// Makes what is there at first: nodes after all that pods are not, and the lookout last.
+    fn found(&self, script: &Script, ours: &mut Ours, outcome: &mut Outcome) -> Result<Vec<Value>> {
+        let namespace = json!({"kind": "Namespace", "metadata": {"name": LOOKOUT}});
+        let lookout = json!({"kind": "Node", "metadata": {"name": LOOKOUT, "labels": {HOST: LOOKOUT}},
+            "spec": {"taints": [{"key": LOOKOUT, "effect": "NoSchedule"}]},
+            "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "1000"}}});
+        let mut objects: Vec<Value> = script.objects.iter().filter_map(plain).collect();
+        objects.extend([namespace, lookout]);
+        objects.sort_by_key(|object| match object["kind"].as_str() {
+            Some("Namespace") => 0,
+            Some("Node") => 2,
+            Some("Pod") => 3,
+            _ => 1,
+        });
+        let mut there = Vec::new();
+        for object in objects {
+            let Some(created) = self.create(&object)? else {
+                outcome.left_out += 1;
+                continue;
+            };
+            ours.put(&created)?;
+            if created["kind"] == "Namespace" {
+                let (_, _, namespace) = name_of(&created);
+                let metadata = json!({"name": "default", "namespace": namespace});
+                self.must_create(&json!({"kind": "ServiceAccount", "metadata": metadata}))?;
+            } else {
+                there.push(created);
+            }
+        }
+        Ok(there)
     }
 
     /// Plays a seed.
@@ -181,42 +263,40 @@ impl Real {
     pub fn play(&mut self, seed: u64) -> Result<Outcome> {
         let script = Script { config: None, preempts: true, ..Script::from_seed(seed) };
         let mut ours = Ours::default();
-        let mut there = Vec::new();
         let mut outcome = Outcome::default();
-        for object in script.objects.iter().filter_map(plain) {
-            let Some(created) = self.create(&object)? else { continue };
-            ours.put(&created)?;
-            if created["kind"] == "Namespace" {
-                let (_, _, namespace) = name_of(&created);
-                let metadata = json!({"name": "default", "namespace": namespace});
-                let account = json!({"kind": "ServiceAccount", "metadata": metadata});
-                self.create(&account)?;
-            } else {
-                there.push(created);
-            }
-        }
+        let mut there = self.found(&script, &mut ours, &mut outcome)?;
+        let mut is_seen = false;
         for step in &script.steps {
-            let asked = match step {
-                Step::Probe(pod) => plain(pod),
+            match step {
+                Step::Probe(pod) => {
+                    let Some(asked) = plain(pod) else { continue };
+                    if !std::mem::replace(&mut is_seen, true) {
+                        there.extend(self.scout(&mut ours)?);
+                    }
+                    there.extend(self.decide(&asked, &script, &mut ours, &mut outcome)?);
+                }
                 Step::Delete { kind, namespace, name } if kind == "Pod" => {
                     let key = (kind.clone(), namespace.clone(), name.clone());
                     if let Some(at) = there.iter().position(|one| name_of(one) == key) {
-                        let gone = there.remove(at);
-                        self.delete(&gone)?;
+                        self.delete(&there.remove(at))?;
                         ours.delete(kind, namespace, name)?;
+                        is_seen = false;
                     }
-                    None
                 }
-                _ => None,
-            };
-            let Some(asked) = asked else { continue };
-            there.extend(self.decide(&asked, &script, &mut ours, &mut outcome)?);
+                Step::Delete { .. } | Step::Put(_) => {}
+            }
         }
         for object in there.iter().rev() {
             self.delete(object)?;
         }
         Ok(outcome)
     }
+}
+
+/// A server's no.
+struct Refused {
+    code: u16,
+    message: String,
 }
 
 /// Where what the program did is not what we would do.
@@ -248,6 +328,45 @@ fn refusal(pod: &Value) -> &str {
     refused.next().unwrap_or_default()
 }
 
+/// Keeps the first of those that a server takes for the same.
+fn unique(list: &mut Value, fields: [&str; 2]) {
+    let mut seen = Vec::new();
+    if let Some(list) = list.as_array_mut() {
+        list.retain(|one| {
+            let own = fields.map(|field| one[field].clone());
+            let is_new = !seen.contains(&own);
+            seen.push(own);
+            is_new
+        });
+    }
+}
+
+/// Makes of an object what a server takes, where that means the same to a scheduler: of a device
+/// nobody has more than he asks for, and nothing is said twice.
+fn make_valid(object: &mut Value) {
+    let pairs = [
+        ("taints", ["key", "effect"]),
+        ("topologySpreadConstraints", ["topologyKey", "whenUnsatisfiable"]),
+    ];
+    for (list, fields) in pairs {
+        if let Some(list) = object.pointer_mut(&format!("/spec/{list}")) {
+            unique(list, fields);
+        }
+    }
+    for kind in ["containers", "initContainers"] {
+        let containers = object.pointer_mut(&format!("/spec/{kind}"));
+        for container in containers.and_then(Value::as_array_mut).into_iter().flatten() {
+            let requests = container.pointer("/resources/requests").and_then(Value::as_object);
+            let requests = requests.cloned();
+            for (name, amount) in requests.into_iter().flatten() {
+                if name.contains('/') || name.starts_with("hugepages-") {
+                    container["resources"]["limits"][name] = amount;
+                }
+            }
+        }
+    }
+}
+
 /// What of an object is played here: no storage, no budgets, and pods of one priority that neither
 /// leave nor wait for others. Of what a kubelet or a person would have to add, pods ask for nothing.
 fn plain(object: &Value) -> Option<Value> {
@@ -268,6 +387,9 @@ fn plain(object: &Value) -> Option<Value> {
         for field in left_out.iter().chain(&["schedulerName"]) {
             object["spec"].as_object_mut()?.remove(*field);
         }
+    }
+    if kind == "Pod" || kind == "Node" {
+        make_valid(&mut object);
     }
     Some(object)
 }

@@ -24,7 +24,7 @@ use crate::facts;
 use crate::generate::{Script, Step, name_of};
 use rules::{Objects, View};
 
-/// How often an engine may decide after one step; more is a loop.
+/// How often an engine may decide at one moment; more is a loop.
 const DECISIONS_MAX: usize = 400;
 
 /// A decision that was not told back yet.
@@ -154,8 +154,14 @@ impl World {
         for _ in 0..self.draw.between(1, 3) {
             let millis = *self.draw.one(&[0, 50, 1500, 12_000, 400_000]);
             self.now = self.now.after(Duration::from_millis(millis));
-            for _ in 0..DECISIONS_MAX {
-                let Some(decision) = self.engine.decide(self.now) else { break };
+            let mut decisions = 0;
+            while let Some(decision) = self.engine.decide(self.now) {
+                decisions += 1;
+                if decisions > DECISIONS_MAX {
+                    let broken = format!("more than {DECISIONS_MAX} decisions at one moment");
+                    self.outcome.broken = Some((broken, self.log.clone()));
+                    return Ok(());
+                }
                 self.judge(&decision);
                 if self.outcome.broken.is_some() {
                     return Ok(());
@@ -264,6 +270,7 @@ impl World {
             Verdict::Wait(waiting) => {
                 let victims = waiting.room().map(|room| room.victims.clone()).unwrap_or_default();
                 if victims.is_empty() {
+                    self.engine.done(&pod.uid, self.now);
                     return Ok(());
                 }
                 if self.draw.percent(40) {
@@ -274,6 +281,7 @@ impl World {
                     let PodRef { namespace, name, .. } = victim.pod;
                     self.end(&("Pod".to_owned(), namespace.into(), name.into()))?;
                 }
+                self.engine.done(&pod.uid, self.now);
             }
         }
         Ok(())

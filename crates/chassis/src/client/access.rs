@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::error::Error;
 use super::events::EventStream;
 use super::page::{Page, Unread};
-use super::resource::{Object as _, ResourceType};
+use super::resource::{Nameplate, Object as _, ResourceType};
 use super::{Call, Client};
 
 /// How a list of nothing but metadata is asked for.
@@ -192,6 +192,11 @@ impl<T: DeserializeOwned> Access<T> {
 
     fn form(&self, call: Call, form: &'static str) -> Call {
         if self.metadata_only { call.accept(form) } else { call }
+    }
+
+    /// The same objects, of which nothing but their identity is read.
+    pub(crate) fn nameplates(&self) -> Access<Nameplate> {
+        self.client.access(self.resource.clone(), &self.namespace)
     }
 
     /// The resource.

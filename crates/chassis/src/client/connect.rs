@@ -9,6 +9,7 @@ use kube::client::{Body, ConfigExt as _};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::{BoxError, ServiceBuilder};
 
+use super::permission::{self, Outgoing};
 use super::transport::{Transport, Turn};
 use crate::connection;
 
@@ -291,13 +292,15 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 
 pub(super) fn build(config: &Config) -> Result<Transport, String> {
     let told = |error: kube::Error| error.to_string();
-    let pool = connection::pool::<Body>(config).map_err(told)?;
+    let pool = connection::pool::<Outgoing>(config).map_err(told)?;
     let base = Base::of(&config.cluster_url)?;
     let service = ServiceBuilder::new()
         .map_request(move |request| base.lead(request))
         .option_layer(config.auth_layer().map_err(told)?)
         .layer(config.extra_headers_layer().map_err(told)?)
         .map_err(BoxError::from)
+        // Innermost: a credential or a connection may be long in coming.
+        .map_request(permission::outgoing)
         .service(pool);
     Ok(Transport::new(service, Turn::Keep))
 }

@@ -117,6 +117,9 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// The single faults of an invalid object.
     pub causes: Vec<Cause>,
+    /// Whether it came as a Status, which the server writes; otherwise somebody in between may have
+    /// answered in its place.
+    pub is_status: bool,
 }
 
 impl std::fmt::Display for Refusal {
@@ -154,6 +157,7 @@ impl StatusWire {
             message: self.message.unwrap_or_else(|| format!("the server answered {code}")),
             retry_after: seconds.map(Duration::from_secs),
             causes: details.causes.unwrap_or_default(),
+            is_status: self.status.is_some(),
         }
     }
 }
@@ -242,6 +246,15 @@ pub enum Error {
     /// The body of the request cannot be written as JSON.
     #[error("cannot write the body as JSON")]
     Unwritable(#[source] serde_json::Error),
+    /// The request is a write, and when all waiting was over this process might not write; see
+    /// [`Client::guarded`](super::Client::guarded).
+    #[error("{verb} {path}: not sent, since this process may not write now")]
+    NotAllowed {
+        /// The HTTP method.
+        verb: http::Method,
+        /// The path and query.
+        path: String,
+    },
     /// The request makes no sense, and was not sent.
     #[error("invalid request: {what}")]
     Request {
@@ -293,6 +306,12 @@ impl Error {
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.reason() == Some(&Reason::Conflict)
+    }
+
+    /// The request has certainly not been sent, so that it cannot have had an effect.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::NotAllowed { .. } | Self::Request { .. } | Self::Unwritable(_))
     }
 
     /// How long the server asks to wait before another try.

@@ -80,6 +80,12 @@ impl Bucket {
         self.next = due.saturating_add(self.interval);
         due.saturating_sub(self.slack).saturating_sub(now)
     }
+
+    /// Takes a token that may be used at once; false where there is none, and none is taken.
+    pub(crate) fn try_take(&mut self, now: Duration) -> bool {
+        let is_there = self.next.max(now).saturating_sub(self.slack) <= now;
+        is_there && self.take(now).is_zero()
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +99,14 @@ mod tests {
         assert_eq!([take(0), take(0), take(0), take(0), take(0)], [0, 0, 0, 100, 200]);
         assert_eq!(take(1000), 0);
         assert_eq!([take(5000), take(5000), take(5000), take(5000)], [0, 0, 0, 100]);
+    }
+
+    #[test]
+    fn who_does_not_wait_goes_only_while_there_are_tokens() {
+        let mut bucket = Bucket::new(Rate { qps: 10.0, burst: 2 }).unwrap();
+        let mut take = |now_ms| bucket.try_take(Duration::from_millis(now_ms));
+        assert_eq!([take(0), take(0), take(0), take(99)], [true, true, false, false]);
+        assert_eq!([take(100), take(100), take(300), take(300)], [true, false, true, true]);
     }
 
     #[test]

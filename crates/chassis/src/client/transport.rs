@@ -16,6 +16,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt as _};
 
+use super::permission::Permission;
+
 /// The body of an answer, as it comes.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -65,18 +67,22 @@ where
     B::Error: Into<BoxError>,
 {
     fn exchange(&self, request: Request<Body>) -> Sent<(Parts, Bytes)> {
+        let permission = Permission::of(&request);
         let (turn, sent) = (self.turn, self.service.clone().oneshot(request));
         Box::pin(async move {
             turn.taken().await;
+            permission.map_or(Ok(()), |permission| permission.ask())?;
             let (parts, body) = sent.await.map_err(Into::into)?.into_parts();
             Ok((parts, gather(body).await?))
         })
     }
 
     fn open(&self, request: Request<Body>) -> Sent<Response<AnswerBody>> {
+        let permission = Permission::of(&request);
         let (turn, sent) = (self.turn, self.service.clone().oneshot(request));
         Box::pin(async move {
             turn.taken().await;
+            permission.map_or(Ok(()), |permission| permission.ask())?;
             let answer = sent.await.map_err(Into::into)?;
             Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
         })

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client;
 use crate::fake::{Reply, Script, Tail};
+use crate::logging;
 
 fn node() -> Subject {
     let who = Identity { namespace: "", name: "n1", uid: "u", resource_version: "" };
@@ -274,4 +275,52 @@ async fn what_cannot_repeat_goes_at_the_pace_that_the_options_allow_and_what_is_
     let text = metrics.render();
     assert!(text.contains("gantry_events_total{result=\"written\"} 12800\n"), "{text}");
     assert!(text.contains("gantry_events_total{result=\"dropped\"} 7200\n"), "{text}");
+}
+
+#[tokio::test]
+async fn who_runs_it_hears_once_of_each_reason_and_at_the_end_of_all() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber =
+        logging::subscriber(logging::Format::Text, "warn", move || writer.clone()).unwrap();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let script = Script::new(vec![Reply::new(403, "{}"); 3]);
+    let client = script.client(&client::Options::new("test"));
+    let options = Options { waiting_max: 3, ..options() };
+    let (recorder, writer) = Recorder::with(&options, &client, &Metrics::new());
+    for n in 0..5 {
+        recorder.tell(scheduled(&format!("p{n}")));
+    }
+    drop(recorder);
+    writer.run(CancellationToken::new()).await;
+    let told = lines.text();
+    let want = [
+        ("an event cannot be written (no room to wait): allow this component more", 1),
+        ("an event cannot be written (forbidden): let this component create and patch events", 1),
+        ("5 events were not written: 3 forbidden, 2 no room to wait", 1),
+        ("WARN", 3),
+    ];
+    for (words, count) in want {
+        assert_eq!(told.matches(words).count(), count, "{words}: {told}");
+    }
+}
+
+/// Log lines that are kept.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -186,8 +186,8 @@ impl Machine {
         matches!(self.phase, Phase::Watching { .. })
     }
 
-    /// Whether all changes up to this revision of the server were delivered, as far as versions
-    /// tell.
+    /// Whether all changes up to this revision of the store that its kind is kept in were
+    /// delivered, as far as versions tell.
     #[must_use]
     pub fn has_passed(&self, revision: u64) -> bool {
         self.list > 0 && self.position.parse::<u64>().is_ok_and(|own| own >= revision)

@@ -220,54 +220,110 @@ fn fenced(replies: Vec<Reply>) -> (Script, mpsc::Receiver<String>, Fence, Cancel
     (script, line, fence, stop)
 }
 
+async fn told(line: &mut mpsc::Receiver<String>, expected: &[&str]) {
+    for one in expected {
+        let next = tokio::time::timeout(Duration::from_secs(10), line.recv());
+        assert_eq!(next.await.expect("something comes").as_deref(), Some(*one));
+    }
+}
+
+async fn until_asked(script: &Script, count: usize) {
+    while script.lines().len() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn silent() -> Reply {
+    Reply::watch(&[], Tail::Hang)
+}
+
 #[tokio::test]
 async fn a_fence_is_passed_when_all_before_it_is_told() {
-    let told = async |line: &mut mpsc::Receiver<String>, expected: &[&str]| {
-        for one in expected {
-            let next = tokio::time::timeout(Duration::from_secs(10), line.recv());
-            assert_eq!(next.await.expect("something comes").as_deref(), Some(*one));
-        }
-    };
-    let asked = async |script: &Script, count: usize| {
-        while script.lines().len() < count {
-            tokio::task::yield_now().await;
-        }
-    };
+    // Of few objects a list tells most quickly, whatever the numbers are. It is told once.
     let first = || list(9, "", &[object("a", "u1", 3)]);
-    let watch = |lines: &[String]| Reply::watch(lines, Tail::Hang);
-    // The list was late enough.
-    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[])]);
-    told(&mut line, &["+a", "synced"]).await;
-    asked(&script, 2).await;
-    fence.put_up(Some(9));
-    told(&mut line, &["passed"]).await;
-    assert_eq!(script.lines().len(), 2);
-    stop.cancel();
-    // So is what the watch has shown.
-    let later = event("MODIFIED", &object("a", "u1", 12));
-    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[later])]);
-    told(&mut line, &["+a", "synced", "+a"]).await;
-    fence.put_up(Some(11));
-    told(&mut line, &["passed"]).await;
-    assert_eq!(script.lines().len(), 2);
-    stop.cancel();
-    // A silent watch may be late: a list tells what it has missed. It is told once.
     let second = list(20, "", &[object("b", "u2", 18)]);
-    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[]), second, watch(&[])]);
+    let (script, mut line, fence, stop) = fenced(vec![first(), silent(), second, silent()]);
     told(&mut line, &["+a", "synced"]).await;
-    asked(&script, 2).await;
-    fence.put_up(Some(20));
-    fence.put_up(None);
+    until_asked(&script, 2).await;
+    fence.put_up();
+    fence.put_up();
     told(&mut line, &["+b", "-a", "synced", "passed"]).await;
-    asked(&script, 4).await;
+    until_asked(&script, 4).await;
     assert!(line.try_recv().is_err());
     stop.cancel();
-    // Where no revision is known, only a list is new enough.
-    let second = list(9, "", &[object("a", "u1", 3)]);
-    let (script, mut line, fence, stop) = fenced(vec![first(), watch(&[]), second, watch(&[])]);
-    told(&mut line, &["+a", "synced"]).await;
-    asked(&script, 2).await;
-    fence.put_up(None);
-    told(&mut line, &["synced", "passed"]).await;
+    // A list that was begun before is not new enough.
+    let (script, mut line, fence, stop) = fenced(vec![first(), silent(), first(), silent()]);
+    fence.put_up();
+    told(&mut line, &["+a", "synced", "synced", "passed"]).await;
+    until_asked(&script, 4).await;
+    stop.cancel();
+}
+
+/// So many objects that a list of them is not asked for lightly.
+fn many() -> Vec<String> {
+    (0..=machine::PAGE_LIMIT)
+        .map(|n| object(&format!("p{n}"), &format!("u{n}"), u64::from(n) + 1))
+        .collect()
+}
+
+/// A fenced reflector that has listed many, and watches.
+async fn watching_many(
+    replies: Vec<Reply>,
+) -> (Script, mpsc::Receiver<String>, Fence, CancellationToken) {
+    let first = list(1000, "", &many());
+    let (script, mut line, fence, stop) = fenced(std::iter::once(first).chain(replies).collect());
+    while line.recv().await.expect("all are told") != "synced" {}
+    until_asked(&script, 2).await;
+    (script, line, fence, stop)
+}
+
+#[tokio::test]
+async fn a_watch_of_many_is_held_against_the_revision_of_its_own_kind() {
+    const REVISION: &str = "GET /api/v1/pods?limit=1";
+    // What it has shown is enough: the store of its kind has come no further.
+    let later = event("MODIFIED", &object("p0", "u0", 1012));
+    let (script, mut line, fence, stop) =
+        watching_many(vec![Reply::watch(&[later], Tail::Hang), list(1012, "next", &many()[..1])])
+            .await;
+    told(&mut line, &["+p0"]).await;
+    fence.put_up();
+    told(&mut line, &["passed"]).await;
+    assert_eq!(script.lines()[2..], [REVISION]);
+    stop.cancel();
+    // A silent watch may be late: after a moment a list tells what it has missed. The same where
+    // the server does not count, or refuses to say.
+    let refused = || Reply::new(403, "{}");
+    let uncounted = Reply::new(200, r#"{"metadata":{"resourceVersion":"x"},"items":[]}"#);
+    for (asked, answers) in
+        [(1, vec![list(1013, "", &[])]), (1, vec![uncounted]), (4, vec![refused(); 4])]
+    {
+        let mut replies = vec![silent()];
+        replies.extend(answers);
+        replies.extend([list(1013, "", &many()[1..]), silent()]);
+        let (script, mut line, fence, stop) = watching_many(replies).await;
+        fence.put_up();
+        told(&mut line, &["-p0", "synced", "passed"]).await;
+        until_asked(&script, asked + 4).await;
+        let lines = &script.lines()[2..];
+        assert!(lines[..asked].iter().all(|line| line == REVISION), "{lines:?}");
+        assert_eq!(lines[asked], "GET /api/v1/pods?limit=500");
+        stop.cancel();
+    }
+}
+
+#[tokio::test]
+async fn troubles_are_told_to_who_asks_for_them() {
+    let script = Script::new([Reply::new(403, "no"), list(9, "", &[])]);
+    let client = script.client(&Options::new("test"));
+    let access = client.access::<Nameplate>(ResourceType::namespaced("", "v1", "pods"), "");
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let own = heard.clone();
+    let reflector =
+        Reflector::new(access).troubles(move |what| own.lock().unwrap().push(what.to_owned()));
+    let (sink, mut line) = mpsc::channel(4);
+    let stop = CancellationToken::new();
+    tokio::spawn(reflector.run(sink, |delta: Delta<Nameplate>| delta, stop.clone()));
+    assert_eq!(line.recv().await, Some(Delta::Synced));
+    assert_eq!(*heard.lock().unwrap(), ["cannot list: no (403)"]);
     stop.cancel();
 }

@@ -7,6 +7,9 @@
 //!
 //! Nothing is let in for want of an answer: where the API server does not review, or cannot be
 //! reached, only the paths that are open to everybody are served.
+//!
+//! Whoever can reach the port can have reviews asked for. So they have a budget of their own, of
+//! which nothing else in the process takes part, and who finds it spent is told to come again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +25,10 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use super::certificate::subject_of;
-use crate::client::{Call, Client, Error, Reason, ResourceType};
+use crate::client::{Bucket, Call, Client, Error, Rate, Reason, ResourceType};
 use crate::memory::Memory;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -36,6 +40,16 @@ const AUTHENTICATED: &str = "system:authenticated";
 const MASTERS: &str = "system:masters";
 /// How many answers of each kind are remembered.
 const ANSWERS_MAX: usize = 1024;
+/// How many reviews are under way at once: of tokens, of those who are known, and of strangers.
+const REVIEWS_MAX: usize = 8;
+/// How many reviews are asked for in a second, as Kubernetes' own components have it.
+const REVIEWS: Rate = Rate { qps: 200.0, burst: 400 };
+/// How many of them about strangers, who may name as many paths as they like.
+const REVIEWS_OF_STRANGERS: Rate = Rate { qps: 5.0, burst: 20 };
+/// How long a review may take.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest path that is reviewed: answers are remembered by it.
+const PATH_BYTES_MAX: usize = 1024;
 /// How long the cluster's client authority is believed to be what it was.
 const AUTHORITY_FOR: Duration = Duration::from_mins(1);
 
@@ -79,6 +93,15 @@ struct User {
     extra: BTreeMap<String, Vec<String>>,
 }
 
+/// Who sends a request that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody who has said who they are, and was believed.
+    Known,
+    /// Anybody: what is asked for is open to all, or to those who say nothing.
+    Stranger,
+}
+
 /// Why a request is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Denial {
@@ -88,6 +111,8 @@ pub(super) enum Denial {
     Forbidden(String),
     /// Nobody can say whether the sender may.
     Unknown(String),
+    /// Too much is asked at once.
+    Busy,
 }
 
 impl Denial {
@@ -96,6 +121,7 @@ impl Denial {
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::Unknown(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 
@@ -105,6 +131,7 @@ impl Denial {
             Self::Unauthorized(message) => ("Unauthorized", *message),
             Self::Forbidden(message) => ("Forbidden", &**message),
             Self::Unknown(message) => ("InternalError", &**message),
+            Self::Busy => ("TooManyRequests", "Too many requests, please try again later."),
         };
         serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -120,9 +147,34 @@ type Authority = Option<Arc<dyn ClientCertVerifier>>;
 /// Who, what and where.
 type Question = (User, String, String);
 
+/// How much may be asked.
+struct Budget {
+    tokens: Semaphore,
+    known: Semaphore,
+    strangers: Semaphore,
+    strangers_rate: Mutex<Option<Bucket>>,
+    /// One reads the authority for all.
+    authority: Semaphore,
+}
+
+impl Budget {
+    fn new() -> Self {
+        let [tokens, known, strangers] = [REVIEWS_MAX; 3].map(Semaphore::new);
+        let strangers_rate = Mutex::new(Bucket::new(REVIEWS_OF_STRANGERS));
+        Self { tokens, known, strangers, strangers_rate, authority: Semaphore::new(1) }
+    }
+
+    /// Whether one more review about a stranger may be asked for.
+    fn has_for_stranger(&self, now: Duration) -> bool {
+        let mut rate = self.strangers_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        rate.as_mut().is_none_or(|rate| rate.try_take(now))
+    }
+}
+
 /// Lets requests in, or not.
 pub struct Guard {
     client: Client,
+    budget: Budget,
     options: GuardOptions,
     /// Whose token it is, by the token's hash.
     tokens: Mutex<Memory<[u8; 32], Kept<Option<User>>>>,
@@ -133,11 +185,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard that asks the server of `client`.
+    /// A guard that asks the server of `client`, and takes nothing of its limits.
     #[must_use]
     pub fn new(client: &Client, options: GuardOptions) -> Self {
         Self {
-            client: client.clone(),
+            client: client.apart(3 * REVIEWS_MAX + 1, Some(REVIEWS)),
+            budget: Budget::new(),
             options,
             tokens: Mutex::new(Memory::new(ANSWERS_MAX)),
             answers: Mutex::new(Memory::new(ANSWERS_MAX)),
@@ -151,15 +204,16 @@ impl Guard {
         &self,
         request: &Parts,
         certificates: &[CertificateDer<'static>],
-    ) -> Result<(), Denial> {
+    ) -> Result<Caller, Denial> {
         if self.is_open(request.uri.path()) {
-            return Ok(());
+            return Ok(Caller::Stranger);
         }
         let user = self.user(request, certificates).await?;
         if user.groups.iter().any(|group| group == MASTERS) {
-            return Ok(());
+            return Ok(Caller::Known);
         }
-        self.allow(user, request).await
+        let caller = if user.name == ANONYMOUS { Caller::Stranger } else { Caller::Known };
+        self.allow(user, request).await.map(|()| caller)
     }
 
     fn is_open(&self, path: &str) -> bool {
@@ -213,21 +267,31 @@ impl Guard {
 
     /// What checks certificates, as long as the cluster's own authority can be read.
     async fn authority(&self) -> Authority {
-        let now = self.client.clock().monotonic();
-        let kept = self.authority.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((until, authority)) = &kept
-            && now < *until
-        {
-            return authority.clone();
+        if let Ok(known) = self.known_authority() {
+            return known;
         }
+        let _turn = self.budget.authority.acquire().await.ok();
+        let former = match self.known_authority() {
+            Ok(known) => return known,
+            Err(former) => former,
+        };
         let read = self.read_authority().await.unwrap_or_else(|reason| {
             self.warn("client certificates cannot be checked", &reason);
             // What was the authority is believed to be it until another one is read.
-            kept.and_then(|(_, authority)| authority)
+            former
         });
-        let kept = Some((now + AUTHORITY_FOR, read.clone()));
+        let kept = Some((self.client.clock().monotonic() + AUTHORITY_FOR, read.clone()));
         *self.authority.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         read
+    }
+
+    /// The authority that was read not long ago, or else the one that was read last.
+    fn known_authority(&self) -> Result<Authority, Authority> {
+        let now = self.client.clock().monotonic();
+        match &*self.authority.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((until, authority)) if now < *until => Ok(authority.clone()),
+            former => Err(former.as_ref().and_then(|(_, authority)| authority.clone())),
+        }
     }
 
     async fn read_authority(&self) -> Result<Authority, String> {
@@ -238,7 +302,9 @@ impl Guard {
         }
         let maps = ResourceType::namespaced("", "v1", "configmaps");
         let maps = self.client.access::<ConfigMap>(maps, "kube-system");
-        let map = maps.get("extension-apiserver-authentication").await;
+        let reading = maps.get("extension-apiserver-authentication");
+        let map = self.client.clock().timeout(REVIEW_TIMEOUT, reading).await;
+        let map = map.ok_or_else(|| format!("no answer within {REVIEW_TIMEOUT:?}"))?;
         let map = map.map_err(|error| error.to_string())?;
         let Some(pem) = map.data.get("client-ca-file") else { return Ok(None) };
         let mut roots = rustls::RootCertStore::empty();
@@ -261,6 +327,7 @@ impl Guard {
         let user = match kept {
             Some(user) => user,
             None => {
+                let _turn = self.budget.tokens.try_acquire().map_err(|_| Denial::Busy)?;
                 let user = self.review_token(token).await?;
                 let kept = (now + self.options.token_for, user.clone());
                 self.tokens.lock().unwrap_or_else(PoisonError::into_inner).put(hash, kept);
@@ -308,6 +375,9 @@ impl Guard {
                 "forbidden: User {name:?} cannot {verb} path {path:?}{colon}{reason}"
             ))
         };
+        if path.len() > PATH_BYTES_MAX {
+            return Err(refused("the path is too long to be looked up"));
+        }
         let question = (user.clone(), verb.clone(), path.clone());
         let now = self.client.clock().monotonic();
         let kept = {
@@ -316,6 +386,12 @@ impl Guard {
         };
         if let Some(answer) = kept {
             return answer.map_err(|reason| refused(&reason));
+        }
+        let is_stranger = user.name == ANONYMOUS;
+        let room = if is_stranger { &self.budget.strangers } else { &self.budget.known };
+        let _turn = room.try_acquire().map_err(|_| Denial::Busy)?;
+        if is_stranger && !self.budget.has_for_stranger(now) {
+            return Err(Denial::Busy);
         }
         match self.review_access(&user, &verb, &path).await {
             Ok(answer) => {
@@ -389,8 +465,13 @@ impl Guard {
             status: Option<S>,
         }
         let call = Call::new(Method::POST, path).json(body)?;
-        let reviewed = self.client.call::<Reviewed<S>>(call).await?;
-        Ok(reviewed.status.unwrap_or_default())
+        let reviewing = self.client.call::<Reviewed<S>>(call);
+        let reviewed = self.client.clock().timeout(REVIEW_TIMEOUT, reviewing).await;
+        let late = || {
+            let (verb, path, limit) = (Method::POST, path.to_owned(), REVIEW_TIMEOUT);
+            Error::TimedOut { verb, path, limit }
+        };
+        Ok(reviewed.unwrap_or_else(|| Err(late()))?.status.unwrap_or_default())
     }
 
     /// Tells whoever runs this why nobody is let in: loudly once, since who asks is not known

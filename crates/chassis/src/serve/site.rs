@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
@@ -20,6 +20,7 @@ pub type Answer = Response<Full<Bytes>>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
@@ -111,6 +112,9 @@ impl Site {
 pub(super) fn denied(denial: &Denial) -> Answer {
     let mut response = text(denial.code(), denial.status().to_string());
     response.headers_mut().insert(CONTENT_TYPE, JSON);
+    if *denial == Denial::Busy {
+        response.headers_mut().insert(RETRY_AFTER, ONE_SECOND);
+    }
     response
 }
 

@@ -37,7 +37,7 @@ pub enum TlsError {
 
 /// What a server shows its clients.
 #[derive(Debug, Clone)]
-pub struct Tls(pub(super) Arc<ServerConfig>);
+pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl Tls {
     /// A certificate for these host names and addresses that this process makes and signs
@@ -187,6 +187,14 @@ mod tests {
         }
     }
 
+    /// Whether the connection ends with the answer.
+    async fn is_closed(source: &Source, path: &str) -> bool {
+        let client = Client::connect(source, &Options::new("test")).await.unwrap();
+        let request = http::Request::get(path).body(crate::client::Body::empty()).unwrap();
+        let answer = client.send(request).await.unwrap();
+        answer.headers().get("connection").is_some_and(|value| value == "close")
+    }
+
     #[tokio::test]
     async fn a_guarded_port_speaks_tls_and_knows_who_shows_a_certificate() {
         let mut params = CertificateParams::default();
@@ -216,6 +224,7 @@ mod tests {
 
         let nobody = kubeconfig(folder.path(), address, "");
         assert_eq!(got(&nobody, "/healthz").await, "ok");
+        assert!(is_closed(&nobody, "/healthz").await);
         let want = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\" (403)";
         assert_eq!(got(&nobody, "/metrics").await, want);
         let mut user = String::new();
@@ -224,6 +233,8 @@ mod tests {
         }
         let jane = kubeconfig(folder.path(), address, &user);
         assert_eq!(got(&jane, "/metrics").await, "# EOF\n");
+        assert!(!is_closed(&jane, "/metrics").await);
+        assert!(is_closed(&jane, "/healthz").await, "it was not asked who that is");
         stop.cancel();
         running.await.unwrap();
     }

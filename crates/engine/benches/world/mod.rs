@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use engine::decide::Decider;
 use engine::fact::{Fact, NodeFact, PodFact, Uid};
@@ -10,9 +11,11 @@ use engine::ledger::Ledger;
 use engine::needs::{Amounts, Clause, Constraint, Needs, PodAffinity, PodTerm, Requests, Spread};
 use engine::profile::Profile;
 use object::selector::label::Selector;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
-const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The label that each node has for itself.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What is decided on.
@@ -98,33 +101,15 @@ impl Mix {
     }
 
     fn node(&self, index: usize) -> Fact {
-        let Node { cpu_millis, memory_mib, pods, zones } = &self.node;
-        let labels = BTreeMap::from([
-            (HOSTNAME.into(), node_name(index)),
-            (ZONE.into(), format!("zone-{}", index % zones).into()),
-        ]);
-        Fact::Node(NodeFact {
-            name: node_name(index),
-            labels,
-            allocatable: Amounts {
-                cpu_millis: *cpu_millis,
-                memory_bytes: memory_mib << 20,
-                ..Amounts::default()
-            },
-            pods_allowed: *pods,
-            ..NodeFact::default()
-        })
+        let Node { cpu_millis, memory_mib, pods, zones } = self.node;
+        node(index, zones, amounts(cpu_millis, memory_mib << 20), pods)
     }
 
     /// The pod with this number.
     pub fn pod(&self, row: &Row, number: usize) -> PodFact {
         let app = number % row.apps;
         let (cpu_millis, memory_bytes) = (row.cpu_millis.of(app), row.memory_mib.of(app) << 20);
-        let requests = Requests {
-            charged: Amounts { cpu_millis, memory_bytes, ..Amounts::default() },
-            cpu_millis_scored: cpu_millis,
-            memory_bytes_scored: memory_bytes,
-        };
+        let requests = requests(cpu_millis, memory_bytes);
         let terms = &self.terms[&row.terms[app % row.terms.len()]];
         let name: Box<str> = format!("app-{app}").into();
         PodFact {
@@ -166,12 +151,46 @@ impl Terms {
     }
 }
 
-fn pods_of(app: &str) -> Clause {
+/// The pods of an app.
+pub fn pods_of(app: &str) -> Clause {
     Clause::within("default", Selector::from_pairs([("app", app)]))
 }
 
-fn node_name(index: usize) -> Box<str> {
+/// The name of the node with this number.
+pub fn node_name(index: usize) -> Box<str> {
     format!("node-{index}").into()
+}
+
+/// The node with this number, of a cluster with so many zones.
+pub fn node(index: usize, zones: usize, allocatable: Amounts, pods_allowed: i64) -> Fact {
+    let zone = format!("zone-{}", index % zones);
+    Fact::Node(NodeFact {
+        name: node_name(index),
+        labels: BTreeMap::from([(HOSTNAME.into(), node_name(index)), (ZONE.into(), zone.into())]),
+        allocatable,
+        pods_allowed,
+        ..NodeFact::default()
+    })
+}
+
+/// So much of a processor and of memory.
+pub fn amounts(cpu_millis: i64, memory_bytes: i64) -> Amounts {
+    Amounts { cpu_millis, memory_bytes, ..Amounts::default() }
+}
+
+/// What a pod asks for that asks for so much.
+pub fn requests(cpu_millis: i64, memory_bytes: i64) -> Requests {
+    Requests {
+        charged: amounts(cpu_millis, memory_bytes),
+        cpu_millis_scored: cpu_millis,
+        memory_bytes_scored: memory_bytes,
+    }
+}
+
+/// What this thread has had of a processor: others use the machine as well.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("it does not run backwards")
 }
 
 /// A number that looks like any other.

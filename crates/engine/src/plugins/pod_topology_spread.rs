@@ -84,6 +84,10 @@ impl Rules<'_> {
 }
 
 impl PodTopologySpread {
+    fn default_keys(&self) -> Vec<&str> {
+        self.defaults.iter().map(|rule| &*rule.topology_key).collect()
+    }
+
     fn rules<'a>(&'a self, ledger: &'a Ledger, ask: Ask, binding: bool) -> Rules<'a> {
         let topologies = &ledger.terms.topologies;
         let own = ledger.terms.spread(ask.spread);
@@ -282,6 +286,10 @@ impl Filter for PodTopologySpread {
         Some(Refusal::new(code, reason))
     }
 
+    fn topology_keys(&self) -> Vec<&str> {
+        self.default_keys()
+    }
+
     fn judge(&self, ledger: &Ledger, ask: Ask) -> Judging {
         judge::judge(self, ledger, ask)
     }
@@ -429,6 +437,6 @@ impl Score for PodTopologySpread {
     }
 
     fn topology_keys(&self) -> Vec<&str> {
-        self.defaults.iter().map(|rule| &*rule.topology_key).collect()
+        self.default_keys()
     }
 }

@@ -19,7 +19,7 @@ impl Queue {
         self.forget_changes();
     }
 
-    #[cfg(test)]
+    /// Whether no pod is set aside.
     pub(crate) fn is_nobody_aside(&self) -> bool {
         self.aside.is_empty()
     }

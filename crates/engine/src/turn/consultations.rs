@@ -91,7 +91,7 @@ impl Consultations {
         self.open.take_if(|open| open.pod.uid == *uid).is_some()
     }
 
-    #[cfg(test)]
+    /// Whether somebody is being asked.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -109,11 +109,15 @@ impl Consultations {
 }
 
 impl Engine {
-    /// The pod whose turn it is. One that would have to be asked about waits while another is.
+    /// The pod whose turn it is. One that would have to be asked about waits while another is, and
+    /// whoever waited so comes back when nobody is asked.
     pub(super) fn next(&mut self, now: Moment) -> Option<Popped> {
+        if !self.consultations.is_open() {
+            self.queue.rejoin();
+        }
         loop {
             let popped = self.queue.pop(now)?;
-            if self.consultations.open.is_none() || !self.is_consulted_about(&popped.uid) {
+            if !self.consultations.is_open() || !self.is_consulted_about(&popped.uid) {
                 return Some(popped);
             }
             self.queue.set_aside(&popped.uid);
@@ -187,11 +191,7 @@ impl Engine {
 
     /// A pod needs no node any longer, or may not be tried; whether it was asked about.
     pub(super) fn ask_no_more(&mut self, uid: &Uid) -> bool {
-        let was_asked = self.consultations.drop(uid);
-        if was_asked {
-            self.queue.rejoin();
-        }
-        was_asked
+        self.consultations.drop(uid)
     }
 
     /// Decides about the pod of which something was said.
@@ -205,9 +205,6 @@ impl Engine {
             (About::All, Advice::Failed(why)) => self.fail(&pod.uid, why, now),
             (About::All, Advice::Counsel(counsel)) => self.weigh(&open, &counsel, question, now),
         };
-        if self.consultations.open.is_none() {
-            self.queue.rejoin();
-        }
         let scheduler = self.profiles[question.profile].0.clone();
         Some(Decision { pod: pod.clone(), scheduler, attempts: *attempts, verdict })
     }

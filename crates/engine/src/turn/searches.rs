@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Decision, Engine, Question, Verdict, Waiting, rejection, turn_of};
 use crate::fact::{PodRef, Uid};
+use crate::plugin::Plugins;
 use crate::preemption::Nominating;
 use crate::queue::Moment;
 use crate::search::{Progress, Search, Work};
@@ -74,6 +75,11 @@ impl Default for Searches {
 impl Searches {
     pub(super) fn is_empty(&self) -> bool {
         self.line.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.line.len()
     }
 
     /// Does so much at a time.
@@ -213,20 +219,26 @@ impl Engine {
             }
             Progress::Finished => {}
         }
+        let mut others = Plugins::default();
         if own.refused_at != revision {
             if let Some(verdict) = self.tried_again(own, now) {
                 return Some(verdict);
             }
-            let decider = &self.profiles[own.question.profile].1;
+            let decider = &mut self.profiles[own.question.profile].1;
             if !search.confirm(decider, &mut self.ledger) {
                 own.begun_over += 1;
                 return None;
             }
+            search.complete(decider, &mut self.ledger);
+            others = decider.refusing(&self.ledger, own.question.ask);
         }
         let decider = &self.profiles[own.question.profile].1;
         let (examination, last_resorts) =
             search.end(decider, &self.ledger).expect(expected).expect("the search is over");
-        let rejection = rejection(&examination);
+        let mut rejection = rejection(&examination);
+        // What nodes said when they were asked may be true no longer: whoever refuses now is to be
+        // woken for as well.
+        rejection.unschedulable = rejection.unschedulable.and(others);
         let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
         let answers = (own.refused_at == revision).then_some(own.question);
         Some(self.leave(&own.pod.uid, answers, waiting, now))
@@ -285,9 +297,13 @@ impl Engine {
             self.refused.answers.insert(question, waiting.clone());
         }
         if waiting.room().is_some() {
+            // Until whoever has to go was asked to, it is in flight: tried again before, it might
+            // push out others somewhere else.
             self.queue.room_made(uid, &self.ledger);
+            self.rooms.insert(uid.clone(), waiting.rejection);
+        } else {
+            self.queue.reject(uid, waiting.rejection, &self.ledger, now);
         }
-        self.queue.reject(uid, waiting.rejection, &self.ledger, now);
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);
         }

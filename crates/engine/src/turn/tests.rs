@@ -50,7 +50,7 @@ pub(in crate::turn) fn told(fact: PodFact) -> Fact {
     Fact::Pod(Box::new(fact))
 }
 
-/// Decides all that can be decided, and writes it down.
+/// Decides all that can be decided, does what is to be done for pods that wait, and writes it down.
 pub(in crate::turn) fn decided(engine: &mut Engine, now: Moment) -> Vec<String> {
     let written = |decision: Decision| {
         let Decision { pod, attempts, verdict, .. } = decision;
@@ -72,7 +72,12 @@ pub(in crate::turn) fn decided(engine: &mut Engine, now: Moment) -> Vec<String> 
             Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
         }
     };
-    std::iter::from_fn(|| engine.decide(now)).map(written).collect()
+    let next = || {
+        let decision = engine.decide(now)?;
+        engine.done(&decision.pod.uid, now);
+        Some(decision)
+    };
+    std::iter::from_fn(next).map(written).collect()
 }
 
 #[test]
@@ -166,6 +171,7 @@ fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
     assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
     let victim = waiting.room().unwrap().victims[0].pod.clone();
     assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
+    engine.done(&Uid::new("high"), START);
     // While the victim leaves, nobody else is chosen, and nobody else gets its room.
     engine.apply(told(PodFact { deleting: true, ..bound(&victim.name) }), START);
     engine.apply(told(pod("low", 500)), START);
@@ -393,6 +399,7 @@ enum Step {
     Answer(u8, Answer),
     /// So many of the nodes that are asked about are allowed; or those who are asked fail.
     Advise(Option<usize>),
+    Done(u8),
     Pass(u64),
 }
 
@@ -403,6 +410,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Decide),
         1 => (0..20_u8, answer).prop_map(|(pod, answer)| Step::Answer(pod, answer)),
         2 => proptest::option::weighted(0.8, 0..4_usize).prop_map(Step::Advise),
+        1 => (0..20_u8).prop_map(Step::Done),
         1 => (0..40_u64).prop_map(Step::Pass),
     ]
 }
@@ -422,6 +430,7 @@ fn play(steps: &[Step]) -> (Engine, Vec<Decision>) {
                 engine.apply(fact, now);
             }
             Step::Decide => decisions.extend(engine.decide(now)),
+            Step::Done(pod) => engine.done(&crate::laws::uid(*pod), now),
             Step::Answer(pod, answer) => {
                 engine.answered(&crate::laws::uid(*pod), *answer, now);
             }
@@ -464,10 +473,13 @@ proptest! {
         }
         let prepares = engine.preparations.next_due().is_some();
         prop_assert!(prepares || engine.ledger.storage.promises.is_empty());
-        // Whoever is in flight is being asked about, and nobody waits for nobody.
+        // Whoever is in flight is being asked about, or room is made for him, and nobody waits for
+        // nobody.
         let flying = engine.queue.standings().filter(|(_, own)| *own == Standing::InFlight);
-        prop_assert_eq!(flying.count(), usize::from(engine.consultations.is_open()));
-        prop_assert!(engine.consultations.is_open() || engine.queue.is_nobody_aside());
+        let asked = usize::from(engine.consultations.is_open());
+        prop_assert_eq!(flying.count(), asked + engine.rooms.len() + engine.searches.len());
+        let is_due = engine.next_due(START) == Some(START);
+        prop_assert!(asked > 0 || is_due || engine.queue.is_nobody_aside());
         prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.contains_key(uid)));
     }
 }

@@ -64,7 +64,7 @@ impl SchedulerArguments {
             ..scheduler::Options::new(configuration, "gantry up")
         };
         let state = options.state.subscribe();
-        readiness(&options.health, &state);
+        readiness(&options);
         let (token, ending) = (shutdown.token(), shutdown.clone());
         shutdown.spawn("scheduler", async move {
             if let Err(error) = scheduler::run(clients, options, token).await {

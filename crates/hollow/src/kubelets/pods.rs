@@ -21,7 +21,7 @@ use crate::shape::{Amounts, Shape};
 use crate::time::{Now, Stamp};
 
 /// How long it takes to start a pod whose annotations do not say.
-const START_MS: (u64, u64) = (200, 800);
+const START_MS: (u64, u64) = (50, 250);
 /// The last number of an address in the block of a node.
 const ADDRESS_MAX: u8 = 254;
 

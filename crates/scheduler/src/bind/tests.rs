@@ -15,9 +15,14 @@ fn played(events: &[Event]) -> Option<Effect> {
     last
 }
 
+/// An answer that does not tell.
+fn unclear(patience: Option<Duration>) -> Event {
+    Event::Unclear(Unclear { words: "lost".into(), patience })
+}
+
 #[test]
 fn each_answer_leads_where_it_must() {
-    use Event::{Conflicted, Done, Missing, Read, Refused, Unclear};
+    use Event::{Conflicted, Done, Missing, Read, Refused};
     let check = |events: &[Event], expected: Effect| {
         assert_eq!(played(events), Some(expected), "{events:?}");
     };
@@ -34,23 +39,23 @@ fn each_answer_leads_where_it_must() {
     check(&[no(), Read(Found::Bound("b".into()))], end(Outcome::Elsewhere("b".into())));
     check(&[no(), Read(Found::Unbound)], end(Outcome::NotBound("no".into())));
     check(&[no(), Read(Found::Going)], end(Outcome::NotBound("no".into())));
-    check(&[Unclear(None), Done], end(Outcome::Bound));
-    check(&[Unclear(None), Missing], end(Outcome::Gone));
-    check(&[Unclear(None), no(), Read(Found::Going)], end(Outcome::NotBound("no".into())));
-    check(&[no(), Unclear(None), Read(Found::Bound(OURS.into()))], end(Outcome::Bound));
+    check(&[unclear(None), Done], end(Outcome::Bound));
+    check(&[unclear(None), Missing], end(Outcome::Gone));
+    check(&[unclear(None), no(), Read(Found::Going)], end(Outcome::NotBound("no".into())));
+    check(&[no(), unclear(None), Read(Found::Bound(OURS.into()))], end(Outcome::Bound));
 }
 
 #[test]
 fn after_an_unclear_answer_nothing_but_a_definite_one_ends_it() {
-    use Event::{Conflicted, Read, Refused, Unclear};
+    use Event::{Conflicted, Read, Refused};
     let check = |events: &[Event]| {
         let last = played(events);
         assert!(matches!(last, Some(Effect::Wait(_))), "{events:?}: {last:?}");
     };
-    check(&[Unclear(None)]);
-    check(&[Unclear(None), Refused("no".into())]);
-    check(&[Unclear(None), Conflicted("no".into()), Read(Found::Unbound)]);
-    check(&[Conflicted("no".into()), Unclear(None)]);
+    check(&[unclear(None)]);
+    check(&[unclear(None), Refused("no".into())]);
+    check(&[unclear(None), Conflicted("no".into()), Read(Found::Unbound)]);
+    check(&[Conflicted("no".into()), unclear(None)]);
     check(&[Conflicted("no".into()), Refused("no".into())]);
 }
 
@@ -61,13 +66,13 @@ fn waits_grow_and_follow_the_server_within_bounds() {
     let mut waits = Vec::new();
     for asked in [None, None, None, Some(5), Some(500)] {
         let asked = asked.map(Duration::from_secs);
-        let Some(Effect::Wait(wait)) = conversation.step(Event::Unclear(asked)) else { panic!() };
+        let Some(Effect::Wait(wait)) = conversation.step(unclear(asked)) else { panic!() };
         assert_eq!(conversation.step(Event::Woke), Some(Effect::Send));
         waits.push(wait);
     }
     assert!(waits[0] < WAIT_MIN && waits[2] >= WAIT_MIN, "{waits:?}");
     assert_eq!(waits[3..], [Duration::from_secs(5), WAIT_MAX]);
-    assert!(conversation.is_unclear());
+    assert_eq!(conversation.unclear(), (5, "lost"));
 }
 
 #[test]
@@ -182,11 +187,11 @@ fn explore(server: Server, history: &mut Vec<Event>, requests_left: u8) -> usize
         let mut answers = vec![(server, Event::Refused("refused".into()))];
         if effect == Effect::Send {
             let (bound, answer) = server.bind();
-            answers.extend([(bound, answer), (bound, Event::Unclear(None))]);
+            answers.extend([(bound, answer), (bound, unclear(None))]);
             let later = Server { under_way: server.under_way + 1, ..server };
-            answers.push((later, Event::Unclear(None)));
+            answers.push((later, unclear(None)));
         } else {
-            answers.extend([(server, server.read()), (server, Event::Unclear(None))]);
+            answers.extend([(server, server.read()), (server, unclear(None))]);
         }
         for (server, answer) in answers {
             history.push(answer);

@@ -210,10 +210,10 @@ fn room_is_made_for_a_pod_and_taken_back_from_a_lesser_one() {
     // Its victim goes; one that matters more is there first.
     let going = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
     let going = object::patch::merge::apply(placed, going).unwrap();
-    tell(&mut core, [pod("v", "4", going), pod("q", "4", with(9)), Message::Told]);
+    tell(&mut core, [pod("v", "4", going), pod("q", "4", with(9)), Message::Told(Uid::new("p"))]);
     let q = format!("q: {why} (now Unschedulable of 1) on \"n1\" instead of  past p");
     check(&mut core, START, &[&q]);
-    tell(&mut core, [Message::Fact(Fact::PodGone(Uid::new("v"))), Message::Told]);
+    tell(&mut core, [Message::Fact(Fact::PodGone(Uid::new("v"))), Message::Told(Uid::new("q"))]);
     let due = START.after(Duration::from_secs(20));
     let decided: Vec<String> = decisions(&mut core, due).iter().map(shown).collect();
     assert_eq!(decided.first().map(String::as_str), Some("q to n1"), "{decided:?}");
@@ -271,7 +271,7 @@ fn an_object_that_cannot_be_read_is_told_of_and_the_rest_goes_on() {
     tell(&mut core, [pod("p", "1", json!({})), bad()]);
     check(&mut core, START, &["ns/bad cannot be read: no quantity", "p to n1"]);
     // One that can be read by now is none any longer.
-    tell(&mut core, [Message::Told, bad(), pod("bad", "1", json!({}))]);
+    tell(&mut core, [Message::Complained, bad(), pod("bad", "1", json!({}))]);
     check(&mut core, START, &["bad to n1"]);
     // Who waits to lead tells nobody before it does.
     let mut core = super::tests::core();
@@ -300,6 +300,7 @@ fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
     let placed = json!({ "spec": { "nodeName": "n1", "priority": 0 } });
     tell(&mut core, [pod("v", "3", placed), pod("p", "3", with(5)), pod("huge", "9", with(0))]);
     assert_eq!(decisions(&mut core, later).len(), 2);
+    assert_eq!(core.take(Message::Told(Uid::new("p")), later), None);
     core.measure();
     let shown = metrics.render();
     let holds = |line: &str| assert!(shown.lines().any(|own| own == line), "{line} in\n{shown}");
@@ -397,7 +398,7 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
         let Order::Bind(second) = &orders[1] else { panic!("{orders:?}") };
         let bound = Message::Answered(second.errand(), Answer::Definite(Outcome::Bound));
         tell(&mut core, [bound]);
-        assert_eq!((core.flights.len(), core.unclear), (pods - 2, pods - 2));
+        assert_eq!((core.flights.len(), core.apart, core.unclear), (pods - 2, pods - 2, 0));
     };
     check(false, Binder::Extender, "no");
     check(true, Binder::IgnorableExtender, "running Bind plugin \"DefaultBinder\": no");

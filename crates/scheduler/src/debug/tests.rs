@@ -1,4 +1,10 @@
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use api::Node;
+use chassis::client;
+use chassis::clock::{Clock, Hand};
 use chassis::metrics::Metrics;
 use engine::fact::{Fact, NodeFact};
 use engine::profile::Profile;
@@ -60,7 +66,7 @@ fn the_views_show_who_waits_what_is_taken_and_what_was_decided() {
     }
     while core.decide(START).is_some() {}
     core.take(feed::news(pod("next", "1", "")), START);
-    let queue = json_of(&QueueView::of(&core, None, START));
+    let queue = json_of(&QueueCopy::of(&core, None, START).into_view());
     assert_eq!(
         queue,
         json!({
@@ -73,7 +79,8 @@ fn the_views_show_who_waits_what_is_taken_and_what_was_decided() {
             "leftOut": 0,
         })
     );
-    assert_eq!(QueueView::of(&core, Some("other"), START), QueueView::default());
+    let other = QueueCopy::of(&core, Some("other"), START).into_view();
+    assert_eq!(other, QueueView::default());
     let snapshot = core.engine().ledger().snapshot(None);
     assert_eq!(
         json_of(&LedgerView::of(&snapshot, None)),
@@ -135,4 +142,92 @@ async fn whoever_asks_wrongly_or_too_early_is_told() {
     let asked: Vec<(String, String)> = asked(&parts).into_iter().collect();
     let pairs = [("namespace", "a b"), ("pod", "c")];
     assert_eq!(asked, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
+}
+
+/// A desk whose scheduler is the test, and the clock that it looks at.
+fn opened() -> (Desk, mpsc::Sender<Message>, mpsc::Receiver<Message>, Hand) {
+    let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+    let service = tower::service_fn(|_: http::Request<client::Body>| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+    });
+    let options = client::Options { clock, ..client::Options::new("test") };
+    let (sender, line) = mpsc::channel(8);
+    let desk = Desk::default();
+    let client = Client::from_service(service, &options);
+    desk.open(&sender, &client, &Configuration::default());
+    (desk, sender, line, hand)
+}
+
+/// Whether something, which is begun thereby, does not end at once.
+async fn is_pending(work: &mut (impl Future + Unpin)) -> bool {
+    tokio::select! {
+        biased;
+        _ = work => false,
+        () = std::future::ready(()) => true,
+    }
+}
+
+fn look(line: &mut mpsc::Receiver<Message>) -> Look {
+    match line.try_recv() {
+        Ok(Message::Look(look)) => look,
+        other => panic!("{other:?} is no look"),
+    }
+}
+
+#[tokio::test]
+async fn who_hangs_up_keeps_the_turn_until_the_engine_has_seen_it_and_costs_it_nothing() {
+    let (desk, _sender, mut line, _hand) = opened();
+    let core = core();
+    let was_looked = Arc::new(AtomicBool::new(false));
+    let own = was_looked.clone();
+    let (clerk, turn) = (desk.clerk().unwrap(), desk.turn().await);
+    let mut asks = Box::pin(clerk.look(turn, move |_, _| own.store(true, Ordering::Relaxed)));
+    assert!(is_pending(&mut asks).await);
+    drop(asks);
+    // The next one waits although nobody wants to know the first.
+    let (query, mut sent) = (Query::new(), 0);
+    let mut next = Box::pin(desk.queue(&query));
+    for _ in 0..3 {
+        assert!(is_pending(&mut next).await);
+        sent += line.len();
+    }
+    assert_eq!(sent, 3, "one look in the line, seen three times");
+    look(&mut line).at(&core, START);
+    assert!(!was_looked.load(Ordering::Relaxed));
+    assert!(is_pending(&mut next).await);
+    look(&mut line).at(&core, START);
+    assert_eq!(next.await.unwrap(), QueueView::default());
+}
+
+#[tokio::test]
+async fn the_engine_is_left_alone_for_nine_times_as_long_as_a_look_took() {
+    let (desk, _sender, mut line, hand) = opened();
+    let core = core();
+    let (clerk, turn, own) = (desk.clerk().unwrap(), desk.turn().await, hand.clone());
+    let slow = move |_: &Core, _| own.advance(Duration::from_millis(10));
+    let mut asks = Box::pin(clerk.look(turn, slow));
+    assert!(is_pending(&mut asks).await);
+    look(&mut line).at(&core, START);
+    drop(asks.await.map_err(|refusal| refusal.message).unwrap());
+    while hand.next_due() != Some(Duration::from_millis(90)) {
+        tokio::task::yield_now().await;
+    }
+    let mut next = Box::pin(desk.turn());
+    assert!(is_pending(&mut next).await);
+    hand.advance(Duration::from_millis(90));
+    next.await;
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_waits_for_is_worked_out_before_the_next() {
+    let (desk, _sender, _line, _hand) = opened();
+    let (begin, begun) = std::sync::mpsc::channel();
+    let seen = Seen { what: (), turn: desk.turn().await };
+    let mut works = Box::pin(seen.worked_out(move |()| begun.recv()));
+    assert!(is_pending(&mut works).await);
+    drop(works);
+    let mut next = Box::pin(desk.turn());
+    assert!(is_pending(&mut next).await);
+    begin.send(()).unwrap();
+    next.await;
 }

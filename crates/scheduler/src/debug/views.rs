@@ -7,6 +7,7 @@ use std::time::Duration;
 use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex, PodRow};
 use engine::needs::Amounts;
+use engine::plugin::Plugins;
 use engine::queue::{self, Moment};
 use engine::turn::Verdict;
 use engine::why::amount;
@@ -181,50 +182,78 @@ pub(super) fn standing(standing: queue::Standing, now: Moment) -> Standing {
     }
 }
 
-fn place(standing: queue::Standing) -> &'static str {
+/// The places of the queue, by the number of each.
+const PLACES: [&str; 6] = ["active", "backoff", "errorBackoff", "waiting", "gated", "inFlight"];
+
+fn place(standing: queue::Standing) -> usize {
     match standing {
-        queue::Standing::Active => "active",
-        queue::Standing::Backoff(_) => "backoff",
-        queue::Standing::ErrorBackoff(_) => "errorBackoff",
-        queue::Standing::Waiting => "waiting",
-        queue::Standing::Gated => "gated",
-        queue::Standing::InFlight => "inFlight",
+        queue::Standing::Active => 0,
+        queue::Standing::Backoff(_) => 1,
+        queue::Standing::ErrorBackoff(_) => 2,
+        queue::Standing::Waiting => 3,
+        queue::Standing::Gated => 4,
+        queue::Standing::InFlight => 5,
     }
 }
 
-impl QueueView {
+/// What is copied of the queue, before it is put in order and into words.
+pub(super) struct QueueCopy {
+    counts: [usize; PLACES.len()],
+    rows: Vec<RowCopy>,
+    now: Moment,
+}
+
+struct RowCopy {
+    namespace: Box<str>,
+    name: Box<str>,
+    standing: queue::Standing,
+    refused: Plugins,
+}
+
+impl QueueCopy {
     /// The pods of one namespace, or of all.
     pub(super) fn of(core: &Core, namespace: Option<&str>, now: Moment) -> Self {
         let (queue, ledger) = (core.engine().queue(), core.engine().ledger());
         let is_asked = |row: &PodRow| namespace.is_none_or(|own| *row.namespace == *own);
-        let mut view = Self::default();
-        let mut shown = 0;
-        let mut show = |uid: &Uid, own: queue::Standing| {
+        let mut copy = Self { counts: [0; PLACES.len()], rows: Vec::new(), now };
+        let mut take = |uid: &Uid, standing: queue::Standing| {
             let Some(row) = ledger.pod(uid).filter(|row| is_asked(row)) else { return };
-            *view.counts.entry(place(own).to_owned()).or_default() += 1;
-            if shown == ROWS_MAX {
-                view.left_out += 1;
+            copy.counts[place(standing)] += 1;
+            if copy.rows.len() == ROWS_MAX {
                 return;
             }
-            shown += 1;
             let refused = queue.rejection(uid).unwrap_or_default();
+            let (namespace, name) = (row.namespace.clone(), row.name.clone());
             let refused = refused.unschedulable.and(refused.pending);
-            view.pods.push(QueueRow {
-                namespace: row.namespace.to_string(),
-                pod: row.name.to_string(),
-                standing: standing(own, now),
-                refused_by: refused.iter().map(|plugin| plugin.to_string()).collect(),
-            });
+            copy.rows.push(RowCopy { namespace, name, standing, refused });
         };
         for uid in queue.active() {
-            show(uid, queue::Standing::Active);
+            take(uid, queue::Standing::Active);
         }
         for (uid, own) in queue.standings().filter(|(_, own)| *own != queue::Standing::Active) {
-            show(uid, own);
+            take(uid, own);
         }
-        let active = view.counts.get("active").copied().unwrap_or(0).min(view.pods.len());
-        view.pods[active..].sort_by(|a, b| (&a.namespace, &a.pod).cmp(&(&b.namespace, &b.pod)));
-        view
+        copy
+    }
+
+    /// The same for people.
+    pub(super) fn into_view(self) -> QueueView {
+        let Self { counts, mut rows, now } = self;
+        let active = counts[place(queue::Standing::Active)].min(rows.len());
+        rows[active..].sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let all: usize = counts.iter().sum();
+        let counts = PLACES.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+        let row = |row: RowCopy| QueueRow {
+            namespace: row.namespace.into(),
+            pod: row.name.into(),
+            standing: standing(row.standing, now),
+            refused_by: row.refused.iter().map(|plugin| plugin.to_string()).collect(),
+        };
+        QueueView {
+            counts: counts.map(|(place, count)| (place.to_owned(), count)).collect(),
+            left_out: all - rows.len(),
+            pods: rows.into_iter().map(row).collect(),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Without I/O: whoever drives it carries out the effect that is asked for and feeds the answers
 //! back. Extenders that filter are asked one after the other, each about what the ones before left;
 //! those that score are then asked all at once, unless one node is left. An answer that cannot be
-//! true (a node that nobody asked about) counts as no answer.
+//! true (a node that nobody asked about, or more nodes than anybody did) counts as no answer. What
+//! an answer costs grows with the nodes that were asked about, and hardly with what it says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -122,17 +123,24 @@ impl<'a> Consultation<'a> {
             return Err(answer.error.clone());
         }
         let names = answer.node_names.as_ref().filter(|_| own.knows_nodes);
-        let names = names.or(answer.nodes.as_ref()).into_iter().flatten();
-        names
-            .map(|name| match self.nodes.iter().find(|node| ***node == *name.as_str()) {
-                Some(node) => Ok(node.clone()),
-                None => Err(format!(
-                    "extender {:?} claims a filtered node {name:?} which is not found in the input \
-                     node list",
-                    own.url_prefix
-                )),
-            })
-            .collect()
+        let names = names.or(answer.nodes.as_ref()).map_or(&[][..], Vec::as_slice);
+        let url = &own.url_prefix;
+        let asked = self.nodes.len();
+        if names.len() > asked {
+            let named = names.len();
+            return Err(format!(
+                "extender {url:?} names {named} nodes, and was asked about {asked}"
+            ));
+        }
+        let known: BTreeSet<&str> = self.nodes.iter().map(|node| &**node).collect();
+        let kept = names.iter().map(|name| match known.get(name.as_str()) {
+            Some(node) => Ok(Box::from(*node)),
+            None => Err(format!(
+                "extender {url:?} claims a filtered node {name:?} which is not found in the input \
+                 node list"
+            )),
+        });
+        kept.collect()
     }
 
     fn narrow(&mut self, own: &Extender, kept: &BTreeSet<Box<str>>, answer: &Filtered) {

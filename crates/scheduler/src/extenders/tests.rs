@@ -153,6 +153,8 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
         let event = configured(&address, line).bind(&order).await;
         let event = event.map(|event| match event {
             Event::Conflicted(said) => Event::Conflicted(said.replace(&address, "E").into()),
+            // How a connection ends is told in many ways.
+            Event::Unclear(own) => Event::Unclear(Unclear { words: Box::default(), ..own }),
             event => event,
         });
         assert_eq!(event, expected, "{answer} {line}");
@@ -164,7 +166,8 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
     check("{}", may, lie).await;
     check(r#"{"Error":"no"}"#, bind, conflicted("no")).await;
     check("500", bind, conflicted("failed b with extender at URL http://E/b, code 500")).await;
-    check("", bind, Some(Event::Unclear(None))).await;
+    let silence = Unclear { words: Box::default(), patience: None };
+    check("", bind, Some(Event::Unclear(silence))).await;
     for answer in [r#"{"Error":"no"}"#, "500", "", "<html>"] {
         check(answer, may, None).await;
     }

@@ -7,6 +7,20 @@ fn refused(code: u16, retry_after: Option<u64>) -> Error {
     Error::Refused { verb: http::Method::POST, path: "/".to_owned(), refusal }
 }
 
+fn unclear(patience: Option<Duration>) -> Event {
+    Event::Unclear(Unclear { words: "said".into(), patience })
+}
+
+fn silence() -> Event {
+    Event::Unclear(Unclear { words: "POST /: no answer within 1s".into(), patience: None })
+}
+
+/// A page of somebody in between.
+fn page(code: u16) -> Error {
+    let refusal = Box::new(Refusal::parse(code, None, b"said"));
+    Error::Refused { verb: http::Method::POST, path: "/".to_owned(), refusal }
+}
+
 fn silent() -> Error {
     let limit = Duration::from_secs(1);
     Error::TimedOut { verb: http::Method::POST, path: "/".to_owned(), limit }
@@ -26,12 +40,13 @@ fn an_answer_to_a_binding_is_definite_or_unclear() {
         check(Err(refused(code, None)), Event::Refused(said()));
     }
     for code in [408, 429, 500, 502, 503, 504] {
-        check(Err(refused(code, None)), Event::Unclear(None));
+        check(Err(refused(code, None)), unclear(None));
     }
     let asked = Some(Duration::from_secs(7));
-    check(Err(refused(429, Some(7))), Event::Unclear(asked));
-    check(Err(refused(503, Some(7))), Event::Unclear(asked));
-    check(Err(silent()), Event::Unclear(None));
+    check(Err(refused(429, Some(7))), unclear(asked));
+    check(Err(refused(503, Some(7))), unclear(asked));
+    check(Err(silent()), silence());
+    check(Err(page(404)), unclear(None));
 }
 
 #[test]
@@ -49,6 +64,7 @@ fn a_read_shows_where_the_pod_is() {
     let going = r#"{"metadata":{"uid":"u1","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#;
     check(Ok(going), found(Found::Going));
     check(Err(refused(404, None)), Event::Missing);
-    check(Err(refused(500, None)), Event::Unclear(None));
-    check(Err(silent()), Event::Unclear(None));
+    check(Err(refused(500, None)), unclear(None));
+    check(Err(silent()), silence());
+    check(Err(page(404)), unclear(None));
 }

@@ -1,12 +1,13 @@
 //! What everybody else does: users, kubelets, other schedulers, and those who pull plugs.
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::World;
 use super::volumes::CLAIMS;
 use crate::judge::Standing;
 use crate::network::Weather;
+use crate::rules::Place;
 use crate::shapes::{APPS, Machine, Shape, TAINT};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -118,6 +119,7 @@ impl World {
     async fn delete_now(&self, pod: &Standing) {
         let options = json!({ "gracePeriodSeconds": 0 });
         self.must(Method::DELETE, &format!("{PODS}/{}", pod.name), Some(options)).await;
+        self.judge.left(&pod.uid);
     }
 
     /// Kubelets end what is to go.
@@ -134,6 +136,7 @@ impl World {
         self.log.step(&format!("{} ends", pod.name));
         let path = format!("{PODS}/{}/status", pod.name);
         self.must(Method::PATCH, &path, Some(json!({ "status": { "phase": "Succeeded" } }))).await;
+        self.judge.left(&pod.uid);
     }
 
     pub(super) async fn add_node(&mut self) {
@@ -148,13 +151,14 @@ impl World {
         }
         let machine = Machine::drawn(&mut self.draw);
         self.log.step(&format!("node {name} comes: {machine:?}"));
-        if self.nodes_made > NODES_MAX {
-            self.judge.disturbed(&name);
-        }
         self.must(Method::POST, NODES, Some(machine.node(&name))).await;
         // The server takes every new node for not ready; a controller would see that it is.
-        let ready = json!({ "spec": { "taints": null } });
-        self.must(Method::PATCH, &format!("{NODES}/{name}"), Some(ready)).await;
+        self.change_node(&name, "", json!({ "spec": { "taints": null } })).await;
+    }
+
+    async fn change_node(&self, name: &str, part: &str, patch: Value) {
+        let node = self.must(Method::PATCH, &format!("{NODES}/{name}{part}"), Some(patch)).await;
+        self.judge.placed(name, Some(Place::read(&node)));
     }
 
     async fn a_node(&mut self) -> Option<String> {
@@ -165,8 +169,8 @@ impl World {
     async fn delete_node(&mut self) {
         let Some(name) = self.a_node().await else { return };
         self.log.step(&format!("node {name} goes"));
-        self.judge.disturbed(&name);
         self.must(Method::DELETE, &format!("{NODES}/{name}"), None).await;
+        self.judge.placed(&name, None);
     }
 
     async fn cordon(&mut self) {
@@ -174,7 +178,7 @@ impl World {
         let is_cordoned = self.draw.chance(400);
         self.log.step(&format!("node {name} is cordoned: {is_cordoned}"));
         let patch = json!({ "spec": { "unschedulable": is_cordoned } });
-        self.must(Method::PATCH, &format!("{NODES}/{name}"), Some(patch)).await;
+        self.change_node(&name, "", patch).await;
     }
 
     async fn taint(&mut self) {
@@ -183,17 +187,14 @@ impl World {
         self.log.step(&format!("node {name} is tainted: {is_tainted}"));
         let taint = json!({ "key": TAINT, "effect": "NoSchedule" });
         let taints = if is_tainted { json!([taint]) } else { json!(null) };
-        let patch = json!({ "spec": { "taints": taints } });
-        self.must(Method::PATCH, &format!("{NODES}/{name}"), Some(patch)).await;
+        self.change_node(&name, "", json!({ "spec": { "taints": taints } })).await;
     }
 
     async fn resize(&mut self) {
         let Some(name) = self.a_node().await else { return };
         let machine = Machine::drawn(&mut self.draw);
         self.log.step(&format!("node {name} is now {machine:?}, but for its zone"));
-        self.judge.disturbed(&name);
-        let patch = json!({ "status": machine.status() });
-        self.must(Method::PATCH, &format!("{NODES}/{name}/status"), Some(patch)).await;
+        self.change_node(&name, "/status", json!({ "status": machine.status() })).await;
     }
 
     /// Somebody else binds a pod.
@@ -206,7 +207,7 @@ impl World {
         self.log.step(&format!("somebody else binds {} to {node}", pod.name));
         let binding = json!({ "metadata": { "name": pod.name }, "target": { "name": node } });
         self.must(Method::POST, &format!("{PODS}/{}/binding", pod.name), Some(binding)).await;
-        self.judge.taken(&pod.uid, &node);
+        self.judge.taken(&pod.uid, &pod.name, &node);
     }
 
     pub(super) fn change_weather(&mut self) {

@@ -30,6 +30,7 @@ fn gone() -> Failure {
         message: "too old resource version".to_owned(),
         retry_after: None,
         causes: Vec::new(),
+        is_status: true,
     };
     Failure::Refused(Box::new(refusal))
 }

@@ -46,9 +46,9 @@ impl World {
     }
 }
 
-fn shown(answer: Result<(), Denial>) -> String {
+fn shown(answer: Result<Caller, Denial>) -> String {
     match answer {
-        Ok(()) => "ok".to_owned(),
+        Ok(_) => "ok".to_owned(),
         Err(denial) => {
             let status = denial.status();
             assert_eq!(status["code"], denial.code().as_u16());
@@ -77,7 +77,8 @@ async fn open_paths_are_open_and_nothing_is_asked() {
     let mut world = world([]);
     world.guard.options.open_paths.push("/debug/*".to_owned());
     for path in ["/healthz", "/readyz", "/livez?verbose", "/debug/queue"] {
-        assert_eq!(world.asked(path, Some("any")).await, "ok", "{path}");
+        let answer = world.guard.admit(&request(path, Some("any")), &[]).await;
+        assert_eq!(answer, Ok(Caller::Stranger), "{path}");
     }
     assert_eq!(world.script.lines().len(), 0);
 }
@@ -206,4 +207,72 @@ async fn without_the_clusters_authority_certificates_say_nothing() {
     let answer = world.guard.admit(&request("/metrics", None), &shows).await;
     let want = "403 forbidden: User \"system:anonymous\" cannot get path \"/metrics\": no role";
     assert_eq!(shown(answer), want);
+}
+
+const BUSY: &str = "429 Too many requests, please try again later.";
+
+#[tokio::test]
+async fn who_floods_the_guard_is_told_to_come_again_and_takes_nothing_of_others() {
+    let script = Script::new([]);
+    let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
+    let options = Options { clock, in_flight_max: 1, ..Options::new("test") };
+    let client = script.client(&options);
+    let guard = Guard::new(&client, GuardOptions::default());
+    let world = World { script, guard, hand };
+    let tokens: Vec<String> = (0..REVIEWS_MAX).map(|n| format!("guess{n}")).collect();
+    let mut flood: Vec<_> =
+        tokens.iter().map(|token| Box::pin(world.asked("/metrics", Some(token)))).collect();
+    while world.script.lines().len() < REVIEWS_MAX {
+        for asked in &mut flood {
+            assert!(futures::poll!(asked.as_mut()).is_pending());
+        }
+    }
+    assert_eq!(world.asked("/metrics", Some("one more")).await, BUSY);
+    // Neither those who say nothing nor the rest of the process wait for it.
+    let mut stranger = Box::pin(world.asked("/metrics", None));
+    let mut own = Box::pin(client.call_unread(Call::new(Method::GET, "/own")));
+    while world.script.lines().len() < REVIEWS_MAX + 2 {
+        assert!(futures::poll!(stranger.as_mut()).is_pending());
+        assert!(futures::poll!(own.as_mut()).is_pending());
+    }
+    assert!(world.script.lines().contains(&"GET /own".to_owned()));
+    world.hand.advance(REVIEW_TIMEOUT);
+    let silent = "401 Unauthorized: the API server, which reviews tokens, gives no answer";
+    for asked in flood {
+        assert_eq!(asked.await, silent);
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_who_names_many_paths_has_few_looked_up() {
+    let burst = REVIEWS_OF_STRANGERS.burst as usize;
+    let mut replies = vec![verdict(false); burst];
+    replies.extend([jane(), verdict(true), verdict(false)]);
+    let world = world(replies);
+    let ask = async |n: usize| world.asked(&format!("/{n}"), None).await;
+    for n in 0..burst {
+        assert!(ask(n).await.starts_with("403 "), "{n}");
+    }
+    assert_eq!(ask(burst).await, BUSY);
+    // What is known needs no look, and others are not meant.
+    assert!(ask(0).await.starts_with("403 "));
+    assert_eq!(world.asked("/metrics", Some("secret")).await, "ok");
+    world.hand.advance(Duration::from_millis(200));
+    assert!(ask(burst).await.starts_with("403 "));
+    assert_eq!(ask(burst + 1).await, BUSY);
+    let long = format!("/{}", "x".repeat(PATH_BYTES_MAX));
+    assert!(world.asked(&long, None).await.ends_with("the path is too long to be looked up"));
+    assert_eq!(world.script.lines().len(), burst + 3);
+}
+
+#[tokio::test]
+async fn the_authority_is_read_once_for_all_who_show_a_certificate() {
+    let own = authority();
+    let world = world([(200, json!({ "data": { "client-ca-file": own.pem } }))]);
+    let shown_by_all = certificate(&own, "root", "system:masters");
+    let parts = request("/metrics", None);
+    let all = (0..5).map(|_| world.guard.admit(&parts, &shown_by_all));
+    let answers = futures::future::join_all(all).await;
+    assert_eq!(answers, vec![Ok(Caller::Known); 5]);
+    assert_eq!(world.script.lines().len(), 1);
 }

@@ -118,6 +118,25 @@ fn one_question_is_open_at_a_time_and_others_go_on() {
 }
 
 #[test]
+fn whoever_was_set_aside_comes_back_though_the_one_before_him_asks_nothing() {
+    let mut engine = on(&["a"]);
+    for (name, cpu_millis, priority) in [("one", 100, 3), ("two", 2000, 2), ("three", 100, 1)] {
+        engine.apply(told(PodFact { priority, ..asked(name, cpu_millis) }), START);
+    }
+    assert_eq!(decided(&mut engine, START), ["one of a? 1"]);
+    engine.consulted(Ticket(1), counsel("a+0"));
+    let full = "two waits, try 1: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut engine, START), ["one to a, try 1", full, "three of a? 2"]);
+    engine.apply(told(PodFact { priority: 1, ..asked("four", 100) }), START);
+    engine.apply(told(asked("five", 100)), START);
+    assert_eq!(decided(&mut engine, START), [""; 0]);
+    engine.apply(Fact::PodGone(Uid::new("three")), START);
+    assert_eq!(engine.next_due(START), Some(START));
+    engine.apply(Fact::PodGone(Uid::new("four")), START);
+    assert_eq!(decided(&mut engine, START), ["five of a? 3"]);
+}
+
+#[test]
 fn an_answer_is_held_against_the_cluster_as_it_is_then() {
     let start = |cpu_millis| {
         let mut engine = on(&["a", "b"]);

@@ -57,6 +57,7 @@ fn end(engine: &mut Engine) -> String {
             assert_eq!(engine.next_due(START), Some(START));
             continue;
         };
+        engine.done(&decision.pod.uid, START);
         let name = decision.pod.name;
         return match decision.verdict {
             Verdict::Bind(node) => format!("{name} to {node}"),
@@ -126,6 +127,64 @@ fn what_happens_to_a_pod_ends_its_search_and_what_makes_it_fit_gives_it_a_node()
 }
 
 #[test]
+fn a_node_that_would_have_taken_the_pod_when_it_was_asked_is_asked_again() {
+    let mut engine = engine(1);
+    let tainted = |number| {
+        let Fact::Node(mut fact) = node(number) else { unreachable!("it is a node") };
+        fact.unschedulable = true;
+        Fact::Node(fact)
+    };
+    for fact in [tainted(0), node(1), tainted(2), told(pod("old", 9, 1000, Some(1)))] {
+        engine.apply(fact, START);
+    }
+    engine.apply(told(pod("new", 0, 1000, None)), START);
+    for _ in 0..2 {
+        assert!(engine.decide(START).is_none(), "the search has begun");
+    }
+    engine.apply(Fact::PodGone(Uid::new("old")), START);
+    assert!(engine.decide(START).is_none(), "a node that takes it was looked at");
+    engine.apply(told(pod("other", 9, 1000, Some(1))), START);
+    let words =
+        "new waits: 0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable";
+    let said = end(&mut engine);
+    assert!(said.starts_with(words), "{said}");
+    engine.apply(Fact::PodGone(Uid::new("other")), START);
+    assert_eq!(end(&mut engine), "new to node-1", "it wakes");
+}
+
+#[test]
+fn no_other_pods_have_to_go_before_those_who_have_to_are_asked() {
+    let mut engine = engine(usize::MAX);
+    for fact in [node(0), node(1), told(pod("p", 9, 1000, None))] {
+        engine.apply(fact, START);
+    }
+    for (name, priority, cpu_millis, on) in
+        [("a", 2, 1000, 0), ("low", 1, 500, 1), ("high", 3, 500, 1)]
+    {
+        engine.apply(told(pod(name, priority, cpu_millis, Some(on))), START);
+    }
+    let room = |engine: &mut Engine| {
+        let decision = engine.decide(START)?;
+        let Verdict::Wait(why) = decision.verdict else { panic!("{decision:?}") };
+        why.room().map(|room| room.victims[0].pod.name.to_string())
+    };
+    assert_eq!(room(&mut engine).as_deref(), Some("a"));
+    // Now less would be lost on the other node.
+    engine.apply(Fact::PodGone(Uid::new("high")), START);
+    assert_eq!(engine.next_due(START), None);
+    assert_eq!(room(&mut engine), None, "that others have to go is on its way");
+    engine.done(&Uid::new("p"), START);
+    assert_eq!(engine.next_due(START), Some(START), "what happened meanwhile is not lost");
+    // Once whoever has to go was asked, the pod waits for him.
+    let mut going = pod("a", 2, 1000, Some(0));
+    (going.deleting, going.giving_way) = (true, true);
+    engine.apply(told(going), START);
+    assert_eq!(room(&mut engine), None);
+    engine.apply(Fact::PodGone(Uid::new("a")), START);
+    assert_eq!(end(&mut engine), "p to node-0");
+}
+
+#[test]
 fn a_search_that_changes_make_vain_again_and_again_is_done_in_one_go() {
     let mut engine = full(20);
     engine.apply(told(pod("urgent", 9, 500, None)), START);
@@ -190,6 +249,7 @@ fn settle(engine: &mut Engine, at_most: usize) {
             return;
         }
         let Some(decision) = engine.decide(START) else { continue };
+        engine.done(&decision.pod.uid, START);
         let row = engine.ledger().pod(&decision.pod.uid).expect("it is there");
         let priority = row.priority;
         match &decision.verdict {
@@ -223,6 +283,10 @@ proptest! {
         let mut engine = engine(units);
         for (step, decisions) in steps.into_iter().zip(between) {
             if let Step::Fact(fact) = step {
+                // What a server lets change of a pod is little: another one comes in its place.
+                if let Fact::Pod(pod) = &fact {
+                    engine.apply(Fact::PodGone(pod.uid.clone()), START);
+                }
                 engine.apply(fact, START);
             }
             settle(&mut engine, decisions);
@@ -234,5 +298,23 @@ proptest! {
             prop_assert!(engine.ledger().pod(uid).is_some_and(|row| row.node().is_none()));
         }
         prop_assert_eq!(engine.queue().changes_kept(), 0);
+        // Whoever sleeps hears of what would help him: of each node he knows somebody who refuses him.
+        let sleeping = engine.queue.standings().filter(|(_, own)| *own == Standing::Waiting);
+        let sleeping: Vec<Uid> = sleeping.map(|(uid, _)| uid.clone()).collect();
+        for uid in sleeping {
+            let ask = engine.ledger.pod(&uid).expect("it is there").ask;
+            let known = engine.queue.hears(&uid).expect("it sleeps").unschedulable;
+            let (ledger, decider) = (&engine.ledger, &engine.profiles[0].1);
+            let everywhere = decider.refused_everywhere(ledger, ask);
+            if everywhere.is_some_and(|(plugin, _)| known.contains(plugin)) {
+                continue;
+            }
+            for node in ledger.nodes.present().iter() {
+                let refusing = decider.refusals(ledger, ask, node);
+                let is_heard = refusing.iter().any(|(plugin, _)| known.contains(*plugin));
+                let is_kept = refusing.is_empty() && !ledger.nominations.is_empty();
+                prop_assert!(is_heard || is_kept, "{uid:?} knows {known:?}, not {refusing:?}");
+            }
+        }
     }
 }

@@ -212,3 +212,39 @@ fn one_that_fails_or_lies_fails_the_attempt_unless_it_may() {
     let two = ["filterVerb: f", "filterVerb: f, prioritizeVerb: p, weight: 1"];
     check(&two, "n1 n2", vec![Nothing("down")], &[asked, "failed: down"]);
 }
+
+#[test]
+fn more_nodes_than_were_asked_about_are_no_answer() {
+    check(
+        &["filterVerb: f"],
+        "n1 n2",
+        vec![Left("n1 n2 n1")],
+        &[
+            "http://a filters n1+n2",
+            "failed: extender \"http://a\" names 3 nodes, and was asked about 2",
+        ],
+    );
+    check(
+        &["filterVerb: f, ignorable: true"],
+        "n1 n2",
+        vec![Left("n1 n2 n1")],
+        &["http://a filters n1+n2", "n1+0 n2+0"],
+    );
+    // To name one twice leaves it once.
+    check(&["filterVerb: f"], "n1 n2", vec![Left("n2 n2")], &["http://a filters n1+n2", "n2+0"]);
+}
+
+#[test]
+fn an_answer_about_many_nodes_is_taken_in_at_once() {
+    const NODES: usize = 50_000;
+    let extenders = extenders(&["filterVerb: f"]);
+    let nodes: Vec<String> = (0..NODES).map(|n| format!("node-of-a-large-cluster-{n}")).collect();
+    let asked = nodes.iter().map(|node| node.as_str().into()).collect();
+    let mut consultation = Consultation::new(&extenders, &[], asked);
+    let answer = Filtered { node_names: Some(nodes), ..Filtered::default() };
+    let begun = std::time::Instant::now();
+    consultation.filtered(0, Ok(answer));
+    // To look for each name among all nodes takes many times as long.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(consultation.nodes().len(), NODES);
+}

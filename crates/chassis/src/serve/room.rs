@@ -1,0 +1,190 @@
+//! The room behind a port: how many connections are open, and who has to go for the next one.
+//!
+//! Nobody has to say who they are to connect, so a place is nobody's for good. When all are taken,
+//! whoever comes gets that of somebody on whom nobody works: of a stranger before one who is
+//! known, and of those the one whose last request is longest ago.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// So many places; clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Room {
+    places: Arc<Mutex<Places>>,
+    /// Told when a place may have become free.
+    freed: Arc<Notify>,
+    places_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    taken: BTreeMap<u64, Place>,
+    turn: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// The turn in which its request ended, or it was taken.
+    since: u64,
+    is_known: bool,
+    is_busy: bool,
+    leave: CancellationToken,
+}
+
+impl Places {
+    fn next_turn(&mut self) -> u64 {
+        self.turn += 1;
+        self.turn
+    }
+
+    /// Has one go who can, and says whether there was one.
+    fn make_room(&mut self) -> bool {
+        let idle = self.taken.iter().filter(|(_, place)| !place.is_busy);
+        let Some((&id, _)) = idle.min_by_key(|(_, place)| (place.is_known, place.since)) else {
+            return false;
+        };
+        if let Some(place) = self.taken.remove(&id) {
+            place.leave.cancel();
+        }
+        true
+    }
+}
+
+impl Room {
+    pub(super) fn new(places_max: usize) -> Self {
+        Self { places: Arc::default(), freed: Arc::default(), places_max }
+    }
+
+    /// A place for one more; it waits only while everybody is busy.
+    pub(super) async fn enter(&self) -> Seat {
+        loop {
+            let freed = self.freed.notified();
+            if let Some(seat) = self.try_enter() {
+                return seat;
+            }
+            freed.await;
+        }
+    }
+
+    fn try_enter(&self) -> Option<Seat> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.taken.len() >= self.places_max && !places.make_room() {
+            return None;
+        }
+        let id = places.next_turn();
+        let leave = CancellationToken::new();
+        let place = Place { since: id, is_known: false, is_busy: false, leave: leave.clone() };
+        places.taken.insert(id, place);
+        Some(Seat { room: self.clone(), id, leave })
+    }
+}
+
+/// A connection's place, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    room: Room,
+    id: u64,
+    leave: CancellationToken,
+}
+
+impl Seat {
+    /// Comes when somebody else has got the place.
+    pub(super) async fn lost(&self) {
+        self.leave.cancelled().await;
+    }
+
+    /// It is known who has the place.
+    pub(super) fn know(&self) {
+        self.change(|place, _| place.is_known = true);
+    }
+
+    /// A request is being answered until what is returned is dropped.
+    pub(super) fn work(self: &Arc<Self>) -> Work {
+        self.change(|place, _| place.is_busy = true);
+        Work(self.clone())
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        let places = self.room.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.taken.get(&self.id).is_some_and(|place| place.is_busy)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Place, u64)) {
+        let mut places = self.room.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = places.next_turn();
+        if let Some(place) = places.taken.get_mut(&self.id) {
+            change(place, turn);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut places = self.room.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.taken.remove(&self.id);
+        drop(places);
+        self.room.freed.notify_one();
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Work(Arc<Seat>);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.change(|place, turn| (place.is_busy, place.since) = (false, turn));
+        self.0.room.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who of a full room has lost their place.
+    fn lost(seats: &[Arc<Seat>]) -> Vec<usize> {
+        let gone = |(n, seat): (usize, &Arc<Seat>)| seat.leave.is_cancelled().then_some(n);
+        seats.iter().enumerate().filter_map(gone).collect()
+    }
+
+    #[tokio::test]
+    async fn who_comes_gets_the_place_of_who_has_been_idle_longest() {
+        let room = Room::new(3);
+        let mut seats = Vec::new();
+        for _ in 0..3 {
+            seats.push(Arc::new(room.enter().await));
+        }
+        // The first has asked since, and the second is known.
+        drop(seats[0].work());
+        seats[1].know();
+        let mut busy = Vec::new();
+        for want in [vec![2], vec![0, 2], vec![0, 1, 2]] {
+            let seat = Arc::new(room.enter().await);
+            busy.push(seat.work());
+            seats.push(seat);
+            assert_eq!(lost(&seats), want);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_busy_stays_and_who_comes_waits() {
+        let room = Room::new(2);
+        let (first, second) = (Arc::new(room.enter().await), Arc::new(room.enter().await));
+        let (busy, other) = (first.work(), second.work());
+        assert!(first.is_busy());
+        let mut comes = Box::pin(room.enter());
+        assert!(futures::poll!(comes.as_mut()).is_pending());
+        drop(busy);
+        let third = comes.await;
+        assert_eq!(lost(&[first, second.clone()]), [0]);
+        drop(third);
+        let _fourth = room.enter().await;
+        assert!(second.is_busy() && !second.leave.is_cancelled());
+        drop(other);
+        assert!(!second.is_busy());
+    }
+}
