@@ -15,7 +15,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 /// How long a connection may take to open.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept: less than kube-apiserver's own 90 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A peer that vanished without a word is noticed after about a minute.
@@ -140,7 +140,7 @@ fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, SecurityError> {
     Ok(all)
 }
 
-/// Connections as a configuration has them; none is made.
+/// Connections as a configuration has them, each of which may take so long to open; none is made.
 ///
 /// One that is idle is kept whatever their number: it is bounded by the requests that were under
 /// way at once, which each client limits.
@@ -149,6 +149,7 @@ fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, SecurityError> {
 /// When a certificate, a key or an authority cannot be used.
 pub(crate) fn pool<B>(
     config: &Config,
+    connect_timeout: Duration,
 ) -> Result<Client<impl Connect + Clone + Send + Sync + 'static, B>, kube::Error>
 where
     B: Body<Data: Buf + Send> + Send,
@@ -157,7 +158,7 @@ where
     http.enforce_http(false);
     // Small writes must not wait for the peer's delayed acknowledgement.
     http.set_nodelay(true);
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    http.set_connect_timeout(Some(connect_timeout));
     http.set_keepalive(Some(KEEPALIVE));
     http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));

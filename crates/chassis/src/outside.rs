@@ -83,14 +83,22 @@ impl fmt::Debug for Peer {
 }
 
 impl Peer {
-    /// A program at URLs like this one. No connection is made.
+    /// A program at URLs like this one, whose answers are waited for so long. No connection is
+    /// made; one to where nobody answers is given up before that, so that it is clear that nothing
+    /// was asked.
     ///
     /// # Errors
     /// When a certificate, a key or an authority cannot be used.
-    pub fn new(like: &Uri, security: &Security, clock: &Clock) -> Result<Self, PeerError> {
+    pub fn new(
+        like: &Uri,
+        security: &Security,
+        timeout: Duration,
+        clock: &Clock,
+    ) -> Result<Self, PeerError> {
         let mut config = Config::new(like.clone());
         security.apply(&mut config)?;
-        let pool = connection::pool::<Outgoing<Full<Bytes>>>(&config)?;
+        let connect_timeout = connection::CONNECT_TIMEOUT.min(timeout.mul_f64(0.8));
+        let pool = connection::pool::<Outgoing<Full<Bytes>>>(&config, connect_timeout)?;
         let send = move |request| -> Answering { Box::pin(pool.request(outgoing(request))) };
         Ok(Self { send: Arc::new(send), clock: clock.clone(), permission: None })
     }

@@ -261,7 +261,12 @@ impl Queue {
     /// For pods of these profiles, by what they tell their plugins.
     #[must_use]
     pub fn heeding(mut self, arguments: Vec<Arguments>) -> Self {
-        self.arguments = arguments;
+        self.arguments.clear();
+        for own in arguments {
+            if !self.arguments.iter().any(|other| other.are_like(&own)) {
+                self.arguments.push(own);
+            }
+        }
         self
     }
 
@@ -562,7 +567,7 @@ impl Queue {
     #[cfg(test)]
     pub(crate) fn hears(&self, uid: &Uid) -> Option<Rejection> {
         let key = self.key(self.pods.get(uid)?);
-        self.waiting.get(&key).map(|group| group.rejection)
+        self.waiting.get(&key).map(|group| group.rejection())
     }
 
     /// Who keeps each pod that is not in flight from a node, as far as anybody does, in no order.

@@ -132,11 +132,17 @@ impl Extenders {
     pub(crate) fn new(extenders: &[Extender], client: &Client) -> Result<Self, ExtenderError> {
         let peer = |extender: &Extender| {
             let uri: Uri = extender.url_prefix.parse().unwrap_or_default();
-            Peer::new(&uri, &extender.tls, client.clock())
+            Peer::new(&uri, &extender.tls, extender.timeout, client.clock())
                 .map_err(|source| ExtenderError { url: extender.url_prefix.clone(), source })
         };
         let peers = extenders.iter().map(peer).collect::<Result<_, _>>()?;
         Ok(Self { extenders: extenders.into(), peers, client: client.clone(), nodes: None })
+    }
+
+    /// The same extenders, who are asked for something only where that is allowed at that moment.
+    pub(crate) fn guarded(self, may: impl Fn() -> bool + Clone + Send + Sync + 'static) -> Self {
+        let peers = self.peers.iter().map(|peer| peer.guarded(may.clone())).collect();
+        Self { peers, ..self }
     }
 
     /// Has nodes watched where an extender wants whole ones.
@@ -256,7 +262,7 @@ impl Extenders {
         let limits = Limits { timeout: own.timeout, bytes_max: ANSWER_BYTES_MAX };
         let (code, body) = match self.peers[place].post(&uri, body, limits).await {
             Ok(answer) => answer,
-            Err(error @ PostError::Unreachable(_)) => {
+            Err(error @ (PostError::Unreachable(_) | PostError::NotAllowed)) => {
                 return Err(Failure::Nobody(format!("Post \"{url}\": {error}")));
             }
             Err(error) => return Err(Failure::Unclear(format!("Post \"{url}\": {error}"))),

@@ -99,8 +99,10 @@ impl Hands {
     /// The same hands, whose every write is allowed at the moment at which it is sent.
     pub(crate) fn licensed(self) -> Self {
         let (license, clock) = (self.license.clone(), self.clock().clone());
-        let client = self.client.guarded(move || license.is_valid(clock.monotonic()));
-        Self { client, ..self }
+        let may_write = move || license.is_valid(clock.monotonic());
+        let client = self.client.guarded(may_write.clone());
+        let extenders = self.extenders.clone().guarded(may_write);
+        Self { client, extenders, ..self }
     }
 
     fn clock(&self) -> &Clock {

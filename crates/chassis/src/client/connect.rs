@@ -292,7 +292,8 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 
 pub(super) fn build(config: &Config) -> Result<Transport, String> {
     let told = |error: kube::Error| error.to_string();
-    let pool = connection::pool::<Outgoing<Body>>(config).map_err(told)?;
+    let pool =
+        connection::pool::<Outgoing<Body>>(config, connection::CONNECT_TIMEOUT).map_err(told)?;
     let base = Base::of(&config.cluster_url)?;
     let service = ServiceBuilder::new()
         .map_request(move |request| base.lead(request))

@@ -19,7 +19,8 @@ pub enum Change {
         /// What it is.
         new: Option<Box<NodeFact>>,
     },
-    /// A pod with a node came, went or is another now.
+    /// A pod with a node came, went or is another now. Where somebody gave it another node than we
+    /// had decided on, it leaves that one.
     Placed {
         /// What it was.
         old: Option<Box<PodView>>,
@@ -141,6 +142,15 @@ impl From<&PodFact> for PodView {
     }
 }
 
+/// Whether a pod is no longer where it was.
+pub(super) fn has_left(old: Option<&PodView>, new: Option<&PodView>) -> bool {
+    match (old, new) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(old), Some(new)) => old.node != new.node,
+    }
+}
+
 impl Change {
     /// What a fact will change; none where nobody who waits could care. To be asked before the
     /// ledger takes the fact in.
@@ -194,7 +204,7 @@ impl Change {
             Self::Asked(_) | Self::Overdue => Plugins::default(),
             Self::Node { new: Some(_), .. } | Self::Own { .. } => Plugins::all(),
             Self::Node { new: None, .. } => with(&OF_PODS).and(with(&[Plugin::VolumeRestrictions])),
-            Self::Placed { new: None, .. } => {
+            Self::Placed { old, new } if has_left(old.as_deref(), new.as_deref()) => {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
             Self::Placed { old: None, .. } => with(&OF_PODS),
@@ -211,12 +221,8 @@ impl Change {
         match self {
             Self::Node { old, new } => new.as_deref().or(old.as_deref()).map(|node| &*node.name),
             Self::Placed { old, new } => {
-                let (old, new) = (old.as_deref(), new.as_deref());
-                let (was, is) = (old.map(|old| &old.node), new.map(|new| &new.node));
-                match was.zip(is) {
-                    Some((was, is)) if was != is => None,
-                    _ => was.or(is).and_then(|node| node.as_deref()),
-                }
+                // Where it comes to, it takes room.
+                old.as_deref().or(new.as_deref()).and_then(|pod| pod.node.as_deref())
             }
             _ => None,
         }
@@ -230,7 +236,15 @@ impl Change {
         let was_bound = row.is_some_and(PodRow::is_bound);
         match (was_bound, fact.node.is_some()) {
             (_, true) => {
-                let old = if was_bound { old() } else { None };
+                let got_another = |row: &PodRow| {
+                    let claim = row.claim.map(|node| ledger.nodes.name(node));
+                    claim.is_some_and(|claim| fact.node.as_deref() != Some(claim))
+                };
+                let old = match row {
+                    Some(_) if was_bound => old(),
+                    Some(row) if got_another(row) => leaving(),
+                    _ => None,
+                };
                 let same = old.as_deref() == Some(&*new);
                 (!same).then_some(Self::Placed { old, new: Some(new) })
             }

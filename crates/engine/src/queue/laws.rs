@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::Decider;
-use crate::fact::{Claim, Fact, PersistentVolume, PodFact, Source, StorageFact};
+use crate::fact::{Claim, Fact, NodeFact, PersistentVolume, PodFact, Source, StorageFact};
 use crate::laws::fact;
 use crate::needs::{Clause, Needs, NodeTerm, Operator, Requirement};
 use crate::plugins::node_affinity::NodeAffinity;
@@ -192,6 +192,31 @@ proptest! {
         prop_assert!(left.is_empty(), "{left:?} was not decided by time alone");
         prop_assert_eq!(world.queue.missed_wakes(), 0);
     }
+}
+
+#[test]
+fn a_plugin_of_several_profiles_hopes_as_any_of_them_does_and_is_asked_once_where_they_are_alike() {
+    let profiles = || [Profile::kubernetes(), strict(), Profile::kubernetes()];
+    let arguments = profiles().iter().map(Profile::arguments).collect();
+    let mut queue = Queue::new(Settings::default(), START).heeding(arguments);
+    assert_eq!(queue.arguments.len(), 2);
+    let mut ledger = Ledger::default();
+    let ask = ledger.hold("default", &BTreeMap::new(), &Needs::default());
+    let uid = crate::laws::uid(0);
+    queue.put(Pending { uid: uid.clone(), priority: 0, ask, kind: 0, gated: false }, START);
+    queue.pop(START);
+    let unschedulable = Plugins::from_iter([Plugin::NodeAffinity]);
+    queue.reject(&uid, Rejection { unschedulable, ..Rejection::default() }, &ledger, START);
+    let node = |zone: Option<&str>| {
+        let labels = zone.map(|zone| ("zone".into(), zone.into())).into_iter().collect();
+        Some(Box::new(NodeFact { name: "node".into(), labels, ..NodeFact::default() }))
+    };
+    let mut wakes = |old, new| {
+        queue.notice(&ledger, Change::Node { old, new }, START);
+        queue.standing(&uid) != Some(Standing::Waiting)
+    };
+    assert!(!wakes(node(Some("a")), node(Some("b"))));
+    assert!(wakes(node(None), node(Some("a"))), "one of the profiles asks for a zone");
 }
 
 /// A queue with pods that ask the same, and the ledger that knows them.

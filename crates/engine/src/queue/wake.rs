@@ -28,6 +28,16 @@ pub struct Arguments {
     pub spread: PodTopologySpread,
 }
 
+impl Arguments {
+    /// Whether they and others lead to the same answers.
+    pub(super) fn are_like(&self, other: &Self) -> bool {
+        self.node_affinity.added == other.node_affinity.added
+            && self.fit.ignored == other.fit.ignored
+            && self.fit.ignored_groups == other.fit.ignored_groups
+            && self.spread.defaults == other.spread.defaults
+    }
+}
+
 /// Whether a change may let a pod run that a plugin refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {

@@ -13,8 +13,11 @@ pub(super) fn hint(asked: &Asked<'_>, old: Option<&NodeFact>, new: Option<&NodeF
     let Some(new) = new else {
         return match plugin {
             Plugin::PodTopologySpread => spread(asked, old, None),
+            Plugin::InterPodAffinity => Hint::Missed(Missed::NodeGone),
             // Its pods do not use their claims any longer.
-            Plugin::InterPodAffinity | Plugin::VolumeRestrictions => Hint::Missed(Missed::NodeGone),
+            Plugin::VolumeRestrictions => {
+                Hint::missed_when(ask.volumes.is_some(), Missed::NodeGone)
+            }
             _ => Hint::No,
         };
     };

@@ -8,13 +8,16 @@ use crate::ledger::{Ask, Ledger};
 use crate::needs::{PodTerm, Volume};
 use crate::plugin::Plugin;
 use crate::queue::arrivals::shrank;
-use crate::queue::change::PodView;
+use crate::queue::change::{PodView, has_left};
 
 /// The taint that stands for a cordon.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// What a pod with a node can cure by coming, going or changing.
 pub(super) fn placed(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodView>) -> Hint {
+    if new.is_some() && has_left(old, new) {
+        return placed(asked, old, None).or(|| placed(asked, None, new));
+    }
     let Asked { plugin, ledger, ask, .. } = *asked;
     let gone = old.filter(|_| new.is_none());
     match plugin {

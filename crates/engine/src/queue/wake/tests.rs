@@ -251,6 +251,30 @@ fn a_pod_that_goes_cures_what_it_did_not_share() {
 }
 
 #[test]
+fn the_node_that_a_pod_did_not_get_is_for_others() {
+    const NOW: Moment = Moment(1_000_000_000_000_000_000);
+    let profiles = vec![("default-scheduler".into(), Profile::kubernetes())];
+    let mut engine = Engine::new(Settings::default(), profiles, NOW);
+    let small = NodeFact { pods_allowed: 1, ..*node(&[]).unwrap() };
+    engine.apply(Fact::Node(small), NOW);
+    let pod = |name: &str| PodFact::new(name, "default", name);
+    for name in ["one", "two"] {
+        engine.apply(Fact::Pod(Box::new(pod(name))), NOW);
+    }
+    let bound = |engine: &mut Engine| {
+        let decision = engine.decide(NOW)?;
+        Some((decision.pod.name.clone(), matches!(decision.verdict, Verdict::Bind(_))))
+    };
+    assert_eq!(bound(&mut engine), Some(("one".into(), true)));
+    assert_eq!(bound(&mut engine), Some(("two".into(), false)));
+    assert_eq!(bound(&mut engine), None);
+    // Somebody else was faster.
+    let elsewhere = PodFact { node: Some("elsewhere".into()), ..pod("one") };
+    engine.apply(Fact::Pod(Box::new(elsewhere)), NOW);
+    assert_eq!(bound(&mut engine), Some(("two".into(), true)));
+}
+
+#[test]
 fn a_volume_that_was_promised_in_vain_is_for_the_next() {
     const NOW: Moment = Moment(1_000_000_000_000_000_000);
     let check = |end: &dyn Fn(&mut Engine)| {
