@@ -143,7 +143,18 @@ impl Drop for Work {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// What comes soon, if at all.
+    async fn soon<F: Future>(work: F) -> F::Output {
+        tokio::time::timeout(Duration::from_secs(5), work).await.expect("nobody has to wait")
+    }
+
+    async fn entered(room: &Room) -> Seat {
+        soon(room.enter()).await
+    }
 
     /// Who of a full room has lost their place.
     fn lost(seats: &[Arc<Seat>]) -> Vec<usize> {
@@ -156,14 +167,14 @@ mod tests {
         let room = Room::new(3);
         let mut seats = Vec::new();
         for _ in 0..3 {
-            seats.push(Arc::new(room.enter().await));
+            seats.push(Arc::new(entered(&room).await));
         }
         // The first has asked since, and the second is known.
         drop(seats[0].work());
         seats[1].know();
         let mut busy = Vec::new();
         for want in [vec![2], vec![0, 2], vec![0, 1, 2]] {
-            let seat = Arc::new(room.enter().await);
+            let seat = Arc::new(entered(&room).await);
             busy.push(seat.work());
             seats.push(seat);
             assert_eq!(lost(&seats), want);
@@ -173,16 +184,16 @@ mod tests {
     #[tokio::test]
     async fn who_is_busy_stays_and_who_comes_waits() {
         let room = Room::new(2);
-        let (first, second) = (Arc::new(room.enter().await), Arc::new(room.enter().await));
+        let (first, second) = (Arc::new(entered(&room).await), Arc::new(entered(&room).await));
         let (busy, other) = (first.work(), second.work());
         assert!(first.is_busy());
         let mut comes = Box::pin(room.enter());
         assert!(futures::poll!(comes.as_mut()).is_pending());
         drop(busy);
-        let third = comes.await;
+        let third = soon(comes).await;
         assert_eq!(lost(&[first, second.clone()]), [0]);
         drop(third);
-        let _fourth = room.enter().await;
+        let _fourth = entered(&room).await;
         assert!(second.is_busy() && !second.leave.is_cancelled());
         drop(other);
         assert!(!second.is_busy());
