@@ -22,8 +22,6 @@ fn pem(text: &str) -> Pem {
     Pem::Inline(text.into())
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Takes one request and says this.
 async fn say(mut stream: impl AsyncRead + AsyncWrite + Unpin, words: &str) {
     let mut request = [0; 4096];
@@ -49,7 +47,7 @@ async fn asked(words: String, limits: Limits) -> Result<(u16, String), PostError
         say(stream, &words).await;
     });
     let uri: Uri = format!("http://{address}/f").parse().unwrap();
-    let peer = Peer::new(&uri, &open(), PATIENCE, &Clock::system()).unwrap();
+    let peer = Peer::new(&uri, &open(), LIMITS.timeout, &Clock::system()).unwrap();
     let answer = peer.post(&uri, Bytes::from_static(b"{}"), limits).await;
     server.abort();
     answer.map(|(code, body)| (code.as_u16(), String::from_utf8_lossy(&body).into_owned()))
@@ -69,7 +67,7 @@ async fn an_answer_comes_whole_and_in_time_or_not_at_all() {
     assert_eq!(asked(String::new(), short).await, Err(PostError::TimedOut));
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let uri: Uri = format!("http://{nobody}/f").parse().unwrap();
-    let peer = Peer::new(&uri, &open(), PATIENCE, &Clock::system()).unwrap();
+    let peer = Peer::new(&uri, &open(), LIMITS.timeout, &Clock::system()).unwrap();
     let refused = peer.post(&uri, Bytes::new(), LIMITS).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("dial tcp {nobody}: connect: connection refused"));
 }
@@ -82,7 +80,7 @@ async fn a_post_asks_when_its_connection_is_there_whether_it_may_be_sent() {
         let is_connected = answers.len() > 1;
         let answers = Mutex::new(answers.iter());
         let may = move || *answers.lock().unwrap().next().expect("it is asked twice at most");
-        let peer = Peer::new(&uri, &open(), PATIENCE, &Clock::system()).unwrap().guarded(may);
+        let peer = Peer::new(&uri, &open(), LIMITS.timeout, &Clock::system()).unwrap().guarded(may);
         let server = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut heard = [0; 4096];
@@ -137,7 +135,8 @@ async fn secured(security: impl Fn(&str, (String, String)) -> Security) -> Resul
             say(stream, &answer("200 OK", "{}")).await;
         }
     });
-    let peer = Peer::new(&uri, &security(&server.0, client), PATIENCE, &Clock::system()).unwrap();
+    let peer =
+        Peer::new(&uri, &security(&server.0, client), LIMITS.timeout, &Clock::system()).unwrap();
     let answer = peer.post(&uri, Bytes::from_static(b"{}"), LIMITS).await;
     serving.abort();
     answer.map(|(code, _)| code.as_u16())
@@ -185,7 +184,8 @@ async fn a_connection_is_secured_as_it_was_asked_for() {
 fn what_cannot_be_used_is_said_at_once() {
     let uri = Uri::from_static("https://h");
     let check = |security: Security, part: &str| {
-        let error = Peer::new(&uri, &security, PATIENCE, &Clock::system()).unwrap_err().to_string();
+        let error =
+            Peer::new(&uri, &security, LIMITS.timeout, &Clock::system()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
     check(Security { trust: Trust::Authorities(pem("no")), ..open() }, "no certificate");
