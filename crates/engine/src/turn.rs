@@ -228,11 +228,12 @@ impl Engine {
         let bytes_max = cache::BYTES_MAX / profiles.len().max(1);
         let mut decider =
             |profile| Decider::new(profile, &mut ledger, settings.seed).with_cache_of(bytes_max);
-        let profiles =
+        let profiles: Vec<(Arc<str>, Decider)> =
             profiles.into_iter().map(|(name, profile)| (name, decider(profile))).collect();
+        let arguments = profiles.iter().map(|(_, own)| own.profile().arguments()).collect();
         Self {
             ledger,
-            queue: Queue::new(settings.queue, now),
+            queue: Queue::new(settings.queue, now).heeding(arguments),
             profiles,
             unbound: FxHashMap::default(),
             preparations: Preparations::default(),

@@ -105,6 +105,9 @@ pub struct Core {
     apart: usize,
     unclear: usize,
     telling: usize,
+    /// Pods of which something is being told, and what is to be told next: one thing at a time, so
+    /// that the last word is written last.
+    tellings: FxHashMap<Uid, Option<Box<TellOrder>>>,
     waiting: FxHashMap<Uid, Waiting>,
     /// Objects that cannot be read, of which nobody was told.
     complaints: BTreeMap<(Kind, Key), Unreadable>,
@@ -132,6 +135,7 @@ impl Core {
             apart: 0,
             unclear: 0,
             telling: 0,
+            tellings: FxHashMap::default(),
             waiting: FxHashMap::default(),
             complaints: BTreeMap::new(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
@@ -175,17 +179,17 @@ impl Core {
                 }
             }
             Message::Told(uid) => {
-                self.telling = self.telling.saturating_sub(1);
                 self.engine.done(&uid, now);
+                return self.tell_next(&uid);
             }
             Message::Complained => self.telling = self.telling.saturating_sub(1),
             Message::Untold(uid) => {
-                self.telling = self.telling.saturating_sub(1);
                 if let Some(waiting) = self.waiting.get_mut(&uid) {
                     waiting.written.scheduled = None;
                     waiting.written.nominated = Box::default();
                 }
                 self.engine.undone(&uid, now);
+                return self.tell_next(&uid);
             }
             Message::Listed(_) => {}
             Message::Unreadable(what) => {
@@ -246,7 +250,7 @@ impl Core {
         self.engine.answered(uid, answer, now);
         let message = failure?;
         self.meters.failed(&attempt, decided, now);
-        Some(self.failed(pod, attempt.profile, message))
+        self.failed(pod, attempt.profile, message)
     }
 
     /// Whoever was sent for this pod may come back: nobody listens any longer.
@@ -258,7 +262,7 @@ impl Core {
     }
 
     /// An attempt failed for another reason than that no node can take the pod.
-    fn failed(&mut self, pod: PodRef, scheduler: Arc<str>, message: String) -> Order {
+    fn failed(&mut self, pod: PodRef, scheduler: Arc<str>, message: String) -> Option<Order> {
         let (reason, message) = (SCHEDULER_ERROR, message.into());
         // Room is not kept for it any longer.
         let why = Why { reason, message, nominated: Some(Box::default()) };
@@ -287,14 +291,22 @@ impl Core {
 
     /// Decides for one pod; nothing where none can be decided for now.
     pub fn decide(&mut self, now: Moment) -> Option<Order> {
-        if !self.has_room() {
-            return None;
+        while self.has_room() {
+            if let Some((_, what)) = self.complaints.pop_first() {
+                self.telling += 1;
+                return Some(Order::Complain(what));
+            }
+            let decision = self.engine.decide(now)?;
+            if let Some(order) = self.order(decision, now) {
+                return Some(order);
+            }
         }
-        if let Some((_, what)) = self.complaints.pop_first() {
-            self.telling += 1;
-            return Some(Order::Complain(what));
-        }
-        let Decision { pod, scheduler, attempts, verdict } = self.engine.decide(now)?;
+        None
+    }
+
+    /// What a decision asks for; nothing where it can wait.
+    fn order(&mut self, decision: Decision, now: Moment) -> Option<Order> {
+        let Decision { pod, scheduler, attempts, verdict } = decision;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
         let binder = waiting.binder;
@@ -325,13 +337,14 @@ impl Core {
             Verdict::Failed(why) => {
                 self.meters.failed(&attempt, begun, now);
                 let (reason, nominated) = (SCHEDULER_ERROR, Some(Box::default()));
-                self.tell(pod, scheduler, Why { reason, message: why, nominated }, None)
+                let why = Why { reason, message: why, nominated };
+                return self.tell(pod, scheduler, why, None);
             }
             Verdict::Unprepared(failure) => {
                 self.forget(&pod.uid);
                 self.meters.failed(&attempt, now, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
-                self.failed(pod, scheduler, message)
+                return self.failed(pod, scheduler, message);
             }
             Verdict::Wait(waiting) => {
                 self.meters.unschedulable(&scheduler, &waiting);
@@ -344,7 +357,7 @@ impl Core {
                     if waiting.might_nodes_help() { UNSCHEDULABLE } else { RESOURCE_CLAIMS };
                 let why = Why { reason, message, nominated };
                 let room = waiting.room().map(|room| self.room(room));
-                self.tell(pod, scheduler, why, room)
+                return self.tell(pod, scheduler, why, room);
             }
         };
         Some(order)
@@ -394,15 +407,27 @@ impl Core {
         }
     }
 
-    /// Has users told why a pod has no node: what of it is not written already.
+    /// What was being told of a pod is told, or cannot be: what there is to tell by now, if anything.
+    fn tell_next(&mut self, uid: &Uid) -> Option<Order> {
+        self.telling = self.telling.saturating_sub(1);
+        let next = self.tellings.remove(uid)??;
+        if self.phase == Phase::Ending || !self.waiting.contains_key(uid) {
+            return None;
+        }
+        self.telling += 1;
+        self.tellings.insert(uid.clone(), None);
+        Some(Order::Tell(next))
+    }
+
+    /// Has users told why a pod has no node: what of it is not written already. Nothing for now where
+    /// something else is being told of it.
     fn tell(
         &mut self,
         pod: PodRef,
         scheduler: Arc<str>,
         why: Why,
         room: Option<RoomOrder>,
-    ) -> Order {
-        self.telling += 1;
+    ) -> Option<Order> {
         if let Some(room) = &room {
             for other in &room.passed_over {
                 if let Some(waiting) = self.waiting.get_mut(&other.uid) {
@@ -427,15 +452,25 @@ impl Core {
             }
         }
         let version = self.waiting.get(&pod.uid).map(|own| own.written.version.clone());
-        Order::Tell(Box::new(TellOrder {
-            version: version.unwrap_or_default(),
-            pod,
-            scheduler,
-            message,
-            condition,
-            nominated,
-            room,
-        }))
+        let version = version.unwrap_or_default();
+        let order = TellOrder { version, pod, scheduler, message, condition, nominated, room };
+        let mut order = Box::new(order);
+        if let Some(next) = self.tellings.get_mut(&order.pod.uid) {
+            // What was to be told next, and counts as written, is told with this.
+            if let Some(old) = next.take() {
+                if let (Some(new), Some(old)) = (&mut order.condition, &old.condition) {
+                    new.is_transition |= old.is_transition;
+                }
+                order.condition = order.condition.or(old.condition);
+                order.nominated = order.nominated.or(old.nominated);
+                order.room = order.room.or(old.room);
+            }
+            *next = Some(order);
+            return None;
+        }
+        self.telling += 1;
+        self.tellings.insert(order.pod.uid.clone(), None);
+        Some(Order::Tell(order))
     }
 
     /// When to come again if nothing happens before; none where only a message can help.

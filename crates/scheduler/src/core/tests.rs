@@ -171,6 +171,7 @@ fn a_condition_is_written_when_it_changes() {
     let mut core = deciding(1);
     tell(&mut core, [pod("p", "2", json!({}))]);
     check(&mut core, START, &[&told("now")]);
+    tell(&mut core, [Message::Told(Uid::new("p"))]);
     let mut now = START;
     // A node that is large enough wakes it, and is not for everybody.
     let mut again = |core: &mut Core, message: Message, expected: &str| {
@@ -196,6 +197,40 @@ fn a_condition_is_written_when_it_changes() {
     check(&mut core, START, &[&unchanged]);
     tell(&mut core, [Message::Untold(Uid::new("p"))]);
     assert_eq!(core.telling, 0);
+}
+
+#[test]
+fn one_thing_is_told_of_a_pod_at_a_time_and_the_last_one_last() {
+    let mut core = deciding(1);
+    tell(&mut core, [pod("p", "2", json!({}))]);
+    assert_eq!(decisions(&mut core, START).len(), 1);
+    // While that is on its way, it is tried twice more.
+    let mut now = START;
+    for name in ["n2", "n3"] {
+        let mut cordoned = node(name, 4);
+        if let Message::Fact(Fact::Node(node)) = &mut cordoned {
+            node.unschedulable = true;
+        }
+        now = now.after(Duration::from_secs(60));
+        assert_eq!(core.take(cordoned, now), None);
+        check(&mut core, now, &[]);
+    }
+    assert_eq!(core.telling, 1);
+    let last = "p: 0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. \
+                (still Unschedulable of 1)";
+    let next = core.take(Message::Told(Uid::new("p")), now).map(|order| shown(&order));
+    assert_eq!(next.as_deref(), Some(last));
+    assert_eq!(core.take(Message::Told(Uid::new("p")), now), None);
+    assert_eq!((core.telling, core.tellings.len()), (0, 0));
+    // Of one that has a node by then, nothing is told.
+    tell(&mut core, [pod("q", "2", json!({}))]);
+    assert_eq!(decisions(&mut core, now).len(), 1);
+    now = now.after(Duration::from_secs(60));
+    assert_eq!(core.take(Message::Untold(Uid::new("q")), now), None);
+    assert_eq!(decisions(&mut core, now.after(Duration::from_secs(20))).len(), 1);
+    tell(&mut core, [pod("q", "2", json!({ "spec": { "nodeName": "n1" } }))]);
+    assert_eq!(core.take(Message::Told(Uid::new("q")), now), None);
+    assert_eq!((core.telling, core.tellings.len()), (0, 0));
 }
 
 #[test]
