@@ -34,6 +34,8 @@ use nodes::WholeNodes;
 use wire::{Binding, Bound, Nodes};
 pub use wire::{Filtered, Scored};
 
+/// Longer answers are read on a thread of their own.
+const READ_HERE_MAX: usize = 256 << 10;
 /// How long an answer may be: whole nodes of a large cluster, and then some.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -249,7 +251,7 @@ impl Extenders {
     }
 
     /// Asks one extender, in the words of kube-scheduler where it fails.
-    async fn post<T: Default + DeserializeOwned>(
+    async fn post<T: Default + DeserializeOwned + Send + 'static>(
         &self,
         place: usize,
         verb: &str,
@@ -272,7 +274,14 @@ impl Extenders {
             let words = format!("failed {verb} with extender at URL {url}, code {code}");
             return Err(Failure::Answered(words));
         }
-        wire::read(&body).map_err(|error| {
+        let read = if body.len() <= READ_HERE_MAX {
+            wire::read(&body)
+        } else {
+            // Others have to be served meanwhile.
+            let reading = tokio::task::spawn_blocking(move || wire::read(&body)).await;
+            reading.map_err(|error| Failure::Answered(format!("extender {url:?}: {error}")))?
+        };
+        read.map_err(|error| {
             Failure::Answered(format!("extender {url:?} answers what is not understood: {error}"))
         })
     }
