@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use chassis::key::Key;
 use engine::fact::{Fact, PodRef, Uid};
+use engine::ledger::PodRow;
 use engine::preemption::{Nominating, Room};
 use engine::queue::Moment;
 use engine::turn::{self, Decision, Engine, Verdict};
@@ -179,17 +180,21 @@ impl Core {
                 }
             }
             Message::Told(uid) => {
-                self.engine.done(&uid, now);
-                return self.tell_next(&uid);
+                let next = self.tell_next(&uid);
+                // Who has to go for it may still be to be asked.
+                if next.as_ref().is_none_or(|next| next.room.is_none()) {
+                    self.engine.done(&uid, now);
+                }
+                return next.map(Order::Tell);
             }
             Message::Complained => self.telling = self.telling.saturating_sub(1),
             Message::Untold(uid) => {
-                if let Some(waiting) = self.waiting.get_mut(&uid) {
-                    waiting.written.scheduled = None;
-                    waiting.written.nominated = Box::default();
+                self.unsay(&uid);
+                let next = self.tell_next(&uid);
+                if next.as_ref().is_none_or(|next| next.room.is_none()) {
+                    self.engine.undone(&uid, now);
                 }
-                self.engine.undone(&uid, now);
-                return self.tell_next(&uid);
+                return next.map(Order::Tell);
             }
             Message::Listed(_) => {}
             Message::Unreadable(what) => {
@@ -389,6 +394,10 @@ impl Core {
         decided: Moment,
     ) -> u64 {
         self.forget(&pod.uid);
+        // Why it had no node need not be told any more.
+        if self.tellings.get_mut(&pod.uid).is_some_and(|next| next.take().is_some()) {
+            self.unsay(&pod.uid);
+        }
         self.errands += 1;
         self.apart += usize::from(is_apart);
         let (number, is_unclear, uid) = (self.errands, false, pod.uid.clone());
@@ -407,16 +416,31 @@ impl Core {
         }
     }
 
+    /// What counts as written of a pod is not.
+    fn unsay(&mut self, uid: &Uid) {
+        if let Some(Waiting { written, .. }) = self.waiting.get_mut(uid) {
+            written.scheduled = None;
+            written.nominated = Box::default();
+        }
+    }
+
     /// What was being told of a pod is told, or cannot be: what there is to tell by now, if anything.
-    fn tell_next(&mut self, uid: &Uid) -> Option<Order> {
+    fn tell_next(&mut self, uid: &Uid) -> Option<Box<TellOrder>> {
         self.telling = self.telling.saturating_sub(1);
-        let next = self.tellings.remove(uid)??;
+        let mut next = self.tellings.remove(uid)??;
         if self.phase == Phase::Ending || !self.waiting.contains_key(uid) {
             return None;
         }
+        if let Some(room) = &mut next.room {
+            // Some may have gone by themselves, or not have come.
+            let ledger = self.engine.ledger();
+            let node = ledger.nodes.find(&room.node);
+            let is_there = |row: &PodRow| !row.deleting && row.node() == node;
+            room.victims.retain(|one| ledger.pod(&one.uid).is_some_and(is_there));
+        }
         self.telling += 1;
         self.tellings.insert(uid.clone(), None);
-        Some(Order::Tell(next))
+        Some(next)
     }
 
     /// Has users told why a pod has no node: what of it is not written already. Nothing for now where

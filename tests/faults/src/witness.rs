@@ -53,6 +53,21 @@ struct Knowledge {
     turns: usize,
 }
 
+impl Knowledge {
+    /// A preparation in vain gives up the room. That is told to users, which may have to wait.
+    fn forget_unprepared(&mut self, core: &Core) {
+        let Self { prepared, claims, .. } = self;
+        prepared.retain(|uid| {
+            let row = core.engine().ledger().pod(uid);
+            let is_held = row.is_some_and(|row| row.node().is_some());
+            if !is_held {
+                claims.remove(uid);
+            }
+            is_held
+        });
+    }
+}
+
 /// The witness of one scheduler.
 pub struct Onlooker {
     who: usize,
@@ -138,6 +153,9 @@ impl Onlooker {
             self.violated(&format!("{} is prepared for {node} by {writes:?}", pod.name));
         }
         own.rest.prepared += 1;
+        if own.prepared.remove(&pod.uid) {
+            own.claims.remove(&pod.uid);
+        }
         self.decided(own, pod, node);
         own.prepared.insert(pod.uid.clone());
     }
@@ -228,14 +246,18 @@ impl Witness for Onlooker {
     }
 
     fn ordered(&self, core: &Core, order: &Order) {
-        self.with(|own| match order {
-            Order::Bind(order) => self.bound(own, order),
-            Order::Tell(order) => self.waits(own, order),
-            Order::Prepare(order) => self.prepared(own, core, order),
-            Order::Consult(order) => {
-                self.violated(&format!("there are no extenders to ask about {}", order.pod.name));
+        self.with(|own| {
+            own.forget_unprepared(core);
+            match order {
+                Order::Bind(order) => self.bound(own, order),
+                Order::Tell(order) => self.waits(own, order),
+                Order::Prepare(order) => self.prepared(own, core, order),
+                Order::Consult(order) => {
+                    let name = &order.pod.name;
+                    self.violated(&format!("there are no extenders to ask about {name}"));
+                }
+                Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
             }
-            Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
         });
     }
 
