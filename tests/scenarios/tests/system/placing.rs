@@ -366,6 +366,10 @@ async fn closed(yard: &Yard) -> Result<()> {
     yard.create(PRIORITY, &never).await
 }
 
+/// A pod that was refused once may be tried again by then, with either scheduler: who comes first is
+/// a matter of priority and no longer of whose back-off ends first.
+const BACKED_OFF: Duration = Duration::from_millis(2_100);
+
 /// Pods that wait for one thing each, and what happens then.
 async fn woken(yard: &Yard) -> Result<Vec<String>> {
     let mut told = Vec::new();
@@ -375,6 +379,7 @@ async fn woken(yard: &Yard) -> Result<Vec<String>> {
     told.push(yard.waits("low").await?);
     yard.pod_like("high", "4", of("polite")).await?;
     told.push(yard.waits("high").await?);
+    tokio::time::sleep(BACKED_OFF).await;
     yard.patch_node("a", json!({ "spec": { "unschedulable": null } })).await?;
     told.push(yard.placed("high").await?);
     // Room comes when a pod goes.
@@ -386,7 +391,7 @@ async fn woken(yard: &Yard) -> Result<Vec<String>> {
     yard.node("b", 4).await?;
     told.push(yard.placed("homeless").await?);
     let taints = json!([{ "key": "kept", "effect": "NoSchedule" }]);
-    yard.node_like("c", 4, json!({ "spec": { "taints": taints } })).await?;
+    yard.node_seen("c", 4, json!({ "spec": { "taints": taints } })).await?;
     yard.pod_like("choosy", "1", json!({ "spec": { "nodeSelector": { "disk": "fast" } } })).await?;
     told.push(yard.waits("choosy").await?);
     yard.patch_node("c", json!({ "metadata": { "labels": { "disk": "fast" } } })).await?;
@@ -406,7 +411,7 @@ async fn woken(yard: &Yard) -> Result<Vec<String>> {
     told.push(yard.placed("follower").await?);
     // The pod itself changes: it learns to tolerate, or its gate goes.
     let noted = json!([{ "key": "later", "effect": "NoSchedule" }]);
-    yard.node_like("d", 4, json!({ "spec": { "taints": noted } })).await?;
+    yard.node_seen("d", 4, json!({ "spec": { "taints": noted } })).await?;
     yard.pod("tolerant", "4").await?;
     told.push(yard.waits("tolerant").await?);
     let tolerations = json!([{ "key": "later", "operator": "Exists" }]);

@@ -95,16 +95,17 @@ async fn a_node_that_goes_while_a_pod_is_bound_to_it_is_used_no_more() {
         toll.open();
         // No server looks whether there is such a node.
         yard.until_on("p", "a").await?;
+        yard.node_seen("small", 1, json!({})).await?;
         yard.pod("q", "4").await?;
         let why = yard.until_waits("q", "Unschedulable").await?;
-        ensure!(why.starts_with("no nodes available to schedule pods"), "{why}");
+        ensure!(why.starts_with("0/1 nodes are available: 1 Insufficient cpu."), "{why}");
         yard.node("b", 4).await?;
         yard.until_on("q", "b").await?;
         // Where the node comes back, p is on it.
-        yard.node("a", 4).await?;
+        yard.node_seen("a", 4, json!({})).await?;
         yard.pod("r", "4").await?;
         let why = yard.until_waits("r", "Unschedulable").await?;
-        ensure!(why.starts_with("0/2 nodes are available: 2 Insufficient cpu."), "{why}");
+        ensure!(why.starts_with("0/3 nodes are available: 3 Insufficient cpu."), "{why}");
         yard.delete_pod("p").await?;
         yard.until_on("r", "a").await?;
         ours.end().await

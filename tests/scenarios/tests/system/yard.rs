@@ -170,6 +170,20 @@ impl Yard {
         self.patch_node(name, json!({ "spec": { "taints": taints } })).await
     }
 
+    /// Makes a node while a scheduler is at work, and waits until that has seen it: a pod that asks
+    /// for nothing gets it. What happened to nodes before is seen by then, too.
+    pub async fn node_seen(&self, name: &str, cpu: u32, more: Value) -> Result<()> {
+        let none = Vec::new();
+        let taints = more["spec"]["taints"].as_array().unwrap_or(&none);
+        let tolerate = |taint: &Value| json!({ "key": taint["key"], "operator": "Exists" });
+        let scout = json!({ "spec": { "nodeSelector": { "kubernetes.io/hostname": name },
+            "tolerations": taints.iter().map(tolerate).collect::<Vec<_>>() } });
+        self.node_like(name, cpu, more).await?;
+        let own_name = format!("scout-{name}");
+        self.pod_like(&own_name, "0", scout).await?;
+        self.until_on(&own_name, name).await
+    }
+
     /// Changes a node.
     pub async fn patch_node(&self, name: &str, patch: Value) -> Result<()> {
         let nodes = self.client.all::<api::Node>();
