@@ -432,9 +432,15 @@ mod tests {
     async fn the_end_waits_for_what_is_under_way_and_not_for_half_a_request() {
         let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
-        let slow = async |_: http::request::Parts| {
-            tokio::time::sleep(2 * LINGER).await;
-            Answer::new(http_body_util::Full::new("late".into()))
+        let heard = std::sync::Arc::new(tokio::sync::Notify::new());
+        let hears = heard.clone();
+        let slow = move |_: http::request::Parts| {
+            let hears = hears.clone();
+            async move {
+                hears.notify_one();
+                tokio::time::sleep(2 * LINGER).await;
+                Answer::new(http_body_util::Full::new("late".into()))
+            }
         };
         let site = Site::new(&Metrics::new(), &Health::new()).page("/slow", slow);
         let running = tokio::spawn(server.run(site, stop.clone()));
@@ -446,7 +452,8 @@ mod tests {
         let mut half = connect(b"GET /livez HTTP/1.1\r\nHo").await;
         let mut idle = connect(b"").await;
         let mut asked = connect(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        tokio::time::sleep(LINGER / 2).await;
+        // Connections are taken up in the order in which they come: so are those before it.
+        heard.notified().await;
         let begun = Instant::now();
         stop.cancel();
         running.await.unwrap();

@@ -51,7 +51,7 @@ pub(crate) fn count(reason: &Reason, text: &mut String, counts: &mut BTreeMap<St
     }
 }
 
-/// Counts how often each text is said, and tells it in the order of the texts with their counts.
+/// Tells how often each text is said, in the order of counts and texts as words.
 pub(crate) fn counted(
     f: &mut fmt::Formatter<'_>,
     nodes: usize,

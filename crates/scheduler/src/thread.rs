@@ -26,7 +26,7 @@ const DRAIN_MAX: Duration = Duration::from_millis(2);
 const DECISIONS_PER_TURN_MAX: usize = 64;
 /// How long messages gather while the writers have enough to do: to wake up for each of them costs
 /// more than to take it in.
-const GATHER: Duration = Duration::from_millis(2);
+const GATHER: Duration = Duration::from_millis(5);
 /// How long decisions are made before messages are taken in again.
 const DECIDE_MAX: Duration = Duration::from_millis(2);
 /// How often it is shown how much there is of everything.
@@ -207,7 +207,7 @@ impl Turns {
                     Message::Complained
                 }
             };
-            self.core.take(back, self.time.now());
+            self.take(back, self.time.now());
         }
     }
 
@@ -215,7 +215,7 @@ impl Turns {
         if let Err(lost) = self.outlets.questions.try_send(order) {
             let advice = Advice::Failed("nobody is left to ask extenders".into());
             let back = Message::Advised(lost.into_inner().ticket, advice);
-            self.core.take(back, self.time.now());
+            self.take(back, self.time.now());
         }
     }
 

@@ -136,10 +136,11 @@ impl Hands {
         while let Some(order) = orders.recv().await {
             let (own, room, bench) = (own.clone(), room.clone(), bench.clone());
             let bound = bound.clone();
+            // What few pods need has its own place: each task is as large as the largest of these.
             tasks.spawn(async move {
                 match order {
                     Work::Bind(order) => own.bind(order, &room, &bound).await,
-                    Work::Prepare(order) => own.prepare(order, &bench).await,
+                    Work::Prepare(order) => Box::pin(own.prepare(order, &bench)).await,
                 }
             });
             while let Some(ended) = tasks.try_join_next() {
@@ -230,7 +231,7 @@ impl Hands {
                         return None;
                     }
                     if order.binder != Binder::Server
-                        && let Some(event) = self.extenders.bind(order).await
+                        && let Some(event) = Box::pin(self.extenders.bind(order)).await
                     {
                         event
                     } else {
@@ -250,7 +251,7 @@ impl Hands {
                 }
                 Effect::Read => {
                     let _turn = room.acquire().await.ok();
-                    read(pods.get(&order.pod.name).await, &uid.0)
+                    read(Box::pin(pods.get(&order.pod.name)).await, &uid.0)
                 }
                 Effect::Wait(wait) => {
                     self.tell_unclear(order, conversation.unclear());

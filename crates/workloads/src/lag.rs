@@ -266,6 +266,7 @@ async fn a_pod_that_cannot_be_read_is_not_replaced() {
     let stop = run(&server, Name::ReplicaSet);
     let made = || server.count("POST /api/v1/namespaces/shop/pods");
     until("the third pod is not made", || made() >= 1).await;
+    until("pods are not watched", || server.with(|state| state.pods.is_some())).await;
     let watch = server.with(|state| state.pods.clone()).expect("pods are watched");
     watch.unbounded_send(json!({ "type": "MODIFIED", "object": broken("web-bbbbb") })).unwrap();
     tokio::time::sleep(TEMPTED).await;

@@ -5,10 +5,10 @@
 //! say. Both see the objects as the API server has them: what it refuses is left out, and counted.
 //!
 //! The program watches each kind apart, so that it might see a pod before what was made before it.
-//! Each pod is therefore asked about after a scout was bound, which the program can do only when it
-//! has seen the last change of a node and the last pod that came or went: a node that is made last,
-//! which both sides know, takes a pod with a node of its own and then the scout, who must be near
-//! that pod. What else is watched is made before the nodes.
+//! Each seed therefore has a program of its own, which is started when everything but the pods in
+//! question is there, and each pod is asked about after a scout was bound, which the program can do
+//! only when it has seen the last pod that came or went: a node that both sides know takes a pod
+//! with a node of its own and then the scout, who must be near that pod.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -34,15 +34,15 @@ const LOOKOUT: &str = "lookout";
 const ROUND: &str = "example.com/round";
 const HOST: &str = "kubernetes.io/hostname";
 
-/// A kube-apiserver with a kube-scheduler, and nothing else.
+/// A kube-apiserver, and nothing else but a kube-scheduler for each seed.
 pub struct Real {
     runtime: Runtime,
     client: kube::Client,
     /// How many scouts were sent.
     rounds: usize,
     // Fields are dropped in order: the scheduler ends before its server.
-    scheduler: Companion,
-    _plane: ControlPlane,
+    scheduler: Option<Companion>,
+    plane: ControlPlane,
 }
 
 /// What came of a seed.
@@ -85,11 +85,19 @@ impl Real {
         let kubeconfig = plane.servers()[0].kubeconfig().to_owned();
         let runtime = Runtime::new().context("a runtime for requests")?;
         let client = runtime.block_on(client(&kubeconfig))?;
+        Ok(Self { runtime, client, rounds: 0, scheduler: None, plane })
+    }
+
+    /// Starts a kube-scheduler that finds what there is in its first lists.
+    fn schedule(&mut self) -> Result<()> {
+        self.scheduler = None;
+        let binaries = Binaries::locate(&|line| eprintln!("{line}"));
         // Batching takes what was best for the pod before, if it is alike, for best.
         let flags = ["--secure-port=0", "--feature-gates=OpportunisticBatching=false"];
-        let (config, of) = (&Value::Null, &kubeconfig);
-        let scheduler = Companion::kube_scheduler_with(&binaries, of, config, &flags)?;
-        Ok(Self { runtime, client, rounds: 0, scheduler, _plane: plane })
+        let of = self.plane.servers()[0].kubeconfig();
+        let scheduler = Companion::kube_scheduler_with(&binaries, of, &Value::Null, &flags)?;
+        self.scheduler = Some(scheduler);
+        Ok(())
     }
 
     /// The answer of the server, or the code with which it refuses.
@@ -147,8 +155,8 @@ impl Real {
         self.create(object)?.with_context(|| format!("{:?} is refused", name_of(object)))
     }
 
-    /// Sends a scout and waits until it is bound: everything before it is seen then. Returns what
-    /// was made for that.
+    /// Sends a scout and waits until it is bound: pods that came or went before are seen then. Returns
+    /// what was made for that.
     fn scout(&mut self, ours: &mut Ours) -> Result<[Value; 2]> {
         self.rounds += 1;
         let round = self.rounds.to_string();
@@ -191,7 +199,7 @@ impl Real {
             if is_so(&now) {
                 return Ok(now);
             }
-            self.scheduler.check()?;
+            self.scheduler.as_mut().map_or(Ok(()), Companion::check)?;
             sleep(POLL);
         }
         bail!("kube-scheduler does not decide about {namespace}/{name}")
@@ -224,7 +232,7 @@ impl Real {
         Ok(None)
     }
 
-    /// Makes what is there at first: nodes after all that pods are not, and the lookout last.
+    /// Makes what is there at first.
     fn found(&self, script: &Script, ours: &mut Ours, outcome: &mut Outcome) -> Result<Vec<Value>> {
         let namespace = json!({"kind": "Namespace", "metadata": {"name": LOOKOUT}});
         let lookout = json!({"kind": "Node", "metadata": {"name": LOOKOUT, "labels": {HOST: LOOKOUT}},
@@ -265,6 +273,7 @@ impl Real {
         let mut ours = Ours::default();
         let mut outcome = Outcome::default();
         let mut there = self.found(&script, &mut ours, &mut outcome)?;
+        self.schedule()?;
         let mut is_seen = false;
         for step in &script.steps {
             match step {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use chassis::client::{Client, Options, Source};
+use chassis::client::{Client, ListOptions, Options, Source};
 use chassis::clock::Clock;
 use chassis::shutdown::Shutdown;
 use hollow::{Hollow, NodeGroup, Setup};
@@ -92,6 +92,17 @@ pub struct Cluster {
     kubectl: PathBuf,
 }
 
+/// Waits until no node has a taint: each new one has, until a controller has seen that it is ready.
+async fn usable(client: &Client) -> Result<()> {
+    loop {
+        let nodes = client.all::<api::Node>().list(&ListOptions::default()).await?;
+        if nodes.items.iter().all(|node| node.spec.taints.is_empty()) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 impl Cluster {
     /// Starts a cluster for the scenario `name` and waits until its nodes are registered.
     ///
@@ -135,7 +146,10 @@ impl Cluster {
         let kubectl = binaries.path(Program::Kubectl)?;
         let cluster = Self { lease, shutdown, scheduler, programs, kubectl };
         if setting.nodes > 0 {
-            cluster.register(client, setting.nodes).await?;
+            cluster.register(client.clone(), setting.nodes).await?;
+        }
+        if setting.nodes > 0 && setting.controllers != Controllers::Nobody {
+            tokio::time::timeout(PATIENCE, usable(&client)).await.context("nodes stay tainted")??;
         }
         Ok(cluster)
     }

@@ -65,7 +65,10 @@ async fn an_answer_comes_whole_and_in_time_or_not_at_all() {
     assert!(matches!(broken, Err(PostError::Broken(_))), "{broken:?}");
     let short = Limits { timeout: Duration::from_millis(50), ..LIMITS };
     assert_eq!(asked(String::new(), short).await, Err(PostError::TimedOut));
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Bound, so that nobody else gets the port, and not listened at.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let nobody = socket.local_addr().unwrap();
     let uri: Uri = format!("http://{nobody}/f").parse().unwrap();
     let peer = Peer::new(&uri, &open(), LIMITS.timeout, &Clock::system()).unwrap();
     let refused = peer.post(&uri, Bytes::new(), LIMITS).await.unwrap_err();

@@ -199,8 +199,36 @@ fn whole(sums: &Sums<'_>) -> Amounts {
     amounts(sums.iter().map(|(name, quantity)| (*name, quantity)))
 }
 
+/// What a pod asks of a node, and what it takes of one.
+pub(super) fn requests(pod: &Pod) -> (Requests, Requests) {
+    match plain(pod) {
+        Some(both) => (both.clone(), both),
+        None => (asked(pod), taken(pod)),
+    }
+}
+
+/// The requests of a pod of one container of which nothing else is known: most pods are like that
+/// when they are bound, and nothing has to be added up.
+fn plain(pod: &Pod) -> Option<Requests> {
+    let (spec, status) = (&pod.spec, &pod.status);
+    let [container] = &spec.containers[..] else { return None };
+    let is_plain = spec.init_containers.is_empty()
+        && spec.resources.is_none()
+        && spec.overhead.is_empty()
+        && status.container_statuses.is_empty()
+        && status.init_container_statuses.is_empty();
+    let requests = &container.resources.requests;
+    let cpu = requests.get("cpu").map_or(CPU_MILLIS_UNLESS_REQUESTED, Quantity::milli_value);
+    let memory = requests.get("memory").map_or(MEMORY_BYTES_UNLESS_REQUESTED, Quantity::value);
+    is_plain.then(|| Requests {
+        charged: amounts(named(requests)),
+        cpu_millis_scored: cpu,
+        memory_bytes_scored: memory,
+    })
+}
+
 /// What a pod asks of a node.
-pub(super) fn asked(pod: &Pod) -> Requests {
+fn asked(pod: &Pod) -> Requests {
     let charged = whole(&of_pod(pod, Status::Ignored, Unrequested::default()));
     // What is requested for the pod as a whole plays no part in kube-scheduler's score.
     let mut sums = of_containers(pod, Status::Ignored, Unrequested::SCORED);
@@ -210,7 +238,7 @@ pub(super) fn asked(pod: &Pod) -> Requests {
 }
 
 /// What a pod takes of its node.
-pub(super) fn taken(pod: &Pod) -> Requests {
+fn taken(pod: &Pod) -> Requests {
     let sums = of_pod(pod, Status::Counted, Unrequested::default());
     let whole_pod = pod.spec.resources.as_ref();
     let pod_level =
@@ -223,4 +251,46 @@ pub(super) fn taken(pod: &Pod) -> Requests {
     let (cpu_millis_scored, memory_bytes_scored) =
         scored(&of_pod(pod, Status::Counted, unrequested));
     Requests { charged: whole(&sums), cpu_millis_scored, memory_bytes_scored }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn lists() -> impl Strategy<Value = serde_json::Value> {
+        let names = ["cpu", "memory", "ephemeral-storage", "pods", "example.com/chip", "odd"];
+        let amounts = ["0", "1", "1500m", "0.0001", "3Gi", "1e3", "-1"];
+        let pair = (proptest::sample::select(&names[..]), proptest::sample::select(&amounts[..]));
+        let pairs = proptest::collection::btree_map(pair.0, pair.1, 0..5);
+        pairs.prop_map(|pairs| json!(pairs))
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_added_up_where_there_is_one_container_only(
+            requests in lists(),
+            (overhead, whole) in (proptest::option::of(lists()), proptest::option::of(lists())),
+            (init, status) in (any::<bool>(), any::<bool>()),
+        ) {
+            let container = json!({ "name": "main", "resources": { "requests": requests } });
+            let mut spec = json!({ "containers": [container] });
+            if let Some(overhead) = overhead {
+                spec["overhead"] = overhead;
+            }
+            if let Some(whole) = whole {
+                spec["resources"] = json!({ "requests": whole });
+            }
+            if init {
+                spec["initContainers"] = json!([container]);
+            }
+            let real = json!([{ "name": "main", "resources": { "requests": { "cpu": "7" } } }]);
+            let statuses = if status { real } else { json!([]) };
+            let pod = json!({ "spec": spec, "status": { "containerStatuses": statuses } });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            prop_assert_eq!(super::requests(&pod), (asked(&pod), taken(&pod)));
+        }
+    }
 }

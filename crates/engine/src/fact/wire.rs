@@ -10,7 +10,7 @@ use api::{
 };
 use object::selector::label::Selector;
 
-use super::amounts::{amounts, asked, named, taken};
+use super::amounts::{amounts, named, requests};
 use super::pod_terms::{pod_affinity, spread};
 use super::storage_wire::volumes;
 use super::{Budget, Fact, NodeFact, PodFact, Uid};
@@ -128,9 +128,10 @@ impl From<&Pod> for Needs {
             .filter(|port| port.host_port > 0)
             .map(|port| HostPort::new(&port.host_ip, &port.protocol, port.host_port));
         let containers = spec.init_containers.iter().chain(&spec.containers);
+        let (requests, taken) = requests(pod);
         Self {
-            requests: asked(pod),
-            taken: taken(pod),
+            requests,
+            taken,
             ports: Ports(ports.collect()),
             tolerations: Tolerations(spec.tolerations.as_slice().into()),
             node_affinity: node_affinity(pod),

@@ -80,7 +80,7 @@ pub struct Nodes {
     tainted: NodeSet,
     /// What nodes have and what is taken.
     pub resources: Resources,
-    /// Pods on each node, and how many it takes.
+    /// How many pods each node has.
     pub pods: Vec<i64>,
     /// How many pods each node takes.
     pub pods_allowed: Vec<i64>,

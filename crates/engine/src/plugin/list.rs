@@ -94,7 +94,10 @@ impl fmt::Display for Plugin {
 
 /// A set of plugins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Plugins(u32);
+pub struct Plugins(u64);
+
+/// Each has a bit of its own, and so have the two that are in no profile.
+const _: () = assert!(Plugin::Other as u32 <= u64::BITS - 1, "a set has no place for so many");
 
 impl Plugins {
     /// Whether there is none.

@@ -15,7 +15,7 @@ use crate::reason::{Code, Reason, Refusal};
 pub struct InterPodAffinity {
     /// What being near a pod that must be near this one is worth.
     pub hard_weight: i32,
-    /// Whether wishes of pods that are there count for pods that have none.
+    /// Whether wishes of pods that are there count for nothing where a pod has none itself.
     pub ignores_wishes_of_others: bool,
 }
 

@@ -70,11 +70,13 @@ async fn answered(stream: TcpStream, answer: &str) {
     let _ = stream.write_all(answer.as_bytes()).await;
 }
 
-/// Extenders, of which the only one is at this address, as one line of a file.
-fn configured(address: &str, line: &str) -> Extenders {
+/// Extenders, of which the only one is at this address, as one line of a file. It is waited for, but
+/// not where it has no answer.
+fn configured(address: &str, answer: &str, line: &str) -> Extenders {
+    let timeout = if answer.is_empty() { "200ms" } else { "60s" };
     let text = format!(
         "apiVersion: {}\nkind: {}\nextenders:\n- {{urlPrefix: 'http://{address}', httpTimeout: \
-         200ms, nodeCacheCapable: true, {line}}}\n",
+         {timeout}, nodeCacheCapable: true, {line}}}\n",
         config::API_VERSION,
         config::KIND
     );
@@ -97,7 +99,7 @@ async fn whatever_an_extender_answers_there_is_advice() {
         let address = extender(answer).await;
         let order =
             ConsultOrder { ticket: Ticket(1), pod: pod(), nodes: vec!["a".into(), "b".into()] };
-        let advice = configured(&address, line).ask(&order).await;
+        let advice = configured(&address, answer, line).ask(&order).await;
         let advice = match advice {
             Advice::Failed(why) => Advice::Failed(why.replace(&address, "E").into()),
             counsel => counsel,
@@ -125,10 +127,7 @@ async fn whatever_an_extender_answers_there_is_advice() {
     check("500", other, all.clone()).await;
     // Nobody reads what never ends.
     let address = extender("endless").await;
-    let mut endless = configured(&address, filter);
-    let mut own = endless.extenders[0].clone();
-    own.timeout = std::time::Duration::from_secs(60);
-    endless.extenders = [own].into();
+    let endless = configured(&address, "endless", filter);
     let order = ConsultOrder { ticket: Ticket(1), pod: pod(), nodes: vec!["a".into()] };
     let advice = endless.ask(&order).await;
     let long = format!("Post \"http://{address}/f\": the answer is longer than 67108864 bytes");
@@ -150,7 +149,7 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
             binder: Binder::Extender,
             version: Box::default(),
         };
-        let event = configured(&address, line).bind(&order).await;
+        let event = configured(&address, answer, line).bind(&order).await;
         let event = event.map(|event| match event {
             Event::Conflicted(said) => Event::Conflicted(said.replace(&address, "E").into()),
             // How a connection ends is told in many ways.

@@ -131,7 +131,7 @@ async fn refused(cluster: &Cluster, namespace: &str, name: &str, reason: &str) -
 async fn played(stage: &Stage) -> Result<String> {
     let (cluster, namespace) = stage.set("extended").await?;
     let server = Server::start(cluster.kubeconfig()).await?;
-    let nobody = server::nobody().await?;
+    let (_held, nobody) = server::nobody()?;
     let extenders = extenders(&server.address, &nobody);
     let (mut running, mut theirs) = (None, None);
     match stage.scheduler {

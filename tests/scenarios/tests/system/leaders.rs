@@ -1,10 +1,12 @@
 //! Which scheduler works when there are several, or when the server comes and goes.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use chassis::client::Call;
 use http::Method;
 use scenarios::backend::Scope;
-use scheduler::config::Configuration;
+use scheduler::config::{Configuration, LeaderElection};
 use scheduler::{Ending, State};
 use serde_json::{Value, json};
 use truth::{Binaries, Companion};
@@ -101,8 +103,15 @@ async fn a_server_that_is_restarted_finds_its_scheduler_at_work() {
     const PODS: usize = 40;
     on_both_with("restarted", Scope::Fresh, async |yard| {
         yard.node("a", 64).await?;
-        // With an election: its lease outlives the server.
-        let mut ours = yard.schedule(Configuration::default()).await?;
+        // With an election, and a lease that outlives the server however long that takes.
+        let standard = Configuration::default();
+        let leader_election = standard.leader_election.clone().map(|election| LeaderElection {
+            lease_duration: Duration::from_secs(120),
+            renew_deadline: Duration::from_secs(100),
+            retry_period: Duration::from_millis(500),
+            ..election
+        });
+        let mut ours = yard.schedule(Configuration { leader_election, ..standard }).await?;
         for number in 0..PODS {
             yard.pod(&format!("before-{number}"), "1m").await?;
         }

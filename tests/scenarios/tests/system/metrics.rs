@@ -213,12 +213,24 @@ async fn settled(
     }
 }
 
-/// Two pods wait, and one is gated: nothing moves any more.
+/// Pods that have a node at the end.
+const BOUND: f64 = 3.0;
+
+/// Two pods wait, and one is gated: nothing moves any more. Nobody is assumed to be anywhere, which
+/// kube-scheduler counts once a second.
 fn moves(page: &Page) -> Option<String> {
-    let rest = [("active", 0.0), ("backoff", 0.0), ("unschedulable", 2.0), ("gated", 1.0)];
-    rest.iter().find_map(|(queue, expected)| {
-        let own = page.value("scheduler_pending_pods", &format!("queue={queue}"));
-        (own != Some(*expected)).then(|| format!("{queue}: {own:?}"))
+    let (pending, cached) = ("scheduler_pending_pods", "scheduler_cache_size");
+    let rest = [
+        (pending, "queue=active", 0.0),
+        (pending, "queue=backoff", 0.0),
+        (pending, "queue=unschedulable", 2.0),
+        (pending, "queue=gated", 1.0),
+        (cached, "type=pods", BOUND),
+        (cached, "type=assumed_pods", 0.0),
+    ];
+    rest.iter().find_map(|(name, labels, expected)| {
+        let own = page.value(name, labels);
+        (own != Some(*expected)).then(|| format!("{name} {labels}: {own:?}"))
     })
 }
 

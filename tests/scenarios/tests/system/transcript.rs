@@ -1,8 +1,9 @@
 //! What programs print on a cluster, to be compared with what they print on another.
 
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use regex::Regex;
 use scenarios::system::{Cluster, PATIENCE};
 
@@ -158,6 +159,19 @@ impl Transcript<'_> {
             if differing.is_empty() { Ok(()) } else { Err(format!("\n{differing}")) }
         };
         self.follow(format!("events {which}").trim_end(), "{$}", &mut is_wanted).await
+    }
+
+    /// Runs kubectl, which must succeed, until it prints so many lines.
+    pub async fn until_lines(&self, arguments: &str, count: usize) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let printed = self.quietly(arguments).await?;
+            if printed.lines().count() == count {
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{arguments} prints {printed}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Runs kubectl, which must succeed, and keeps nothing.

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{self, Poll};
 
 use anyhow::{Context as _, Result};
-use bytes::Bytes;
-use chassis::client::{Client, Options, Source};
+use bytes::{Bytes, BytesMut};
+use chassis::client::{AnswerBody, Client, Options, Source};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody};
 use hyper::body::Frame;
@@ -180,14 +180,35 @@ impl Way {
             Fate::Breaks(count) if asked.is_watch => {
                 Box::pin(frames.take(count).chain(stream::iter([Err(lost())])))
             }
-            Fate::Garbled(texts) => Box::pin(frames.map(move |frame| {
-                let garble = |data: Bytes| texts.iter().fold(data, garbled);
-                frame.map(|frame| frame.map_data(garble))
-            })),
+            Fate::Garbled(texts) => {
+                let garble = move |line| Frame::data(texts.iter().fold(line, garbled));
+                Box::pin(lines(frames).map_ok(garble))
+            }
             _ => Box::pin(frames),
         };
         Ok(Response::from_parts(parts, StreamBody::new(body)))
     }
+}
+
+/// The lines of a body, however it was cut into pieces: a list is one, and so is each event of a
+/// watch.
+fn lines(
+    frames: BodyStream<AnswerBody>,
+) -> impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static {
+    stream::unfold((frames, BytesMut::new()), async |(mut frames, mut left)| {
+        loop {
+            if let Some(end) = left.iter().position(|byte| *byte == b'\n') {
+                let line = left.split_to(end + 1).freeze();
+                return Some((Ok(line), (frames, left)));
+            }
+            match frames.next().await {
+                Some(Ok(frame)) => left.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => return Some((Err(error), (frames, left))),
+                None if left.is_empty() => return None,
+                None => return Some((Ok(left.split().freeze()), (frames, left))),
+            }
+        }
+    })
 }
 
 fn lost() -> BoxError {

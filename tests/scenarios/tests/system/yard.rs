@@ -265,24 +265,40 @@ impl Yard {
         self.until(&format!("{pod} on {node}"), |seen| seen.node(pod) == node).await
     }
 
+    /// Waits until there is something to be found in what was seen, and gives it.
+    async fn until_found<T>(
+        &self,
+        what: &str,
+        mut find: impl FnMut(&Seen) -> Option<T>,
+    ) -> Result<T> {
+        let mut found = None;
+        self.until(what, |seen| {
+            found = find(seen);
+            found.is_some()
+        })
+        .await?;
+        found.with_context(|| what.to_owned())
+    }
+
     /// Waits until a pod has a node, and says which.
     pub async fn until_bound(&self, pod: &str) -> Result<String> {
-        self.until(&format!("{pod} bound"), |seen| !seen.node(pod).is_empty()).await?;
-        Ok(self.seen(|seen| seen.node(pod).to_owned()))
+        let node = |seen: &Seen| Some(seen.node(pod).to_owned()).filter(|node| !node.is_empty());
+        self.until_found(&format!("{pod} bound"), node).await
     }
 
     /// Waits until a pod is told for this reason why it waits, and says in which words.
     pub async fn until_waits(&self, pod: &str, reason: &str) -> Result<String> {
-        let waits = |seen: &Seen| seen.condition(pod).is_some_and(|(own, _)| own == reason);
-        self.until(&format!("{pod} waits"), waits).await?;
-        Ok(self.seen(|seen| seen.condition(pod).unwrap_or_default().1.to_owned()))
+        let words = |seen: &Seen| {
+            let told = seen.condition(pod).filter(|(own, _)| *own == reason);
+            told.map(|(_, words)| words.to_owned())
+        };
+        self.until_found(&format!("{pod} waits"), words).await
     }
 
     /// Waits until an event of this reason tells of a pod, and says in which words.
     pub async fn until_told(&self, pod: &str, reason: &str) -> Result<String> {
-        let is_told = |seen: &Seen| !seen.told(pod, reason).is_empty();
-        self.until(&format!("{pod} {reason}"), is_told).await?;
-        Ok(self.seen(|seen| seen.told(pod, reason)[0].to_owned()))
+        let words = |seen: &Seen| seen.told(pod, reason).first().map(|words| (*words).to_owned());
+        self.until_found(&format!("{pod} {reason}"), words).await
     }
 
     /// Looks at what was seen.

@@ -1,6 +1,7 @@
 //! A little extender: what it does is in the path that it is asked at.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,16 +18,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use scenarios::system::PATIENCE;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 /// How long one that hangs does so: longer than anybody waits.
 const FOR_LONG: Duration = Duration::from_secs(600);
 
-/// An address at which nobody listens.
-pub async fn nobody() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    Ok(listener.local_addr()?.to_string())
+/// An address at which nobody listens, and what keeps others from doing so.
+pub fn nobody() -> Result<(TcpSocket, String)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let address = socket.local_addr()?.to_string();
+    Ok((socket, address))
 }
 
 #[derive(Default)]
