@@ -263,8 +263,8 @@ mod tests {
     fn lists() -> impl Strategy<Value = serde_json::Value> {
         let names = ["cpu", "memory", "ephemeral-storage", "pods", "example.com/chip", "odd"];
         let amounts = ["0", "1", "1500m", "0.0001", "3Gi", "1e3", "-1"];
-        let pair = (proptest::sample::select(&names[..]), proptest::sample::select(&amounts[..]));
-        let pairs = proptest::collection::btree_map(pair.0, pair.1, 0..5);
+        let select = |words: &[&'static str]| proptest::sample::select(words.to_vec());
+        let pairs = proptest::collection::btree_map(select(&names), select(&amounts), 0..5);
         pairs.prop_map(|pairs| json!(pairs))
     }
 
