@@ -6,6 +6,7 @@
 //! what they want of a pod that comes near is found through the crowds of that pod.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -85,6 +86,32 @@ pub struct Crowds {
     unlabelled: Vec<CrowdId>,
     /// Labels of namespaces.
     namespaces: FxHashMap<Symbol, Box<[(Symbol, Symbol)]>>,
+    joined: Joined,
+}
+
+/// Identities that came to belong to a crowd which they did not belong to when they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Joined {
+    /// None.
+    #[default]
+    Nobody,
+    /// These.
+    These(Vec<Id<Identity>>),
+    /// More than are worth to be told one by one: possibly all.
+    Many,
+}
+
+/// How many of them are told one by one.
+const JOINED_MAX: usize = 1024;
+
+impl Joined {
+    fn add(&mut self, identity: Id<Identity>) {
+        match self {
+            Self::Nobody => *self = Self::These(vec![identity]),
+            Self::These(all) if all.len() < JOINED_MAX => all.push(identity),
+            Self::These(_) | Self::Many => *self = Self::Many,
+        }
+    }
 }
 
 fn held(labels: &BTreeMap<Box<str>, Box<str>>, symbols: &mut Symbols) -> Box<[(Symbol, Symbol)]> {
@@ -303,6 +330,20 @@ impl Crowds {
         &self.members[identity.get()].crowds
     }
 
+    /// What pods of an identity have in common with others in the eyes of all selectors: their
+    /// namespace, and the crowds they belong to. Labels that no selector names are no part of it.
+    pub fn hash_alike(&self, identity: Id<Identity>, state: &mut impl Hasher) {
+        self.identities.get(identity).namespace.hash(state);
+        for crowd in self.of(identity) {
+            self.selectors.stamp(*crowd).hash(state);
+        }
+    }
+
+    /// Who came to belong to a crowd since this was last asked.
+    pub fn take_joined(&mut self) -> Joined {
+        std::mem::take(&mut self.joined)
+    }
+
     /// Whether a pod of this identity belongs to a crowd.
     #[must_use]
     pub fn is_member(&self, identity: Id<Identity>, crowd: CrowdId) -> bool {
@@ -390,6 +431,7 @@ impl Crowds {
         for id in self.candidates(crowd, symbols) {
             if self.means(crowd, self.identities.get(id), symbols) {
                 let member = &mut self.members[id.get()];
+                self.joined.add(id);
                 member.crowds.push(crowd);
                 member.crowds.sort_unstable();
                 let pods = &mut Arc::make_mut(&mut self.crowds[crowd.get()]).pods;
