@@ -41,6 +41,9 @@ pub struct Profile {
     pub last_resorts: Vec<LastResort>,
     /// About which pods somebody outside is asked before they get a node.
     pub consulting: Consulting,
+    /// About how many percent of the nodes they are asked at a time; 0 where that follows from how
+    /// many there are.
+    pub consulted_percent: u8,
 }
 
 /// About which pods somebody outside is asked before they get a node.

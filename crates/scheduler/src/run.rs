@@ -331,7 +331,10 @@ fn profiles(configuration: &Configuration) -> Vec<(Arc<str>, Profile)> {
     let consulting = extenders::consulting(&configuration.extenders);
     let named = |profile: &ProfileConfig| {
         let assembled = profile.assemble().profile;
-        let profile_of_engine = Profile { consulting: consulting.clone(), ..assembled };
+        let of_all = configuration.percentage_of_nodes_to_score;
+        let consulted_percent = profile.percentage_of_nodes_to_score.unwrap_or(of_all);
+        let profile_of_engine =
+            Profile { consulting: consulting.clone(), consulted_percent, ..assembled };
         (profile.scheduler_name.as_str().into(), profile_of_engine)
     };
     configuration.profiles.iter().map(named).collect()

@@ -1,7 +1,8 @@
 //! Pods about which somebody outside is asked before they get a node.
 //!
-//! Such a pod leaves the turn as a question, about all nodes that could take it, and charges nobody
-//! meanwhile. The answer is held against the cluster as it is then: a node is taken only where
+//! Such a pod leaves the turn as a question, about nodes that could take it, and charges nobody
+//! meanwhile. In a large cluster a part of the nodes is asked about at a time, and where none of them
+//! is allowed, the next part. The answer is held against the cluster as it is then: a node is taken only where
 //! it was allowed and can still take the pod. One question is open at a time, because those who are
 //! asked may rely on it; pods that nobody asks about go on.
 //!
@@ -19,8 +20,20 @@ use crate::profile::Consulting;
 use crate::queue::{Moment, Popped, Rejection};
 use crate::reason::Refusal;
 
-/// How often the same question is asked while its answers are overtaken by events.
-const ROUNDS_MAX: u32 = 3;
+/// How often more is asked than there are parts, while answers are overtaken by events.
+const ROUNDS_MAX: usize = 3;
+/// So few nodes are asked about all at once.
+const FEW_NODES: usize = 100;
+
+/// How many nodes are asked about at a time, in a cluster of so many: as many as kube-scheduler looks
+/// for, since those who are asked count on that.
+fn part_of(nodes: usize, percent: u8) -> usize {
+    let percent = match percent {
+        0 => 50_usize.saturating_sub(nodes / 125).max(5),
+        percent => percent.into(),
+    };
+    if nodes < FEW_NODES { nodes } else { (nodes * percent / 100).max(FEW_NODES) }
+}
 
 /// A question of the engine, which has but one open at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,8 +75,16 @@ impl Counsel {
 enum About {
     /// The one on which room was made for the pod.
     Prepared,
-    /// All that can take it.
-    All,
+    /// Those that can take it, or a part of them.
+    Able,
+}
+
+/// What was asked in an attempt, and what was said.
+#[derive(Debug, Clone, Default)]
+struct Before {
+    rounds: usize,
+    asked: BTreeSet<Box<str>>,
+    refused: BTreeMap<Box<str>, Refusal>,
 }
 
 /// A question that is open.
@@ -72,9 +93,8 @@ struct Open {
     ticket: Ticket,
     pod: PodRef,
     attempts: u32,
-    rounds: u32,
     about: About,
-    asked: BTreeSet<Box<str>>,
+    before: Before,
     advice: Option<Advice>,
 }
 
@@ -143,40 +163,55 @@ impl Engine {
         match decider.prepared(&mut self.ledger, &pod.uid) {
             Some(node) => {
                 let nodes = NodeSet::only(node);
-                Some(self.ask(pod, attempts, 1, About::Prepared, &nodes))
+                Some(self.ask(pod, attempts, About::Prepared, &nodes, Before::default()))
             }
-            None => self.ask_of_all(pod, attempts, 1, question),
+            None => self.ask_of_able(pod, attempts, question),
         }
     }
 
-    fn ask_of_all(
-        &mut self,
-        pod: &PodRef,
-        attempts: u32,
-        rounds: u32,
-        question: Question,
-    ) -> Option<Verdict> {
+    fn ask_of_able(&mut self, pod: &PodRef, attempts: u32, question: Question) -> Option<Verdict> {
         let decider = &mut self.profiles[question.profile].1;
         let able = decider.able(&mut self.ledger, &pod.uid);
-        (!able.is_empty()).then(|| self.ask(pod, attempts, rounds, About::All, &able))
+        let part = self.next_part(&able, &pod.uid, question, &Before::default())?;
+        Some(self.ask(pod, attempts, About::Able, &part, Before::default()))
+    }
+
+    /// Those that are asked about next; none where all were, or where it was asked too often. Each pod
+    /// begins at another node, so that its like do not all hear of the same ones.
+    fn next_part(
+        &self,
+        able: &NodeSet,
+        uid: &Uid,
+        question: Question,
+        before: &Before,
+    ) -> Option<NodeSet> {
+        let percent = self.profiles[question.profile].1.profile().consulted_percent;
+        let part = part_of(self.ledger.nodes.present().len(), percent).max(1);
+        let is_new = |node: &NodeIndex| !before.asked.contains(self.ledger.nodes.name(*node));
+        let new: Vec<NodeIndex> = able.iter().filter(is_new).collect();
+        if new.is_empty() || before.rounds >= ROUNDS_MAX + (able.len() - 1) / part {
+            return None;
+        }
+        let begin = usize::try_from(super::turn_of(uid)).unwrap_or(0) % new.len();
+        Some(new[begin..].iter().chain(&new[..begin]).take(part).copied().collect())
     }
 
     fn ask(
         &mut self,
         pod: &PodRef,
         attempts: u32,
-        rounds: u32,
         about: About,
         nodes: &NodeSet,
+        mut before: Before,
     ) -> Verdict {
         self.consultations.tickets += 1;
         let ticket = Ticket(self.consultations.tickets);
         let names = nodes.iter().map(|node| self.ledger.nodes.name(node).into());
         let names: Vec<Box<str>> = names.collect();
-        let asked = names.iter().cloned().collect();
+        before.rounds += 1;
+        before.asked.extend(names.iter().cloned());
         let pod = pod.clone();
-        self.consultations.open =
-            Some(Open { ticket, pod, attempts, rounds, about, asked, advice: None });
+        self.consultations.open = Some(Open { ticket, pod, attempts, about, before, advice: None });
         Verdict::Consult(ticket, names)
     }
 
@@ -202,8 +237,8 @@ impl Engine {
         let (_, question) = self.question(&pod.uid);
         let verdict = match (open.about, advice) {
             (About::Prepared, advice) => self.heed_on_prepared(&open, advice, question, now),
-            (About::All, Advice::Failed(why)) => self.fail(&pod.uid, why, now),
-            (About::All, Advice::Counsel(counsel)) => self.weigh(&open, &counsel, question, now),
+            (About::Able, Advice::Failed(why)) => self.fail(&pod.uid, why, now),
+            (About::Able, Advice::Counsel(counsel)) => self.weigh(&open, counsel, question, now),
         };
         let scheduler = self.profiles[question.profile].0.clone();
         Some(Decision { pod: pod.clone(), scheduler, attempts: *attempts, verdict })
@@ -227,7 +262,7 @@ impl Engine {
         match node.filter(allowed) {
             Some(node) => self.give(pod, question, node, *attempts, now),
             None => {
-                let asked = self.ask_of_all(pod, *attempts, 1, question);
+                let asked = self.ask_of_able(pod, *attempts, question);
                 asked.unwrap_or_else(|| self.deny(pod, question, now))
             }
         }
@@ -237,11 +272,11 @@ impl Engine {
     fn weigh(
         &mut self,
         open: &Open,
-        counsel: &Counsel,
+        mut counsel: Counsel,
         question: Question,
         now: Moment,
     ) -> Verdict {
-        let Open { pod, attempts, rounds, asked, .. } = open;
+        let Open { pod, attempts, before, .. } = open;
         let nodes = &self.ledger.nodes;
         let allowed = counsel.allowed.iter();
         let allowed: BTreeMap<NodeIndex, i64> =
@@ -253,14 +288,17 @@ impl Engine {
             return self.give(pod, question, node, *attempts, now);
         }
         let able = decider.able(&mut self.ledger, &pod.uid);
-        let is_new = |node: NodeIndex| !asked.contains(self.ledger.nodes.name(node));
+        counsel.refused.extend(before.refused.clone());
+        let is_new = |node: NodeIndex| !before.asked.contains(self.ledger.nodes.name(node));
         if able.iter().any(is_new) {
-            if *rounds < ROUNDS_MAX {
-                return self.ask(pod, *attempts, rounds + 1, About::All, &able);
-            }
-            let why =
-                format!("nodes changed while extenders were asked about them, {rounds} times");
-            return self.fail(&pod.uid, why.into(), now);
+            let Some(part) = self.next_part(&able, &pod.uid, question, before) else {
+                let rounds = before.rounds;
+                let why =
+                    format!("nodes changed while extenders were asked about them, {rounds} times");
+                return self.fail(&pod.uid, why.into(), now);
+            };
+            let before = Before { refused: counsel.refused, ..before.clone() };
+            return self.ask(pod, *attempts, About::Able, &part, before);
         }
         if able.is_empty() {
             return self.deny(pod, question, now);
