@@ -27,7 +27,7 @@ pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use residents::{Resident, Residents};
-pub use resources::{Column, ResourceIndex, Resources};
+pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
 pub use storage::{Promises, Storage};
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
