@@ -20,6 +20,7 @@ use crate::needs::{
 use crate::profile::Profile;
 use crate::queue::Moment;
 
+mod cost;
 mod order;
 pub(crate) mod preemption;
 mod storage;
@@ -134,6 +135,7 @@ fn pod_affinity() -> impl Strategy<Value = PodAffinity> {
         near,
         away,
         preferred,
+        too_many: None,
     })
 }
 

@@ -214,6 +214,47 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     );
 }
 
+#[test]
+fn a_pod_with_too_many_terms_waits_and_says_so() {
+    let check = |near: usize, spread: usize, expected: &str| {
+        let mut engine = engine();
+        engine.apply(wired_node("a", "64Gi"), START);
+        let term = serde_json::json!({ "topologyKey": "zone", "labelSelector": {} });
+        let rule = serde_json::json!({ "topologyKey": "zone", "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway" });
+        let weighted = serde_json::json!({ "weight": 1, "podAffinityTerm": term });
+        let pod = serde_json::json!({
+            "metadata": { "name": "one", "namespace": "default", "uid": "one" },
+            "spec": {
+                "schedulerName": DEFAULT_SCHEDULER,
+                "containers": [],
+                "topologySpreadConstraints": vec![rule; spread],
+                "affinity": { "podAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": vec![weighted; near] } },
+            },
+        });
+        let pod: api::pod::Pod = serde_json::from_value(pod).unwrap();
+        engine.apply(Fact::from(&pod), START);
+        let decision = engine.decide(START).unwrap();
+        let told = match decision.verdict {
+            Verdict::Bind(node) => node.to_string(),
+            Verdict::Wait(why) => {
+                assert!(!why.might_nodes_help());
+                why.examination.to_string()
+            }
+            _ => panic!("it is bound or waits"),
+        };
+        assert_eq!(told, expected);
+    };
+    check(156, 100, "a");
+    check(
+        156,
+        101,
+        "0/1 nodes are available: pod has 257 pod affinity terms and topology spread constraints, \
+         Gantry takes at most 256.",
+    );
+}
+
 /// A node and pods as the wire has them.
 fn wired_node(name: &str, memory: &str) -> Fact {
     let allocatable = serde_json::json!({ "cpu": "4", "memory": memory, "pods": "110" });
