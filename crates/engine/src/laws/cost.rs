@@ -140,3 +140,31 @@ fn a_namespace_moves_its_own_pods_only_and_nobody_where_it_is_as_it_was() {
     assert_eq!(told(&[("t1", "red"), ("t2", "red"), ("t3", "red")]), 2 * own);
     assert_eq!(told(&[]), 0, "they leave without being asked");
 }
+
+#[test]
+fn pods_that_name_nodes_which_are_not_there_take_no_places() {
+    let mut ledger = populated();
+    let before = ledger.nodes.places();
+    let uid = |number: usize| format!("lost-{number}");
+    let pod = |number: usize| {
+        let fact = PodFact::new(&uid(number), "team-1", "pod");
+        Fact::Pod(Box::new(PodFact { node: Some(format!("no-{number}").into()), ..fact }))
+    };
+    for number in 0..100_000 {
+        ledger.apply(pod(number));
+    }
+    assert_eq!(ledger.nodes.places(), before);
+    assert!(ledger.pod(&Uid::new(&uid(7))).is_some_and(|row| row.is_bound()));
+    // Those whose node comes after all are on it.
+    ledger.apply(Fact::Node(NodeFact { name: "no-7".into(), ..NodeFact::default() }));
+    let node = ledger.nodes.find("no-7").unwrap();
+    assert_eq!(ledger.nodes.pods[node.get()], 1);
+    assert_eq!(ledger.pod(&Uid::new(&uid(7))).and_then(|row| row.node()), Some(node));
+    assert_eq!(ledger.residents.on(node).len(), 1);
+    for number in 0..100_000 {
+        ledger.apply(Fact::PodGone(Uid::new(&uid(number))));
+    }
+    ledger.apply(Fact::NodeGone("no-7".into()));
+    assert!(ledger.is_none_astray());
+    assert_eq!(ledger.nodes.places(), before + 1);
+}

@@ -67,8 +67,8 @@ pub fn forbids(taint: &Taint) -> bool {
 
 /// The table of nodes.
 ///
-/// A node that pods are bound to has a place even while its object is not there; only nodes whose
-/// object is there are [`Nodes::present`].
+/// A node whose object is gone keeps its place while pods are bound to it; only nodes whose object
+/// is there are [`Nodes::present`].
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {
     rows: Chunked<Row>,
@@ -226,7 +226,7 @@ impl Nodes {
     }
 
     /// The place of a node, made where there is none yet.
-    pub fn place(&mut self, name: &str) -> NodeIndex {
+    fn place(&mut self, name: &str) -> NodeIndex {
         if let Some(node) = self.find(name) {
             return node;
         }
