@@ -2,7 +2,7 @@
 //! they began with.
 //!
 //! Every fourth pod also wants to be away from pods with its own label, so that selectors come and
-//! go as well. `cargo bench --bench soak -- PODS` plays another number of pods.
+//! go as well, and every eighth names a resource that no node has. `cargo bench --bench soak -- PODS` plays another number of pods.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads its arguments and its memory")]
 
@@ -38,7 +38,10 @@ fn node(index: usize) -> Fact {
 
 fn pod(number: usize) -> PodFact {
     let job: Box<str> = format!("job-{number}").into();
-    let charged = Amounts { cpu_millis: 100, memory_bytes: 128 << 20, ..Amounts::default() };
+    let mut charged = Amounts { cpu_millis: 100, memory_bytes: 128 << 20, ..Amounts::default() };
+    if number.is_multiple_of(8) {
+        charged.scalars.push((format!("example.com/{job}").into(), 0));
+    }
     let requests = Requests { charged, cpu_millis_scored: 100, memory_bytes_scored: 128 << 20 };
     let mut needs = Needs { taken: requests.clone(), requests, ..Needs::default() };
     if number.is_multiple_of(4) {

@@ -18,6 +18,7 @@ use object::selector::label::Selector;
 use object::taint::Taint;
 
 pub use in_tree::{TOPOLOGY_LABELS, successor};
+pub(crate) use pod_terms::TERMS_MAX;
 pub use storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
     PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,

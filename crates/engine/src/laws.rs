@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::decide::Decider;
 use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, PodFact, Uid};
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::needs::{
     Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
     OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
@@ -20,6 +20,7 @@ use crate::needs::{
 use crate::profile::Profile;
 use crate::queue::Moment;
 
+mod cost;
 mod order;
 pub(crate) mod preemption;
 mod storage;
@@ -134,6 +135,7 @@ fn pod_affinity() -> impl Strategy<Value = PodAffinity> {
         near,
         away,
         preferred,
+        too_many: None,
     })
 }
 
@@ -296,9 +298,8 @@ fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
     match step {
         Step::Fact(fact) => ledger.apply(fact.clone()),
         Step::Decide(pod) => {
-            let Some(row) = ledger.pod(&uid(*pod)).filter(|row| row.node().is_none()) else {
-                return;
-            };
+            let waits = |row: &&PodRow| row.node().is_none() && !row.is_bound();
+            let Some(row) = ledger.pod(&uid(*pod)).filter(waits) else { return };
             let ask = row.ask;
             if let Some(node) = decider.pick(ledger, ask, number) {
                 ledger.claim(&uid(*pod), node).unwrap();
@@ -391,6 +392,8 @@ proptest! {
         prop_assert!(ledger.symbols.is_empty());
         prop_assert!(ledger.asks.is_empty());
         prop_assert!(ledger.nodes.is_empty());
+        prop_assert!(ledger.nodes.resources.is_empty());
+        prop_assert!(ledger.is_none_astray());
     }
 }
 

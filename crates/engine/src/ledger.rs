@@ -4,6 +4,7 @@
 //! of tables, what pods ask for is kept once for all pods that ask the same, and whatever is
 //! derived from a node can be repaired from the list of nodes that changed.
 
+mod astray;
 mod budgets;
 mod changes;
 mod crowds;
@@ -22,13 +23,14 @@ use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use astray::Astray;
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use residents::{Resident, Residents};
-pub use resources::{Column, ResourceIndex, Resources};
+pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
 pub use storage::{Promises, Storage};
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
@@ -139,12 +141,15 @@ pub struct PodRow {
     pub(crate) nomination: Nomination,
     /// The node that the API server says it is bound to.
     pub(crate) bound: Option<NodeIndex>,
+    /// The same where that node is not there.
+    pub(crate) astray: Option<Box<str>>,
     /// The node that we decided on and have not yet seen back.
     pub(crate) claim: Option<NodeIndex>,
 }
 
 impl PodRow {
-    /// The node that is charged for the pod: where it is bound, or where we decided to bind it.
+    /// The node that is charged for the pod: where it is bound, or where we decided to bind it. None
+    /// where it is bound to a node that is not there.
     #[must_use]
     pub fn node(&self) -> Option<NodeIndex> {
         self.bound.or(self.claim)
@@ -171,7 +176,12 @@ impl PodRow {
     /// Whether the API server says that it is bound.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        self.bound.is_some()
+        self.bound.is_some() || self.astray.is_some()
+    }
+
+    /// The name of the node that the API server says it is bound to.
+    pub(crate) fn bound_to<'a>(&'a self, ledger: &'a Ledger) -> Option<&'a str> {
+        self.bound.map(|node| ledger.nodes.name(node)).or(self.astray.as_deref())
     }
 }
 
@@ -199,6 +209,7 @@ pub struct Ledger {
     pub(crate) pods: FxHashMap<Uid, PodRow>,
     /// Pods that may have a claim: all that have one are among them.
     claimed: FxHashSet<Uid>,
+    astray: Astray,
 }
 
 /// Why a claim cannot be made or ended.
@@ -219,6 +230,7 @@ impl Ledger {
             Fact::Node(fact) => {
                 let node = self.nodes.put(&fact, &mut self.symbols);
                 self.terms.topologies.follow(node, &self.nodes, &self.symbols);
+                self.settle_astray(&fact.name);
             }
             Fact::NodeGone(name) => {
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
@@ -357,6 +369,7 @@ impl Ledger {
             nominations: self.nominations.clone(),
             pods: kept.collect(),
             claimed: self.claimed.clone(),
+            astray: Astray::default(),
         }
     }
 
@@ -372,7 +385,7 @@ impl Ledger {
     /// When the pod is gone or has a node.
     pub fn claim(&mut self, uid: &Uid, node: NodeIndex) -> Result<(), ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        if row.node().is_some() {
+        if row.node().is_some() || row.is_bound() {
             return Err(ClaimError::Placed(uid.clone()));
         }
         row.claim = Some(node);
@@ -400,12 +413,15 @@ impl Ledger {
 
     fn put_pod(&mut self, fact: PodFact) {
         let ask = self.hold(&fact.namespace, &fact.labels, &fact.needs);
-        let bound = fact.node.as_deref().map(|name| self.nodes.place(name));
+        let bound = fact.node.as_deref().and_then(|name| self.nodes.find(name));
+        let astray = fact.node.as_ref().filter(|_| bound.is_none());
         let old = self.pods.get(&fact.uid);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
-        let claim = old.and_then(|old| old.claim).filter(|_| bound.is_none());
+        let claim = old.and_then(|old| old.claim).filter(|_| fact.node.is_none());
         let (was, is) = (old.and_then(PodRow::node), bound.or(claim));
-        if bound.is_some() && old.is_some_and(|old| old.claim.is_some()) {
+        let lost = old.and_then(|old| old.astray.as_deref());
+        self.astray.follow(&fact.uid, lost, astray.map(|name| &**name));
+        if fact.node.is_some() && old.is_some_and(|old| old.claim.is_some()) {
             self.claimed.remove(&fact.uid);
         }
         let nomination = Nomination::told(old.map(|old| &old.nomination), fact.nominated);
@@ -422,6 +438,7 @@ impl Ledger {
             ask,
             nomination,
             bound,
+            astray: astray.cloned(),
             claim,
         };
         let (pod, priority) = (row.passing(), row.priority);
@@ -459,6 +476,7 @@ impl Ledger {
             self.residents.leave(node, row.priority, uid);
             self.vacate(node, row.passing());
         }
+        self.astray.follow(uid, row.astray.as_deref(), None);
         self.nominations.follow(uid, Some(&row.nomination), None);
         self.release(row.ask);
     }

@@ -11,7 +11,7 @@ mod requests;
 mod volumes;
 
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
-pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Spread};
+pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Reach, Spread};
 pub use ports::{HostPort, Ports};
 pub use requests::{Amounts, Requests};
 pub use volumes::{Disk, Volume, Volumes};

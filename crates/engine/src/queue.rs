@@ -18,6 +18,7 @@ mod change;
 mod groups;
 #[cfg(test)]
 mod laws;
+mod log;
 mod wake;
 
 use std::cmp::Reverse;
@@ -228,6 +229,7 @@ pub struct Queue {
     /// What changed since the first of the pods in flight was popped.
     log: VecDeque<Change>,
     log_start: u64,
+    changes_weighed: u64,
     missed_wakes: u64,
     arrivals: Arrivals,
     /// Everything that was due by then has happened.
@@ -253,6 +255,7 @@ impl Queue {
             flights: BTreeSet::new(),
             log: VecDeque::new(),
             log_start: 0,
+            changes_weighed: 0,
             missed_wakes: 0,
             arrivals: Arrivals::default(),
             settled: now,
@@ -427,15 +430,7 @@ impl Queue {
                 self.pass_on(&entry);
                 Some(Woken { wake: Wake::AfterBackoff, cause: arrivals::FAILED })
             }
-            false => {
-                let first = usize::try_from(since - self.log_start).unwrap_or(usize::MAX);
-                let own = |change: &&Change| concerns(change, uid);
-                let changes = self.log.iter().skip(first).filter(own);
-                strongest(changes.filter_map(|change| {
-                    let wake = self.wake(entry.ask, rejection, ledger, change)?;
-                    Some(Woken { wake, cause: change.cause() })
-                }))
-            }
+            false => self.woken_since(since, uid, &entry, ledger),
         };
         let spoke = entry.probe.take().filter(|_| !rejection.is_error());
         entry.place = match woken {
@@ -473,7 +468,7 @@ impl Queue {
         let Some(place) = self.pods.get(uid).map(|entry| entry.place) else { return };
         match place {
             Place::Active | Place::Gated | Place::Aside => {}
-            Place::InFlight(_) => self.log.push_back(Change::Asked(uid.clone())),
+            Place::InFlight(_) => self.keep_change(Change::Asked(uid.clone())),
             Place::Backoff | Place::ErrorBackoff | Place::Waiting => {
                 self.move_to(uid, Place::Active, arrivals::ASKED);
             }
@@ -504,7 +499,7 @@ impl Queue {
             self.notice_for_all(ledger, &change, now);
         }
         if !self.flights.is_empty() {
-            self.log.push_back(change);
+            self.keep_change(change);
         }
     }
 
@@ -596,6 +591,12 @@ impl Queue {
     #[must_use]
     pub fn changes_kept(&self) -> usize {
         self.log.len()
+    }
+
+    /// How often a change that was kept was held against a pod that came back refused.
+    #[must_use]
+    pub fn changes_weighed(&self) -> u64 {
+        self.changes_weighed
     }
 
     /// How many pods are here.
@@ -736,38 +737,6 @@ impl Queue {
         }
         self.pods.insert(uid, entry);
     }
-
-    fn log_end(&self) -> u64 {
-        self.log_start + self.log.len() as u64
-    }
-
-    /// Drops changes that no pod in flight has to be held against.
-    fn forget_changes(&mut self) {
-        let needed = self.flights.first().map_or(self.log_end(), |(since, _)| *since);
-        while self.log_start < needed {
-            self.log.pop_front();
-            self.log_start += 1;
-        }
-    }
-}
-
-/// Whether a change is any business of a pod: those of other pods without a node are not.
-fn concerns(change: &Change, pod: &Uid) -> bool {
-    match change {
-        Change::Own { uid, .. } | Change::Asked(uid) => uid == pod,
-        _ => true,
-    }
-}
-
-fn strongest(all: impl Iterator<Item = Woken>) -> Option<Woken> {
-    let mut strongest = None;
-    for woken in all {
-        if woken.wake == Wake::AtOnce {
-            return Some(woken);
-        }
-        strongest = Some(woken);
-    }
-    strongest
 }
 
 fn standing(entry: &Entry) -> Standing {

@@ -50,6 +50,13 @@ pub enum Reason {
         /// The port.
         port: i32,
     },
+    /// The pod has more terms about other pods than are kept.
+    TooManyTerms {
+        /// How many it has.
+        terms: u32,
+        /// How many it may have.
+        most: u32,
+    },
     /// A domain of the node would have too many pods more than another.
     Spread {
         /// The label whose values are the domains.
@@ -121,6 +128,13 @@ impl fmt::Display for Reason {
             Self::LeftOut { plugins } => {
                 let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name()).collect();
                 return write!(f, "node(s) didn't satisfy plugin(s) [{}]", names.join(" "));
+            }
+            Self::TooManyTerms { terms, most } => {
+                return write!(
+                    f,
+                    "pod has {terms} pod affinity terms and topology spread constraints, Gantry \
+                     takes at most {most}"
+                );
             }
             Self::Extender { words, .. } => words,
             Self::Volume(reason) => return reason.fmt(f),

@@ -107,9 +107,16 @@ impl Waiting {
     /// Whether more nodes might help: those who add nodes go by it.
     #[must_use]
     pub fn might_nodes_help(&self) -> bool {
+        self.beyond_nodes().is_none()
+    }
+
+    /// Why the pod waits, where that is nothing that nodes can help with.
+    #[must_use]
+    pub fn beyond_nodes(&self) -> Option<&Reason> {
         let everywhere = self.examination.everywhere.iter();
         let mut reasons = everywhere.flat_map(|(_, refusal)| &refusal.reasons);
-        !reasons.any(|reason| *reason == Reason::ResourceClaims)
+        reasons
+            .find(|reason| matches!(reason, Reason::ResourceClaims | Reason::TooManyTerms { .. }))
     }
 
     /// Why a pod waits that no node can take, as things are. Nothing changes.

@@ -17,6 +17,7 @@ use engine::fact::{Fact, PodRef, Uid};
 use engine::ledger::PodRow;
 use engine::preemption::{Nominating, Room};
 use engine::queue::Moment;
+use engine::reason::Reason;
 use engine::turn::{self, Decision, Engine, Verdict};
 use rustc_hash::FxHashMap;
 
@@ -47,6 +48,8 @@ pub const DECISIONS_KEPT: usize = 256;
 const UNSCHEDULABLE: &str = "Unschedulable";
 /// The reason of a condition when the pod claims devices, which no node helps with.
 const RESOURCE_CLAIMS: &str = "ResourceClaimsNotAllocated";
+/// The reason of a condition when the pod has more terms about other pods than are kept.
+const TOO_MANY_TERMS: &str = "TooManyTerms";
 /// The reason of a condition when the attempt itself failed.
 pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
@@ -358,8 +361,11 @@ impl Core {
                     Nominating::Nowhere => Some(Box::default()),
                     Nominating::Unchanged => None,
                 };
-                let reason =
-                    if waiting.might_nodes_help() { UNSCHEDULABLE } else { RESOURCE_CLAIMS };
+                let reason = match waiting.beyond_nodes() {
+                    None => UNSCHEDULABLE,
+                    Some(Reason::TooManyTerms { .. }) => TOO_MANY_TERMS,
+                    Some(_) => RESOURCE_CLAIMS,
+                };
                 let why = Why { reason, message, nominated };
                 let room = waiting.room().map(|room| self.room(room));
                 return self.tell(pod, scheduler, why, room);

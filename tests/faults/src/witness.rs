@@ -270,7 +270,8 @@ impl Witness for Onlooker {
             let (ledger, queue) = (core.engine().ledger(), core.engine().queue());
             // That a preparation is in vain is known a little before it is told.
             for uid in core.in_flight().filter(|uid| !own.prepared.contains(*uid)) {
-                if ledger.pod(uid).is_some_and(|row| row.node().is_none()) {
+                let row = ledger.pod(uid);
+                if row.is_some_and(|row| row.node().is_none() && !row.is_bound()) {
                     self.violated(&format!("{} is in flight without a claim", name(own, uid)));
                 }
             }

@@ -82,14 +82,21 @@ pub fn play(seed: u64) -> Result<Outcome> {
         outcome: Outcome::default(),
         log: Vec::new(),
     };
-    for object in script.objects {
+    for mut object in script.objects {
+        world.inflate(&mut object);
         world.tell(for_default(object))?;
     }
     for step in script.steps {
         match step {
-            Step::Put(object) => world.tell(for_default(object))?,
+            Step::Put(mut object) => {
+                world.inflate(&mut object);
+                world.tell(for_default(object))?;
+            }
             Step::Delete { kind, namespace, name } => world.end(&(kind, namespace, name))?,
-            Step::Probe(pod) => world.create(&for_default(pod))?,
+            Step::Probe(mut pod) => {
+                world.inflate(&mut pod);
+                world.create(&for_default(pod))?;
+            }
         }
         world.go_on()?;
         if world.outcome.broken.is_some() {
@@ -98,6 +105,15 @@ pub fn play(seed: u64) -> Result<Outcome> {
     }
     Ok(world.outcome)
 }
+
+/// Amounts that 64 bits cannot hold in thousandths, or at all. Some wrap to less than nothing.
+const HUGE: [&str; 5] = [
+    "9223372036854775807",
+    "9223372036854775808",
+    "16140901064495857663",
+    "18446743936270598144",
+    "18446744073709551615",
+];
 
 /// The API server fills in who decides for a pod.
 fn for_default(mut object: Value) -> Value {
@@ -112,6 +128,15 @@ fn uid_of(object: &Value) -> String {
 }
 
 impl World {
+    /// Has some pods request more than there is anywhere.
+    fn inflate(&mut self, object: &mut Value) {
+        if object["kind"] == "Pod" && self.draw.percent(4) {
+            let name = *self.draw.one(&["cpu", "memory", "ephemeral-storage"]);
+            let amount = *self.draw.one(&HUGE);
+            object["spec"]["containers"][0]["resources"]["requests"][name] = json!(amount);
+        }
+    }
+
     fn tell(&mut self, object: Value) -> Result<()> {
         if object["kind"] == "Pod" && object["spec"]["nodeName"].is_string() {
             self.claims.remove(&uid_of(&object));

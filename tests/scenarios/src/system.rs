@@ -149,7 +149,9 @@ impl Cluster {
             cluster.register(client.clone(), setting.nodes).await?;
         }
         if setting.nodes > 0 && setting.controllers != Controllers::Nobody {
-            tokio::time::timeout(PATIENCE, usable(&client)).await.context("nodes stay tainted")??;
+            tokio::time::timeout(PATIENCE, usable(&client))
+                .await
+                .context("nodes stay tainted")??;
         }
         Ok(cluster)
     }

@@ -9,8 +9,7 @@ const LINES_MAX: usize = 800;
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
 
 /// Crates that take the time, randomness and settings as arguments.
-const PURE_CRATES: [&str; 4] =
-    ["crates/object", "crates/api", "crates/engine", "crates/drydock"];
+const PURE_CRATES: [&str; 4] = ["crates/object", "crates/api", "crates/engine", "crates/drydock"];
 
 /// The `clippy.toml` of a pure crate.
 const PURE_CLIPPY: &str = include_str!("pure.clippy.toml");

@@ -12,6 +12,12 @@ use crate::needs::{Amounts, Requests};
 /// up.
 type Sums<'a> = BTreeMap<&'a str, Quantity>;
 
+/// The most that a node is taken to have of a resource: four pebibytes, or four and a half trillion
+/// CPUs. Many times as much can be added up, and nothing wraps.
+const AMOUNT_MAX: i64 = 1 << 52;
+/// The most that a pod is taken to request: more than any node has.
+const REQUEST_MAX: i64 = AMOUNT_MAX + 1;
+
 /// For scoring, what a container that requests no CPU counts as.
 const CPU_MILLIS_UNLESS_REQUESTED: i64 = 100;
 /// For scoring, what a container that requests no memory counts as.
@@ -31,16 +37,41 @@ fn is_scalar(name: &str) -> bool {
         || extended()
 }
 
-/// The whole numbers of a list; `pods` has its own place on nodes and means nothing on pods.
+/// A quantity as a whole number of units, or of thousandths where the scale is -3. Below zero is
+/// nothing, and beyond the most is the most: no quantity counts as less than a smaller one.
+fn bounded(quantity: &Quantity, scale: i32, most: i64) -> i64 {
+    let beyond = if *quantity > Quantity::ZERO { most } else { 0 };
+    quantity.checked_scaled_value(scale).map_or(beyond, |amount| amount.clamp(0, most))
+}
+
+fn millis(quantity: &Quantity) -> i64 {
+    bounded(quantity, -3, REQUEST_MAX)
+}
+
+fn units(quantity: &Quantity) -> i64 {
+    bounded(quantity, 0, REQUEST_MAX)
+}
+
+/// What a node has; how many pods it takes has its own place.
 pub(super) fn amounts<'a>(list: impl IntoIterator<Item = (&'a str, &'a Quantity)>) -> Amounts {
+    amounts_up_to(AMOUNT_MAX, list)
+}
+
+/// The whole numbers of a list, each no more than this.
+fn amounts_up_to<'a>(
+    most: i64,
+    list: impl IntoIterator<Item = (&'a str, &'a Quantity)>,
+) -> Amounts {
     let mut amounts = Amounts::default();
     for (name, quantity) in list {
         match name {
-            "cpu" => amounts.cpu_millis = quantity.milli_value(),
-            "memory" => amounts.memory_bytes = quantity.value(),
-            "ephemeral-storage" => amounts.storage_bytes = quantity.value(),
+            "cpu" => amounts.cpu_millis = bounded(quantity, -3, most),
+            "memory" => amounts.memory_bytes = bounded(quantity, 0, most),
+            "ephemeral-storage" => amounts.storage_bytes = bounded(quantity, 0, most),
             "pods" => {}
-            _ if is_scalar(name) => amounts.scalars.push((name.into(), quantity.value())),
+            _ if is_scalar(name) => {
+                amounts.scalars.push((name.into(), bounded(quantity, 0, most)));
+            }
             _ => {}
         }
     }
@@ -56,8 +87,11 @@ pub(super) fn named(list: &ResourceList) -> impl Iterator<Item = (&str, &Quantit
 fn add<'a>(sums: &mut Sums<'a>, list: impl IntoIterator<Item = (&'a str, Quantity)>) {
     for (name, quantity) in list {
         match sums.get_mut(name) {
-            // What cannot be added exceeds any node; as it stands it does so, too.
-            Some(sum) => *sum = sum.checked_add(&quantity).unwrap_or(quantity),
+            // What cannot be added exceeds any node, and so does the larger of both.
+            Some(sum) => {
+                let added = sum.checked_add(&quantity);
+                *sum = added.unwrap_or_else(|| quantity.max(sum.clone()));
+            }
             None => {
                 sums.insert(name, quantity);
             }
@@ -191,12 +225,11 @@ fn add_overhead<'a>(sums: &mut Sums<'a>, pod: &'a Pod) {
 }
 
 fn scored(sums: &Sums<'_>) -> (i64, i64) {
-    let cpu = sums.get("cpu").map_or(0, Quantity::milli_value);
-    (cpu, sums.get("memory").map_or(0, Quantity::value))
+    (sums.get("cpu").map_or(0, millis), sums.get("memory").map_or(0, units))
 }
 
 fn whole(sums: &Sums<'_>) -> Amounts {
-    amounts(sums.iter().map(|(name, quantity)| (*name, quantity)))
+    amounts_up_to(REQUEST_MAX, sums.iter().map(|(name, quantity)| (*name, quantity)))
 }
 
 /// What a pod asks of a node, and what it takes of one.
@@ -218,10 +251,10 @@ fn plain(pod: &Pod) -> Option<Requests> {
         && status.container_statuses.is_empty()
         && status.init_container_statuses.is_empty();
     let requests = &container.resources.requests;
-    let cpu = requests.get("cpu").map_or(CPU_MILLIS_UNLESS_REQUESTED, Quantity::milli_value);
-    let memory = requests.get("memory").map_or(MEMORY_BYTES_UNLESS_REQUESTED, Quantity::value);
+    let cpu = requests.get("cpu").map_or(CPU_MILLIS_UNLESS_REQUESTED, millis);
+    let memory = requests.get("memory").map_or(MEMORY_BYTES_UNLESS_REQUESTED, units);
     is_plain.then(|| Requests {
-        charged: amounts(named(requests)),
+        charged: amounts_up_to(REQUEST_MAX, named(requests)),
         cpu_millis_scored: cpu,
         memory_bytes_scored: memory,
     })
@@ -256,16 +289,101 @@ fn taken(pod: &Pod) -> Requests {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::sample::select;
     use serde_json::json;
 
     use super::*;
 
     fn lists() -> impl Strategy<Value = serde_json::Value> {
         let names = ["cpu", "memory", "ephemeral-storage", "pods", "example.com/chip", "odd"];
-        let amounts = ["0", "1", "1500m", "0.0001", "3Gi", "1e3", "-1"];
-        let select = |words: &[&'static str]| proptest::sample::select(words.to_vec());
-        let pairs = proptest::collection::btree_map(select(&names), select(&amounts), 0..5);
+        let amounts =
+            ["0", "1", "1500m", "0.0001", "3Gi", "1e3", "-1", "1e100", "18446744073709551615"];
+        let pair = (select(names.to_vec()), select(amounts.to_vec()));
+        let pairs = proptest::collection::btree_map(pair.0, pair.1, 0..5);
         pairs.prop_map(|pairs| json!(pairs))
+    }
+
+    fn pod(lists: &[&[(&str, &str)]]) -> Pod {
+        let container = |list: &&[(&str, &str)]| {
+            let list: BTreeMap<_, _> = list.iter().copied().collect();
+            json!({ "name": "c", "resources": { "requests": list } })
+        };
+        let containers: Vec<_> = lists.iter().map(container).collect();
+        serde_json::from_value(json!({ "spec": { "containers": containers } })).unwrap()
+    }
+
+    #[test]
+    fn no_amount_counts_as_less_than_a_smaller_one() {
+        let rising = [
+            "-1e30",
+            "-9223372036854775808",
+            "-1",
+            "0",
+            "1n",
+            "1",
+            "64Gi",
+            "4Pi",
+            "9223372036854775807",
+            "9223372036854775808",
+            "16140901064495857663",
+            "18446743936270598144",
+            "18446744073709551615",
+            "1e30",
+            "1e100",
+            "1e9000",
+        ];
+        let has = |text: &str| -> Amounts {
+            let list: ResourceList =
+                serde_json::from_value(json!({ "cpu": text, "memory": text, "a.b/c": text }))
+                    .unwrap();
+            amounts(named(&list))
+        };
+        let all =
+            |amounts: &Amounts| [amounts.cpu_millis, amounts.memory_bytes, amounts.scalar("a.b/c")];
+        let asks = |lists: &[&[(&str, &str)]]| requests(&pod(lists)).0;
+        let mut before = [0; 3];
+        for text in rising {
+            let list = [("cpu", text), ("memory", text), ("a.b/c", text)];
+            let one = asks(&[&list]);
+            let now = all(&one.charged);
+            assert_eq!(now, [one.cpu_millis_scored, one.memory_bytes_scored, now[2]], "{text}");
+            for most in [now, all(&has(text))] {
+                assert!(most.into_iter().zip(before).all(|(now, old)| now >= old), "{text}");
+            }
+            before = all(&has(text));
+            // Two, in either order, are no less than one of them.
+            for other in rising {
+                let other = [("cpu", other), ("memory", other), ("a.b/c", other)];
+                let larger = now.max(all(&asks(&[&other]).charged));
+                for lists in [[&list[..], &other], [&other, &list]] {
+                    let both = all(&asks(&lists).charged);
+                    let is_negative = text.starts_with('-') || other[0].1.starts_with('-');
+                    assert!(is_negative || both >= larger, "{lists:?}");
+                    assert!(both.iter().all(|both| (0..=REQUEST_MAX).contains(both)), "{lists:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_exceeds_every_node_fits_on_none() {
+        let check = |name: &str, request: &str, has: &str, fits: bool| {
+            let list: ResourceList = serde_json::from_value(json!({ name: has })).unwrap();
+            let amount = |amounts: &Amounts| match name {
+                "cpu" => amounts.cpu_millis,
+                _ => amounts.memory_bytes,
+            };
+            let asked = amount(&requests(&pod(&[&[(name, request)]])).0.charged);
+            let has_at_most = amount(&amounts(named(&list)));
+            assert_eq!(asked <= has_at_most, fits, "{request} of {has}");
+        };
+        check("cpu", "4503599627370", "4503599627371", true);
+        check("cpu", "9223372036854775807", "9223372036854775807", false);
+        check("cpu", "9223372036854775", "1e100", false);
+        check("memory", "4Pi", "4Pi", true);
+        check("memory", "4503599627370497", "8Pi", false);
+        check("memory", "18446743936270598144", "64Gi", false);
+        check("memory", "1e100", "18446744073709551615", false);
     }
 
     proptest! {

@@ -28,7 +28,24 @@ fn term(pod: &Pod, wire: &PodAffinityTerm) -> PodTerm {
     PodTerm { pods, topology_key: wire.topology_key.clone() }
 }
 
+/// How many terms a pod may have in all: each is counted for every node, and so is what others want.
+pub(crate) const TERMS_MAX: u32 = 256;
+
+/// How many terms a pod has about other pods, where these are too many.
+fn too_many(pod: &Pod) -> Option<u32> {
+    let affinity = pod.spec.affinity.as_ref();
+    let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let lists = near.into_iter().chain(away);
+    let terms = lists.map(|list| list.required.len() + list.preferred.len()).sum::<usize>();
+    let terms = u32::try_from(terms + pod.spec.topology_spread_constraints.len());
+    Some(terms.unwrap_or(u32::MAX)).filter(|terms| *terms > TERMS_MAX)
+}
+
 pub(super) fn pod_affinity(pod: &Pod) -> PodAffinity {
+    if let Some(terms) = too_many(pod) {
+        return PodAffinity { too_many: Some(terms), ..PodAffinity::default() };
+    }
     let affinity = pod.spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
     let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
@@ -46,10 +63,14 @@ pub(super) fn pod_affinity(pod: &Pod) -> PodAffinity {
         near: required(near),
         away: required(away),
         preferred: liked.chain(avoided).collect(),
+        too_many: None,
     }
 }
 
 pub(super) fn spread(pod: &Pod) -> Spread {
+    if too_many(pod).is_some() {
+        return Spread::default();
+    }
     let rules = pod.spec.topology_spread_constraints.iter();
     Spread(rules.map(|wire| constraint(pod, wire)).collect())
 }

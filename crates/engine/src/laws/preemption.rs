@@ -154,7 +154,9 @@ pub(crate) fn after(steps: &[Step]) -> (Ledger, Decider) {
 /// Pods that want a node.
 pub(crate) fn waiting(ledger: &Ledger) -> Vec<Uid> {
     let all = (0..PODS).map(uid);
-    all.filter(|uid| ledger.pod(uid).is_some_and(|row| row.node().is_none())).collect()
+    let waits =
+        |uid: &Uid| ledger.pod(uid).is_some_and(|row| row.node().is_none() && !row.is_bound());
+    all.filter(waits).collect()
 }
 
 /// Why a node does not take a pod, when these others have left it.

@@ -4,18 +4,22 @@
 //! belongs to; so placing a pod moves one count for each crowd that somebody cares about, and a
 //! label that no selector names costs nothing. Each crowd also knows the pods whose terms mean it:
 //! what they want of a pod that comes near is found through the crowds of that pod.
+//!
+//! Who belongs to a crowd is looked for where its selector says that they are: among the identities
+//! with a certain label, with any value of one, or in certain namespaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher};
 use std::sync::Arc;
 
+use object::selector::label::Requirement;
 use rustc_hash::FxHashMap;
 
 use super::nodes::NodeIndex;
 use super::symbols::{Symbol, Symbols};
 use super::tally::Tally;
 use super::topology::TopologyKey;
-use crate::needs::PodSelector;
+use crate::needs::{PodSelector, Reach};
 use crate::pool::{Id, Pool};
 use crate::shared::{Chunked, Sharded};
 
@@ -25,6 +29,46 @@ pub struct Identity {
     namespace: Symbol,
     /// Sorted by key.
     labels: Box<[(Symbol, Symbol)]>,
+}
+
+/// What identities are found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Mark {
+    Namespace(Symbol),
+    /// They have this label, whatever its value.
+    Key(Symbol),
+    Label(Symbol, Symbol),
+}
+
+impl Mark {
+    fn let_go(self, symbols: &mut Symbols) {
+        match self {
+            Self::Namespace(symbol) | Self::Key(symbol) => symbols.release(symbol),
+            Self::Label(key, value) => {
+                symbols.release(key);
+                symbols.release(value);
+            }
+        }
+    }
+}
+
+impl Identity {
+    /// All its marks: its namespace, and then those of each label.
+    fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
+        let labels = self.labels.iter();
+        let labels = labels.flat_map(|(key, value)| [Mark::Key(*key), Mark::Label(*key, *value)]);
+        std::iter::once(Mark::Namespace(self.namespace)).chain(labels)
+    }
+
+    /// Which of its marks this is.
+    fn place_of(&self, mark: Mark) -> Option<usize> {
+        let label = |key| self.labels.binary_search_by_key(&key, |(own, _)| *own).ok();
+        match mark {
+            Mark::Namespace(_) => Some(0),
+            Mark::Key(key) => label(key).map(|label| 1 + 2 * label),
+            Mark::Label(key, _) => label(key).map(|label| 2 + 2 * label),
+        }
+    }
 }
 
 /// The number of a crowd.
@@ -63,10 +107,30 @@ pub struct Crowd {
 
 #[derive(Debug, Clone, Default)]
 struct Member {
+    /// Sorted.
     crowds: Vec<CrowdId>,
     placed: Tally,
-    /// For each of its labels, its place among the identities that share it.
+    /// For each of its marks, its place among the identities that share it.
     places: Box<[u32]>,
+}
+
+impl Member {
+    /// Whether it did not belong to the crowd before.
+    fn join(&mut self, crowd: CrowdId) -> bool {
+        match self.crowds.binary_search(&crowd) {
+            Ok(_) => false,
+            Err(place) => {
+                self.crowds.insert(place, crowd);
+                true
+            }
+        }
+    }
+
+    /// Whether it belonged to the crowd before.
+    fn part(&mut self, crowd: CrowdId) -> bool {
+        let place = self.crowds.binary_search(&crowd);
+        place.map(|place| self.crowds.remove(place)).is_ok()
+    }
 }
 
 /// All crowds and who belongs to them.
@@ -78,14 +142,20 @@ pub struct Crowds {
     selectors: Pool<PodSelector>,
     /// By the number of the selector.
     crowds: Vec<Arc<Crowd>>,
-    /// Identities by each of their labels.
-    identities_with: Sharded<(Symbol, Symbol), Vec<Id<Identity>>>,
-    /// Selectors by a label that they require; each holds the symbols of its label.
-    selectors_with: Sharded<(Symbol, Symbol), Vec<CrowdId>>,
-    /// Selectors that require no certain label.
-    unlabelled: Vec<CrowdId>,
+    /// By the number of the selector, the marks of which each pod that it means has one. Their symbols
+    /// are held. None where such pods may be anywhere.
+    marks: Vec<Option<Box<[Mark]>>>,
+    /// Identities by each of their marks.
+    identities_with: Sharded<Mark, Vec<Id<Identity>>>,
+    /// Selectors by their marks.
+    selectors_with: Sharded<Mark, Vec<CrowdId>>,
+    /// Selectors without marks.
+    unmarked: BTreeSet<CrowdId>,
+    /// Selectors that depend on labels of namespaces.
+    reading: BTreeSet<CrowdId>,
     /// Labels of namespaces.
     namespaces: FxHashMap<Symbol, Box<[(Symbol, Symbol)]>>,
+    evaluations: u64,
     joined: Joined,
 }
 
@@ -157,15 +227,16 @@ impl Crowds {
         }
         let (id, _) = self.identities.hold(identity.clone());
         self.members.grow(id.get() + 1);
-        let (mut crowds, mut places) = (Vec::new(), Vec::with_capacity(identity.labels.len()));
-        for pair in &identity.labels {
-            let others = self.identities_with.or_default(*pair);
+        let (mut crowds, mut places) = (Vec::new(), Vec::with_capacity(1 + 2 * labels.len()));
+        for mark in identity.marks() {
+            let others = self.identities_with.or_default(mark);
             // No more than there are ids.
             places.push(others.len() as u32);
             others.push(id);
-            crowds.extend_from_slice(self.selectors_with.get(pair).map_or(&[], Vec::as_slice));
+            crowds.extend_from_slice(self.selectors_with.get(&mark).map_or(&[], Vec::as_slice));
         }
-        crowds.extend_from_slice(&self.unlabelled);
+        crowds.extend(&self.unmarked);
+        self.evaluations += crowds.len() as u64;
         crowds.retain(|crowd| self.means(*crowd, &identity, symbols));
         crowds.sort_unstable();
         self.members[id.get()] = Member { crowds, placed: Tally::default(), places: places.into() };
@@ -176,24 +247,24 @@ impl Crowds {
     pub fn release_identity(&mut self, id: Id<Identity>, symbols: &mut Symbols) {
         let Some(identity) = self.identities.release(id) else { return };
         let member = std::mem::take(&mut self.members[id.get()]);
-        for (pair, place) in identity.labels.iter().zip(&member.places) {
-            self.part(*pair, *place);
+        for (mark, place) in identity.marks().zip(&member.places) {
+            self.take_mark(mark, *place);
         }
         symbols.release(identity.namespace);
         let_go(&identity.labels, symbols);
     }
 
-    /// Takes an identity from its place among those that share a label. The last one gets the place.
-    fn part(&mut self, pair: (Symbol, Symbol), place: u32) {
-        let Some(others) = self.identities_with.get_mut(&pair) else { return };
+    /// Takes an identity from its place among those that share a mark. The last one gets the place.
+    fn take_mark(&mut self, mark: Mark, place: u32) {
+        let Some(others) = self.identities_with.get_mut(&mark) else { return };
         others.swap_remove(place as usize);
         let moved = others.get(place as usize).copied();
         if others.is_empty() {
-            self.identities_with.remove(&pair);
+            self.identities_with.remove(&mark);
         }
         let Some(moved) = moved else { return };
-        if let Ok(label) = self.identities.get(moved).labels.binary_search(&pair) {
-            self.members[moved.get()].places[label] = place;
+        if let Some(own) = self.identities.get(moved).place_of(mark) {
+            self.members[moved.get()].places[own] = place;
         }
     }
 
@@ -206,13 +277,27 @@ impl Crowds {
         let (id, _) = self.selectors.hold(selector.clone());
         if self.crowds.len() <= id.get() {
             self.crowds.resize_with(id.get() + 1, Arc::default);
+            self.marks.resize(id.get() + 1, None);
         }
-        match selector.pair() {
-            Some((key, value)) => {
-                let pair = (symbols.hold(key), symbols.hold(value));
-                self.selectors_with.or_default(pair).push(id);
+        let marks: Option<Box<[Mark]>> = match selector.reaches().next() {
+            None => None,
+            Some(Reach::Label(key, value)) => {
+                Some([Mark::Label(symbols.hold(key), symbols.hold(value))].into())
             }
-            None => self.unlabelled.push(id),
+            Some(Reach::Key(key)) => Some([Mark::Key(symbols.hold(key))].into()),
+            Some(Reach::Namespaces(names)) => {
+                Some(names.iter().map(|name| Mark::Namespace(symbols.hold(name))).collect())
+            }
+        };
+        for mark in marks.iter().flatten() {
+            self.selectors_with.or_default(*mark).push(id);
+        }
+        if marks.is_none() {
+            self.unmarked.insert(id);
+        }
+        self.marks[id.get()] = marks;
+        if selector.reads_namespaces() {
+            self.reading.insert(id);
         }
         self.gather(id, symbols);
         id
@@ -221,20 +306,25 @@ impl Crowds {
     /// Ends one hold.
     pub fn release(&mut self, id: CrowdId, symbols: &mut Symbols) {
         if self.selectors.is_last_hold(id) {
-            for member in self.candidates(id, symbols) {
-                self.members[member.get()].crowds.retain(|crowd| *crowd != id);
+            for member in self.candidates(self.selectors.get(id), symbols) {
+                self.members[member.get()].part(id);
             }
         }
-        let Some(selector) = self.selectors.release(id) else { return };
+        if self.selectors.release(id).is_none() {
+            return;
+        }
         self.crowds[id.get()] = Arc::default();
-        match selector.pair() {
-            Some((key, value)) => {
-                if let Some(pair) = symbols.find(key).zip(symbols.find(value)) {
-                    remove_from(&mut self.selectors_with, pair, &id);
-                    let_go(&[pair], symbols);
+        self.reading.remove(&id);
+        match self.marks[id.get()].take() {
+            None => {
+                self.unmarked.remove(&id);
+            }
+            Some(marks) => {
+                for mark in marks {
+                    remove_from(&mut self.selectors_with, mark, &id);
+                    mark.let_go(symbols);
                 }
             }
-            None => self.unlabelled.retain(|other| *other != id),
         }
     }
 
@@ -246,35 +336,60 @@ impl Crowds {
         symbols: &mut Symbols,
     ) {
         let namespace = symbols.hold(name);
-        let old = match labels {
-            Some(labels) => {
-                let labels = held(labels, symbols);
-                self.namespaces.insert(namespace, labels)
-            }
+        let new = labels.map(|labels| held(labels, symbols));
+        // The name and its labels are held for as long as the namespace is known.
+        let old = match &new {
+            Some(new) => self.namespaces.insert(namespace, new.clone()),
             None => self.namespaces.remove(&namespace),
         };
+        let (before, after) = (old.as_deref().unwrap_or(&[]), new.as_deref().unwrap_or(&[]));
+        if before != after {
+            self.move_namespace(namespace, [before, after], symbols);
+        }
         if let Some(old) = &old {
             let_go(old, symbols);
-        }
-        // The name is held for as long as the namespace is known.
-        if old.is_some() {
             symbols.release(namespace);
         }
-        if labels.is_none() {
+        if new.is_none() {
             symbols.release(namespace);
         }
-        let moved: Vec<CrowdId> = self
-            .selectors
+    }
+
+    /// Has the pods of a namespace leave crowds that mean it no longer, and join those that do now.
+    fn move_namespace(
+        &mut self,
+        namespace: Symbol,
+        [before, after]: [&[(Symbol, Symbol)]; 2],
+        symbols: &Symbols,
+    ) {
+        let identities = self.identities_with.get(&Mark::Namespace(namespace));
+        let Some(identities) = identities.cloned() else { return };
+        let spans = |crowd: CrowdId, labels: &[(Symbol, Symbol)]| {
+            let name = symbols.text(namespace);
+            self.selectors.get(crowd).spans(name, |key| label(labels, key, symbols))
+        };
+        let moved: Vec<(CrowdId, bool)> = self
+            .reading
             .iter()
-            .filter(|(_, selector)| selector.reads_namespaces())
-            .map(|(id, _)| id)
+            .map(|crowd| (*crowd, spans(*crowd, before), spans(*crowd, after)))
+            .filter_map(|(crowd, was, is)| (was != is).then_some((crowd, is)))
             .collect();
-        for crowd in moved {
-            for member in self.candidates(crowd, symbols) {
-                self.members[member.get()].crowds.retain(|other| *other != crowd);
+        for (crowd, joins) in moved {
+            let mut found = identities.clone();
+            if joins {
+                self.evaluations += found.len() as u64;
+                found.retain(|id| self.means(crowd, self.identities.get(*id), symbols));
             }
-            self.crowd_mut(crowd).pods = Tally::default();
-            self.gather(crowd, symbols);
+            for id in found {
+                let member = &mut self.members[id.get()];
+                let pods = &mut Arc::make_mut(&mut self.crowds[crowd.get()]).pods;
+                if joins && member.join(crowd) {
+                    self.joined.add(id);
+                    pods.add_all(&member.placed);
+                } else if !joins && member.part(crowd) {
+                    pods.take_all(&member.placed);
+                }
+            }
         }
     }
 
@@ -347,7 +462,7 @@ impl Crowds {
     /// Whether a pod of this identity belongs to a crowd.
     #[must_use]
     pub fn is_member(&self, identity: Id<Identity>, crowd: CrowdId) -> bool {
-        self.members[identity.get()].crowds.contains(&crowd)
+        self.members[identity.get()].crowds.binary_search(&crowd).is_ok()
     }
 
     fn crowd_mut(&mut self, crowd: CrowdId) -> &mut Crowd {
@@ -420,46 +535,89 @@ impl Crowds {
         Some(told(self.namespaces.get(&symbols.find(namespace)?)?, symbols))
     }
 
+    /// How often a selector was held against an identity: what terms about pods cost.
+    #[must_use]
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
     /// Whether nothing is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.identities.is_empty() && self.selectors.is_empty() && self.namespaces.is_empty()
+        self.identities.is_empty()
+            && self.selectors.is_empty()
+            && self.namespaces.is_empty()
+            && self.identities_with.is_empty()
+            && self.selectors_with.is_empty()
+            && self.unmarked.is_empty()
+            && self.reading.is_empty()
     }
 
     /// Finds the members of a crowd that has none yet, and counts those that are placed.
     fn gather(&mut self, crowd: CrowdId, symbols: &Symbols) {
-        for id in self.candidates(crowd, symbols) {
-            if self.means(crowd, self.identities.get(id), symbols) {
-                let member = &mut self.members[id.get()];
-                self.joined.add(id);
-                member.crowds.push(crowd);
-                member.crowds.sort_unstable();
-                let pods = &mut Arc::make_mut(&mut self.crowds[crowd.get()]).pods;
-                for entry in member.placed.entries() {
-                    pods.add(entry.node, entry.all, entry.staying);
-                }
-            }
+        let selector = self.selectors.get(crowd);
+        let mut found = self.candidates(selector, symbols);
+        let evaluations = found.len() as u64;
+        // Texts are looked up once, and namespaces once each: there may be very many identities.
+        let requirements: Vec<(Option<Symbol>, &Requirement)> =
+            selector.requirements().map(|one| (symbols.find(one.key()), one)).collect();
+        let mut namespaces: FxHashMap<Symbol, bool> = FxHashMap::default();
+        found.retain(|id| {
+            let Identity { namespace, labels } = self.identities.get(*id);
+            let spans = || self.spans(selector, *namespace, symbols);
+            let value = |key: Symbol| {
+                let place = labels.binary_search_by_key(&key, |(own, _)| *own).ok()?;
+                Some(symbols.text(labels[place].1))
+            };
+            *namespaces.entry(*namespace).or_insert_with(spans)
+                && requirements.iter().all(|(key, one)| one.matches(|_| value((*key)?)))
+        });
+        self.evaluations += evaluations;
+        for id in found {
+            let member = &mut self.members[id.get()];
+            member.join(crowd);
+            self.joined.add(id);
+            Arc::make_mut(&mut self.crowds[crowd.get()]).pods.add_all(&member.placed);
         }
     }
 
-    /// The identities that may belong to a crowd.
-    fn candidates(&self, crowd: CrowdId, symbols: &Symbols) -> Vec<Id<Identity>> {
-        let Some((key, value)) = self.selectors.get(crowd).pair() else {
-            return self.identities.iter().map(|(id, _)| id).collect();
+    /// The identities that a selector may mean: where it says several things of where they are, those
+    /// that are the fewest.
+    fn candidates(&self, selector: &PodSelector, symbols: &Symbols) -> Vec<Id<Identity>> {
+        let with = |mark: Option<Mark>| {
+            mark.and_then(|mark| self.identities_with.get(&mark)).map_or(&[][..], Vec::as_slice)
         };
-        let pair = symbols.find(key).zip(symbols.find(value));
-        pair.and_then(|pair| self.identities_with.get(&pair)).cloned().unwrap_or_default()
+        let found = selector.reaches().map(|reach| match reach {
+            Reach::Label(key, value) => {
+                let pair = symbols.find(key).zip(symbols.find(value));
+                vec![with(pair.map(|(key, value)| Mark::Label(key, value)))]
+            }
+            Reach::Key(key) => vec![with(symbols.find(key).map(Mark::Key))],
+            Reach::Namespaces(names) => {
+                let names = names.iter().map(|name| symbols.find(name));
+                names.map(|name| with(name.map(Mark::Namespace))).collect()
+            }
+        });
+        let count =
+            |lists: &Vec<&[Id<Identity>]>| lists.iter().map(|list| list.len()).sum::<usize>();
+        match found.min_by_key(count) {
+            Some(lists) => lists.concat(),
+            None => self.identities.iter().map(|(id, _)| id).collect(),
+        }
+    }
+
+    /// Whether a selector means pods of a namespace at all.
+    fn spans(&self, selector: &PodSelector, namespace: Symbol, symbols: &Symbols) -> bool {
+        let labels = self.namespaces.get(&namespace).map_or(&[][..], |labels| labels);
+        selector.spans(symbols.text(namespace), |key| label(labels, key, symbols))
     }
 
     fn means(&self, crowd: CrowdId, identity: &Identity, symbols: &Symbols) -> bool {
-        let namespace = self.namespaces.get(&identity.namespace).map_or(&[][..], |labels| labels);
-        self.selectors.get(crowd).0.iter().all(|clause| {
-            clause.holds(
-                symbols.text(identity.namespace),
-                |key| label(namespace, key, symbols),
-                |key| label(&identity.labels, key, symbols),
-            )
-        })
+        let selector = self.selectors.get(crowd);
+        let value = |key: &str| label(&identity.labels, key, symbols);
+        selector.requirements().all(|one| one.matches(value))
+            && !selector.is_nothing()
+            && self.spans(selector, identity.namespace, symbols)
     }
 }
 
@@ -469,7 +627,9 @@ fn remove_from<K: std::hash::Hash + Eq + Clone, V: PartialEq + Clone>(
     value: &V,
 ) {
     if let Some(values) = map.get_mut(&key) {
-        values.retain(|other| other != value);
+        if let Some(place) = values.iter().position(|other| other == value) {
+            values.swap_remove(place);
+        }
         if values.is_empty() {
             map.remove(&key);
         }
@@ -478,7 +638,14 @@ fn remove_from<K: std::hash::Hash + Eq + Clone, V: PartialEq + Clone>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use object::field::Path;
+    use object::selector::label::Selector;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::needs::Clause;
 
     #[test]
     fn whoever_shares_a_label_is_found_when_others_that_do_are_gone() {
@@ -495,8 +662,8 @@ mod tests {
             crowds.release_identity(held.remove(gone), &mut symbols);
             for key in ["app", "z"] {
                 let value = if key == "app" { "web" } else { "1" };
-                let pair = (symbols.find(key).unwrap(), symbols.find(value).unwrap());
-                let mut found = crowds.identities_with.get(&pair).unwrap().clone();
+                let mark = Mark::Label(symbols.find(key).unwrap(), symbols.find(value).unwrap());
+                let mut found = crowds.identities_with.get(&mark).unwrap().clone();
                 found.sort_unstable();
                 let mut expected = held.clone();
                 expected.sort_unstable();
@@ -505,5 +672,118 @@ mod tests {
         }
         held.into_iter().for_each(|id| crowds.release_identity(id, &mut symbols));
         assert!(crowds.identities_with.is_empty() && symbols.is_empty());
+    }
+
+    fn selector(number: usize) -> PodSelector {
+        let parse = |text: &str| Selector::parse(text, &Path::root()).unwrap();
+        let clause = |namespaces: &[&str], by_labels: Option<&str>, labels: &str| Clause {
+            namespaces: namespaces.iter().map(|name| (*name).into()).collect(),
+            namespace_labels: by_labels.map_or_else(Selector::nothing, parse),
+            labels: parse(labels),
+        };
+        match number {
+            0 => PodSelector::one(clause(&["a"], None, "x=1")),
+            1 => PodSelector::one(clause(&["a", "b"], None, "!x")),
+            2 => PodSelector::one(clause(&[], Some("t=1"), "x")),
+            3 => PodSelector::one(clause(&["b"], Some("!t"), "y notin (1)")),
+            4 => PodSelector::one(clause(&[], Some(""), "")),
+            5 => PodSelector::one(clause(&["a"], Some("t in (1,2)"), "x in (1,2),!y")),
+            6 => PodSelector([clause(&["a"], None, "x"), clause(&[], Some("t"), "y=2")].into()),
+            _ => PodSelector::one(Clause::within("a", Selector::nothing())),
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        /// A pod of this identity comes to a node.
+        Come(usize, usize),
+        /// The pod that came first leaves.
+        Go,
+        Hold(usize),
+        /// The selector that was held first is not held any longer.
+        Release,
+        Namespace(usize, Option<u8>),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..18_usize, 0..3_usize).prop_map(|(who, node)| Step::Come(who, node)),
+            2 => Just(Step::Go),
+            3 => (0..8_usize).prop_map(Step::Hold),
+            1 => Just(Step::Release),
+            2 => (0..2_usize, proptest::option::of(0..3_u8)).prop_map(|(n, t)| Step::Namespace(n, t)),
+        ]
+    }
+
+    fn pairs(pairs: &[(&str, usize)]) -> BTreeMap<Box<str>, Box<str>> {
+        let some = pairs.iter().filter(|(_, value)| *value > 0);
+        some.map(|(key, value)| ((*key).into(), value.to_string().into())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_comes_first_a_crowd_is_the_pods_that_its_selector_means(
+            steps in proptest::collection::vec(step(), 1..50),
+        ) {
+            let (mut crowds, mut symbols) = (Crowds::default(), Symbols::default());
+            let (mut pods, mut held) = (VecDeque::new(), VecDeque::new());
+            let mut namespaces = [None, None];
+            for step in steps {
+                match step {
+                    Step::Come(who, node) => {
+                        let namespace = ["a", "b"][who % 2];
+                        let labels = pairs(&[("x", who / 2 % 3), ("y", who / 6)]);
+                        let id = crowds.hold_identity(namespace, &labels, &mut symbols);
+                        crowds.arrive(id, NodeIndex::at(node), false);
+                        pods.push_back((id, who % 2, labels, node));
+                    }
+                    Step::Go => {
+                        let Some((id, _, _, node)) = pods.pop_front() else { continue };
+                        crowds.leave(id, NodeIndex::at(node), false);
+                        crowds.release_identity(id, &mut symbols);
+                    }
+                    Step::Hold(number) => {
+                        held.push_back((crowds.hold(&selector(number), &mut symbols), number));
+                    }
+                    Step::Release => {
+                        let Some((id, _)) = held.pop_front() else { continue };
+                        crowds.release(id, &mut symbols);
+                    }
+                    Step::Namespace(namespace, labels) => {
+                        let labels = labels.map(|value| pairs(&[("t", value.into())]));
+                        let name = ["a", "b"][namespace];
+                        crowds.put_namespace(name, labels.as_ref(), &mut symbols);
+                        namespaces[namespace] = labels;
+                    }
+                }
+                for (crowd, number) in &held {
+                    let mut counts = [0; 3];
+                    for (id, namespace, labels, node) in &pods {
+                        let of_namespace = namespaces[*namespace].as_ref();
+                        let name = ["a", "b"][*namespace];
+                        let means = selector(*number).0.iter().all(|clause| {
+                            clause.holds(
+                                name,
+                                |key| of_namespace?.get(key).map(|value| &**value),
+                                |key| labels.get(key).map(|value| &**value),
+                            )
+                        });
+                        prop_assert_eq!(crowds.is_member(*id, *crowd), means);
+                        prop_assert_eq!(crowds.of(*id).contains(crowd), means);
+                        counts[*node] += u32::from(means);
+                    }
+                    let own = &crowds.get(*crowd).pods;
+                    let told = [0, 1, 2].map(|node| own.at(NodeIndex::at(node)).all);
+                    prop_assert_eq!(told, counts, "selector {}", number);
+                }
+            }
+            for (id, _, _, node) in pods {
+                crowds.leave(id, NodeIndex::at(node), false);
+                crowds.release_identity(id, &mut symbols);
+            }
+            held.into_iter().for_each(|(id, _)| crowds.release(id, &mut symbols));
+            ["a", "b"].into_iter().for_each(|name| crowds.put_namespace(name, None, &mut symbols));
+            prop_assert!(crowds.is_empty() && symbols.is_empty());
+        }
     }
 }

@@ -67,8 +67,8 @@ pub fn forbids(taint: &Taint) -> bool {
 
 /// The table of nodes.
 ///
-/// A node that pods are bound to has a place even while its object is not there; only nodes whose
-/// object is there are [`Nodes::present`].
+/// A node whose object is gone keeps its place while pods are bound to it; only nodes whose object
+/// is there are [`Nodes::present`].
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {
     rows: Chunked<Row>,
@@ -92,6 +92,8 @@ pub struct Nodes {
     image_nodes: FxHashMap<Box<str>, u32>,
     image_changes: u64,
     comings: u64,
+    /// How many nodes have a label, whatever its value.
+    label_nodes: FxHashMap<Symbol, u32>,
 }
 
 impl Nodes {
@@ -157,6 +159,18 @@ impl Nodes {
         labels.binary_search_by_key(&key, |(key, _)| *key).ok().map(|place| labels[place].1)
     }
 
+    /// The labels of a node, by key in an order that means nothing.
+    #[must_use]
+    pub fn labels(&self, node: NodeIndex) -> &[(Symbol, Symbol)] {
+        &self.rows[node.get()].labels
+    }
+
+    /// Whether a node has a label of this key.
+    #[must_use]
+    pub fn is_label(&self, key: Symbol) -> bool {
+        self.label_nodes.contains_key(&key)
+    }
+
     /// The taints of a node.
     #[must_use]
     pub fn taints(&self, node: NodeIndex) -> &[Taint] {
@@ -212,7 +226,7 @@ impl Nodes {
     }
 
     /// The place of a node, made where there is none yet.
-    pub fn place(&mut self, name: &str) -> NodeIndex {
+    fn place(&mut self, name: &str) -> NodeIndex {
         if let Some(node) = self.find(name) {
             return node;
         }
@@ -248,12 +262,8 @@ impl Nodes {
         if self.rows[node.get()].images != fact.images || !was_present {
             self.count_images(node, was_present, Some(&fact.images));
         }
+        self.put_labels(node, labels.into(), symbols);
         let row = &mut self.rows[node.get()];
-        let old = std::mem::replace(&mut row.labels, labels.into());
-        for (key, value) in old.iter() {
-            symbols.release(*key);
-            symbols.release(*value);
-        }
         row.taints = Arc::clone(&fact.taints);
         row.images = Arc::clone(&fact.images);
         self.comings += u64::from(!was_present);
@@ -271,6 +281,33 @@ impl Nodes {
         node
     }
 
+    /// Gives a node labels that are held, and lets go of those that it had.
+    fn put_labels(
+        &mut self,
+        node: NodeIndex,
+        labels: Arc<[(Symbol, Symbol)]>,
+        symbols: &mut Symbols,
+    ) {
+        let old = std::mem::replace(&mut self.rows[node.get()].labels, labels);
+        if old != self.rows[node.get()].labels {
+            for (key, _) in self.rows[node.get()].labels.iter() {
+                *self.label_nodes.entry(*key).or_default() += 1;
+            }
+            for (key, _) in old.iter() {
+                if let Some(count) = self.label_nodes.get_mut(key) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.label_nodes.remove(key);
+                    }
+                }
+            }
+        }
+        for (key, value) in old.iter() {
+            symbols.release(*key);
+            symbols.release(*value);
+        }
+    }
+
     /// A node's object is gone. Its place stays as long as pods are bound to it.
     pub fn remove(&mut self, name: &str, symbols: &mut Symbols) -> Option<NodeIndex> {
         let node = self.find(name).filter(|node| self.present.contains(*node))?;
@@ -279,11 +316,8 @@ impl Nodes {
         self.present.remove(node);
         self.unschedulable.remove(node);
         self.tainted.remove(node);
+        self.put_labels(node, Arc::default(), symbols);
         let row = &mut self.rows[node.get()];
-        for (key, value) in std::mem::take(&mut row.labels).iter() {
-            symbols.release(*key);
-            symbols.release(*value);
-        }
         row.taints = Arc::default();
         row.images = Arc::default();
         self.pods_allowed[node.get()] = 0;

@@ -66,6 +66,20 @@ impl Tally {
         }
     }
 
+    /// Adds all pods of another tally.
+    pub fn add_all(&mut self, other: &Self) {
+        for Entry { node, all, staying } in other.entries.iter().copied() {
+            self.add(node, all, staying);
+        }
+    }
+
+    /// Takes all pods of another tally, which were added before.
+    pub fn take_all(&mut self, other: &Self) {
+        for Entry { node, all, staying } in other.entries.iter().copied() {
+            self.take(node, all, staying);
+        }
+    }
+
     /// Whether there is no pod.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Domains: nodes that share the value of a label.
 //!
 //! For each label that some pod's term names there is a column that gives each node the number of
-//! its domain, so that counting by domain compares no texts.
+//! its domain, so that counting by domain compares no texts. A label that no node has costs nothing.
+
+use std::collections::BTreeSet;
 
 use super::nodes::{NodeIndex, Nodes};
 use super::symbols::{Symbol, Symbols};
@@ -62,6 +64,9 @@ impl Topology {
 
     fn put(&mut self, node: NodeIndex, value: Option<Symbol>) {
         if self.of_node.len() <= node.get() {
+            if value.is_none() {
+                return;
+            }
             self.of_node.resize(node.get() + 1, NONE);
         }
         self.labelled.set(node, value.is_some());
@@ -76,6 +81,9 @@ impl Topology {
             self.sizes.resize(self.domains.places(), 0);
             self.sizes[number as usize] += 1;
         }
+        if self.domains.is_empty() {
+            *self = Self::default();
+        }
     }
 }
 
@@ -84,6 +92,8 @@ impl Topology {
 pub struct Topologies {
     keys: Pool<Box<str>>,
     columns: Vec<Topology>,
+    /// Labels that some node has.
+    filled: BTreeSet<TopologyKey>,
 }
 
 impl Topologies {
@@ -98,8 +108,10 @@ impl Topologies {
             self.columns.resize_with(id.get() + 1, Topology::default);
         }
         self.columns[id.get()] = Topology::default();
-        for node in nodes.present().iter() {
-            self.fill(id, node, nodes, symbols);
+        if symbols.find(key).is_some_and(|key| nodes.is_label(key)) {
+            for node in nodes.present().iter() {
+                self.fill(id, node, nodes, symbols);
+            }
         }
         id
     }
@@ -108,12 +120,15 @@ impl Topologies {
     pub fn release(&mut self, key: TopologyKey) {
         if self.keys.release(key).is_some() {
             self.columns[key.get()] = Topology::default();
+            self.filled.remove(&key);
         }
     }
 
     /// Takes in what a node is now.
     pub fn follow(&mut self, node: NodeIndex, nodes: &Nodes, symbols: &Symbols) {
-        let keys: Vec<TopologyKey> = self.keys.iter().map(|(id, _)| id).collect();
+        let own = nodes.labels(node).iter();
+        let own = own.filter_map(|(key, _)| self.keys.find(symbols.text(*key)));
+        let keys: BTreeSet<TopologyKey> = self.filled.iter().copied().chain(own).collect();
         for key in keys {
             self.fill(key, node, nodes, symbols);
         }
@@ -122,7 +137,18 @@ impl Topologies {
     fn fill(&mut self, key: TopologyKey, node: NodeIndex, nodes: &Nodes, symbols: &Symbols) {
         let symbol = symbols.find(self.keys.get(key));
         let value = symbol.and_then(|symbol| nodes.label(node, symbol));
-        self.columns[key.get()].put(node, value);
+        let column = &mut self.columns[key.get()];
+        column.put(node, value);
+        match column.domains.is_empty() {
+            true => self.filled.remove(&key),
+            false => self.filled.insert(key),
+        };
+    }
+
+    /// How many labels are held, and how many of them some node has.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.keys.len(), self.filled.len())
     }
 
     /// The number of a label that somebody holds.

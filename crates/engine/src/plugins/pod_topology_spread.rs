@@ -2,6 +2,7 @@
 
 mod judge;
 
+use super::inter_pod_affinity::admit_terms;
 use super::{node_affinity, taint_toleration};
 use crate::judge::Judging;
 use crate::ledger::{Ask, CrowdId, Entry, Ledger, NodeIndex, Topology, TopologyKey};
@@ -271,6 +272,10 @@ impl Filter for PodTopologySpread {
 
     fn tell(&self, arguments: &mut Arguments) {
         arguments.spread = self.clone();
+    }
+
+    fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
+        admit_terms(ledger, ask)
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {

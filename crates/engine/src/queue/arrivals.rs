@@ -43,6 +43,7 @@ pub(super) const EARLY: Cause = "PopFromBackoffQ";
 pub(super) const ASKED: Cause = "ForceActivate";
 pub(super) const ASIDE: Cause = "ExtenderAnswered";
 pub(super) const OVERDUE: Cause = "UnschedulableTimeout";
+pub(super) const FORGOTTEN: Cause = "ChangesForgotten";
 
 /// How often pods came, by part and cause.
 #[derive(Debug, Clone, Default)]

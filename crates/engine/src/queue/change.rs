@@ -97,7 +97,7 @@ impl PodView {
         let (asks, terms, ask) = (&ledger.asks, &ledger.terms, row.ask);
         Self {
             volumes: ask.volumes.map(|id| asks.volumes.get(id).clone()).unwrap_or_default(),
-            node: row.bound.map(|node| ledger.nodes.name(node).into()),
+            node: row.bound_to(ledger).map(Into::into),
             breaks_promises: false,
             namespace: row.namespace.clone(),
             labels: terms.crowds.labels_of(ask.identity, &ledger.symbols),
@@ -111,7 +111,8 @@ impl PodView {
 
     /// What of a pod was there that leaves its node, or the node that it was to get.
     fn leaving(ledger: &Ledger, row: &PodRow) -> Self {
-        let node = row.node().map(|node| ledger.nodes.name(node)).or(row.nominated());
+        let node = row.node().map(|node| ledger.nodes.name(node)).or(row.bound_to(ledger));
+        let node = node.or(row.nominated());
         Self {
             node: node.map(Into::into),
             breaks_promises: !row.is_bound() && row.node().is_some() && row.ask.volumes.is_some(),
@@ -265,7 +266,8 @@ impl Change {
     /// it has no node and waits for room on none. To be asked before the ledger is told.
     #[must_use]
     pub fn unplaced(ledger: &Ledger, uid: &Uid) -> Option<Self> {
-        let holds = |row: &&PodRow| row.node().is_some() || row.nominated().is_some();
+        let holds =
+            |row: &&PodRow| row.is_bound() || row.node().is_some() || row.nominated().is_some();
         let row = ledger.pod(uid).filter(holds)?;
         Some(Self::Placed { old: Some(Box::new(PodView::leaving(ledger, row))), new: None })
     }

@@ -459,3 +459,40 @@ fn every_arrival_is_counted_with_what_brought_the_pod() {
         BTreeMap::from([(&first, Plugins::default()), (&second, refused().unschedulable)])
     );
 }
+
+#[test]
+fn for_pods_in_flight_few_changes_are_kept_and_what_is_forgotten_wakes_them() {
+    let (mut queue, ledger) = with_pods(3);
+    let now = START.after(Duration::from_secs(1));
+    let (early, late) = (queue.pop(now).unwrap().uid, queue.pop(now).unwrap().uid);
+    let room = Change::Placed { old: None, new: None };
+    queue.notice(&ledger, room, now);
+    for _ in 0..100_000 {
+        // Of no use to anybody.
+        queue.notice(&ledger, Change::Namespace, now);
+        assert!(queue.changes_kept() <= log::CHANGES_MAX);
+    }
+    let last = queue.pop(now).unwrap().uid;
+    queue.notice(&ledger, Change::Namespace, now);
+    for (uid, sleeps) in [(&early, false), (&late, false), (&last, true)] {
+        queue.reject(uid, refused(), &ledger, now);
+        let standing = queue.standing(uid);
+        assert_eq!(standing == Some(Standing::Waiting), sleeps, "{uid:?} stands {standing:?}");
+    }
+    assert_eq!((queue.changes_kept(), queue.changes_weighed()), (0, 1));
+}
+
+#[test]
+fn changes_are_held_against_a_pod_that_comes_back_until_one_wakes_it() {
+    let (mut queue, ledger) = with_pods(50);
+    let now = START.after(Duration::from_secs(1));
+    let popped: Vec<Uid> = std::iter::from_fn(|| queue.pop(now)).map(|next| next.uid).collect();
+    for _ in 0..5000 {
+        queue.notice(&ledger, Change::Placed { old: None, new: None }, now);
+    }
+    for uid in &popped {
+        queue.reject(uid, refused(), &ledger, now);
+        assert_ne!(queue.standing(uid), Some(Standing::Waiting));
+    }
+    assert_eq!(queue.changes_weighed(), 50);
+}

@@ -276,6 +276,114 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
 }
 
 #[test]
+fn a_pod_with_too_many_terms_waits_and_says_so() {
+    let check = |near: usize, spread: usize, expected: &str| {
+        let mut engine = engine();
+        engine.apply(wired_node("a", "64Gi"), START);
+        let term = serde_json::json!({ "topologyKey": "zone", "labelSelector": {} });
+        let rule = serde_json::json!({ "topologyKey": "zone", "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway" });
+        let weighted = serde_json::json!({ "weight": 1, "podAffinityTerm": term });
+        let pod = serde_json::json!({
+            "metadata": { "name": "one", "namespace": "default", "uid": "one" },
+            "spec": {
+                "schedulerName": DEFAULT_SCHEDULER,
+                "containers": [],
+                "topologySpreadConstraints": vec![rule; spread],
+                "affinity": { "podAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": vec![weighted; near] } },
+            },
+        });
+        let pod: api::pod::Pod = serde_json::from_value(pod).unwrap();
+        engine.apply(Fact::from(&pod), START);
+        let decision = engine.decide(START).unwrap();
+        let told = match decision.verdict {
+            Verdict::Bind(node) => node.to_string(),
+            Verdict::Wait(why) => {
+                assert!(!why.might_nodes_help());
+                why.examination.to_string()
+            }
+            _ => panic!("it is bound or waits"),
+        };
+        assert_eq!(told, expected);
+    };
+    check(156, 100, "a");
+    check(
+        156,
+        101,
+        "0/1 nodes are available: pod has 257 pod affinity terms and topology spread constraints, \
+         Gantry takes at most 256.",
+    );
+}
+
+/// A node and pods as the wire has them.
+fn wired_node(name: &str, memory: &str) -> Fact {
+    let allocatable = serde_json::json!({ "cpu": "4", "memory": memory, "pods": "110" });
+    let node = serde_json::json!({ "metadata": { "name": name }, "status": { "allocatable": allocatable } });
+    let node: api::node::Node = serde_json::from_value(node).unwrap();
+    Fact::Node(NodeFact::from(&node))
+}
+
+fn wired_pod(name: &str, node: &str, requests: serde_json::Value) -> Fact {
+    let container = serde_json::json!({ "name": "main", "resources": { "requests": requests } });
+    let pod = serde_json::json!({
+        "metadata": { "name": name, "namespace": "default", "uid": name },
+        "spec": { "nodeName": node, "schedulerName": DEFAULT_SCHEDULER, "containers": [container] },
+    });
+    let pod: api::pod::Pod = serde_json::from_value(pod).unwrap();
+    Fact::from(&pod)
+}
+
+#[test]
+fn no_numbers_of_a_node_end_the_engine() {
+    // Wrapped to 64 bits, what is left of the node would be the least number there is, to be divided
+    // by what it has: less one.
+    for memory in ["18446744073709551615", "9223372036854775808", "1e100", "0"] {
+        for request in ["16140901064495857663", "16140901064286142463", "9223372036854775807"] {
+            let mut engine = engine();
+            engine.apply(wired_node("a", memory), START);
+            engine.apply(wired_node("b", "64Gi"), START);
+            engine.apply(wired_pod("mirror", "a", serde_json::json!({ "memory": request })), START);
+            engine.apply(wired_pod("one", "", serde_json::json!({ "memory": request })), START);
+            engine.apply(wired_pod("two", "", serde_json::json!({})), START);
+            let told = decided(&mut engine, START);
+            let refused = "one waits, try 1: 0/2 nodes are available: 2 Insufficient memory.";
+            assert_eq!(told.iter().filter(|told| *told == refused).count(), 1, "{told:?}");
+            assert!(told.iter().any(|told| told.starts_with("two to ")), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_request_beyond_64_bits_fits_nowhere_and_makes_no_room_for_others() {
+    let check = |requests: serde_json::Value, short: &str| {
+        let mut engine = engine();
+        engine.apply(wired_node("a", "64Gi"), START);
+        // One that is bound by hand, and again: whatever both add up to, it is not less.
+        for name in ["by-hand", "again"] {
+            engine.apply(wired_pod(name, "a", requests.clone()), START);
+        }
+        engine.apply(wired_pod("huge", "", requests), START);
+        let next = serde_json::json!({ "cpu": "1", "memory": "1Gi" });
+        engine.apply(wired_pod("next", "", next), START);
+        let told = decided(&mut engine, START);
+        let refused = format!("0/1 nodes are available: 1 Insufficient {short}.");
+        for name in ["huge", "next"] {
+            let expected = format!("{name} waits, try 1: {refused}");
+            assert!(told.contains(&expected), "{told:?} without {expected}");
+        }
+        let node = engine.ledger().nodes.find("a").unwrap();
+        assert!(engine.ledger().nodes.resources.is_exceeded(node));
+    };
+    for cpu in ["9223372036854775807", "9223372036854775808", "1e30"] {
+        check(serde_json::json!({ "cpu": cpu }), "cpu");
+    }
+    for memory in ["18446743936270598144", "9223372036854775807", "1e100"] {
+        check(serde_json::json!({ "memory": memory }), "memory");
+    }
+}
+
+#[test]
 fn which_pods_are_alike_is_known_as_late_as_the_decision() {
     let owner = Owner { kind: OwnerKind::ReplicaSet, name: "web".into() };
     let selector = Selector::from_pairs([("app", "web")]);

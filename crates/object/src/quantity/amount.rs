@@ -147,6 +147,10 @@ impl Amount {
 
     /// The amount in units of `10^scale` rounded away from zero, where `i64` has it.
     pub(super) fn checked_scaled_value(&self, scale: i32) -> Option<i64> {
+        if let &Self::Int { value, scale: own } = self {
+            let by = own.abs_diff(scale);
+            return if own < scale { Some(scaled_down(value, by).0) } else { scaled_up(value, by) };
+        }
         let (number, _) = self.to_decimal().rounded_up(scale.into());
         number.shifted(-i64::from(scale)).to_i64()
     }

@@ -1,7 +1,7 @@
 //! NodeResourcesFit: what a pod requests must be left on the node.
 
 use super::strategy::{Counted, Strategy, Weighted, are_most, parts};
-use crate::ledger::{Ask, Column, Ledger, NodeIndex};
+use crate::ledger::{Ask, Column, Ledger, NodeIndex, SAFE_BITS};
 use crate::needs::Amounts;
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
@@ -33,7 +33,7 @@ impl Default for Fit {
 struct Wanted<'a> {
     name: &'a str,
     amount: i64,
-    /// None where no node ever had any.
+    /// None where no node has any.
     column: Option<&'a Column>,
 }
 
@@ -45,7 +45,7 @@ impl Wanted<'_> {
 
     fn fits(&self, node: NodeIndex) -> bool {
         let (allocatable, used) = self.at(node);
-        self.amount <= allocatable - used
+        self.amount <= allocatable.saturating_sub(used)
     }
 }
 
@@ -85,16 +85,13 @@ impl Fit {
     }
 }
 
-/// Amounts with fewer bits can be taken from each other without an overflow.
-const SAFE_BITS: u32 = 61;
 const BLOCK: usize = u64::BITS as usize;
 
 /// Takes out the nodes without room for pods or with too little left, many at once; false where
 /// amounts are too large for that.
 fn keep_roomy(nodes: &mut NodeSet, pods: &[i64], allowed: &[i64], wanted: &[Wanted<'_>]) -> bool {
-    let safe = |one: &Wanted<'_>| {
-        one.amount >> SAFE_BITS == 0 && one.column.is_some_and(|column| column.is_within(SAFE_BITS))
-    };
+    let safe =
+        |one: &Wanted<'_>| one.amount >> SAFE_BITS == 0 && one.column.is_some_and(Column::is_safe);
     if !wanted.iter().all(safe) {
         return false;
     }

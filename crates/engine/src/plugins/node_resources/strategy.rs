@@ -1,6 +1,6 @@
 //! How resources make a score.
 
-use crate::ledger::{Ask, Ledger};
+use crate::ledger::{Ask, EXACT_BITS, Ledger};
 use crate::node_set::NodeSet;
 use crate::plugin::SCORE_MAX;
 
@@ -61,15 +61,12 @@ impl<'a> Part<'a> {
 
     /// What the node has, and what is requested of it with the pod.
     pub fn at(&self, node: usize) -> (i64, i64) {
-        (self.allocatable[node], self.requested[node] + self.added)
+        (self.allocatable[node], self.requested[node].saturating_add(self.added))
     }
 }
 
 /// Nodes that are looked at together.
 const BLOCK: usize = 64;
-
-/// Amounts with so many bits are exact as floating-point numbers, and so is a hundred times as much.
-const EXACT_BITS: u32 = 45;
 
 /// A floating-point number whose lowest bits are those of an integer below 2^52.
 const TWO_TO_52: f64 = 4_503_599_627_370_496.0;
@@ -108,7 +105,7 @@ pub fn parts<'a>(
     let columns = &ledger.nodes.resources;
     let requests = ledger.asks.requests.get(ask.requests);
     let charged = &requests.charged;
-    let scored = columns.scored_within(EXACT_BITS);
+    let scored = columns.is_scored_exact();
     let part = |one: &Weighted| {
         let (column, requested, added, exact) = match (&*one.resource, counted) {
             ("cpu", Counted::Charged) => {
@@ -132,7 +129,7 @@ pub fn parts<'a>(
                 (column, &column.requested, added, true)
             }
         };
-        let (allocatable, exact) = (&column.allocatable, exact && column.is_within(EXACT_BITS));
+        let (allocatable, exact) = (&column.allocatable, exact && column.is_exact());
         Some(Part { allocatable, requested, added, weight: one.weight, exact })
     };
     resources.iter().filter_map(part).collect()
@@ -160,15 +157,17 @@ impl Strategy {
 
     /// The score of a node.
     pub fn score(&self, parts: &[Part<'_>], node: usize) -> i64 {
-        let (mut sum, mut weights) = (0, 0);
+        let (mut sum, mut weights) = (0_i64, 0_i64);
         for part in parts {
             let (allocatable, requested) = part.at(node);
-            if allocatable == 0 {
+            if allocatable <= 0 {
                 continue;
             }
             let score = match self {
                 Self::LeastAllocated => least(requested, allocatable),
-                Self::MostAllocated => requested.min(allocatable) * SCORE_MAX / allocatable,
+                Self::MostAllocated => {
+                    requested.min(allocatable).saturating_mul(SCORE_MAX) / allocatable
+                }
                 Self::RequestedToCapacityRatio(points) => {
                     match ratio(points, requested, allocatable) {
                         // A resource that scores nothing does not pull the others down.
@@ -177,11 +176,11 @@ impl Strategy {
                     }
                 }
             };
-            sum += score * part.weight;
-            weights += part.weight;
+            sum = score.saturating_mul(part.weight).saturating_add(sum);
+            weights = part.weight.saturating_add(weights);
         }
         match self {
-            _ if weights == 0 => 0,
+            _ if weights <= 0 => 0,
             Self::LeastAllocated | Self::MostAllocated => sum / weights,
             Self::RequestedToCapacityRatio(_) => (sum as f64 / weights as f64).round() as i64,
         }
@@ -217,11 +216,15 @@ fn score_exactly(parts: &[Part<'_>], raw: &mut [i32], counts: impl Fn(f64, f64) 
 }
 
 fn least(requested: i64, allocatable: i64) -> i64 {
-    if requested > allocatable { 0 } else { (allocatable - requested) * SCORE_MAX / allocatable }
+    if requested > allocatable {
+        return 0;
+    }
+    allocatable.saturating_sub(requested).saturating_mul(SCORE_MAX) / allocatable
 }
 
 fn ratio(points: &[(i64, i64)], requested: i64, allocatable: i64) -> i64 {
-    let percent = if requested > allocatable { 100 } else { requested * 100 / allocatable };
+    let percent =
+        if requested > allocatable { 100 } else { requested.saturating_mul(100) / allocatable };
     let Some(next) = points.iter().position(|(at, _)| percent <= *at) else {
         return points.last().map_or(0, |(_, score)| *score);
     };
@@ -234,7 +237,7 @@ fn ratio(points: &[(i64, i64)], requested: i64, allocatable: i64) -> i64 {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use proptest::prelude::{Just, prop_oneof, proptest};
+    use proptest::prelude::{Just, any, prop_oneof, proptest};
     use proptest::strategy::Strategy as Generator;
 
     use super::*;
@@ -242,10 +245,13 @@ pub(super) mod tests {
     /// What nodes have and what is requested of them, some of it too large to be exact.
     pub fn amounts() -> impl Generator<Value = Vec<(i64, i64)>> {
         let small = || prop_oneof![0..70_i64, 0..(1_i64 << 40), 0..(1_i64 << 45)];
-        let any = || prop_oneof![0..70_i64, Just(1_i64 << 45), 0..(i64::MAX / 200)];
+        let any = || {
+            let ends = Just(i64::MIN).prop_union(Just(i64::MAX)).or(Just(-1));
+            prop_oneof![0..70_i64, Just(1_i64 << 45), 0..(i64::MAX / 200), any::<i64>(), ends]
+        };
         let few = 1..150;
         prop_oneof![
-            4 => proptest::collection::vec((small(), small()), few.clone()),
+            2 => proptest::collection::vec((small(), small()), few.clone()),
             1 => proptest::collection::vec((any(), any()), few),
         ]
     }
@@ -286,14 +292,16 @@ pub(super) mod tests {
         fn many_at_once_score_as_each_does(
             one in amounts(),
             two in amounts(),
-            added in 0..100_i64,
+            added in prop_oneof![3 => 0..100_i64, 1 => any::<i64>()],
             weight in 1..4_i64,
         ) {
-            for strategy in [Strategy::LeastAllocated, Strategy::MostAllocated] {
+            let line = Strategy::RequestedToCapacityRatio(Box::new([(0, 100), (60, 10), (100, 0)]));
+            for strategy in [Strategy::LeastAllocated, Strategy::MostAllocated, line] {
                 with_parts([&one, &two], added, weight, |parts, nodes| {
                     let mut raw = vec![-1; nodes];
                     strategy.score_all(parts, &mut raw);
-                    let each = |node| i32::try_from(strategy.score(parts, node)).unwrap();
+                    let each =
+                        |node| i32::try_from(strategy.score(parts, node)).unwrap_or(i32::MAX);
                     assert_eq!(raw, (0..nodes).map(each).collect::<Vec<_>>());
                 });
             }
