@@ -19,13 +19,14 @@ mod terms;
 mod topology;
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use astray::Astray;
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
-pub use crowds::{Crowd, CrowdId, Crowds, Identity, Want, Wanting};
+pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use residents::{Resident, Residents};
@@ -75,6 +76,14 @@ pub struct Ask {
     pub volumes: Option<Id<Volumes>>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
+}
+
+impl Ask {
+    /// The same without whose it is: what of that counts is hashed by [`Ledger::hash_alike`].
+    #[must_use]
+    pub fn anonymous(self) -> Self {
+        Self { identity: Id::at(0), ..self }
+    }
 }
 
 /// The parts of asks, each kept once.
@@ -323,6 +332,11 @@ impl Ledger {
         if let Some(volumes) = ask.volumes {
             asks.volumes.release(volumes);
         }
+    }
+
+    /// What of whose an ask is counts for its answers, as long as nobody comes to care for more.
+    pub fn hash_alike(&self, ask: Ask, state: &mut impl Hasher) {
+        self.terms.crowds.hash_alike(ask.identity, state);
     }
 
     /// A pod.

@@ -182,6 +182,8 @@ pub struct LastResorts {
     pub preemption: Option<Outcome>,
     /// What is added to what the nodes say; empty where room is made.
     pub text: String,
+    /// Whether the profile tries nothing at all: then room that is kept is kept in vain.
+    pub is_untried: bool,
 }
 
 impl LastResorts {
@@ -191,6 +193,7 @@ impl LastResorts {
         match &self.preemption {
             Some(Outcome::Room(room)) => Nominating::To(room.node),
             Some(Outcome::NoRoom(NoRoom::Nowhere { .. })) => Nominating::Nowhere,
+            None if self.is_untried => Nominating::Nowhere,
             Some(Outcome::NoRoom(_)) | None => Nominating::Unchanged,
         }
     }
@@ -322,7 +325,7 @@ impl Decider {
         outcome: Option<Outcome>,
     ) -> LastResorts {
         if let Some(Outcome::Room(_)) = &outcome {
-            return LastResorts { preemption: outcome, text: String::new() };
+            return LastResorts { preemption: outcome, ..LastResorts::default() };
         }
         let mut texts = Vec::new();
         for last_resort in &self.profile.last_resorts {
@@ -330,7 +333,8 @@ impl Decider {
                 // Upstream looks for what it prepared, does not find it where the pod was refused
                 // before it came to that, and says so and nothing else.
                 LastResort::DynamicResources if !self.prepares_devices(examined) => {
-                    return LastResorts { preemption: None, text: "not found".to_owned() };
+                    let text = "not found".to_owned();
+                    return LastResorts { text, ..LastResorts::default() };
                 }
                 LastResort::DynamicResources => {
                     texts.push("no new claims to deallocate".to_owned());
@@ -342,7 +346,8 @@ impl Decider {
                 }
             }
         }
-        LastResorts { preemption: outcome, text: texts.join(", ") }
+        let is_untried = self.profile.last_resorts.is_empty();
+        LastResorts { preemption: outcome, text: texts.join(", "), is_untried }
     }
 
     /// Whether devices were thought of before the pod was refused whatever the nodes are.

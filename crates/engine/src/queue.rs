@@ -84,7 +84,8 @@ pub struct Pending {
     pub priority: i32,
     /// What it asks, as the ledger knows it.
     pub ask: Ask,
-    /// Pods of different kinds may be answered differently though they ask the same.
+    /// Pods of different kinds may be answered differently though they ask the same. Whose an ask is
+    /// counts as far as it is told here.
     pub kind: u64,
     /// Whether something keeps it from being tried at all.
     pub gated: bool,
@@ -502,6 +503,12 @@ impl Queue {
         }
     }
 
+    /// Something changed that is the business of this pod and of no other.
+    pub fn notice_alone(&mut self, uid: &Uid, ledger: &Ledger, change: &Change, now: Moment) {
+        self.settle(now);
+        self.notice_for(uid, ledger, change, now);
+    }
+
     /// Does what is due by now: back-offs end, and pods that waited for too long are tried.
     pub fn settle(&mut self, now: Moment) {
         self.settled = now;
@@ -620,7 +627,8 @@ impl Queue {
     fn key(&self, entry: &Entry) -> Key {
         let Entry { ask, priority, kind, rejection, .. } = *entry;
         let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
-        Key { ask, priority, kind, own: as_kubernetes.then_some(rejection) }
+        let own = as_kubernetes.then_some(rejection);
+        Key { ask: ask.anonymous(), priority, kind, own }
     }
 
     /// How a change wakes pods that ask this and were refused so; none where they sleep on.

@@ -10,20 +10,20 @@
 mod consultations;
 mod preparations;
 mod searches;
+mod unbound;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxBuildHasher;
 
 use crate::cache;
 use crate::decide::Decider;
 use crate::examination::Examination;
 use crate::fact::{Fact, PodFact, PodRef, Uid};
-use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex, PodRow};
-use crate::needs::Owner;
+use crate::ledger::{Ask, ClaimError, Joined, Ledger, NodeIndex, PodRow};
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
 use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::Profile;
@@ -35,6 +35,7 @@ use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
 use preparations::{Ended, Preparations};
 use searches::{Refused, Searches};
+use unbound::{AllUnbound, Unbound};
 
 /// How an engine works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -168,44 +169,34 @@ pub enum Answer {
     Refused,
 }
 
-/// A pod that has no node as far as the API server says.
-#[derive(Debug, Clone)]
-struct Unbound {
-    profile: usize,
-    gated: bool,
-    /// Whether somebody outside is asked about it.
-    consulted: bool,
-    labels: BTreeMap<Box<str>, Box<str>>,
-    owner: Option<Owner>,
-    /// When it was found out which pods are like it.
-    likened: u64,
-    /// What it went through, where we decided on a node.
-    history: History,
-}
-
 /// What the answer to a pod that no node can take follows from, besides the ledger, while room is
 /// made for nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Question {
     profile: usize,
+    /// Without whose it is.
     ask: Ask,
+    /// What of whose it is counts.
+    alike: u64,
     priority: i32,
     may_preempt: bool,
 }
 
 impl Question {
-    fn of(profile: usize, row: &PodRow) -> Self {
+    fn of(profile: usize, row: &PodRow, ledger: &Ledger) -> Self {
         let PodRow { ask, priority, may_preempt, .. } = *row;
-        Self { profile, ask, priority, may_preempt }
+        let mut alike = FxBuildHasher.build_hasher();
+        ledger.hash_alike(ask, &mut alike);
+        Self { profile, ask: ask.anonymous(), alike: alike.finish(), priority, may_preempt }
     }
 
-    /// As the queue is told of it. Those who are asked about a pod see all of it: none speaks for
-    /// another.
-    fn pending(self, uid: Uid, gated: bool, consulted: bool) -> Pending {
-        let Self { profile, ask, priority, may_preempt } = self;
-        let alike = (profile, may_preempt, consulted.then_some(&uid));
-        let kind = FxBuildHasher.hash_one(alike);
-        Pending { uid, priority, ask, kind, gated }
+    /// As the queue is told of a pod that asks it. Those who are asked about a pod see all of it: none
+    /// speaks for another.
+    fn pending(self, uid: &Uid, row: &PodRow, gated: bool, consulted: bool) -> Pending {
+        let Self { profile, alike, priority, may_preempt, .. } = self;
+        let kind = (profile, alike, may_preempt, consulted.then_some(uid));
+        let kind = FxBuildHasher.hash_one(kind);
+        Pending { uid: uid.clone(), priority, ask: row.ask, kind, gated }
     }
 }
 
@@ -214,7 +205,7 @@ pub struct Engine {
     ledger: Ledger,
     queue: Queue,
     profiles: Vec<(Arc<str>, Decider)>,
-    unbound: FxHashMap<Uid, Unbound>,
+    unbound: AllUnbound,
     preparations: Preparations,
     consultations: Consultations,
     /// Decisions that wait to be asked for.
@@ -242,7 +233,7 @@ impl Engine {
             ledger,
             queue: Queue::new(settings.queue, now).heeding(arguments),
             profiles,
-            unbound: FxHashMap::default(),
+            unbound: AllUnbound::default(),
             preparations: Preparations::default(),
             consultations: Consultations::default(),
             due: VecDeque::new(),
@@ -286,8 +277,26 @@ impl Engine {
         for ended in self.preparations.ended(&concerned, &mut self.ledger) {
             self.end(ended, now);
         }
+        self.regroup(now);
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
+        }
+    }
+
+    /// A selector has come that tells pods apart which were alike before: the queue has to know.
+    fn regroup(&mut self, now: Moment) {
+        let moved = match self.ledger.terms.crowds.take_joined() {
+            Joined::Nobody => return,
+            Joined::These(identities) => self.unbound.with(&identities),
+            Joined::Many => self.unbound.all(),
+        };
+        for uid in moved {
+            let row = self.ledger.pod(&uid).filter(|row| row.node().is_none());
+            let own = self.unbound.get(&uid).filter(|_| self.queue.standing(&uid).is_some());
+            if let Some((own, row)) = own.zip(row) {
+                let question = Question::of(own.profile, row, &self.ledger);
+                self.queue.put(question.pending(&uid, row, own.gated, own.consulted), now);
+            }
         }
     }
 
@@ -320,13 +329,16 @@ impl Engine {
             return;
         };
         let Some(row) = self.ledger.pod(&uid) else { return };
+        let identity = row.ask.identity;
         if row.node().is_some() {
             // We decided on a node and wait for the answer.
             if let Some(old) = self.unbound.get(&uid) {
                 wanting.history = old.history;
             }
         } else {
-            let (question, gated) = (Question::of(wanting.profile, row), wanting.gated);
+            let question = Question::of(wanting.profile, row, &self.ledger);
+            let gated = wanting.gated;
+            let pending = question.pending(&uid, row, gated, wanting.consulted);
             let is_under_way = |own: &mut Self| {
                 own.searches.drop(&uid) || own.ask_no_more(&uid) || own.rooms.remove(&uid).is_some()
             };
@@ -334,9 +346,9 @@ impl Engine {
                 self.queue.remove(&uid);
             }
             self.searches.follow(&uid, question);
-            self.queue.put(question.pending(uid.clone(), gated, wanting.consulted), now);
+            self.queue.put(pending, now);
         }
-        self.unbound.insert(uid, wanting);
+        self.unbound.insert(uid, wanting, identity);
     }
 
     /// Decides about the pod whose turn it is; none where no pod can be tried now, or where what is
@@ -363,6 +375,7 @@ impl Engine {
         let Popped { uid, attempts } = self.next(now)?;
         self.searches.note_decided();
         self.liken(&uid, now);
+        self.regroup(now);
         let (pod, question) = self.question(&uid);
         let scheduler = self.profiles[question.profile].0.clone();
         if let Some(verdict) = self.consult(&pod, attempts, question) {
@@ -379,7 +392,7 @@ impl Engine {
     /// What the answer to a pod of the queue follows from.
     fn question(&self, uid: &Uid) -> (PodRef, Question) {
         let row = self.ledger.pod(uid).expect(KNOWN);
-        let question = Question::of(self.unbound.get(uid).expect(KNOWN).profile, row);
+        let question = Question::of(self.unbound.get(uid).expect(KNOWN).profile, row, &self.ledger);
         let (namespace, name) = (row.namespace.clone(), row.name.clone());
         (PodRef { uid: uid.clone(), namespace, name }, question)
     }
@@ -405,7 +418,8 @@ impl Engine {
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);
         }
-        self.place(pod, (question.profile, question.ask, node), attempts, now)
+        let ask = self.ledger.pod(&pod.uid).expect(KNOWN).ask;
+        self.place(pod, (question.profile, ask, node), attempts, now)
     }
 
     /// Keeps room on a node for a pod, or no longer. What changes where it was kept is returned: it
@@ -477,8 +491,8 @@ impl Engine {
         own.likened = epoch;
         self.ledger.liken(uid, &own.labels, own.owner.as_ref());
         if let Some(row) = self.ledger.pod(uid) {
-            let question = Question::of(own.profile, row);
-            self.queue.put(question.pending(uid.clone(), false, own.consulted), now);
+            let question = Question::of(own.profile, row, &self.ledger);
+            self.queue.put(question.pending(uid, row, false, own.consulted), now);
         }
     }
 
@@ -521,8 +535,8 @@ impl Engine {
             // What became of it, it will tell itself.
             self.unbound.remove(uid);
         } else if let Some(own) = self.unbound.get(uid) {
-            let question = Question::of(own.profile, &row);
-            let pending = question.pending(uid.clone(), false, own.consulted);
+            let question = Question::of(own.profile, &row, &self.ledger);
+            let pending = question.pending(uid, &row, false, own.consulted);
             self.queue.put_back(pending, own.history, now);
         }
         // Room is not kept for one that cannot be bound there.

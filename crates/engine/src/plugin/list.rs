@@ -97,7 +97,7 @@ impl fmt::Display for Plugin {
 pub struct Plugins(u64);
 
 /// Each has a bit of its own, and so have the two that are in no profile.
-const _: () = assert!(Plugin::Other as u32 <= u64::BITS - 1, "a set has no place for so many");
+const _: () = assert!((Plugin::Other as u32) < u64::BITS, "a set has no place for so many");
 
 impl Plugins {
     /// Whether there is none.

@@ -37,8 +37,10 @@ const WIDE: [Plugin; 8] = [
 /// What pods of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
+    /// What they ask, without whose it is.
     pub(super) ask: Ask,
     pub(super) priority: i32,
+    /// What else there is: what of whose it is counts, and what the queue knows nothing of.
     pub(super) kind: u64,
     /// Who refused them, where each pod wakes for what it was refused for itself.
     pub(super) own: Option<Rejection>,
@@ -272,7 +274,8 @@ impl Queue {
         let groups = self.waiting.refused_by(concerned);
         let sleeping = groups.filter(|(_, group)| !self.has_probe_ready(group));
         let woken = sleeping.filter_map(|(key, group)| {
-            let wake = self.wake(key.ask, group.rejection, ledger, change)?;
+            let ask = self.pods.get(group.pods().next()?)?.ask;
+            let wake = self.wake(ask, group.rejection, ledger, change)?;
             Some((*key, Woken { wake, cause }))
         });
         let woken: Vec<(Key, Woken)> = woken.collect();
@@ -399,11 +402,13 @@ impl Queue {
     pub(super) fn wake_leftovers(&mut self, beat: Moment) {
         let is_late = |group: &Group| beat.since(group.judged) > self.settings.wait_max;
         let late = self.waiting.iter().filter(|(_, group)| is_late(group) && group.probe.is_none());
-        let late: Vec<Key> = late.map(|(key, _)| *key).take(LEFTOVERS_MAX).collect();
+        let mut late: Vec<(Moment, Key)> = late.map(|(key, own)| (own.judged, *key)).collect();
         if late.len() < LEFTOVERS_MAX {
             self.leftovers_seen = beat;
         }
-        for key in late {
+        // Those that waited longest come first.
+        late.sort_unstable_by_key(|(judged, _)| *judged);
+        for (_, key) in late.into_iter().take(LEFTOVERS_MAX) {
             let woken = Woken { wake: Wake::AfterBackoff, cause: arrivals::OVERDUE };
             if let Some(uid) = self.wake_next(&key, woken)
                 && let Some(entry) = self.pods.get_mut(&uid)

@@ -109,7 +109,8 @@ impl World {
             Fact::Pod(pod) => {
                 let ask = self.ledger.pod(&pod.uid).expect("it was put").ask;
                 let (uid, priority) = (pod.uid.clone(), pod.priority);
-                self.queue.put(Pending { uid, priority, ask, kind: 0, gated: false }, self.now);
+                let kind = ask.identity.get() as u64;
+                self.queue.put(Pending { uid, priority, ask, kind, gated: false }, self.now);
                 self.pods.insert(pod.uid.clone(), *pod);
             }
             Fact::PodGone(uid) => {
@@ -136,7 +137,8 @@ impl World {
             let ask = self.likened(&mut ledger, &uid);
             self.ledger = ledger;
             let priority = self.pods[&uid].priority;
-            let pending = Pending { uid: uid.clone(), priority, ask, kind: 0, gated: false };
+            let kind = ask.identity.get() as u64;
+            let pending = Pending { uid: uid.clone(), priority, ask, kind, gated: false };
             self.queue.put(pending, self.now);
             if let Some(node) = self.decider.pick(&self.ledger, ask, 0) {
                 self.queue.placed(&uid);

@@ -230,7 +230,8 @@ impl Engine {
                 return None;
             }
             search.complete(decider, &mut self.ledger);
-            others = decider.refusing(&self.ledger, own.question.ask);
+            let ask = self.ledger.pod(&own.pod.uid).expect(expected).ask;
+            others = decider.refusing(&self.ledger, ask);
         }
         let decider = &self.profiles[own.question.profile].1;
         let (examination, last_resorts) =
@@ -282,10 +283,12 @@ impl Engine {
                 self.nominate(uid, Some(&name))
             }
         };
+        let mut passed_over = Vec::new();
         if let Some(room) = waiting.room() {
             for other in &room.passed_over {
-                // Their room is kept all the same, for this one.
-                self.nominate(&other.uid, None);
+                // Their room is kept all the same, for this one: nobody else can have it. They
+                // themselves may find another place, and need not wait until that one is free.
+                passed_over.extend(self.nominate(&other.uid, None).map(|left| (&other.uid, left)));
             }
         } else if let Some(question) = question
             && alone
@@ -306,6 +309,9 @@ impl Engine {
         }
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);
+        }
+        for (uid, left) in passed_over {
+            self.queue.notice_alone(uid, &self.ledger, &left, now);
         }
         Verdict::Wait(waiting)
     }

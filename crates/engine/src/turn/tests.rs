@@ -11,7 +11,7 @@ use crate::fact::{
     StorageFact,
 };
 use crate::laws::fact;
-use crate::needs::{Amounts, Needs, OwnerKind, Requests, Volume, Volumes};
+use crate::needs::{Amounts, Clause, Needs, Owner, OwnerKind, PodTerm, Requests, Volume, Volumes};
 use crate::profile::Consulting;
 use crate::queue::Standing;
 
@@ -179,6 +179,67 @@ fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
     let told = decided(&mut engine, START.after(Duration::from_secs(2)));
     assert_eq!(told[0], "high to a, try 2");
     assert_eq!(told[1], format!("low waits, try 1: {full}"));
+}
+
+#[test]
+fn pods_with_labels_that_nobody_names_speak_for_each_other_until_somebody_does() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    for number in 0..100 {
+        let mut fact = pod(&format!("set-{number}"), 2000);
+        let labels = [("app", "set".to_owned()), ("index", number.to_string())];
+        fact.labels = labels.map(|(key, value)| (key.into(), value.into())).into();
+        engine.apply(told(fact), START);
+    }
+    assert_eq!(decided(&mut engine, START).len(), 100);
+    assert_eq!(engine.queue().waiting_groups(), 1);
+    // A pod that is there already minds one of them.
+    let mut minds = pod("minds", 0);
+    minds.node = Some("a".into());
+    let seven = Selector::from_pairs([("index", "7")]);
+    let pods = Clause::within("default", seven);
+    let term = PodTerm { topology_key: "kubernetes.io/hostname".into(), pods };
+    minds.needs.pod_affinity.away = [term].into();
+    engine.apply(told(minds), START);
+    assert_eq!(engine.queue().waiting_groups(), 2);
+    engine.apply(node("b", 4000), START);
+    let later = START.after(Duration::from_secs(5));
+    let placed = decided(&mut engine, later);
+    assert_eq!(placed.iter().filter(|told| told.contains(" to b")).count(), 2, "{placed:?}");
+}
+
+#[test]
+fn a_pod_whose_room_is_given_to_another_looks_for_room_elsewhere_at_once() {
+    let mut engine = engine();
+    engine.apply(node("a", 4000), START);
+    engine.apply(node("b", 2000), START);
+    for (name, at) in [("v1", "a"), ("v2", "a"), ("w", "b")] {
+        engine.apply(told(PodFact { node: Some(at.into()), ..pod(name, 2000) }), START);
+    }
+    engine.apply(told(PodFact { priority: 10, ..pod("q", 2000) }), START);
+    let first = decided(&mut engine, START);
+    let nominated: Box<str> = engine.ledger().nominated(&Uid::new("q")).unwrap().into();
+    assert_eq!(first.len(), 1, "{first:?}");
+    // Larger and more important, it needs all of the node on which room is made, or the other one.
+    let large = PodFact { priority: 100, ..pod("p", 4000) };
+    engine.apply(told(large), START);
+    let later = START.after(Duration::from_secs(3));
+    let next = decided(&mut engine, later);
+    match &*nominated {
+        "a" => assert_eq!(next, ["p waits for v1 and v2 to go", "q waits for w to go"]),
+        _ => assert_eq!(next, ["p waits for v1 and v2 to go"], "they do not meet"),
+    }
+}
+
+#[test]
+fn where_nothing_is_ever_tried_no_room_is_kept() {
+    let profile = Profile { last_resorts: Vec::new(), ..Profile::kubernetes() };
+    let mut engine =
+        Engine::new(Settings::default(), vec![(DEFAULT_SCHEDULER.into(), profile)], START);
+    engine.apply(node("a", 1000), START);
+    engine.apply(told(PodFact { nominated: Some("a".into()), ..pod("large", 2000) }), START);
+    assert!(!decided(&mut engine, START).is_empty());
+    assert_eq!(engine.ledger().nominated(&Uid::new("large")), None);
 }
 
 #[test]
@@ -467,7 +528,7 @@ fn a_volume_is_made_for_the_node_or_the_pod_is_tried_again() {
     check(&[claim("data", None, None)], START, &[]);
     let deadline = "one is not ready: binding volumes: context deadline exceeded";
     check(&[selected()], late, &[deadline]);
-    let node = "one is not ready: binding volumes: failed to get node \"a\"";
+    let node = "one is not ready: binding volumes: failed to get node \"a\": node \"a\" not found";
     check(&[Fact::NodeGone("a".into())], START, &[node]);
     check(&[Fact::PodGone(Uid::new("one"))], late, &[]);
 }
@@ -573,7 +634,7 @@ proptest! {
     #[test]
     fn every_pod_that_wants_a_node_is_in_the_queue_or_has_a_claim(steps in vec(step(), 1..80)) {
         let (engine, _) = play(&steps);
-        for uid in engine.unbound.keys() {
+        for uid in &engine.unbound.all() {
             let row = engine.ledger.pod(uid).unwrap();
             let queued = engine.queue.standing(uid).is_some();
             prop_assert!(!row.is_bound());
@@ -588,6 +649,6 @@ proptest! {
         prop_assert_eq!(flying.count(), asked + engine.rooms.len() + engine.searches.len());
         let is_due = engine.next_due(START) == Some(START);
         prop_assert!(asked > 0 || is_due || engine.queue.is_nobody_aside());
-        prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.contains_key(uid)));
+        prop_assert!(engine.queue.standings().all(|(uid, _)| engine.unbound.get(uid).is_some()));
     }
 }

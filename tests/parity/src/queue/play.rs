@@ -172,7 +172,8 @@ impl Player {
             && let Some(row) = self.ledger.pod(&uid)
         {
             let (priority, ask) = (row.priority, row.ask);
-            let pending = Pending { uid, priority, ask, kind: 0, gated };
+            let kind = ask.identity.get() as u64;
+            let pending = Pending { uid, priority, ask, kind, gated };
             if let Some(own) = self.lean.get_mut(&pending.uid) {
                 own.put(pending.clone(), self.now);
             }
@@ -262,10 +263,9 @@ impl Player {
         if let Some(row) = self.ledger.pod(&popped.uid) {
             let mut own = Queue::new(Settings::default(), self.now);
             let (priority, ask) = (row.priority, row.ask);
-            own.put(
-                Pending { uid: popped.uid.clone(), priority, ask, kind: 0, gated: false },
-                self.now,
-            );
+            let kind = ask.identity.get() as u64;
+            let pending = Pending { uid: popped.uid.clone(), priority, ask, kind, gated: false };
+            own.put(pending, self.now);
             own.pop(self.now);
             self.lean.insert(popped.uid, own);
         }

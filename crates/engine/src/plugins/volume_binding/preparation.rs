@@ -38,10 +38,18 @@ pub enum Failure {
     #[error("binding volumes: context deadline exceeded")]
     Late,
     /// A claim is gone.
-    #[error("binding volumes: failed to check binding: persistentvolumeclaim {claim:?} not found")]
+    #[error(
+        "binding volumes: failed to check {what}: persistentvolumeclaims \"{namespace}/{claim}\" \
+         not found",
+        what = if *.is_made { "provisioning pvc" } else { "binding" }
+    )]
     ClaimGone {
+        /// Its namespace.
+        namespace: Box<str>,
         /// The claim.
         claim: Box<str>,
+        /// Whether a volume is made for it.
+        is_made: bool,
     },
     /// A volume is not kept for the claim any longer.
     #[error("binding volumes: ClaimRef got reset for pv {volume:?}")]
@@ -56,7 +64,10 @@ pub enum Failure {
         claim: Box<str>,
     },
     /// A volume was made where the node does not reach it.
-    #[error("binding volumes: pv {volume:?} node affinity doesn't match node {node:?}")]
+    #[error(
+        "binding volumes: pv {volume:?} node affinity doesn't match node {node:?}: no matching \
+         NodeSelectorTerms"
+    )]
     NotReached {
         /// The volume.
         volume: Box<str>,
@@ -64,7 +75,7 @@ pub enum Failure {
         node: Box<str>,
     },
     /// The node is gone.
-    #[error("binding volumes: failed to get node {node:?}")]
+    #[error("binding volumes: failed to get node {node:?}: node {node:?} not found")]
     NodeGone {
         /// The node.
         node: Box<str>,
@@ -195,7 +206,11 @@ impl Wanted {
         (node, node_name): (NodeIndex, &str),
     ) -> Progress {
         let Some(claim) = ledger.storage.claim(namespace, &self.claim) else {
-            return Progress::Failed(Failure::ClaimGone { claim: self.claim.clone() });
+            return Progress::Failed(Failure::ClaimGone {
+                namespace: namespace.into(),
+                claim: self.claim.clone(),
+                is_made: self.volume.is_none(),
+            });
         };
         let holds = match &self.volume {
             Some(volume) => {
