@@ -289,7 +289,6 @@ fn taken(pod: &Pod) -> Requests {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use proptest::sample::select;
     use serde_json::json;
 
     use super::*;
@@ -298,8 +297,8 @@ mod tests {
         let names = ["cpu", "memory", "ephemeral-storage", "pods", "example.com/chip", "odd"];
         let amounts =
             ["0", "1", "1500m", "0.0001", "3Gi", "1e3", "-1", "1e100", "18446744073709551615"];
-        let pair = (select(names.to_vec()), select(amounts.to_vec()));
-        let pairs = proptest::collection::btree_map(pair.0, pair.1, 0..5);
+        let select = |words: &[&'static str]| proptest::sample::select(words.to_vec());
+        let pairs = proptest::collection::btree_map(select(&names), select(&amounts), 0..5);
         pairs.prop_map(|pairs| json!(pairs))
     }
 
