@@ -28,8 +28,6 @@ pub enum Code {
 pub enum Reason {
     /// The node is cordoned.
     Cordoned,
-    /// The pod names another node.
-    OtherName,
     /// The pod does not put up with a taint.
     Tainted(Taint),
     /// The node's labels or name are not as the pod asks.
@@ -110,7 +108,6 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cordoned => "node(s) were unschedulable",
-            Self::OtherName => "node(s) didn't match the requested node name",
             Self::Tainted(_) => "node(s) had untolerated taint(s)",
             Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
             Self::AddedNodeAffinity => "node(s) didn't match scheduler-enforced node affinity",

@@ -80,8 +80,8 @@ fn main() -> ExitCode {
         Some(Suite::Queue(seeds)) => queues(seeds),
         Some(Suite::Binary(seeds)) => binaries(seeds),
         Some(Suite::Safety(seeds)) => safeties(seeds),
-        Some(Suite::Decisions(seeds)) => decisions(seeds),
-        None => decisions(&arguments.seeds),
+        Some(Suite::Decisions(seeds)) => decisions(seeds).map(|played| played.is_alike),
+        None => decisions(&arguments.seeds).map(|played| played.is_alike),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -98,7 +98,15 @@ fn oracle() -> Result<Oracle> {
     Oracle::start(&Binaries::locate(&say))
 }
 
-fn decisions(seeds: &Seeds) -> Result<bool> {
+/// What came of decisions.
+struct Played {
+    /// Whether both sides decided alike.
+    is_alike: bool,
+    /// What was met on the way, and how often.
+    met: BTreeMap<String, usize>,
+}
+
+fn decisions(seeds: &Seeds) -> Result<Played> {
     let mut oracle = oracle()?;
     let mut ours = Ours::default();
     let (mut probes, mut failed) = (0, 0);
@@ -131,7 +139,7 @@ fn decisions(seeds: &Seeds) -> Result<bool> {
         println!("{count:>8} {reason}");
     }
     println!("{} seeds, {probes} questions, {failed} seeds with differences", seeds.seeds);
-    Ok(failed == 0)
+    Ok(Played { is_alike: failed == 0, met: reasons })
 }
 
 /// Counts reasons by what is left of them without names.
@@ -251,9 +259,40 @@ mod tests {
     /// A share of the seeds that `cargo xtask parity` plays.
     const SHARE: Seeds = Seeds { seeds: 60, first_seed: 1, reasons: false };
 
+    /// What clusters and pods of these seeds have to come to, or nothing is shown about it.
+    const MET: [&str; 24] = [
+        "InterPodAffinity: node(s) didn't match pod affinity rules",
+        "InterPodAffinity: node(s) didn't match pod anti-affinity rules",
+        "InterPodAffinity: node(s) didn't satisfy existing pods anti-affinity rules",
+        "NodeAffinity: node(s) didn't match Pod's node affinity/selector",
+        "NodeAffinity: node(s) didn't match scheduler-enforced node affinity",
+        "NodePorts: node(s) didn't have free ports for the requested pod ports",
+        "NodeResourcesFit: Insufficient cpu",
+        "NodeResourcesFit: Insufficient example.com/gpu",
+        "NodeResourcesFit: Too many pods",
+        "NodeUnschedulable: node(s) were unschedulable",
+        "NodeVolumeLimits: node(s) exceed max volume count",
+        "PodTopologySpread: node(s) didn't match pod topology spread constraints",
+        "TaintToleration: node(s) had untolerated taint(s)",
+        "VolumeBinding: node(s) did not have enough free storage",
+        "VolumeBinding: node(s) didn't find available persistent volumes to bind",
+        "VolumeRestrictions: node(s) had no available disk",
+        "VolumeZone: node(s) had no available volume zone",
+        "a volume is bound",
+        "a volume is made",
+        "preemption: Success ",
+        "preemption: candidates",
+        "preemption: candidates that break a budget",
+        "preemption: ties",
+        "preemption: victims",
+    ];
+
     #[test]
     fn decisions_are_those_of_kube_scheduler() {
-        assert!(decisions(&SHARE).unwrap(), "see the differences above");
+        let Played { is_alike, met } = decisions(&SHARE).unwrap();
+        assert!(is_alike, "see the differences above");
+        let missing: Vec<&&str> = MET.iter().filter(|what| !met.contains_key(**what)).collect();
+        assert!(missing.is_empty(), "these seeds never come to {missing:?}");
     }
 
     #[test]

@@ -46,14 +46,6 @@ pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().min_by_key(|candidate| candidate.loss)
 }
 
-impl Candidate {
-    /// Whether nothing that counts tells two candidates apart.
-    #[must_use]
-    pub fn is_as_good_as(&self, other: &Self) -> bool {
-        self.loss == other.loss
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

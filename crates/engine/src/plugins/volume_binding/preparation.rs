@@ -8,7 +8,7 @@ use super::super::volume_restrictions::volumes;
 use super::VolumeBinding;
 use super::plan::{Binding, reaches_volume};
 use crate::fact::{ClaimReference, StorageFact};
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::ledger::{Ask, Ledger, NodeId, NodeIndex};
 
 /// A write that gets a volume ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,7 @@ struct Wanted {
 #[derive(Debug, Clone)]
 pub struct Preparation {
     namespace: Box<str>,
-    node: NodeIndex,
+    node: NodeId,
     node_name: Box<str>,
     wanted: Vec<Wanted>,
 }
@@ -145,6 +145,7 @@ impl Preparation {
             let Binding { claim, volume } = binding;
             wanted.push(Wanted { claim, volume, seen: selected, bound: None });
         }
+        let node = ledger.nodes.id(node);
         Some((Self { namespace, node, node_name, wanted }, writes))
     }
 
@@ -183,12 +184,13 @@ impl Preparation {
 
     /// How far it got, as the ledger tells now.
     pub fn progress(&mut self, ledger: &Ledger) -> Progress {
-        if !ledger.nodes.present().contains(self.node) {
+        let node = self.node.index;
+        if !ledger.nodes.is_there(self.node) || !ledger.nodes.present().contains(node) {
             return Progress::Failed(Failure::NodeGone { node: self.node_name.clone() });
         }
         let mut all = Progress::Ready;
         for wanted in &mut self.wanted {
-            match wanted.progress(ledger, &self.namespace, (self.node, &self.node_name)) {
+            match wanted.progress(ledger, &self.namespace, (node, &self.node_name)) {
                 Progress::Ready => {}
                 Progress::Waiting => all = Progress::Waiting,
                 failed @ Progress::Failed(_) => return failed,
@@ -242,6 +244,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::{Fact, NodeFact};
 
     #[test]
     fn only_its_own_claims_and_volumes_bring_a_preparation_further() {
@@ -251,9 +254,11 @@ mod tests {
             seen: false,
             bound: bound.map(Into::into),
         };
+        let mut ledger = Ledger::default();
+        ledger.apply(Fact::Node(NodeFact { name: "node".into(), ..NodeFact::default() }));
         let preparation = Preparation {
             namespace: "default".into(),
-            node: NodeIndex::at(0),
+            node: ledger.nodes.id(NodeIndex::at(0)),
             node_name: "node".into(),
             wanted: vec![
                 wanted("kept", Some("disk"), None),
