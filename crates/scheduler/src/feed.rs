@@ -84,12 +84,16 @@ impl Reader for Feed<'_> {
             Message::Synced(kind)
         };
         let passed = read.clone();
+        let (listed, named) = (self.awaited.clone(), reflector.resource().to_string());
         let fence = self.fence.cloned();
         let is_behind = fence.is_some();
         let map = move |delta: Delta<T>| match delta {
             Delta::Upserted(object) => message(object),
             Delta::Deleted { key, uid } => gone(&key, &uid),
-            Delta::Synced if is_behind => Message::Listed(kind),
+            Delta::Synced if is_behind => {
+                listed.listed(&named);
+                Message::Listed(kind)
+            }
             Delta::Synced => read(),
             Delta::Malformed { key, error, .. } => {
                 Message::Unreadable(Box::new(Unreadable { kind, key, error }))

@@ -151,10 +151,14 @@ pub async fn run(
 async fn contend(election: Election, term: Term, stop: CancellationToken) -> election::Ending {
     let mut turn = Turn::default();
     let (identity, others) = (term.options.identity.clone(), CancellationToken::new());
-    let seen = others.clone();
+    let may_stand_by = !term.options.configuration.delay_cache_until_active;
+    let (seen, awaited) = (others.clone(), term.options.awaited.clone());
     let election = election.telling(move |news, _| {
         if matches!(news, News::Holder(holder) if !holder.is_empty() && *holder != identity) {
             seen.cancel();
+            if !may_stand_by {
+                awaited.begin_with_nothing();
+            }
         }
     });
     let (end, over) = (CancellationToken::new(), CancellationToken::new());
@@ -170,7 +174,6 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
             over.cancelled().await;
         }
     };
-    let may_stand_by = !term.options.configuration.delay_cache_until_active;
     let working = async {
         // What is first read by a leader is not older than its turn, and read once.
         tokio::select! {

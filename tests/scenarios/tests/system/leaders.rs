@@ -6,8 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use chassis::client::Call;
 use http::Method;
 use scenarios::backend::Scope;
+use scenarios::running::{Running, identity};
+use scenarios::system::PATIENCE;
 use scheduler::config::{Configuration, LeaderElection};
-use scheduler::{Ending, State};
+use scheduler::{Awaited, Ending, State};
 use serde_json::{Value, json};
 use truth::{Binaries, Companion};
 
@@ -57,6 +59,52 @@ async fn a_leader_that_is_cut_off_writes_nothing_more_and_another_goes_on() {
         let more = way.writes();
         ensure!(more == sent, "who leads no longer writes no longer: {:?}", &more[sent.len()..]);
         second.end().await
+    })
+    .await;
+}
+
+/// Waits until what is in the way of one that stands by is so.
+async fn until_in_the_way(awaited: &Awaited, is_so: impl Fn(Option<&str>) -> bool) -> Result<()> {
+    let told = async {
+        while !is_so(awaited.in_the_way().as_deref()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, told).await;
+    told.with_context(|| format!("in the way is {:?}", awaited.in_the_way()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_cannot_read_a_kind_says_that_it_could_not_take_over() {
+    on_both("unread", async |yard| {
+        let cut_off = Way::to(yard, |_| Fate::Lost).await?;
+        let is_csi_node = |asked: &Asked| asked.path.ends_with("/csinodes");
+        let half = move |asked: &Asked| if is_csi_node(asked) { Fate::Lost } else { Fate::Fine };
+        let (first, way) =
+            (yard.schedule(configured(&brief())?).await?, Way::to(yard, half).await?);
+        let stand_by = |way: &Way, configuration: Configuration| {
+            let options = scheduler::Options::new(configuration, &identity());
+            let clients = way.clients(&options.configuration.client_connection);
+            (options.awaited.clone(), Running::through(clients, options))
+        };
+        let (awaited, blind) = stand_by(&cut_off, configured(&brief())?);
+        until_in_the_way(&awaited, |told| told.is_some_and(|told| told.contains("lease"))).await?;
+        let (awaited, second) = stand_by(&way, configured(&brief())?);
+        let unread = "it has not read what there is: csinodes.v1.storage.k8s.io (";
+        until_in_the_way(&awaited, |told| told.is_some_and(|told| told.starts_with(unread)))
+            .await?;
+        way.turn(|_| Fate::Fine);
+        until_in_the_way(&awaited, |told| told.is_none()).await?;
+        ensure!(*second.state.borrow() == State::Standby, "only one works");
+        // One that is to read nothing before its turn needs no more than to know whose turn it is.
+        let lazy = Configuration { delay_cache_until_active: true, ..configured(&brief())? };
+        way.turn(half);
+        let (awaited, third) = stand_by(&way, lazy);
+        until_in_the_way(&awaited, |told| told.is_none()).await?;
+        for running in [blind, third, second, first] {
+            running.end().await?;
+        }
+        Ok(())
     })
     .await;
 }
