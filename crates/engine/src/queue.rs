@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 
 pub use arrivals::{Arrivals, Cause, Line};
 pub use backoff::Moment;
-pub use change::{Change, PodView};
+pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
@@ -497,7 +497,7 @@ impl Queue {
     /// Something changed: pods that it may help wake. The ledger knows of it already.
     pub fn notice(&mut self, ledger: &Ledger, change: Change, now: Moment) {
         self.settle(now);
-        if let Change::Own { uid, .. } = &change {
+        if let Some(uid) = change.pod() {
             self.notice_for(uid, ledger, &change, now);
         } else {
             self.notice_for_all(ledger, &change, now);
@@ -745,10 +745,7 @@ impl Queue {
 
 /// Whether a change is any business of a pod: those of other pods without a node are not.
 fn concerns(change: &Change, pod: &Uid) -> bool {
-    match change {
-        Change::Own { uid, .. } | Change::Asked(uid) => uid == pod,
-        _ => true,
-    }
+    change.pod().is_none_or(|only| only == pod)
 }
 
 fn strongest(all: impl Iterator<Item = Woken>) -> Option<Woken> {

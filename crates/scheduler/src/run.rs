@@ -24,7 +24,7 @@ use crate::config::{Configuration, LeaderElection, ProfileConfig};
 use crate::core::{APART_MAX, BINDS_MAX, Core, TELLS_MAX};
 use crate::debug::Desk;
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
-use crate::feed::Feed;
+use crate::feed::{Feed, Sight};
 use crate::message::Message;
 use crate::meters::Meters;
 use crate::notes::Notes;
@@ -245,8 +245,8 @@ impl Term {
         let (client, metrics) = (&clients.read, &options.metrics);
         let (sink, tasks) = (&messages, &mut feed);
         let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
-        let (awaited, stop_feed) = (&options.awaited, &end_feed);
-        Feed { client, sink, seed, metrics, awaited, fence, stop: stop_feed, tasks }.start();
+        let (awaited, stop_feed, sight) = (&options.awaited, &end_feed, Sight::of(configuration));
+        Feed { client, sink, seed, metrics, awaited, sight, fence, stop: stop_feed, tasks }.start();
         let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
         extenders.watch(how, &mut feed);
 
