@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_are_open_metrics_text() {
+    async fn metrics_are_text_that_every_scraper_reads() {
         let metrics = Metrics::new();
         let binds = metrics.register(|registry| {
             let counter: Counter = Counter::default();
@@ -396,7 +396,8 @@ mod tests {
         let (_, text) = got(&Health::new(), &metrics, "/metrics").await;
         assert_eq!(
             text,
-            "# HELP gantry_binds Pods bound.\n# TYPE gantry_binds counter\ngantry_binds_total 1\n# EOF\n"
+            "# HELP gantry_binds_total Pods bound.\n# TYPE gantry_binds_total counter\n\
+             gantry_binds_total 1\n"
         );
     }
 

@@ -202,7 +202,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let desk = Desk::default();
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;
     let site = scheduler::debug::pages(Site::new(&metrics, &health), &desk);
-    arguments.port.start(&clients.read, site, &shutdown).await?;
+    arguments.port.start(&clients.read.counted(&metrics), site, &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);

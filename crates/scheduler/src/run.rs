@@ -130,6 +130,7 @@ pub async fn run(
     options: Options,
     stop: CancellationToken,
 ) -> Result<Ending, RunError> {
+    let clients = clients.counted(&options.metrics);
     let extenders = Extenders::new(&options.configuration.extenders, &clients.read)?;
     let meters = Meters::register(&options.metrics);
     let Some(election) = &options.configuration.leader_election else {

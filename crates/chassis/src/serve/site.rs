@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
@@ -21,6 +21,8 @@ pub type Answer = Response<Full<Bytes>>;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
+const PLAIN_METRICS: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
@@ -63,9 +65,7 @@ impl Site {
         }
         let path = request.uri.path();
         if path == "/metrics" {
-            let mut response = text(StatusCode::OK, self.metrics.render());
-            response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
-            return response;
+            return self.metrics(&request.headers);
         }
         let (endpoint, only) = match path.trim_start_matches('/').split_once('/') {
             Some((endpoint, name)) => (endpoint, Some(name)),
@@ -89,6 +89,24 @@ impl Site {
         }
     }
 
+    /// The metrics in the format 0.0.4, as Kubernetes' programs serve them whatever else a scraper
+    /// would rather have: in OpenMetrics buckets have other names. Only who takes nothing else gets
+    /// that.
+    fn metrics(&self, headers: &HeaderMap) -> Answer {
+        let asked = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let forms: Vec<&str> = asked.flat_map(|value| value.split(',')).map(media_type).collect();
+        let takes = |form: &str| forms.iter().any(|own| own.eq_ignore_ascii_case(form));
+        let is_open = takes("application/openmetrics-text")
+            && !["text/plain", "text/*", "*/*"].into_iter().any(takes);
+        let (body, form) = match is_open {
+            true => (self.metrics.render(), OPEN_METRICS),
+            false => (self.metrics.render_plain(), PLAIN_METRICS),
+        };
+        let mut response = text(StatusCode::OK, body);
+        response.headers_mut().insert(CONTENT_TYPE, form);
+        response
+    }
+
     fn health(&self, endpoint: &str, only: Option<&str>, request: &Parts) -> Answer {
         let Some(Report { ok, text: mut lines }) = self.health.report(endpoint, only) else {
             return text(StatusCode::NOT_FOUND, format!("{endpoint} has no check of that name\n"));
@@ -106,6 +124,11 @@ impl Site {
         }
         text(StatusCode::OK, "ok".to_owned())
     }
+}
+
+/// A form without what is said about it.
+fn media_type(form: &str) -> &str {
+    form.split(';').next().unwrap_or_default().trim()
 }
 
 /// What a client is told that is not let in.
@@ -131,6 +154,38 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
+
+    #[tokio::test]
+    async fn metrics_are_plain_text_but_for_those_who_take_nothing_else() {
+        let metrics = Metrics::new();
+        metrics.register(|registry| {
+            let sizes = prometheus_client::metrics::histogram::Histogram::new([1.0]);
+            registry.register("test_size", "Sizes", sizes.clone());
+            sizes.observe(1.0);
+        });
+        let site = Site::new(&metrics, &Health::new());
+        let check = async |accept: Option<&str>, form: HeaderValue, line: &str| {
+            let request = Request::builder().uri("/metrics");
+            let request = match accept {
+                Some(accept) => request.header(ACCEPT, accept),
+                None => request,
+            };
+            let answer = site.answer(request.body(()).unwrap().into_parts().0).await;
+            assert_eq!(answer.headers()[CONTENT_TYPE], form, "{accept:?}");
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let text = std::str::from_utf8(&body).unwrap();
+            assert!(text.lines().any(|own| own == line), "{accept:?}: {text}");
+        };
+        let plain = "test_size_bucket{le=\"1\"} 1";
+        check(None, PLAIN_METRICS, plain).await;
+        check(Some("*/*"), PLAIN_METRICS, plain).await;
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
+            text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        check(Some(prometheus), PLAIN_METRICS, plain).await;
+        let open = "test_size_bucket{le=\"1.0\"} 1";
+        let only = "application/openmetrics-text; version=1.0.0";
+        check(Some(only), OPEN_METRICS, open).await;
+    }
 
     #[tokio::test]
     async fn a_page_answers_for_its_path_and_what_is_beneath() {
