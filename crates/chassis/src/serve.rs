@@ -8,6 +8,7 @@
 
 mod certificate;
 mod guard;
+mod listen;
 mod room;
 mod site;
 mod tls;
@@ -183,7 +184,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the port; port 0 lets the system choose.
+    /// Opens the port; port 0 lets the system choose. An address that stands for all of a machine
+    /// stands for those of IPv4 and of IPv6.
     ///
     /// # Errors
     /// When the port is in use, or the address is not one of this machine.
@@ -192,9 +194,9 @@ impl Server {
             std::io::ErrorKind::AddrInUse => ServeError::InUse { address },
             _ => ServeError::Refused { address, source },
         };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        Ok(Self { listener, address })
+        let listener = listen::open(address).map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        Ok(Self { listener, address: SocketAddr::new(address.ip(), port) })
     }
 
     /// The address with the port that was opened.
