@@ -27,7 +27,7 @@ use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::{Feed, Sight};
 use crate::message::Message;
 use crate::meters::Meters;
-use crate::notes::Notes;
+use crate::notes::{LeaseNotes, Notes};
 use crate::thread::{Outlets, Timekeeper, Turns};
 use crate::witness::Place;
 use crate::writers::{Hands, License};
@@ -154,7 +154,9 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
     let (identity, others) = (term.options.identity.clone(), CancellationToken::new());
     let may_stand_by = !term.options.configuration.delay_cache_until_active;
     let (seen, awaited) = (others.clone(), term.options.awaited.clone());
-    let election = election.telling(move |news, _| {
+    let (notes, told) = lease_notes(&term);
+    let election = election.telling(move |news, lease| {
+        notes.tell(news, lease);
         if matches!(news, News::Holder(holder) if !holder.is_empty() && *holder != identity) {
             seen.cancel();
             if !may_stand_by {
@@ -191,9 +193,19 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
     let contending = async {
         let ending = election.run(stop, work).await;
         end.cancel();
+        told.finish().await;
         ending
     };
     tokio::join!(working, contending).1
+}
+
+/// What is told of the lease, and what of that is not written yet.
+fn lease_notes(term: &Term) -> (LeaseNotes, Rest) {
+    let client = &term.clients.events;
+    let (notes, writer) = LeaseNotes::new(&term.options, client);
+    let (give_up, mut events) = (CancellationToken::new(), JoinSet::new());
+    events.spawn(writer.run(give_up.clone()));
+    (notes, Rest { events, give_up, clock: client.clock().clone() })
 }
 
 /// The turn of a scheduler that others contend with.

@@ -30,6 +30,38 @@ async fn holder(yard: &Yard) -> Result<String> {
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
+/// What somebody tells of the lease: the words without the name, and the form of the event.
+async fn told_of_lease(yard: &Yard, who: &str) -> Result<Vec<(String, Value)>> {
+    let call = Call::new(Method::GET, "/api/v1/namespaces/kube-system/events");
+    let events: Value = yard.client.call(call).await?;
+    let events = events["items"].as_array().context("there is a list")?;
+    let told = events.iter().filter(|event| event["reason"] == "LeaderElection");
+    let told = told.filter_map(|event| {
+        let words = event["message"].as_str()?.strip_prefix(who)?.trim().to_owned();
+        let mut form = event.clone();
+        let form_fields = form.as_object_mut()?;
+        for own in ["metadata", "message", "firstTimestamp", "lastTimestamp"] {
+            form_fields.remove(own);
+        }
+        form["involvedObject"].as_object_mut()?.remove("resourceVersion");
+        Some((words, form))
+    });
+    Ok(told.collect())
+}
+
+/// Waits until somebody has told of the lease in these words, and says in which form.
+async fn until_told_of_lease(yard: &Yard, who: &str, words: &str) -> Result<Value> {
+    let begun = std::time::Instant::now();
+    loop {
+        let told = told_of_lease(yard, who).await?;
+        if let Some((_, form)) = told.iter().find(|(own, _)| own == words) {
+            return Ok(form.clone());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{who} does not tell that it {words}: {told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_cut_off_writes_nothing_more_and_another_goes_on() {
     on_both("cut-off", async |yard| {
@@ -124,11 +156,16 @@ async fn kube_scheduler_and_ours_exclude_each_other() {
         yard.pod("p1", "1").await?;
         yard.until_on("p1", "a").await?;
         ensure!(holder(yard).await? == own, "ours came first");
+        let became = until_told_of_lease(yard, &own, "became leader").await?;
         first.end().await?;
+        let stopped = until_told_of_lease(yard, &own, "stopped leading").await?;
+        ensure!(stopped == became, "{stopped} is not told as {became}");
         yard.pod("p2", "1").await?;
         yard.until_on("p2", "a").await?;
         let other = holder(yard).await?;
         ensure!(!other.is_empty() && other != own, "{other:?} took over from {own:?}");
+        let theirs_became = until_told_of_lease(yard, &other, "became leader").await?;
+        ensure!(theirs_became == became, "{became}, and not {theirs_became}");
         // Ours waits for as long as the other one works.
         let fine = Way::to(yard, |_| Fate::Fine).await?;
         let mut second = yard.schedule_through(&fine, configured(&brief())?);
