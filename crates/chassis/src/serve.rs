@@ -11,6 +11,7 @@ mod guard;
 mod listen;
 mod room;
 mod site;
+mod slis;
 mod tls;
 
 use std::convert::Infallible;
@@ -146,10 +147,11 @@ impl Health {
     /// is no such check.
     fn report(&self, endpoint: &str, only: Option<&str>) -> Option<Report> {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut report = Report { ok: true, text: String::new() };
+        let mut report = Report { ok: true, text: String::new(), checks: Vec::new() };
         let mut found = only.is_none_or(|name| name == "ping");
         if found {
             report.text.push_str("[+]ping ok\n");
+            report.checks.push(("ping", true));
         }
         let asked = |check: &&Check| {
             (endpoint == "readyz" || check.probe == Probe::Live)
@@ -157,7 +159,9 @@ impl Health {
         };
         for check in checks.iter().filter(asked) {
             found = true;
-            match (check.run)() {
+            let outcome = (check.run)();
+            report.checks.push((check.name, outcome.is_ok()));
+            match outcome {
                 Ok(()) => {
                     let _ = writeln!(report.text, "[+]{} ok", check.name);
                 }
@@ -174,6 +178,8 @@ impl Health {
 struct Report {
     ok: bool,
     text: String,
+    /// Each by its name, and whether it passed.
+    checks: Vec<(&'static str, bool)>,
 }
 
 /// A port that is open, and not served yet.
@@ -382,7 +388,7 @@ mod tests {
         check("/readyz", 200, "ok").await;
         let all = "[+]ping ok\n[+]engine ok\nhealthz check passed\n";
         check("/healthz?verbose", 200, all).await;
-        let paths = "/ is not served; /metrics, /healthz, /livez, /readyz are\n";
+        let paths = "/ is not served; /metrics, /metrics/slis, /healthz, /livez, /readyz are\n";
         check("/", 404, paths).await;
     }
 
