@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 pub use kube::client::Body;
 use serde::de::DeserializeOwned;
 
@@ -44,6 +44,7 @@ pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
 pub use transport::AnswerBody;
 
 use crate::clock::Clock;
+use crate::metrics::{Metrics, RequestMeters};
 use crate::permission::{Permission, Withheld};
 use limit::Limits;
 use transport::{Transport, Turn, gather};
@@ -95,6 +96,8 @@ pub struct Client {
     shared: Arc<Shared>,
     /// Asked before each write.
     permission: Option<Permission>,
+    /// Where requests are counted.
+    meters: Option<RequestMeters>,
 }
 
 struct Shared {
@@ -202,7 +205,7 @@ impl Client {
             limits: Limits::new(options.in_flight_max, options.rate),
             clock: options.clock.clone(),
         };
-        Self { transport, shared: Arc::new(shared), permission: None }
+        Self { transport, shared: Arc::new(shared), permission: None, meters: None }
     }
 
     /// A client with limits of its own over the same connections: what it sends takes
@@ -226,6 +229,16 @@ impl Client {
     #[must_use]
     pub fn guarded(&self, may_write: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { permission: Some(Permission::new(may_write)), ..self.clone() }
+    }
+
+    /// The same client, over the same connections and within the same limits, that counts its
+    /// requests there: `rest_client_…`, as Kubernetes' own programs do.
+    #[must_use]
+    pub fn counted(&self, metrics: &Metrics) -> Self {
+        let server: Option<http::Uri> = self.shared.server.parse().ok();
+        let authority = server.as_ref().and_then(http::Uri::authority);
+        let host = authority.map_or(self.shared.server.as_str(), |own| own.as_str());
+        Self { meters: Some(metrics.requests(host)), ..self.clone() }
     }
 
     /// The namespace of the configuration's context, or `default`.
@@ -279,10 +292,17 @@ impl Client {
 
     async fn exchange(&self, call: Call) -> Result<(Asked, Bytes), Error> {
         let (asked, request) = self.request(call)?;
+        let begun = self.meters.as_ref().map(|_| self.shared.clock.monotonic());
         // Before the clock runs: waiting for one's own turn is not the server's silence.
         let _turn = self.shared.limits.turn(&self.shared.clock).await;
         let limit = self.shared.timeout;
-        match self.shared.clock.timeout(limit, self.transport.exchange(request)).await {
+        let answer = self.shared.clock.timeout(limit, self.transport.exchange(request)).await;
+        self.count(&asked, answer.as_ref().map(|own| own.as_ref().map(|(parts, _)| parts.status)));
+        if let (Some(meters), Some(begun)) = (&self.meters, begun) {
+            let now = self.shared.clock.monotonic();
+            meters.took(&asked.verb, now.saturating_sub(begun));
+        }
+        match answer {
             None => Err(asked.timed_out(limit)),
             Some(Err(source)) => Err(asked.unsent_or_lost(&self.shared.server, source)),
             Some(Ok((parts, body))) if parts.status.is_success() => Ok((asked, body)),
@@ -306,11 +326,24 @@ impl Client {
             Ok::<_, tower::BoxError>((parts, Err(gather(body).await?)))
         };
         let limit = self.shared.timeout;
-        match self.shared.clock.timeout(limit, exchange).await {
+        let answer = self.shared.clock.timeout(limit, exchange).await;
+        self.count(&asked, answer.as_ref().map(|own| own.as_ref().map(|(parts, _)| parts.status)));
+        match answer {
             None => Err(asked.timed_out(limit)),
             Some(Err(source)) => Err(asked.unsent_or_lost(&self.shared.server, source)),
             Some(Ok((_, Ok(body)))) => Ok(body),
             Some(Ok((parts, Err(body)))) => Err(asked.refused(&parts, &body)),
+        }
+    }
+
+    /// Counts a request by what came back: nothing did where there is no answer in time.
+    fn count(&self, asked: &Asked, answer: Option<Result<StatusCode, &tower::BoxError>>) {
+        let Some(meters) = &self.meters else { return };
+        match answer {
+            Some(Ok(status)) => meters.answered(&asked.verb, Some(status)),
+            // Nothing was sent.
+            Some(Err(error)) if Withheld::is_cause(error.as_ref()) => {}
+            Some(Err(_)) | None => meters.answered(&asked.verb, None),
         }
     }
 

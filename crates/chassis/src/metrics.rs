@@ -1,13 +1,17 @@
 //! The metrics of a process, and those that every component has.
 //!
 //! Every name begins with `gantry_` and a word for who counts, but for what means the same in
-//! Kubernetes' own programs (work queues, and what the scheduler counts of its pods): that is
-//! counted under the names and in the [buckets](exponential_buckets) that those use, so that
-//! dashboards made for them show ours.
+//! Kubernetes' own programs (work queues, requests, what a process takes of its machine, and what
+//! the scheduler counts of its pods): that is counted under the names and in the
+//! [buckets](exponential_buckets) that those use, so that dashboards made for them show ours.
 //!
 //! A component registers what it counts with [`Metrics::register`], each metric once, under its
 //! whole name; `_total` is added to the names of counters. Labels come from closed sets. What is
 //! counted often is looked up once, by `Family::get_or_create_owned`, and kept.
+
+mod plain;
+mod process;
+mod requests;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -18,6 +22,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use process::Process;
+pub(crate) use requests::RequestMeters;
+use requests::RequestMetrics;
 
 /// Upper bounds, in seconds, of how long a reconciliation takes.
 const WORK_SECONDS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -49,6 +57,8 @@ struct Shared {
     queues: OnceLock<QueueMetrics>,
     reflectors: OnceLock<ReflectorMetrics>,
     events: OnceLock<EventMeters>,
+    requests: OnceLock<RequestMetrics>,
+    process: OnceLock<()>,
 }
 
 impl Metrics {
@@ -63,6 +73,19 @@ impl Metrics {
         register(&mut self.0.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Shows what this process takes of its machine as well (`process_…`).
+    pub fn show_process(&self) {
+        self.0.process.get_or_init(|| {
+            self.register(|registry| registry.register_collector(Box::new(Process::this())));
+        });
+    }
+
+    /// The metrics as text, in the format 0.0.4 that Kubernetes' programs use.
+    #[must_use]
+    pub fn render_plain(&self) -> String {
+        plain::plain(&self.render())
+    }
+
     /// The metrics as text, in the OpenMetrics format.
     #[must_use]
     pub fn render(&self) -> String {
@@ -72,6 +95,12 @@ impl Metrics {
         // left out.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
+    }
+
+    /// The counters of requests to a server.
+    #[must_use]
+    pub(crate) fn requests(&self, host: &str) -> RequestMeters {
+        self.0.requests.get_or_init(|| self.register(RequestMetrics::register)).to(host)
     }
 
     /// The counters of one controller's queue and loop.

@@ -8,8 +8,10 @@
 
 mod certificate;
 mod guard;
+mod listen;
 mod room;
 mod site;
+mod slis;
 mod tls;
 
 use std::convert::Infallible;
@@ -145,10 +147,11 @@ impl Health {
     /// is no such check.
     fn report(&self, endpoint: &str, only: Option<&str>) -> Option<Report> {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut report = Report { ok: true, text: String::new() };
+        let mut report = Report { ok: true, text: String::new(), checks: Vec::new() };
         let mut found = only.is_none_or(|name| name == "ping");
         if found {
             report.text.push_str("[+]ping ok\n");
+            report.checks.push(("ping", true));
         }
         let asked = |check: &&Check| {
             (endpoint == "readyz" || check.probe == Probe::Live)
@@ -156,7 +159,9 @@ impl Health {
         };
         for check in checks.iter().filter(asked) {
             found = true;
-            match (check.run)() {
+            let outcome = (check.run)();
+            report.checks.push((check.name, outcome.is_ok()));
+            match outcome {
                 Ok(()) => {
                     let _ = writeln!(report.text, "[+]{} ok", check.name);
                 }
@@ -173,6 +178,8 @@ impl Health {
 struct Report {
     ok: bool,
     text: String,
+    /// Each by its name, and whether it passed.
+    checks: Vec<(&'static str, bool)>,
 }
 
 /// A port that is open, and not served yet.
@@ -183,7 +190,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the port; port 0 lets the system choose.
+    /// Opens the port; port 0 lets the system choose. An address that stands for all of a machine
+    /// stands for those of IPv4 and of IPv6.
     ///
     /// # Errors
     /// When the port is in use, or the address is not one of this machine.
@@ -192,9 +200,9 @@ impl Server {
             std::io::ErrorKind::AddrInUse => ServeError::InUse { address },
             _ => ServeError::Refused { address, source },
         };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        Ok(Self { listener, address })
+        let listener = listen::open(address).map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        Ok(Self { listener, address: SocketAddr::new(address.ip(), port) })
     }
 
     /// The address with the port that was opened.
@@ -380,12 +388,12 @@ mod tests {
         check("/readyz", 200, "ok").await;
         let all = "[+]ping ok\n[+]engine ok\nhealthz check passed\n";
         check("/healthz?verbose", 200, all).await;
-        let paths = "/ is not served; /metrics, /healthz, /livez, /readyz are\n";
+        let paths = "/ is not served; /metrics, /metrics/slis, /healthz, /livez, /readyz are\n";
         check("/", 404, paths).await;
     }
 
     #[tokio::test]
-    async fn metrics_are_open_metrics_text() {
+    async fn metrics_are_text_that_every_scraper_reads() {
         let metrics = Metrics::new();
         let binds = metrics.register(|registry| {
             let counter: Counter = Counter::default();
@@ -396,7 +404,8 @@ mod tests {
         let (_, text) = got(&Health::new(), &metrics, "/metrics").await;
         assert_eq!(
             text,
-            "# HELP gantry_binds Pods bound.\n# TYPE gantry_binds counter\ngantry_binds_total 1\n# EOF\n"
+            "# HELP gantry_binds_total Pods bound.\n# TYPE gantry_binds_total counter\n\
+             gantry_binds_total 1\n"
         );
     }
 

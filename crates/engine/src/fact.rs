@@ -120,6 +120,18 @@ pub struct NodeFact {
     pub pods_allowed: i64,
     /// Images it has, sorted by name, with their sizes in bytes.
     pub images: Arc<[(Box<str>, i64)]>,
+    /// What else those outside may go by.
+    pub rest: NodeRest,
+}
+
+/// What of a node only those outside read, as hashes: whether it is another than before is all that
+/// anybody here asks. Nothing where nobody outside is ever asked, since to hash it costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeRest {
+    /// Its annotations.
+    pub annotations: u64,
+    /// Which of its conditions hold.
+    pub conditions: u64,
 }
 
 /// A pod that has not ended.
@@ -155,6 +167,8 @@ pub struct PodFact {
     pub extended: Box<[Box<str>]>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
+    /// What of it only those outside read, as a hash; nothing where nobody outside is ever asked.
+    pub rest: u64,
 }
 
 impl PodFact {
@@ -177,6 +191,7 @@ impl PodFact {
             extended: Box::default(),
             started: None,
             needs: Needs::default(),
+            rest: 0,
         }
     }
 }

@@ -11,7 +11,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use crate::decide::Decider;
-use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, PodFact, Uid};
+use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, NodeRest, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::needs::{
     Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
@@ -73,6 +73,7 @@ fn node() -> impl Strategy<Value = NodeFact> {
             allocatable,
             pods_allowed,
             images: images.into_iter().collect::<Vec<_>>().into(),
+            rest: NodeRest::default(),
         },
     )
 }
@@ -223,6 +224,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
             gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
             extended: Box::default(),
             needs,
+            rest: 0,
         },
     )
 }

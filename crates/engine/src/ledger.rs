@@ -137,6 +137,8 @@ pub struct PodRow {
     pub started: Option<Moment>,
     /// What it asks of a node, or takes of one.
     pub ask: Ask,
+    /// What of it only those outside read, as a hash.
+    pub(crate) rest: u64,
     /// The node on which room is being made for it.
     pub(crate) nomination: Nomination,
     /// The node that the API server says it is bound to.
@@ -436,6 +438,7 @@ impl Ledger {
             may_preempt: fact.may_preempt,
             started: fact.started,
             ask,
+            rest: fact.rest,
             nomination,
             bound,
             astray: astray.cloned(),

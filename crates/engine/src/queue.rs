@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 
 pub use arrivals::{Arrivals, Cause, Line};
 pub use backoff::Moment;
-pub use change::{Change, PodView};
+pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
@@ -493,7 +493,7 @@ impl Queue {
     /// Something changed: pods that it may help wake. The ledger knows of it already.
     pub fn notice(&mut self, ledger: &Ledger, change: Change, now: Moment) {
         self.settle(now);
-        if let Change::Own { uid, .. } = &change {
+        if let Some(uid) = change.pod() {
             self.notice_for(uid, ledger, &change, now);
         } else {
             self.notice_for_all(ledger, &change, now);

@@ -39,6 +39,7 @@ impl MetricsArguments {
         desk: Option<&Desk>,
     ) -> Result<Metrics> {
         let metrics = Metrics::new();
+        metrics.show_process();
         if let Some(address) = self.metrics {
             let server = Server::bind(address).await?;
             output::note(&format!("metrics are on http://{}/metrics", server.address()));

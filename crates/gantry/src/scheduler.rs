@@ -163,12 +163,14 @@ impl ElectionArguments {
     }
 }
 
-/// Adds the check whether a scheduler works, or waits for its turn.
+/// Adds the check whether a scheduler works, or waits for its turn and could take over: one that
+/// cannot read what there is must not be taken for a stand-in of the one that works.
 pub(crate) fn readiness(options: &Options) {
     let (state, awaited) = (options.state.subscribe(), options.awaited.clone());
     options.health.add_ready(CHECK, move || match *state.borrow() {
         State::Reading => Err(format!("it has not read what there is: {awaited}")),
-        State::Standby | State::Deciding => Ok(()),
+        State::Standby => awaited.in_the_way().map_or(Ok(()), Err),
+        State::Deciding => Ok(()),
     });
 }
 
@@ -200,7 +202,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let desk = Desk::default();
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;
     let site = scheduler::debug::pages(Site::new(&metrics, &health), &desk);
-    arguments.port.start(&clients.read, site, &shutdown).await?;
+    arguments.port.start(&clients.read.counted(&metrics), site, &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chassis::client::{Client, ConnectError, Options, Source};
+use chassis::metrics::Metrics;
 
 use crate::config::ClientConnection;
 use crate::core::BINDS_MAX;
@@ -57,6 +58,17 @@ impl Clients {
             write: make(&plan.write),
             events: make(&plan.events),
             lease: make(&plan.lease),
+        }
+    }
+
+    /// The same clients, which count their requests there.
+    #[must_use]
+    pub fn counted(&self, metrics: &Metrics) -> Self {
+        Self {
+            read: self.read.counted(metrics),
+            write: self.write.counted(metrics),
+            events: self.events.counted(metrics),
+            lease: self.lease.counted(metrics),
         }
     }
 

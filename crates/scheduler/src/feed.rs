@@ -16,13 +16,16 @@ use chassis::controller::go_on_panicking;
 use chassis::key::Key;
 use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Fence, Reflector};
-use engine::fact::{Fact, NodeFact, StorageFact, Uid};
+use engine::fact::{Fact, NodeFact, PodFact, StorageFact, Uid};
 use engine::needs::{Owner, OwnerKind};
+use engine::profile::Consulting;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
+use crate::config::Configuration;
+use crate::extenders;
 use crate::message::{Kind, Message, PodNews, Scheduled, Unreadable, Written};
 
 /// How many objects are asked for at once when they are listed.
@@ -44,6 +47,39 @@ pub(crate) trait Reader {
     );
 }
 
+/// How much of nodes and pods is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// What the engine goes by.
+    Own,
+    /// Also whether anything else is another than before, by which extenders may go.
+    Whole,
+}
+
+impl Sight {
+    /// What is needed with these extenders.
+    pub(crate) fn of(configuration: &Configuration) -> Self {
+        match extenders::consulting(&configuration.extenders) {
+            Consulting::Never => Self::Own,
+            _ => Self::Whole,
+        }
+    }
+
+    fn node(self) -> fn(&Node) -> Fact {
+        match self {
+            Self::Own => |node| Fact::Node(NodeFact::from(node)),
+            Self::Whole => |node| Fact::Node(NodeFact::from(node).with_rest(node)),
+        }
+    }
+
+    fn pod(self) -> fn(Pod) -> Message {
+        match self {
+            Self::Own => news,
+            Self::Whole => news_of_all,
+        }
+    }
+}
+
 /// The watches, before they run.
 pub(crate) struct Feed<'a> {
     pub(crate) client: &'a Client,
@@ -52,6 +88,8 @@ pub(crate) struct Feed<'a> {
     pub(crate) metrics: &'a Metrics,
     /// What is not read yet.
     pub(crate) awaited: &'a Awaited,
+    /// How much of nodes and pods is looked at.
+    pub(crate) sight: Sight,
     /// Put up when this process leads; none where it need not.
     pub(crate) fence: Option<&'a Fence>,
     pub(crate) stop: &'a CancellationToken,
@@ -61,7 +99,8 @@ pub(crate) struct Feed<'a> {
 impl Feed<'_> {
     /// Starts all watches; they run until `stop` is cancelled.
     pub(crate) fn start(mut self) {
-        read_all(&mut self);
+        let sight = self.sight;
+        read_all(&mut self, sight);
     }
 }
 
@@ -84,12 +123,16 @@ impl Reader for Feed<'_> {
             Message::Synced(kind)
         };
         let passed = read.clone();
+        let (listed, named) = (self.awaited.clone(), reflector.resource().to_string());
         let fence = self.fence.cloned();
         let is_behind = fence.is_some();
         let map = move |delta: Delta<T>| match delta {
             Delta::Upserted(object) => message(object),
             Delta::Deleted { key, uid } => gone(&key, &uid),
-            Delta::Synced if is_behind => Message::Listed(kind),
+            Delta::Synced if is_behind => {
+                listed.listed(&named);
+                Message::Listed(kind)
+            }
             Delta::Synced => read(),
             Delta::Malformed { key, error, .. } => {
                 Message::Unreadable(Box::new(Unreadable { kind, key, error }))
@@ -117,7 +160,7 @@ struct Lists<'a> {
 /// When a kind cannot be listed.
 pub(crate) async fn list(client: &Client) -> Result<Vec<Message>, Error> {
     let mut lists = Lists { client, tasks: JoinSet::new() };
-    read_all(&mut lists);
+    read_all(&mut lists, Sight::Own);
     let mut all = Vec::new();
     while let Some(ended) = lists.tasks.join_next().await {
         match ended {
@@ -159,15 +202,10 @@ impl Reader for Lists<'_> {
 }
 
 /// Has every kind read.
-fn read_all(reader: &mut impl Reader) {
+fn read_all(reader: &mut impl Reader, sight: Sight) {
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
-    reader.read(Kind::Pod, PODS_THAT_LIVE, news, move |_, uid| gone(uid));
-    fact(
-        reader,
-        Kind::Node,
-        |node: &Node| Fact::Node(NodeFact::from(node)),
-        |key| Fact::NodeGone(key.name().into()),
-    );
+    reader.read(Kind::Pod, PODS_THAT_LIVE, sight.pod(), move |_, uid| gone(uid));
+    fact(reader, Kind::Node, sight.node(), |key| Fact::NodeGone(key.name().into()));
     fact(reader, Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
     fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
     owners(reader);
@@ -284,11 +322,20 @@ fn ownerless(kind: OwnerKind, key: &Key) -> Fact {
 }
 
 pub(crate) fn news(pod: Pod) -> Message {
-    let fact = match Fact::from(&pod) {
-        Fact::Pod(fact) => *fact,
+    news_of(&pod, |fact| fact)
+}
+
+/// The same, and whether anything else of the pod is another than before.
+fn news_of_all(pod: Pod) -> Message {
+    news_of(&pod, |fact| fact.with_rest(&pod))
+}
+
+fn news_of(pod: &Pod, seen: impl FnOnce(PodFact) -> PodFact) -> Message {
+    let fact = match Fact::from(pod) {
+        Fact::Pod(fact) => seen(*fact),
         gone => return Message::Fact(gone),
     };
-    let written = if fact.node.is_none() { written(&pod) } else { Written::default() };
+    let written = if fact.node.is_none() { written(pod) } else { Written::default() };
     Message::Pod(Box::new(PodNews { fact, written }))
 }
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::Pod;
+use api::{Lease, Pod};
 use chassis::client::{Client, Nameplate, Object as _};
+use chassis::election::News;
 use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
 use chassis::key::Key;
 use chassis::metrics::Metrics;
-use engine::fact::PodRef;
+use engine::fact::{DEFAULT_SCHEDULER, PodRef};
 
 use crate::message::{BindOrder, TellOrder};
 
@@ -109,6 +110,38 @@ impl Notes {
         if let Some(recorder) = self.0.values().next() {
             recorder.tell(failed(Subject::of::<Pod>(plate.identity()), words));
         }
+    }
+}
+
+/// Tells of the lease who leads, as core `v1` Events in the name of the first profile.
+pub(crate) struct LeaseNotes {
+    recorder: Recorder,
+    /// Who contends.
+    identity: String,
+}
+
+impl LeaseNotes {
+    /// A recorder, and the writer that must run for anything to be written.
+    pub(crate) fn new(options: &crate::Options, client: &Client) -> (Self, Writer) {
+        let first = options.configuration.profiles.first();
+        let name = first.map_or(DEFAULT_SCHEDULER, |profile| &profile.scheduler_name);
+        let (recorder, writer) = Recorder::new(name, client, options.seed, &options.metrics);
+        (Self { recorder, identity: options.identity.clone() }, writer)
+    }
+
+    pub(crate) fn tell(&self, news: &News, lease: &Lease) {
+        let what = match news {
+            News::BecameLeader => "became leader",
+            News::StoppedLeading(_) => "stopped leading",
+            News::Holder(_) => return,
+        };
+        let metadata = &lease.metadata;
+        let key = Key::namespaced(&metadata.namespace, &metadata.name);
+        let subject = Subject {
+            resource_version: metadata.resource_version.as_str().into(),
+            ..Subject::named::<Lease>(key, metadata.uid.as_str().into())
+        };
+        self.recorder.normal(&subject, "LeaderElection", format!("{} {what}", self.identity));
     }
 }
 

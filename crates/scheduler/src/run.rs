@@ -24,10 +24,10 @@ use crate::config::{Configuration, LeaderElection, ProfileConfig};
 use crate::core::{APART_MAX, BINDS_MAX, Core, TELLS_MAX};
 use crate::debug::Desk;
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
-use crate::feed::Feed;
+use crate::feed::{Feed, Sight};
 use crate::message::Message;
 use crate::meters::Meters;
-use crate::notes::Notes;
+use crate::notes::{LeaseNotes, Notes};
 use crate::thread::{Outlets, Timekeeper, Turns};
 use crate::witness::Place;
 use crate::writers::{Hands, License};
@@ -130,6 +130,7 @@ pub async fn run(
     options: Options,
     stop: CancellationToken,
 ) -> Result<Ending, RunError> {
+    let clients = clients.counted(&options.metrics);
     let extenders = Extenders::new(&options.configuration.extenders, &clients.read)?;
     let meters = Meters::register(&options.metrics);
     let Some(election) = &options.configuration.leader_election else {
@@ -151,10 +152,16 @@ pub async fn run(
 async fn contend(election: Election, term: Term, stop: CancellationToken) -> election::Ending {
     let mut turn = Turn::default();
     let (identity, others) = (term.options.identity.clone(), CancellationToken::new());
-    let seen = others.clone();
-    let election = election.telling(move |news, _| {
+    let may_stand_by = !term.options.configuration.delay_cache_until_active;
+    let (seen, awaited) = (others.clone(), term.options.awaited.clone());
+    let (notes, told) = lease_notes(&term);
+    let election = election.telling(move |news, lease| {
+        notes.tell(news, lease);
         if matches!(news, News::Holder(holder) if !holder.is_empty() && *holder != identity) {
             seen.cancel();
+            if !may_stand_by {
+                awaited.begin_with_nothing();
+            }
         }
     });
     let (end, over) = (CancellationToken::new(), CancellationToken::new());
@@ -170,7 +177,6 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
             over.cancelled().await;
         }
     };
-    let may_stand_by = !term.options.configuration.delay_cache_until_active;
     let working = async {
         // What is first read by a leader is not older than its turn, and read once.
         tokio::select! {
@@ -187,9 +193,19 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
     let contending = async {
         let ending = election.run(stop, work).await;
         end.cancel();
+        told.finish().await;
         ending
     };
     tokio::join!(working, contending).1
+}
+
+/// What is told of the lease, and what of that is not written yet.
+fn lease_notes(term: &Term) -> (LeaseNotes, Rest) {
+    let client = &term.clients.events;
+    let (notes, writer) = LeaseNotes::new(&term.options, client);
+    let (give_up, mut events) = (CancellationToken::new(), JoinSet::new());
+    events.spawn(writer.run(give_up.clone()));
+    (notes, Rest { events, give_up, clock: client.clock().clone() })
 }
 
 /// The turn of a scheduler that others contend with.
@@ -242,8 +258,8 @@ impl Term {
         let (client, metrics) = (&clients.read, &options.metrics);
         let (sink, tasks) = (&messages, &mut feed);
         let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
-        let (awaited, stop_feed) = (&options.awaited, &end_feed);
-        Feed { client, sink, seed, metrics, awaited, fence, stop: stop_feed, tasks }.start();
+        let (awaited, stop_feed, sight) = (&options.awaited, &end_feed, Sight::of(configuration));
+        Feed { client, sink, seed, metrics, awaited, sight, fence, stop: stop_feed, tasks }.start();
         let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
         extenders.watch(how, &mut feed);
 

@@ -171,3 +171,36 @@ async fn metadata_alone_is_asked_for_in_gets_lists_and_watches() {
     assert_eq!(accepted, want);
     assert_eq!(script.lines()[3], "GET /api/v1/namespaces/shop/pods/a/scale");
 }
+
+#[tokio::test]
+async fn requests_are_counted_by_what_came_back() {
+    let lost = Reply::watch(&[], Tail::Break);
+    let replies = [200, 200, 201, 404].map(|status| Reply::new(status, "{}"));
+    let script = Script::new(replies.into_iter().chain([Reply::new(200, ""), lost]));
+    let metrics = Metrics::new();
+    let client = script.client(&Options::new("test"));
+    // One that counts takes nothing of one that does not.
+    client.call_unread(Call::new(Method::GET, "/x")).await.unwrap();
+    let client = client.counted(&metrics);
+    client.call_unread(Call::new(Method::GET, "/x")).await.unwrap();
+    client.call_unread(Call::new(Method::POST, "/x")).await.unwrap();
+    client.call_unread(Call::new(Method::GET, "/x")).await.unwrap_err();
+    client.open(Call::new(Method::GET, "/x?watch=true")).await.unwrap();
+    client.call_unread(Call::new(Method::PATCH, "/x")).await.unwrap_err();
+    client.guarded(|| false).call_unread(Call::new(Method::PUT, "/x")).await.unwrap_err();
+    let host = "the API server in this process";
+    let text = metrics.render_plain();
+    let told = text.lines().filter(|line| line.starts_with("rest_client_requests_total{"));
+    let mut told: Vec<String> = told.map(|line| line.replace(host, "H")).collect();
+    told.sort();
+    let expected = [
+        r#"rest_client_requests_total{code="200",host="H",method="GET"} 2"#,
+        r#"rest_client_requests_total{code="201",host="H",method="POST"} 1"#,
+        r#"rest_client_requests_total{code="404",host="H",method="GET"} 1"#,
+        r#"rest_client_requests_total{code="<error>",host="H",method="PATCH"} 1"#,
+    ];
+    assert_eq!(told, expected);
+    // A watch takes as long as it takes.
+    let line = format!("_count{{host=\"{host}\",verb=\"GET\"}} 2");
+    assert!(text.contains(&format!("rest_client_request_duration_seconds{line}\n")), "{text}");
+}

@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 
 use super::guard::Denial;
+use super::slis::Slis;
 use super::{Health, Report};
 use crate::metrics::Metrics;
 
@@ -21,8 +22,13 @@ pub type Answer = Response<Full<Bytes>>;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
+const PLAIN_METRICS: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// What every component shows.
+const STANDARD: [&str; 5] = ["/metrics", "/metrics/slis", "/healthz", "/livez", "/readyz"];
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 type Page = Arc<dyn Fn(Parts) -> Answering + Send + Sync>;
@@ -32,6 +38,7 @@ type Page = Arc<dyn Fn(Parts) -> Answering + Send + Sync>;
 pub struct Site {
     metrics: Metrics,
     health: Health,
+    slis: Slis,
     pages: Vec<(&'static str, Page)>,
 }
 
@@ -39,7 +46,8 @@ impl Site {
     /// Metrics and health.
     #[must_use]
     pub fn new(metrics: &Metrics, health: &Health) -> Self {
-        Self { metrics: metrics.clone(), health: health.clone(), pages: Vec::new() }
+        let (metrics, health) = (metrics.clone(), health.clone());
+        Self { metrics, health, slis: Slis::new(), pages: Vec::new() }
     }
 
     /// The same with a page at `path`, such as `/debug/queue`, which answers for everything
@@ -63,9 +71,10 @@ impl Site {
         }
         let path = request.uri.path();
         if path == "/metrics" {
-            let mut response = text(StatusCode::OK, self.metrics.render());
-            response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
-            return response;
+            return counted(&self.metrics, &request.headers);
+        }
+        if path == "/metrics/slis" {
+            return counted(self.slis.metrics(), &request.headers);
         }
         let (endpoint, only) = match path.trim_start_matches('/').split_once('/') {
             Some((endpoint, name)) => (endpoint, Some(name)),
@@ -81,8 +90,7 @@ impl Site {
             Some((_, page)) => page(request).await,
             None => {
                 let own = self.pages.iter().map(|(at, _)| *at);
-                let paths: Vec<&str> =
-                    ["/metrics", "/healthz", "/livez", "/readyz"].into_iter().chain(own).collect();
+                let paths: Vec<&str> = STANDARD.into_iter().chain(own).collect();
                 let paths = paths.join(", ");
                 text(StatusCode::NOT_FOUND, format!("{path} is not served; {paths} are\n"))
             }
@@ -90,9 +98,13 @@ impl Site {
     }
 
     fn health(&self, endpoint: &str, only: Option<&str>, request: &Parts) -> Answer {
-        let Some(Report { ok, text: mut lines }) = self.health.report(endpoint, only) else {
+        let Some(report) = self.health.report(endpoint, only) else {
             return text(StatusCode::NOT_FOUND, format!("{endpoint} has no check of that name\n"));
         };
+        let Report { ok, text: mut lines, checks } = report;
+        if only.is_none() {
+            self.slis.ran(endpoint, &checks);
+        }
         if !ok {
             let _ = writeln!(lines, "{endpoint} check failed");
             return text(StatusCode::INTERNAL_SERVER_ERROR, lines);
@@ -106,6 +118,29 @@ impl Site {
         }
         text(StatusCode::OK, "ok".to_owned())
     }
+}
+
+/// Metrics in the format 0.0.4, as Kubernetes' programs serve them whatever else a scraper
+/// would rather have: in OpenMetrics buckets have other names. Only who takes nothing else gets
+/// that.
+fn counted(metrics: &Metrics, headers: &HeaderMap) -> Answer {
+    let asked = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let forms: Vec<&str> = asked.flat_map(|value| value.split(',')).map(media_type).collect();
+    let takes = |form: &str| forms.iter().any(|own| own.eq_ignore_ascii_case(form));
+    let is_open = takes("application/openmetrics-text")
+        && !["text/plain", "text/*", "*/*"].into_iter().any(takes);
+    let (body, form) = match is_open {
+        true => (metrics.render(), OPEN_METRICS),
+        false => (metrics.render_plain(), PLAIN_METRICS),
+    };
+    let mut response = text(StatusCode::OK, body);
+    response.headers_mut().insert(CONTENT_TYPE, form);
+    response
+}
+
+/// A form without what is said about it.
+fn media_type(form: &str) -> &str {
+    form.split(';').next().unwrap_or_default().trim()
 }
 
 /// What a client is told that is not let in.
@@ -133,6 +168,72 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn metrics_are_plain_text_but_for_those_who_take_nothing_else() {
+        let metrics = Metrics::new();
+        metrics.register(|registry| {
+            let sizes = prometheus_client::metrics::histogram::Histogram::new([1.0]);
+            registry.register("test_size", "Sizes", sizes.clone());
+            sizes.observe(1.0);
+        });
+        let site = Site::new(&metrics, &Health::new());
+        let check = async |accept: Option<&str>, form: HeaderValue, line: &str| {
+            let request = Request::builder().uri("/metrics");
+            let request = match accept {
+                Some(accept) => request.header(ACCEPT, accept),
+                None => request,
+            };
+            let answer = site.answer(request.body(()).unwrap().into_parts().0).await;
+            assert_eq!(answer.headers()[CONTENT_TYPE], form, "{accept:?}");
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let text = std::str::from_utf8(&body).unwrap();
+            assert!(text.lines().any(|own| own == line), "{accept:?}: {text}");
+        };
+        let plain = "test_size_bucket{le=\"1\"} 1";
+        check(None, PLAIN_METRICS, plain).await;
+        check(Some("*/*"), PLAIN_METRICS, plain).await;
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
+            text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        check(Some(prometheus), PLAIN_METRICS, plain).await;
+        let open = "test_size_bucket{le=\"1.0\"} 1";
+        let only = "application/openmetrics-text; version=1.0.0";
+        check(Some(only), OPEN_METRICS, open).await;
+    }
+
+    #[tokio::test]
+    async fn how_checks_went_is_told_apart_by_endpoint() {
+        let health = Health::new();
+        health.add_live("engine", || Ok(()));
+        health.add_ready("nodes", || Err("none".to_owned()));
+        let site = Site::new(&Metrics::new(), &health);
+        let get = async |path: &str| {
+            let (parts, ()) = Request::get(path).body(()).unwrap().into_parts();
+            let body = site.answer(parts).await.into_body().collect().await.unwrap().to_bytes();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        // One check alone is nobody's probe.
+        for path in ["/livez", "/readyz", "/readyz?verbose", "/readyz/nodes"] {
+            get(path).await;
+        }
+        let text = get("/metrics/slis").await;
+        let mut lines: Vec<&str> = text.lines().filter(|line| !line.contains("ping")).collect();
+        lines.sort_unstable();
+        let mut expected = [
+            "# HELP kubernetes_healthcheck This metric records the result of a single healthcheck.",
+            "# HELP kubernetes_healthchecks_total This metric records the results of all healthcheck.",
+            "# TYPE kubernetes_healthcheck gauge",
+            "# TYPE kubernetes_healthchecks_total counter",
+            r#"kubernetes_healthcheck{name="engine",type="livez"} 1"#,
+            r#"kubernetes_healthcheck{name="engine",type="readyz"} 1"#,
+            r#"kubernetes_healthcheck{name="nodes",type="readyz"} 0"#,
+            r#"kubernetes_healthchecks_total{name="engine",status="success",type="livez"} 1"#,
+            r#"kubernetes_healthchecks_total{name="engine",status="success",type="readyz"} 2"#,
+            r#"kubernetes_healthchecks_total{name="nodes",status="error",type="readyz"} 2"#,
+        ];
+        expected.sort_unstable();
+        assert_eq!(lines, expected);
+    }
+
+    #[tokio::test]
     async fn a_page_answers_for_its_path_and_what_is_beneath() {
         let site = Site::new(&Metrics::new(), &Health::new())
             .page("/debug/queue", async |parts: Parts| {
@@ -147,8 +248,8 @@ mod tests {
         };
         check(Method::GET, "/debug/queue", 200, "queue of /debug/queue").await;
         check(Method::GET, "/debug/queue/a?b=c", 200, "queue of /debug/queue/a?b=c").await;
-        let none =
-            "/debug/queues is not served; /metrics, /healthz, /livez, /readyz, /debug/queue are\n";
+        let none = "/debug/queues is not served; /metrics, /metrics/slis, /healthz, /livez, /readyz, \
+             /debug/queue are\n";
         check(Method::GET, "/debug/queues", 404, none).await;
         check(Method::POST, "/debug/queue", 405, "only GET is served\n").await;
     }

@@ -232,7 +232,7 @@ mod tests {
             let _ = write!(user, "{field}: '{}', ", folder.path().join(file).display());
         }
         let jane = kubeconfig(folder.path(), address, &user);
-        assert_eq!(got(&jane, "/metrics").await, "# EOF\n");
+        assert_eq!(got(&jane, "/metrics").await, "");
         assert!(!is_closed(&jane, "/metrics").await);
         assert!(is_closed(&jane, "/healthz").await, "it was not asked who that is");
         stop.cancel();

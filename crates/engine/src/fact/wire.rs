@@ -1,6 +1,7 @@
 //! Facts from objects as the API server sends them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher as _;
 
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
@@ -9,16 +10,20 @@ use api::{
     ObjectMeta, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
 };
 use object::selector::label::Selector;
+use rustc_hash::FxBuildHasher;
 
 use super::amounts::{amounts, named, requests};
 use super::pod_terms::{pod_affinity, spread};
 use super::storage_wire::volumes;
-use super::{Budget, Fact, NodeFact, PodFact, Uid};
+use super::{Budget, Fact, NodeFact, NodeRest, PodFact, Uid};
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
     Preference, Requirement, Tolerations,
 };
 use crate::queue::Moment;
+
+/// The condition by which a scheduler tells of a pod.
+const POD_SCHEDULED: &str = "PodScheduled";
 
 impl From<&Node> for NodeFact {
     fn from(node: &Node) -> Self {
@@ -40,7 +45,45 @@ impl From<&Node> for NodeFact {
             allocatable: amounts(named(&status.allocatable)),
             pods_allowed: status.allocatable.get("pods").map_or(0, |pods| pods.value()),
             images: images.into(),
+            rest: NodeRest::default(),
         }
+    }
+}
+
+impl NodeFact {
+    /// The same, and what of the node only those outside read. Of a condition that is whether it
+    /// holds, for when it was last looked at changes all the time.
+    #[must_use]
+    pub fn with_rest(mut self, node: &Node) -> Self {
+        let conditions = node.status.conditions.iter();
+        let conditions: BTreeMap<&str, &str> =
+            conditions.map(|one| (&*one.r#type, &*one.status)).collect();
+        self.rest = NodeRest {
+            annotations: FxBuildHasher.hash_one(&node.metadata.annotations),
+            conditions: FxBuildHasher.hash_one(conditions),
+        };
+        self
+    }
+}
+
+impl PodFact {
+    /// The same, and what of the pod only those outside read: of one that has a node, anything. Of
+    /// one that has none it is not what its scheduler writes, which would wake it for having been
+    /// refused.
+    #[must_use]
+    pub fn with_rest(mut self, pod: &Pod) -> Self {
+        let metadata = &pod.metadata;
+        self.rest = if self.node.is_some() {
+            FxBuildHasher.hash_one(&metadata.resource_version)
+        } else {
+            let conditions = pod.status.conditions.iter();
+            let others = conditions.filter(|one| one.r#type != POD_SCHEDULED);
+            let others: BTreeMap<&str, (&str, &str)> =
+                others.map(|one| (&*one.r#type, (&*one.status, &*one.reason))).collect();
+            let ObjectMeta { generation, annotations, finalizers, .. } = metadata;
+            FxBuildHasher.hash_one((generation, annotations, finalizers, others))
+        };
+        self
     }
 }
 
@@ -77,6 +120,7 @@ impl From<&Pod> for PodFact {
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             extended: extended(pod),
             needs: Needs::from(pod),
+            rest: 0,
         }
     }
 }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::changes::Changes;
 use super::resources::{ResourceIndex, Resources};
 use super::symbols::{Symbol, Symbols};
-use crate::fact::NodeFact;
+use crate::fact::{NodeFact, NodeRest};
 use crate::needs::{Amounts, HostPort, Ports, Requests};
 use crate::node_set::NodeSet;
 use crate::shared::Chunked;
@@ -57,6 +57,7 @@ struct Row {
     ports: Vec<HostPort>,
     /// Images and their sizes, sorted by name.
     images: Arc<[(Box<str>, i64)]>,
+    rest: NodeRest,
 }
 
 /// Whether a taint keeps pods away that do not put up with it.
@@ -222,6 +223,7 @@ impl Nodes {
             allocatable: self.resources.allowed(node),
             pods_allowed: self.pods_allowed[node.get()],
             images: Arc::default(),
+            rest: row.rest,
         })
     }
 
@@ -266,6 +268,7 @@ impl Nodes {
         let row = &mut self.rows[node.get()];
         row.taints = Arc::clone(&fact.taints);
         row.images = Arc::clone(&fact.images);
+        row.rest = fact.rest;
         self.comings += u64::from(!was_present);
         self.present.insert(node);
         self.unschedulable.set(node, fact.unschedulable);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Place;
-use super::change::{Change, PodView};
+use super::change::{Change, Outside, PodView};
 use crate::fact::{NodeFact, StorageFact};
 use crate::needs::Amounts;
 
@@ -86,6 +86,12 @@ impl Change {
                 What::Requests => "UnschedulablePodUpdatePodScaleDown",
                 What::Tolerations => "UnschedulablePodUpdatePodToleration",
                 What::Else => "UnschedulablePodUpdate",
+            },
+            Self::Outside(what) => match what {
+                Outside::NodeConditions => "NodeUpdateNodeCondition",
+                Outside::NodeAnnotations => "NodeUpdateNodeAnnotation",
+                Outside::Placed => "AssignedPodUpdate",
+                Outside::Own(_) => "UnschedulablePodUpdate",
             },
             Self::Asked(_) => ASKED,
             Self::Overdue => OVERDUE,

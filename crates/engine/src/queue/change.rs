@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use object::taint::Toleration;
 
-use crate::fact::{Fact, NodeFact, PodFact, StorageFact, Uid};
+use crate::fact::{Fact, NodeFact, NodeRest, PodFact, StorageFact, Uid};
 use crate::ledger::{Ledger, PodRow};
 use crate::needs::{Amounts, HostPort, PodTerm, Volumes};
 use crate::plugin::{Plugin, Plugins};
@@ -36,6 +36,8 @@ pub enum Change {
         /// What it is.
         new: Box<PodView>,
     },
+    /// Something changed that nobody but those outside reads.
+    Outside(Outside),
     /// Somebody asks to try this pod at once.
     Asked(Uid),
     /// Pods were found that wait for too long: for kube-scheduler, that is a reason to try those in
@@ -53,6 +55,19 @@ pub enum Change {
         /// What it is.
         new: Box<StorageFact>,
     },
+}
+
+/// What those outside read, and nobody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outside {
+    /// Whether conditions of a node hold, and perhaps its annotations.
+    NodeConditions,
+    /// Annotations of a node.
+    NodeAnnotations,
+    /// Anything of a pod with a node.
+    Placed,
+    /// Something of this pod, which has no node.
+    Own(Uid),
 }
 
 /// Those who care about volumes.
@@ -162,10 +177,12 @@ impl Change {
                 let mut new = new.clone();
                 new.images = std::sync::Arc::default();
                 new.allocatable.scalars.retain(|(_, amount)| *amount != 0);
-                let old = ledger.nodes.told(&new.name, &ledger.symbols);
-                let same = old.as_ref() == Some(&new);
-                let old = old.map(Box::new);
-                (!same).then(|| Self::Node { old, new: Some(Box::new(new)) })
+                let mut old = ledger.nodes.told(&new.name, &ledger.symbols);
+                let was = old.as_mut().map(|old| std::mem::replace(&mut old.rest, new.rest));
+                if old.as_ref() == Some(&new) {
+                    return was.and_then(|was| Self::of_rest(was, new.rest));
+                }
+                Some(Self::Node { old: old.map(Box::new), new: Some(Box::new(new)) })
             }
             Fact::NodeGone(name) => {
                 let old = ledger.nodes.told(name, &ledger.symbols)?;
@@ -213,6 +230,18 @@ impl Change {
             Self::Namespace => with(&[Plugin::InterPodAffinity]),
             Self::Owners(_) => Plugins::from_iter([Plugin::PodTopologySpread]),
             Self::Storage { .. } => with(&OF_STORAGE),
+            Self::Outside(_) => outside(),
+        }
+    }
+
+    /// The only pod that it is any business of.
+    #[must_use]
+    pub(super) fn pod(&self) -> Option<&Uid> {
+        match self {
+            Self::Own { uid, .. } | Self::Asked(uid) | Self::Outside(Outside::Own(uid)) => {
+                Some(uid)
+            }
+            _ => None,
         }
     }
 
@@ -229,8 +258,16 @@ impl Change {
         }
     }
 
+    fn of_rest(old: NodeRest, new: NodeRest) -> Option<Self> {
+        if old.conditions != new.conditions {
+            return Some(Self::Outside(Outside::NodeConditions));
+        }
+        (old != new).then_some(Self::Outside(Outside::NodeAnnotations))
+    }
+
     fn of_pod(ledger: &Ledger, fact: &PodFact) -> Option<Self> {
         let row = ledger.pod(&fact.uid);
+        let outside = |what: Outside| (row?.rest != fact.rest).then_some(Self::Outside(what));
         let old = || row.map(|row| Box::new(PodView::of_row(ledger, row)));
         let leaving = || row.map(|row| Box::new(PodView::leaving(ledger, row)));
         let new = Box::new(PodView::from(fact));
@@ -246,16 +283,21 @@ impl Change {
                     Some(row) if got_another(row) => leaving(),
                     _ => None,
                 };
-                let same = old.as_deref() == Some(&*new);
-                (!same).then_some(Self::Placed { old, new: Some(new) })
+                match old {
+                    Some(old) if old == new => outside(Outside::Placed),
+                    old => Some(Self::Placed { old, new: Some(new) }),
+                }
             }
             // Room that was kept for it is free.
             (false, false) if row.is_some_and(|row| row.loses_nomination(fact)) => {
                 Some(Self::Placed { old: leaving(), new: None })
             }
             (false, false) => {
-                let old = old().filter(|old| *old != new)?;
-                Some(Self::Own { uid: fact.uid.clone(), old, new })
+                let (uid, old) = (fact.uid.clone(), old()?);
+                if old == new {
+                    return outside(Outside::Own(uid));
+                }
+                Some(Self::Own { uid, old, new })
             }
             // No pod loses its node; one that seems to is told again.
             (true, false) => Some(Self::Placed { old: leaving(), new: None }),
@@ -270,5 +312,88 @@ impl Change {
             |row: &&PodRow| row.is_bound() || row.node().is_some() || row.nominated().is_some();
         let row = ledger.pod(uid).filter(holds)?;
         Some(Self::Placed { old: Some(Box::new(PodView::leaving(ledger, row))), new: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::{Node, Pod};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node(metadata: &Value, status: &Value) -> Fact {
+        let mut wire = json!({ "metadata": metadata, "status": status });
+        wire["metadata"]["name"] = json!("n");
+        let wire: Node = serde_json::from_value(wire).unwrap();
+        Fact::Node(NodeFact::from(&wire).with_rest(&wire))
+    }
+
+    fn pod(metadata: &Value, node: &str, status: &Value) -> Fact {
+        let mut wire =
+            json!({ "metadata": metadata, "spec": { "nodeName": node }, "status": status });
+        wire["metadata"]["uid"] = json!("u");
+        let wire: Pod = serde_json::from_value(wire).unwrap();
+        Fact::Pod(Box::new(PodFact::from(&wire).with_rest(&wire)))
+    }
+
+    /// What a fact changes after another, by the name of the change and whether only those outside
+    /// care.
+    fn check(old: Fact, new: Fact, expected: Option<(&str, bool)>) {
+        let mut ledger = Ledger::default();
+        ledger.apply(old);
+        let change = Change::of(&ledger, &new);
+        let outside = Plugins::from_iter(OUTSIDE);
+        let told = change.map(|change| (change.cause(), change.concerns() == outside));
+        assert_eq!(told, expected, "{new:?}");
+    }
+
+    #[test]
+    fn what_nobody_here_reads_of_a_node_is_a_change_for_those_outside() {
+        let none = json!({});
+        let annotated = |value: &str| json!({ "annotations": { "free": value } });
+        let ready = |status: &str, seen: &str| {
+            json!({ "conditions": [{ "type": "Ready", "status": status,
+                "lastHeartbeatTime": seen }] })
+        };
+        let (one, two) = ("2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z");
+        let plain = || node(&none, &none);
+        check(plain(), plain(), None);
+        check(plain(), node(&annotated("1"), &none), Some(("NodeUpdateNodeAnnotation", true)));
+        check(node(&annotated("1"), &none), node(&annotated("1"), &none), None);
+        check(
+            node(&none, &ready("True", one)),
+            node(&annotated("1"), &ready("False", one)),
+            Some(("NodeUpdateNodeCondition", true)),
+        );
+        check(node(&none, &ready("True", one)), node(&none, &ready("True", two)), None);
+        let mut labelled = annotated("2");
+        labelled["labels"] = json!({ "a": "b" });
+        check(
+            node(&annotated("1"), &none),
+            node(&labelled, &none),
+            Some(("NodeUpdateNodeLabel", false)),
+        );
+    }
+
+    #[test]
+    fn what_nobody_here_reads_of_a_pod_is_a_change_but_for_what_its_scheduler_writes() {
+        let none = json!({});
+        let versioned = |version: &str| json!({ "resourceVersion": version });
+        let annotated = |version: &str, value: &str| json!({ "resourceVersion": version, "annotations": { "wants": value } });
+        let condition = |name: &str, reason: &str| {
+            json!({ "conditions": [{ "type": name, "status": "False", "reason": reason }],
+                "nominatedNodeName": "" })
+        };
+        let free = |metadata: &Value, status: &Value| pod(metadata, "", status);
+        let (first, second) = (versioned("1"), versioned("2"));
+        check(free(&first, &none), free(&second, &condition("PodScheduled", "a")), None);
+        let own = Some(("UnschedulablePodUpdate", true));
+        check(free(&first, &none), free(&annotated("2", "a"), &none), own);
+        check(free(&annotated("1", "a"), &none), free(&annotated("2", "a"), &none), None);
+        check(free(&first, &none), free(&second, &condition("example.com/Paid", "a")), own);
+        let there = |metadata: &Value| pod(metadata, "n", &none);
+        check(there(&first), there(&second), Some(("AssignedPodUpdate", true)));
+        check(there(&second), there(&second), None);
     }
 }

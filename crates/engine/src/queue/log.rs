@@ -66,8 +66,5 @@ impl Queue {
 
 /// Whether a change is any business of a pod: those of other pods without a node are not.
 fn concerns(change: &Change, pod: &Uid) -> bool {
-    match change {
-        Change::Own { uid, .. } | Change::Asked(uid) => uid == pod,
-        _ => true,
-    }
+    change.pod().is_none_or(|only| only == pod)
 }

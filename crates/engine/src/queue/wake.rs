@@ -148,7 +148,7 @@ pub fn hint_by(
             Hint::missed_when(may, Missed::Owners)
         }
         Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
-        Change::Asked(_) | Change::Overdue => Hint::No,
+        Change::Outside(_) | Change::Asked(_) | Change::Overdue => Hint::No,
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use truth::{Binaries, Companion};
 
 use crate::story::differing;
-use crate::yard::configured;
+use crate::yard::{configured, on_both};
 use server::Server;
 
 /// An extender that looks after the resource of its own name, which no node has to have.
@@ -233,4 +233,44 @@ async fn an_extender_that_hangs_holds_up_only_its_own_pods() {
         let told: Result<()> = told.await;
         told.with_context(|| backend.name()).unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_extenders_can_see_wakes_the_pods_that_they_refused() {
+    on_both("outside", async |yard| {
+        let server = Server::start(yard.kubeconfig()).await?;
+        let picky = json!({ "urlPrefix": format!("http://{}/picky", server.address),
+            "filterVerb": "filter" });
+        yard.node("a", 64).await?;
+        let ours = yard.schedule(configured(&json!({ "extenders": [picky] }))?).await?;
+        let signed = |sign: &str| {
+            json!({ "metadata": { "annotations": {
+            "example.com/sign": sign } } })
+        };
+        yard.pod_like("neighbour", "1", signed("anything")).await?;
+        yard.until_on("neighbour", "a").await?;
+        // One at a time, so that nothing else can wake it; each waits until it was told so.
+        for wants in ["annotation", "condition", "neighbour", "nothing"] {
+            let pod = format!("wants-{wants}");
+            yard.pod_like(&pod, "1", signed(wants)).await?;
+            yard.until_waits(&pod, "Unschedulable").await?;
+            match wants {
+                "annotation" => yard.patch_node("a", signed("free")).await?,
+                "condition" => {
+                    let holds = json!({ "type": "example.com/sign", "status": "True" });
+                    let status = json!({ "status": { "conditions": [holds] } });
+                    yard.patch_status("/api/v1/nodes/a", status).await?;
+                }
+                "neighbour" => {
+                    let moved = json!({ "metadata": { "annotations": {
+                        "example.com/moved": "yes" } } });
+                    yard.patch_pod("neighbour", moved).await?;
+                }
+                _ => yard.patch_pod(&pod, signed("anything")).await?,
+            }
+            yard.until_on(&pod, "a").await?;
+        }
+        ours.end().await
+    })
+    .await;
 }

@@ -6,8 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use chassis::client::Call;
 use http::Method;
 use scenarios::backend::Scope;
+use scenarios::running::{Running, identity};
+use scenarios::system::PATIENCE;
 use scheduler::config::{Configuration, LeaderElection};
-use scheduler::{Ending, State};
+use scheduler::{Awaited, Ending, State};
 use serde_json::{Value, json};
 use truth::{Binaries, Companion};
 
@@ -26,6 +28,38 @@ async fn holder(yard: &Yard) -> Result<String> {
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
     let lease: Value = yard.client.call(Call::new(Method::GET, path)).await?;
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
+}
+
+/// What somebody tells of the lease: the words without the name, and the form of the event.
+async fn told_of_lease(yard: &Yard, who: &str) -> Result<Vec<(String, Value)>> {
+    let call = Call::new(Method::GET, "/api/v1/namespaces/kube-system/events");
+    let events: Value = yard.client.call(call).await?;
+    let events = events["items"].as_array().context("there is a list")?;
+    let told = events.iter().filter(|event| event["reason"] == "LeaderElection");
+    let told = told.filter_map(|event| {
+        let words = event["message"].as_str()?.strip_prefix(who)?.trim().to_owned();
+        let mut form = event.clone();
+        let form_fields = form.as_object_mut()?;
+        for own in ["metadata", "message", "firstTimestamp", "lastTimestamp"] {
+            form_fields.remove(own);
+        }
+        form["involvedObject"].as_object_mut()?.remove("resourceVersion");
+        Some((words, form))
+    });
+    Ok(told.collect())
+}
+
+/// Waits until somebody has told of the lease in these words, and says in which form.
+async fn until_told_of_lease(yard: &Yard, who: &str, words: &str) -> Result<Value> {
+    let begun = std::time::Instant::now();
+    loop {
+        let told = told_of_lease(yard, who).await?;
+        if let Some((_, form)) = told.iter().find(|(own, _)| own == words) {
+            return Ok(form.clone());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{who} does not tell that it {words}: {told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,6 +95,52 @@ async fn a_leader_that_is_cut_off_writes_nothing_more_and_another_goes_on() {
     .await;
 }
 
+/// Waits until what is in the way of one that stands by is so.
+async fn until_in_the_way(awaited: &Awaited, is_so: impl Fn(Option<&str>) -> bool) -> Result<()> {
+    let told = async {
+        while !is_so(awaited.in_the_way().as_deref()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, told).await;
+    told.with_context(|| format!("in the way is {:?}", awaited.in_the_way()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_cannot_read_a_kind_says_that_it_could_not_take_over() {
+    on_both("unread", async |yard| {
+        let cut_off = Way::to(yard, |_| Fate::Lost).await?;
+        let is_csi_node = |asked: &Asked| asked.path.ends_with("/csinodes");
+        let half = move |asked: &Asked| if is_csi_node(asked) { Fate::Lost } else { Fate::Fine };
+        let (first, way) =
+            (yard.schedule(configured(&brief())?).await?, Way::to(yard, half).await?);
+        let stand_by = |way: &Way, configuration: Configuration| {
+            let options = scheduler::Options::new(configuration, &identity());
+            let clients = way.clients(&options.configuration.client_connection);
+            (options.awaited.clone(), Running::through(clients, options))
+        };
+        let (awaited, blind) = stand_by(&cut_off, configured(&brief())?);
+        until_in_the_way(&awaited, |told| told.is_some_and(|told| told.contains("lease"))).await?;
+        let (awaited, second) = stand_by(&way, configured(&brief())?);
+        let unread = "it has not read what there is: csinodes.v1.storage.k8s.io (";
+        until_in_the_way(&awaited, |told| told.is_some_and(|told| told.starts_with(unread)))
+            .await?;
+        way.turn(|_| Fate::Fine);
+        until_in_the_way(&awaited, |told| told.is_none()).await?;
+        ensure!(*second.state.borrow() == State::Standby, "only one works");
+        // One that is to read nothing before its turn needs no more than to know whose turn it is.
+        let lazy = Configuration { delay_cache_until_active: true, ..configured(&brief())? };
+        way.turn(half);
+        let (awaited, third) = stand_by(&way, lazy);
+        until_in_the_way(&awaited, |told| told.is_none()).await?;
+        for running in [blind, third, second, first] {
+            running.end().await?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_scheduler_and_ours_exclude_each_other() {
     on_both("excluded", async |yard| {
@@ -76,11 +156,16 @@ async fn kube_scheduler_and_ours_exclude_each_other() {
         yard.pod("p1", "1").await?;
         yard.until_on("p1", "a").await?;
         ensure!(holder(yard).await? == own, "ours came first");
+        let became = until_told_of_lease(yard, &own, "became leader").await?;
         first.end().await?;
+        let stopped = until_told_of_lease(yard, &own, "stopped leading").await?;
+        ensure!(stopped == became, "{stopped} is not told as {became}");
         yard.pod("p2", "1").await?;
         yard.until_on("p2", "a").await?;
         let other = holder(yard).await?;
         ensure!(!other.is_empty() && other != own, "{other:?} took over from {own:?}");
+        let theirs_became = until_told_of_lease(yard, &other, "became leader").await?;
+        ensure!(theirs_became == became, "{became}, and not {theirs_became}");
         // Ours waits for as long as the other one works.
         let fine = Way::to(yard, |_| Fate::Fine).await?;
         let mut second = yard.schedule_through(&fine, configured(&brief())?);

@@ -76,6 +76,8 @@ pub enum Fate {
 /// A request, as far as somebody may want to meddle with it.
 #[derive(Debug, Clone)]
 pub struct Asked {
+    /// What it asks for, without options.
+    pub path: String,
     /// Whether it is a watch.
     pub is_watch: bool,
     /// The pod and the node, where it is a Binding.
@@ -152,7 +154,7 @@ impl Way {
             binding = Some((pod, node));
         }
         let request = Request::from_parts(parts, Body::from(bytes));
-        Ok((Asked { is_watch, binding }, request))
+        Ok((Asked { path, is_watch, binding }, request))
     }
 
     async fn travel(self, request: Request<Body>) -> Result<Answer, BoxError> {

@@ -113,6 +113,7 @@ async fn answered(
         "/both/prioritize" => scored(&names(&asked["NodeNames"]), "node-0001"),
         "/lie/filter" => json!({ "NodeNames": ["nowhere"] }),
         "/mute/filter" => json!({ "NodeNames": [] }),
+        "/picky/filter" => picked(&asked, client).await,
         "/error/filter" => json!({ "Error": "out of order" }),
         "/hang/filter" => {
             let name = asked["Pod"]["metadata"]["name"].as_str().unwrap().to_owned();
@@ -168,6 +169,29 @@ fn names_narrowed(asked: &Value) -> Value {
         kept.into_iter().filter(|name| !is_none && name == "node-0000").collect();
     json!({ "NodeNames": kept, "FailedNodes": { "node-0000": "full", "node-0001": "full" },
         "FailedAndUnresolvableNodes": { "node-0001": "of another kind" } })
+}
+
+/// The annotation by which a pod, a node or a neighbour says what it wants or has.
+const SIGN: &str = "example.com/sign";
+
+/// Leaves all nodes, or none where what the pod wants is not there.
+async fn picked(asked: &Value, client: &Client) -> Value {
+    let sign = |object: &Value| object["metadata"]["annotations"][SIGN].as_str().map(str::to_owned);
+    let (nodes, pod) = (asked["Nodes"]["items"].as_array().unwrap(), &asked["Pod"]);
+    let fits = match sign(pod).as_deref() {
+        Some("annotation") => nodes.iter().any(|node| sign(node).is_some()),
+        Some("condition") => nodes.iter().any(|node| {
+            let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.any(|one| one["type"] == SIGN && one["status"] == "True")
+        }),
+        Some("neighbour") => {
+            let namespace = pod["metadata"]["namespace"].as_str().unwrap();
+            let neighbour = client.within::<Pod>(namespace).get("neighbour").await.unwrap();
+            neighbour.metadata.annotations.contains_key("example.com/moved")
+        }
+        own => own == Some("anything"),
+    };
+    json!({ "Nodes": { "items": if fits { nodes.as_slice() } else { &[] } } })
 }
 
 fn scored(names: &[String], best: &str) -> Value {
