@@ -5,7 +5,8 @@
 //! event that is there. Only what is to be written enters the recorder's bounded line; what
 //! finds it full is dropped and counted, since no event is worth a delay of the work it tells
 //! of. A [`Writer`] writes them, those of different objects side by side and those of one
-//! object in order. Each component has a line and a writer of its own, so that none crowds
+//! object in order; what is not answered waits apart (see [`retries`]), so that a namespace in
+//! which nothing is answered holds up no other. Each component has a line and a writer of its own, so that none crowds
 //! out another; one that tells in several names shares its line between them.
 //!
 //! There are two [`Form`]s, and a component chooses the one that users know of its
@@ -18,6 +19,7 @@ mod correlate;
 mod lanes;
 mod loss;
 mod name;
+mod retries;
 mod series;
 mod wire;
 
@@ -46,6 +48,7 @@ use correlate::Correlator;
 use lanes::Lanes;
 use loss::{Loss, Losses};
 use name::Names;
+use retries::{Retries, Tried};
 use series::Series;
 use wire::Paths;
 
@@ -54,15 +57,14 @@ use wire::Paths;
 const WAITING_MAX: usize = 20_000;
 /// How many events of different objects are written side by side.
 const IN_FLIGHT_MAX: usize = 16;
-/// How many events may wait for an earlier one of the same object before the rest of the
-/// line waits too.
-const HELD_MAX: usize = 1000;
 /// How often a write is tried that the server does not answer.
 const TRIES_MAX: u32 = 12;
 /// The first wait between tries.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest wait between tries.
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Of so many events that are written side by side, one may be one that was not answered before.
+const RETRIES_SHARE: usize = 4;
 /// How often series are looked through for what is to be written.
 const SWEEP: Duration = Duration::from_secs(30);
 /// The longest note that the server takes, in bytes.
@@ -348,7 +350,8 @@ impl Recorder {
             shared: shared.clone(),
         };
         let reporter = Reporter::new(*form, component, host);
-        let writer = Writer { pen, writes, in_flight_max: (*in_flight_max).max(1) };
+        let (in_flight_max, waiting_max) = ((*in_flight_max).max(1), (*waiting_max).max(1));
+        let writer = Writer { pen, writes, in_flight_max, waiting_max };
         (Self { reporter, shared, line }, writer)
     }
 
@@ -433,6 +436,8 @@ pub struct Writer {
     pen: Pen,
     writes: mpsc::Receiver<Write>,
     in_flight_max: usize,
+    /// How many may wait to be tried again, or for such.
+    waiting_max: usize,
 }
 
 impl Writer {
@@ -446,23 +451,30 @@ impl Writer {
     }
 
     async fn write_all(self, stop: CancellationToken) {
-        let Self { pen, mut writes, in_flight_max } = self;
+        let Self { pen, mut writes, in_flight_max, waiting_max } = self;
         let (pen, shared) = (&pen, &*pen.shared);
         let has_series = shared.form == Form::Series;
         let mut lanes = Lanes::default();
+        let mut retries = Retries::new((in_flight_max / RETRIES_SHARE).max(1));
         let mut under_way = FuturesUnordered::new();
         let mut late = VecDeque::new();
         let mut is_open = true;
         let (mut stopped, mut sweep) = (pin!(stop.cancelled()), pin!(shared.clock.sleep(SWEEP)));
-        while is_open || !under_way.is_empty() || !late.is_empty() {
-            let has_room = under_way.len() < in_flight_max && lanes.held() < HELD_MAX;
+        while is_open || !under_way.is_empty() || !late.is_empty() || !retries.is_empty() {
+            let is_free = under_way.len() < in_flight_max;
+            let has_room = is_free && lanes.held() + retries.len() < waiting_max;
+            let due = retries.next_due().filter(|_| is_free);
             let came = tokio::select! {
                 biased;
                 () = &mut stopped => {
-                    let waiting = writes.len() + lanes.held() + under_way.len() + late.len();
+                    let under_way = under_way.len() + retries.len();
+                    let waiting = writes.len() + lanes.held() + under_way + late.len();
                     return shared.lose(waiting, Loss::Ended, &"there was no more time");
                 }
-                Some(lane) = under_way.next() => Came::Room(lane),
+                Some(tried) = under_way.next() => Came::Tried(tried),
+                () = shared.clock.sleep_until(due.unwrap_or_default()), if due.is_some() => {
+                    Came::Retry
+                }
                 Some(write) = async { late.pop_front() }, if has_room => Came::Write(write),
                 write = writes.recv(), if is_open && has_room => {
                     write.map_or(Came::End, Came::Write)
@@ -470,8 +482,16 @@ impl Writer {
                 () = &mut sweep, if is_open && has_series => Came::Sweep,
             };
             let next = match came {
-                Came::Room(lane) => lanes.leave(&lane),
-                Came::Write(write) => lanes.enter(write.lane(), write),
+                Came::Tried(tried) => {
+                    let ended = retries.tried(tried);
+                    let next = ended.and_then(|lane| lanes.leave(&lane)).map(Try::first);
+                    next.and_then(|next| retries.admit(next, shared.clock.monotonic()))
+                }
+                Came::Retry => retries.pop(shared.clock.monotonic()),
+                Came::Write(write) => {
+                    let next = lanes.enter(write.lane(), write).map(Try::first);
+                    next.and_then(|next| retries.admit(next, shared.clock.monotonic()))
+                }
                 Came::Sweep => {
                     late.extend(shared.late(Some(shared.clock.now())));
                     sweep.set(shared.clock.sleep(SWEEP));
@@ -483,11 +503,8 @@ impl Writer {
                     None
                 }
             };
-            if let Some(write) = next {
-                under_way.push(async move {
-                    pen.write(&write).await;
-                    write.lane()
-                });
+            if let Some(next) = next {
+                under_way.push(pen.write(next));
             }
         }
     }
@@ -497,15 +514,36 @@ impl Writer {
 enum Came {
     /// Something to write.
     Write(Write),
-    /// The end of a write, in this lane.
-    Room(Lane),
+    /// The end of a try.
+    Tried(Tried),
+    /// The time for another try.
+    Retry,
     /// The time to look through the series.
     Sweep,
     /// The end of all recorders.
     End,
 }
 
-/// Writes one event after all tries that it takes.
+/// An event, and how often it was tried to write it.
+#[derive(Debug)]
+struct Try {
+    write: Write,
+    tries: u32,
+    /// Whether it has a place of those that are for tries like this one.
+    is_apart: bool,
+}
+
+impl Try {
+    fn first(write: Write) -> Self {
+        Self { write, tries: 0, is_apart: false }
+    }
+
+    fn namespace(&self) -> &str {
+        self.write.event.note.subject.key.namespace()
+    }
+}
+
+/// Writes one event, once.
 struct Pen {
     client: Client,
     paths: Paths,
@@ -514,28 +552,32 @@ struct Pen {
 }
 
 impl Pen {
-    async fn write(&self, write: &Write) {
+    async fn write(&self, Try { write, mut tries, is_apart }: Try) -> Tried {
         let note = &write.event.note;
-        let mut last = None;
-        for tries in 0..TRIES_MAX {
-            let error = match self.try_write(write).await {
-                Ok(()) => return self.shared.meters.written(),
-                Err(error) => error,
-            };
-            if is_final(&error) {
-                tracing::debug!(object = %note.subject.key, reason = %note.reason, %error, "event refused");
-                return self.shared.lose(1, Loss::of(&error), &error);
+        let answer = self.try_write(&write).await;
+        tries += 1;
+        let end = |write: &Write, is_clear| Tried::End { lane: write.lane(), is_clear, is_apart };
+        let error = match answer {
+            Ok(()) => {
+                self.shared.meters.written();
+                return end(&write, true);
             }
-            if tries + 1 < TRIES_MAX {
-                let wait = self.backoff.lock().unwrap_or_else(PoisonError::into_inner).wait(tries);
-                let asked = error.retry_after().unwrap_or_default().min(RETRY_MAX);
-                self.client.clock().sleep(wait.max(asked)).await;
-            }
-            last = Some(error);
+            Err(error) => error,
+        };
+        if is_final(&error) {
+            tracing::debug!(object = %note.subject.key, reason = %note.reason, %error, "event refused");
+            self.shared.lose(1, Loss::of(&error), &error);
+            return end(&write, true);
         }
-        tracing::debug!(object = %note.subject.key, reason = %note.reason, "event given up");
-        let cause = last.map_or_else(String::new, |error| error.to_string());
-        self.shared.lose(1, Loss::Unanswered, &cause);
+        if tries >= TRIES_MAX {
+            tracing::debug!(object = %note.subject.key, reason = %note.reason, "event given up");
+            self.shared.lose(1, Loss::Unanswered, &error);
+            return end(&write, false);
+        }
+        let wait = self.backoff.lock().unwrap_or_else(PoisonError::into_inner).wait(tries - 1);
+        let asked = error.retry_after().unwrap_or_default().min(RETRY_MAX);
+        let due = self.client.clock().monotonic() + wait.max(asked);
+        Tried::Unclear { next: Try { write, tries, is_apart }, due }
     }
 
     async fn try_write(&self, Write { event, is_new }: &Write) -> Result<(), Error> {

@@ -32,7 +32,7 @@ use crate::shutdown::Shutdown;
 pub use fence::Fence;
 use fence::{Gate, Revision};
 pub use machine::Delta;
-use machine::{Effect, Failure, Input, Machine};
+use machine::{Effect, Failure, Input, Machine, SILENCE_MAX};
 
 /// How long after its own time limit a watch that the server has not ended is given up.
 const OVERTIME: Duration = Duration::from_secs(30);
@@ -375,7 +375,8 @@ struct Watch<T> {
 impl<T: Object> Watch<T> {
     async fn next(&mut self, clock: &Clock) -> Input<T> {
         let left = self.deadline.saturating_sub(clock.monotonic());
-        match clock.timeout(left, self.stream.next()).await {
+        match clock.timeout(left.min(SILENCE_MAX), self.stream.next()).await {
+            None if left > SILENCE_MAX => Input::Silent,
             None => Input::Failed(Failure::Lost("silent beyond its time limit".to_owned())),
             Some(Ok(Some(event))) => Input::Event(event),
             Some(Ok(None)) => Input::WatchEnded,

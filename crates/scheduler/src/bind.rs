@@ -5,7 +5,11 @@
 //! answer is definite. A conversation ends with one of four [`Outcome`]s, each of which is true of
 //! the API server for good, and never because somebody lost patience.
 //!
-//! Whoever drives it carries out the one effect that a step asks for and feeds the answer back.
+//! Where a request may still land, a refusal of the next one says nothing of it: the pod is read, and
+//! asked for again. That does not go on for ever, since nothing lands so late as [`LAND_MAX`].
+//!
+//! Whoever drives it carries out the one effect that a step asks for and feeds the answer back, with
+//! the time.
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +22,9 @@ use chassis::backoff::Backoff;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest wait, even where the server asks for more.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+/// A request that was given up so long ago is not carried out any more: an API server ends one after
+/// a minute (`--request-timeout`), and whoever stands in between is given two.
+pub const LAND_MAX: Duration = Duration::from_mins(3);
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +54,8 @@ pub struct Unclear {
     pub words: Box<str>,
     /// How long the server asks to wait.
     pub patience: Option<Duration>,
+    /// Whether the request may have been carried out, or still be.
+    pub may_land: bool,
 }
 
 /// What a read of the pod shows.
@@ -92,7 +101,7 @@ pub enum Outcome {
 enum Phase {
     Idle,
     Sending,
-    Reading { said: Box<str> },
+    Reading { said: Box<str>, since: Duration },
     WaitingToSend,
     WaitingToRead { said: Box<str> },
     Ended,
@@ -103,8 +112,8 @@ enum Phase {
 pub struct Conversation {
     node: Box<str>,
     phase: Phase,
-    /// Whether a request of ours may still be carried out though we go on.
-    may_land: bool,
+    /// Until when a request of ours may be carried out though we go on.
+    lands_until: Option<Duration>,
     /// Answers that did not tell.
     failures: u32,
     /// The words of the last of them.
@@ -121,7 +130,7 @@ impl Conversation {
         Self {
             node: node.into(),
             phase: Phase::Idle,
-            may_land: false,
+            lands_until: None,
             failures: 0,
             words: Box::default(),
             backoff: Backoff::new(WAIT_MIN, WAIT_MAX, seed),
@@ -142,28 +151,36 @@ impl Conversation {
         (self.failures, &self.words)
     }
 
-    /// Takes what happened and says what to do; nothing where it does not belong here.
-    pub fn step(&mut self, event: Event) -> Option<Effect> {
+    /// Whether a request of ours may be carried out after this moment.
+    fn may_land(&self, moment: Duration) -> bool {
+        self.lands_until.is_some_and(|until| moment < until)
+    }
+
+    /// Takes what happened at `now`, on a clock that never goes back, and says what to do; nothing
+    /// where it does not belong here.
+    pub fn step(&mut self, now: Duration, event: Event) -> Option<Effect> {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let effect = match (phase, event) {
             (Phase::Idle, Event::Begin) | (Phase::WaitingToSend, Event::Woke) => {
                 self.phase = Phase::Sending;
                 Effect::Send
             }
-            (Phase::WaitingToRead { said }, Event::Woke) => self.read(said),
+            (Phase::WaitingToRead { said }, Event::Woke) => self.read(now, said),
             (Phase::Sending, Event::Done) => Effect::End(Outcome::Bound),
             (Phase::Sending, Event::Missing) => Effect::End(Outcome::Gone),
-            (Phase::Sending, Event::Conflicted(said)) => self.read(said),
-            (Phase::Sending, Event::Refused(said)) if !self.may_land => {
+            (Phase::Sending, Event::Conflicted(said)) => self.read(now, said),
+            (Phase::Sending, Event::Refused(said)) if self.lands_until.is_none() => {
                 Effect::End(Outcome::NotBound(said))
             }
             // This one was refused; an earlier one may not be.
             (Phase::Sending, Event::Refused(said)) => {
-                self.words = said;
-                self.wait(Phase::WaitingToSend, None)
+                self.words.clone_from(&said);
+                self.read(now, said)
             }
-            (Phase::Sending, Event::Unclear(Unclear { words, patience })) => {
-                self.may_land = true;
+            (Phase::Sending, Event::Unclear(Unclear { words, patience, may_land })) => {
+                if may_land {
+                    self.lands_until = Some(now.saturating_add(LAND_MAX));
+                }
                 self.words.clone_from(&words);
                 let then = match self.reads {
                     true => Phase::WaitingToRead { said: words },
@@ -171,13 +188,13 @@ impl Conversation {
                 };
                 self.wait(then, patience)
             }
-            (Phase::Reading { said }, Event::Read(found)) => self.found(found, said),
+            (Phase::Reading { said, since }, Event::Read(found)) => self.found(since, found, said),
             (Phase::Reading { .. }, Event::Missing) => Effect::End(Outcome::Gone),
-            (Phase::Reading { said }, Event::Unclear(Unclear { words, patience })) => {
+            (Phase::Reading { said, .. }, Event::Unclear(Unclear { words, patience, .. })) => {
                 self.words = words;
                 self.wait(Phase::WaitingToRead { said }, patience)
             }
-            (Phase::Reading { said }, Event::Refused(_) | Event::Conflicted(_)) => {
+            (Phase::Reading { said, .. }, Event::Refused(_) | Event::Conflicted(_)) => {
                 self.wait(Phase::WaitingToRead { said }, None)
             }
             (phase, _) => {
@@ -188,18 +205,19 @@ impl Conversation {
         Some(effect)
     }
 
-    fn read(&mut self, said: Box<str>) -> Effect {
-        self.phase = Phase::Reading { said };
+    fn read(&mut self, now: Duration, said: Box<str>) -> Effect {
+        self.phase = Phase::Reading { said, since: now };
         Effect::Read
     }
 
-    fn found(&mut self, found: Found, said: Box<str>) -> Effect {
+    /// Takes in what a read shows that was asked for at `since`.
+    fn found(&mut self, since: Duration, found: Found, said: Box<str>) -> Effect {
         match found {
             Found::Nothing => Effect::End(Outcome::Gone),
             Found::Bound(node) if node == self.node => Effect::End(Outcome::Bound),
             Found::Bound(node) => Effect::End(Outcome::Elsewhere(node)),
             Found::Going => Effect::End(Outcome::NotBound(said)),
-            Found::Unbound if !self.may_land => Effect::End(Outcome::NotBound(said)),
+            Found::Unbound if !self.may_land(since) => Effect::End(Outcome::NotBound(said)),
             Found::Unbound => self.wait(Phase::WaitingToSend, None),
         }
     }

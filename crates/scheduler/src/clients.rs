@@ -9,7 +9,7 @@ use crate::config::ClientConnection;
 use crate::core::BINDS_MAX;
 use crate::notes;
 
-/// How long a Binding or a status may go unanswered.
+/// How long a Binding, a status or an event may go unanswered.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The clients of one scheduler.
@@ -43,7 +43,11 @@ impl Plan {
                 in_flight_max: BINDS_MAX,
                 ..limited("scheduler")
             },
-            events: Options { in_flight_max: notes::IN_FLIGHT_MAX, ..limited("scheduler") },
+            events: Options {
+                timeout: WRITE_TIMEOUT,
+                in_flight_max: notes::IN_FLIGHT_MAX,
+                ..limited("scheduler")
+            },
             lease: Options::new("scheduler"),
         }
     }

@@ -36,9 +36,20 @@ use crate::meters::{Attempt, Meters, Shown};
 pub const BINDS_MAX: usize = 128;
 /// With so many of them the writers have enough to do for some milliseconds: nothing is in a hurry.
 const BINDS_AHEAD: usize = 96;
-/// How many more there may be that nobody waits for: those that are unclear, that others bind, or
-/// whose pods are prepared first. When nothing is clear any more, the server has other troubles.
+/// How many more there may be that nobody waits for, since their answers are unclear or they wait
+/// behind such. With as many, no more is bound in the namespaces that they are in.
 pub const APART_MAX: usize = 4096;
+/// How many of these there may be in one namespace before no more is bound there: others have their
+/// share too.
+pub const APART_IN_NAMESPACE_MAX: usize = 1024;
+/// How many Bindings others may have under way, each on a connection of its own.
+pub const FOREIGN_MAX: usize = 256;
+/// How many pods may be prepared at once, or wait to be.
+pub const PREPARATIONS_MAX: usize = 4096;
+/// How many errands may be under way, each of which has its place in the line to who runs them.
+pub const ERRANDS_MAX: usize = BINDS_MAX + APART_MAX + FOREIGN_MAX + PREPARATIONS_MAX;
+/// How many decisions of which nothing is to be written are made at once.
+const SILENT_MAX: usize = 64;
 /// How many pods may be told why they wait, and the telling not be written. Others are not told
 /// then, and tried again after a while: nobody else waits for them.
 pub const TELLS_MAX: usize = 4096;
@@ -61,11 +72,25 @@ enum Phase {
     Ending,
 }
 
+/// What somebody was sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mission {
+    Bind(Binder),
+    Prepare,
+}
+
+impl Mission {
+    /// Whether nobody else waits for it: others who bind, and volumes, may take their time.
+    fn is_apart(self) -> bool {
+        self != Self::Bind(Binder::Server)
+    }
+}
+
 /// A Binding, or a preparation for one, that was asked for and is not answered.
 #[derive(Debug)]
 struct Flight {
     number: u64,
-    binder: Binder,
+    mission: Mission,
     pod: PodRef,
     attempt: Attempt,
     decided: Moment,
@@ -107,7 +132,14 @@ pub struct Core {
     errands: u64,
     /// How many of the flights nobody else waits for.
     apart: usize,
+    /// How many of these are Bindings of ours, in each namespace that has any.
+    apart_in: FxHashMap<Box<str>, usize>,
+    /// How many are Bindings of others, and how many preparations.
+    foreign: usize,
+    preparations: usize,
     unclear: usize,
+    /// Decisions since somebody asked that were taken back, since too much waits for an answer.
+    held_back: usize,
     telling: usize,
     /// Pods of which something is being told, and what is to be told next: one thing at a time, so
     /// that the last word is written last.
@@ -137,7 +169,11 @@ impl Core {
             flights: FxHashMap::default(),
             errands: 0,
             apart: 0,
+            apart_in: FxHashMap::default(),
+            foreign: 0,
+            preparations: 0,
             unclear: 0,
+            held_back: 0,
             telling: 0,
             tellings: FxHashMap::default(),
             waiting: FxHashMap::default(),
@@ -175,13 +211,13 @@ impl Core {
             }
             Message::Advised(ticket, advice) => self.engine.consulted(ticket, advice),
             Message::Answered(errand, answer) => return self.answered(&errand, answer, now),
-            Message::Unclear(Errand { uid, number }) => {
-                let flight = self.flights.get_mut(&uid).filter(|own| own.number == number);
-                if let Some(flight) = flight {
-                    self.apart += usize::from(!std::mem::replace(&mut flight.is_apart, true));
-                    self.unclear += usize::from(!std::mem::replace(&mut flight.is_unclear, true));
+            Message::Unclear(errand) => {
+                if let Some(flight) = self.set_apart(&errand) {
+                    let was_unclear = std::mem::replace(&mut flight.is_unclear, true);
+                    self.unclear += usize::from(!was_unclear);
                 }
             }
+            Message::Held(errand) => drop(self.set_apart(&errand)),
             Message::Told(uid) => {
                 let next = self.tell_next(&uid);
                 // Who has to go for it may still be to be asked.
@@ -234,7 +270,7 @@ impl Core {
         // Facts may show what became of a preparation before whoever prepares knows. Then the pod is
         // being bound already, or waits, or is prepared anew.
         self.flights.get(uid).filter(|flight| flight.number == *number)?;
-        let Flight { binder, pod, attempt, decided, .. } = self.forget(uid)?;
+        let Flight { mission, pod, attempt, decided, .. } = self.forget(uid)?;
         let (answer, failure) = match answer {
             Answer::Abandoned => return None,
             Answer::Prepared => (turn::Answer::Done, None),
@@ -248,8 +284,8 @@ impl Core {
             }
             Answer::Definite(Outcome::Gone | Outcome::Elsewhere(_)) => (turn::Answer::Lost, None),
             Answer::Definite(Outcome::NotBound(why)) => {
-                let message = match binder {
-                    Binder::Extender => why.into(),
+                let message = match mission {
+                    Mission::Bind(Binder::Extender) => why.into(),
                     _ => format!("running Bind plugin \"DefaultBinder\": {why}"),
                 };
                 (turn::Answer::Refused, Some(message))
@@ -266,7 +302,51 @@ impl Core {
         let flight = self.flights.remove(uid)?;
         self.apart -= usize::from(flight.is_apart);
         self.unclear -= usize::from(flight.is_unclear);
+        match flight.mission {
+            Mission::Bind(Binder::Server) if flight.is_apart => {
+                let namespace = &flight.pod.namespace;
+                if let Some(count) = self.apart_in.get_mut(namespace) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.apart_in.remove(namespace);
+                    }
+                }
+            }
+            Mission::Bind(Binder::Server) => {}
+            Mission::Bind(_) => self.foreign -= 1,
+            Mission::Prepare => self.preparations -= 1,
+        }
         Some(flight)
+    }
+
+    /// Nobody else waits for a flight any longer.
+    fn set_apart(&mut self, Errand { uid, number }: &Errand) -> Option<&mut Flight> {
+        let flight = self.flights.get_mut(uid).filter(|own| own.number == *number)?;
+        if !std::mem::replace(&mut flight.is_apart, true) {
+            self.apart += 1;
+            *self.apart_in.entry(flight.pod.namespace.clone()).or_default() += 1;
+        }
+        Some(flight)
+    }
+
+    /// Whether somebody may be sent for a pod in this namespace. Where too many of his like wait for
+    /// an answer, those for whom nobody answers hold up nobody else.
+    fn may_send(&self, mission: Mission, namespace: &str) -> bool {
+        match mission {
+            Mission::Bind(Binder::Server) => {
+                let of_server = self.apart - self.foreign - self.preparations;
+                let limit = if of_server < APART_MAX { APART_IN_NAMESPACE_MAX } else { 1 };
+                self.apart_in.get(namespace).is_none_or(|apart| *apart < limit)
+            }
+            Mission::Bind(_) => self.foreign < FOREIGN_MAX,
+            Mission::Prepare => self.preparations < PREPARATIONS_MAX,
+        }
+    }
+
+    /// How many decisions were taken back since this was asked before, because too much waits for an
+    /// answer. Their pods are decided for anew after their back-off.
+    pub fn held_back(&mut self) -> usize {
+        std::mem::take(&mut self.held_back)
     }
 
     /// An attempt failed for another reason than that no node can take the pod.
@@ -280,15 +360,7 @@ impl Core {
     /// Whether anything more may be decided before something is answered.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.phase == Phase::Deciding
-            && self.flights.len() - self.apart < BINDS_MAX
-            && !self.is_stuck()
-    }
-
-    /// Whether nothing more is decided because nothing is clear any more.
-    #[must_use]
-    pub fn is_stuck(&self) -> bool {
-        self.apart >= APART_MAX
+        self.phase == Phase::Deciding && self.flights.len() - self.apart < BINDS_MAX
     }
 
     /// Whether whoever writes has enough to do for a while.
@@ -299,7 +371,10 @@ impl Core {
 
     /// Decides for one pod; nothing where none can be decided for now.
     pub fn decide(&mut self, now: Moment) -> Option<Order> {
-        while self.has_room() {
+        for _ in 0..SILENT_MAX {
+            if !self.has_room() {
+                break;
+            }
             if let Some((_, what)) = self.complaints.pop_first() {
                 self.telling += 1;
                 return Some(Order::Complain(what));
@@ -332,13 +407,11 @@ impl Core {
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
             Verdict::Bind(node) => {
-                // Others who bind may take their time.
-                let is_apart = binder != Binder::Server;
-                let number = self.begin((binder, is_apart), &pod, attempt, begun);
+                let number = self.begin(Mission::Bind(binder), &pod, attempt, (begun, now))?;
                 Order::Bind(BindOrder { pod, number, version, node, scheduler, binder })
             }
             Verdict::Prepare(_, writes) => {
-                let number = self.begin((Binder::Server, true), &pod, attempt, begun);
+                let number = self.begin(Mission::Prepare, &pod, attempt, (begun, now))?;
                 Order::Prepare(PrepareOrder { pod, number, writes })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
@@ -391,26 +464,38 @@ impl Core {
         self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
-    /// Somebody is sent for a pod, in the place of whoever was before.
+    /// Somebody is sent for a pod, in the place of whoever was before; nobody where too many wait for
+    /// an answer, and the pod has no node then.
     fn begin(
         &mut self,
-        (binder, is_apart): (Binder, bool),
+        mission: Mission,
         pod: &PodRef,
         attempt: Attempt,
-        decided: Moment,
-    ) -> u64 {
+        (decided, now): (Moment, Moment),
+    ) -> Option<u64> {
         self.forget(&pod.uid);
+        if !self.may_send(mission, &pod.namespace) {
+            self.held_back += 1;
+            self.engine.answered(&pod.uid, turn::Answer::Refused, now);
+            return None;
+        }
         // Why it had no node need not be told any more.
         if self.tellings.get_mut(&pod.uid).is_some_and(|next| next.take().is_some()) {
             self.unsay(&pod.uid);
         }
         self.errands += 1;
+        let is_apart = mission.is_apart();
         self.apart += usize::from(is_apart);
+        match mission {
+            Mission::Bind(Binder::Server) => {}
+            Mission::Bind(_) => self.foreign += 1,
+            Mission::Prepare => self.preparations += 1,
+        }
         let (number, is_unclear, uid) = (self.errands, false, pod.uid.clone());
         let pod = pod.clone();
-        let flight = Flight { number, binder, pod, attempt, decided, is_apart, is_unclear };
+        let flight = Flight { number, mission, pod, attempt, decided, is_apart, is_unclear };
         self.flights.insert(uid, flight);
-        number
+        Some(number)
     }
 
     fn room(&self, room: &Room) -> RoomOrder {

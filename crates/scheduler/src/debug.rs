@@ -51,6 +51,12 @@ pub struct Look(Box<Glance>);
 type Glance = dyn FnOnce(&Core, Moment) + Send;
 
 impl Look {
+    /// A look of this sort.
+    #[cfg(test)]
+    pub(crate) fn new(glance: impl FnOnce(&Core, Moment) + Send + 'static) -> Self {
+        Self(Box::new(glance))
+    }
+
     /// Looks.
     pub(crate) fn at(self, core: &Core, now: Moment) {
         (self.0)(core, now);

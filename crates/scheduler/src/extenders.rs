@@ -309,7 +309,7 @@ impl Extenders {
             Err(Failure::Answered(words)) => Event::Conflicted(words.into()),
             Err(Failure::Nobody(words)) => Event::Refused(words.into()),
             Err(Failure::Unclear(words)) => {
-                Event::Unclear(Unclear { words: words.into(), patience: None })
+                Event::Unclear(Unclear { words: words.into(), patience: None, may_land: true })
             }
         };
         if own.ignorable {

@@ -43,6 +43,7 @@ mod later;
 pub mod message;
 pub mod meters;
 mod notes;
+mod pulse;
 mod run;
 mod status;
 mod thread;

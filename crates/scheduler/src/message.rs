@@ -84,6 +84,8 @@ pub enum Message {
     Advised(Ticket, Advice),
     /// Nobody knows yet what became of a Binding; it is being asked for.
     Unclear(Errand),
+    /// A Binding waits behind others in its namespace that have no clear answer.
+    Held(Errand),
     /// What was to be told of this pod is told, and whoever has to go for it was asked to.
     Told(Uid),
     /// That an object cannot be read is told.

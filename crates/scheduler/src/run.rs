@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 use crate::awaited::Awaited;
 use crate::clients::Clients;
 use crate::config::{Configuration, LeaderElection, ProfileConfig};
-use crate::core::{APART_MAX, BINDS_MAX, Core, TELLS_MAX};
+use crate::core::{Core, ERRANDS_MAX, TELLS_MAX};
 use crate::debug::Desk;
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::{Feed, Sight};
 use crate::message::Message;
 use crate::meters::Meters;
 use crate::notes::{LeaseNotes, Notes};
+use crate::pulse::{Pulse, STALLED};
 use crate::thread::{Outlets, Timekeeper, Turns};
 use crate::witness::Place;
 use crate::writers::{Hands, License};
@@ -115,13 +116,20 @@ pub enum RunError {
     /// The election cannot be held.
     #[error("leaderElection: {0}")]
     Election(#[from] election::ConfigError),
+    /// The engine did not come back from a turn. The lease is not given back, since what was written
+    /// last may still land.
+    #[error(
+        "the engine is in one turn for more than {} s: another scheduler takes over when the lease \
+         is free; start this one again, and report what the cluster was like", STALLED.as_secs()
+    )]
+    Stalled,
 }
 
 /// Runs a scheduler until `stop` is cancelled or its leadership is lost, and finishes the Bindings
 /// that are under way.
 ///
 /// # Errors
-/// When it cannot run as configured; nothing was written then.
+/// When it cannot run as configured, in which case nothing was written, or its engine stands still.
 ///
 /// # Panics
 /// When a part of it panics: the panic goes on, so that the process ends.
@@ -133,19 +141,33 @@ pub async fn run(
     let clients = clients.counted(&options.metrics);
     let extenders = Extenders::new(&options.configuration.extenders, &clients.read)?;
     let meters = Meters::register(&options.metrics);
-    let Some(election) = &options.configuration.leader_election else {
-        Term { clients, options, meters, extenders }.work(None, stop).await.finish().await;
-        return Ok(Ending::Stopped);
+    let pulse = Pulse::new(clients.read.clock());
+    let has_thread = options.place.witness().is_none();
+    if has_thread {
+        pulse.watch(&options.health);
+    }
+    let own = pulse.clone();
+    let running = async {
+        let Some(election) = &options.configuration.leader_election else {
+            let term = Term { clients, options, meters, extenders, pulse };
+            term.work(None, stop).await.finish().await;
+            return Ok(Ending::Stopped);
+        };
+        let config = lease(election, &options);
+        let election_meters = election::Meters::register(&options.metrics);
+        let election = Election::new(&clients.lease, &config, &election_meters)?;
+        election.watchdog().watch(&options.health, LEASE_TOLERANCE);
+        let term = Term { clients, options, meters, extenders, pulse };
+        Ok(match contend(election, term, stop).await {
+            election::Ending::Lost(_) => Ending::LeadershipLost,
+            election::Ending::NeverLed | election::Ending::Done => Ending::Stopped,
+        })
     };
-    let config = lease(election, &options);
-    let election_meters = election::Meters::register(&options.metrics);
-    let election = Election::new(&clients.lease, &config, &election_meters)?;
-    election.watchdog().watch(&options.health, LEASE_TOLERANCE);
-    let term = Term { clients, options, meters, extenders };
-    Ok(match contend(election, term, stop).await {
-        election::Ending::Lost(_) => Ending::LeadershipLost,
-        election::Ending::NeverLed | election::Ending::Done => Ending::Stopped,
-    })
+    tokio::select! {
+        biased;
+        ended = running => ended,
+        () = own.stalled(), if has_thread => Err(RunError::Stalled),
+    }
 }
 
 /// Has a scheduler stand by until it leads, and work while it does.
@@ -243,11 +265,12 @@ struct Term {
     options: Options,
     meters: Meters,
     extenders: Extenders,
+    pulse: Pulse,
 }
 
 impl Term {
     async fn work(self, turn: Option<Turn>, stop: CancellationToken) -> Rest {
-        let Self { clients, options, meters, mut extenders } = self;
+        let Self { clients, options, meters, mut extenders, pulse } = self;
         let (configuration, seed) = (&options.configuration, options.seed);
         let time = Timekeeper::new(clients.read.clock());
         let (core, names) = core(configuration, seed, meters, time.now());
@@ -278,7 +301,7 @@ impl Term {
             stop: stop.clone(),
         }
         .licensed();
-        let (binds, bind_orders) = mpsc::channel(BINDS_MAX + APART_MAX);
+        let (binds, bind_orders) = mpsc::channel(ERRANDS_MAX);
         let (tells, tell_orders) = mpsc::channel(TELLS_MAX);
         let mut writers = JoinSet::new();
         writers.spawn(hands.clone().bind_all(bind_orders));
@@ -288,7 +311,7 @@ impl Term {
         writers.spawn(extenders.ask_all(question_orders, messages.clone()));
         let outlets = Outlets { binds, tells, questions };
         let witness = options.place.witness();
-        let turns = Turns { core, outlets, time, state: options.state.clone(), witness };
+        let turns = Turns { core, outlets, time, state: options.state.clone(), pulse, witness };
         let over = start(turns, line);
         let asked = async {
             stop.cancelled().await;

@@ -11,9 +11,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::State;
 use crate::bind::Outcome;
-use crate::core::{APART_MAX, Core};
+use crate::core::Core;
 use crate::inbox::{Heard, Inbox};
 use crate::message::{Answer, ConsultOrder, Message, Order};
+use crate::pulse::Pulse;
 use crate::witness::Witness;
 use crate::writers::{Telling, Work};
 
@@ -69,6 +70,8 @@ pub(crate) struct Turns {
     pub(crate) outlets: Outlets,
     pub(crate) time: Timekeeper,
     pub(crate) state: watch::Sender<State>,
+    /// Where it shows that it goes on.
+    pub(crate) pulse: Pulse,
     /// Who looks on.
     pub(crate) witness: Option<Arc<dyn Witness>>,
 }
@@ -83,27 +86,32 @@ impl Turns {
             let now = self.time.now();
             let measure = is_changed.then(|| measured.after(MEASURE_INTERVAL));
             let due = self.core.next_due(now).into_iter().chain(measure).min();
+            self.pulse.end();
             let heard = inbox.wait(due.map(|due| due.since(now)));
+            self.pulse.begin();
             is_changed |= matches!(heard, Heard::Message(_));
             if self.core.is_ahead() {
                 std::thread::sleep(GATHER);
             }
             if !self.drain(heard, || inbox.next()) {
-                return;
+                return self.pulse.end();
             }
             self.decide();
             let now = self.time.now();
             if is_changed && now.since(measured) >= MEASURE_INTERVAL {
                 self.core.measure();
-                if self.core.is_stuck() {
+                let held_back = self.core.held_back();
+                if held_back > 0 {
                     tracing::error!(
-                        "{APART_MAX} Bindings have no clear answer: nothing more is decided before \
-                         some have"
+                        held_back,
+                        "pods got no nodes because too many before them wait for an answer: of the \
+                         API server in their namespace, of an extender, or to their volumes"
                     );
                 }
                 (measured, is_changed) = (now, false);
             }
         }
+        self.pulse.end();
         self.core.measure();
     }
 
@@ -200,14 +208,7 @@ impl Turns {
             Order::Complain(what) => Telling::Unreadable(what),
         };
         if let Err(lost) = self.outlets.tells.try_send(telling) {
-            let back = match lost.into_inner() {
-                Telling::Wait(order) => Message::Untold(order.pod.uid),
-                Telling::Unreadable(what) => {
-                    tracing::warn!(kind = ?what.kind, key = %what.key, "an object cannot be read");
-                    Message::Complained
-                }
-            };
-            self.take(back, self.time.now());
+            self.take(lost.into_inner().untold(), self.time.now());
         }
     }
 
@@ -234,5 +235,53 @@ impl Turns {
             }
         };
         self.take(back, self.time.now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chassis::metrics::Metrics;
+    use chassis::serve::Health;
+    use engine::profile::Profile;
+    use engine::turn::{self, Engine};
+
+    use super::*;
+    use crate::debug::Look;
+    use crate::meters::Meters;
+    use crate::pulse::STALLED;
+
+    #[test]
+    fn a_turn_that_does_not_end_is_seen_from_outside() {
+        let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+        let (time, pulse, health) = (Timekeeper::new(&clock), Pulse::new(&clock), Health::new());
+        pulse.watch(&health);
+        let profiles = vec![("s".into(), Profile::kubernetes())];
+        let engine = Engine::new(turn::Settings::default(), profiles, time.now());
+        let core = Core::new(engine, ["s".into()], Meters::register(&Metrics::new()));
+        let (binds, _b) = mpsc::channel(1);
+        let (tells, _t) = mpsc::channel(1);
+        let (questions, _q) = mpsc::channel(1);
+        let outlets = Outlets { binds, tells, questions };
+        let (state, witness) = (watch::Sender::default(), None);
+        let turns = Turns { core, outlets, time, state, pulse, witness };
+        let (messages, line) = mpsc::channel(8);
+        let thread = std::thread::spawn(move || turns.run(line));
+        // Whoever looks does not come back for a while.
+        let (begin, begun) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let look = Look::new(move |_, _| {
+            begin.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        messages.blocking_send(Message::Look(look)).unwrap();
+        begun.recv().unwrap();
+        hand.advance(STALLED / 2);
+        assert_eq!(health.check("engine"), Ok(()));
+        hand.advance(STALLED / 2);
+        assert!(health.check("engine").is_err());
+        drop(end);
+        messages.blocking_send(Message::Stop).unwrap();
+        thread.join().unwrap();
+        assert_eq!(health.check("engine"), Ok(()));
     }
 }

@@ -1,14 +1,16 @@
 //! The hands of the scheduler: Bindings, statuses and events, written as far as this process may.
 //!
 //! What is to be said to the API server and in which order is in [`bind`](crate::bind) and
-//! [`status`](crate::status); here it is sent.
+//! [`status`](crate::status), and who waits for whom in [`slots`]; here it is sent.
+
+mod slots;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::{PersistentVolume, PersistentVolumeClaim, Pod};
 use chassis::client::{
-    Access, Binding, Client, DeleteOptions, Error, Nameplate, Patch, Reason, ResourceType,
+    Access, Binding, Client, DeleteOptions, Error, Nameplate, Patch, Reason, Refusal, ResourceType,
 };
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
@@ -18,11 +20,12 @@ use engine::fact::PodRef;
 use engine::plugins::volume_binding::Write;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Conversation, Effect, Event, Found, Outcome, Unclear};
+use crate::core::TELLS_MAX;
 use crate::extenders::{Binder, Extenders};
 use crate::later::Later;
 use crate::message::{
@@ -31,20 +34,30 @@ use crate::message::{
 use crate::notes::Notes;
 use crate::status;
 use crate::volumes::{self, Step};
+use slots::{Place, Slots, Turn};
 
 /// How many Bindings are under way at once: where a kube-apiserver saturates.
 const BINDS_IN_FLIGHT_MAX: usize = 64;
+/// How many more that were unclear before, or are in a namespace in trouble.
+const BINDS_AGAIN_MAX: usize = 16;
 /// How many notes of bound pods may wait to be told; more are told at once.
 const LATER_MAX: usize = 100_000;
 /// How often it is looked whether there is time for notes.
 const LATER_LOOK: Duration = Duration::from_millis(50);
 /// How many pods are prepared at once.
 const PREPARES_IN_FLIGHT_MAX: usize = 16;
+/// How many more of which something was unclear before, or in a namespace in trouble.
+const PREPARES_AGAIN_MAX: usize = 4;
 /// After so many answers to a Binding that do not tell, and each time after as many again, users are
 /// told of it: by then, some seconds have passed.
 const UNCLEAR_TOLD: u32 = 6;
 /// How many statuses are under way at once.
 const TELLS_IN_FLIGHT_MAX: usize = 16;
+/// How many more that were unclear before, or are in a namespace in trouble.
+const TELLS_AGAIN_MAX: usize = 4;
+/// How many tellings there may be, most of which wait to be tried again, before no more of a namespace
+/// in trouble are begun: such are not told, and found out anew after a while.
+const TELLINGS_MAX: usize = 1024;
 /// How often a leader whose lease is late looks whether it may write again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
 /// How often anything but a Binding is tried while its answers are unclear.
@@ -128,8 +141,8 @@ impl Hands {
     /// Binds and prepares pods until no more orders come, and waits for those under way.
     pub(crate) async fn bind_all(self, mut orders: mpsc::Receiver<Work>) {
         let own = Arc::new(self);
-        let room = Arc::new(Semaphore::new(BINDS_IN_FLIGHT_MAX));
-        let bench = Arc::new(Semaphore::new(PREPARES_IN_FLIGHT_MAX));
+        let room = Slots::new(BINDS_IN_FLIGHT_MAX, BINDS_AGAIN_MAX);
+        let bench = Slots::new(PREPARES_IN_FLIGHT_MAX, PREPARES_AGAIN_MAX);
         let mut tasks = JoinSet::new();
         let (bound, line) = mpsc::channel(LATER_MAX);
         let telling = tokio::spawn(own.clone().tell_later(line, room.clone()));
@@ -161,11 +174,7 @@ impl Hands {
     }
 
     /// Tells which pods are bound: while Bindings are under way, only of those that are so for long.
-    async fn tell_later(
-        self: Arc<Self>,
-        mut bound: mpsc::Receiver<BindOrder>,
-        room: Arc<Semaphore>,
-    ) {
+    async fn tell_later(self: Arc<Self>, mut bound: mpsc::Receiver<BindOrder>, room: Arc<Slots>) {
         let mut later = Later::default();
         loop {
             tokio::select! {
@@ -176,7 +185,7 @@ impl Hands {
                 },
                 () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
             }
-            let is_busy = room.available_permits() < BINDS_IN_FLIGHT_MAX;
+            let is_busy = room.is_busy();
             while let Some(order) = later.next(self.clock().monotonic(), is_busy) {
                 self.notes.scheduled(&order);
             }
@@ -186,7 +195,7 @@ impl Hands {
         }
     }
 
-    async fn bind(&self, order: BindOrder, room: &Semaphore, bound: &mpsc::Sender<BindOrder>) {
+    async fn bind(&self, order: BindOrder, room: &Slots, bound: &mpsc::Sender<BindOrder>) {
         let errand = order.errand();
         let answer = match self.converse(&order, room).await {
             None => Answer::Abandoned,
@@ -214,18 +223,21 @@ impl Hands {
 
     /// Talks to the server until it is certain what became of the Binding; none where this
     /// process may not go on.
-    async fn converse(&self, order: &BindOrder, room: &Semaphore) -> Option<Outcome> {
-        let uid = &order.pod.uid;
+    async fn converse(&self, order: &BindOrder, room: &Slots) -> Option<Outcome> {
+        let (uid, namespace) = (&order.pod.uid, &*order.pod.namespace);
         let seed = seed_for(self.seed, &["bind", &uid.0]);
         let mut conversation = Conversation::new(&order.node, seed);
         if order.binder != Binder::Server {
             conversation = conversation.through_others();
         }
-        let pods: Access<Pod> = self.client.within(&order.pod.namespace);
-        let mut effect = conversation.step(Event::Begin)?;
+        let pods: Access<Pod> = self.client.within(namespace);
+        let mut effect = conversation.step(self.clock().monotonic(), Event::Begin)?;
         loop {
             let event = match effect {
-                Effect::End(outcome) => return Some(outcome),
+                Effect::End(outcome) => {
+                    self.settle(order, room, &conversation);
+                    return Some(outcome);
+                }
                 Effect::Send => {
                     if !self.may_write().await {
                         return None;
@@ -235,7 +247,7 @@ impl Hands {
                     {
                         event
                     } else {
-                        let _turn = room.acquire().await.ok();
+                        let _turn = self.turn(order, room, &conversation).await?;
                         let binding = Binding {
                             pod: &order.pod.name,
                             uid: Some(&uid.0),
@@ -250,11 +262,11 @@ impl Hands {
                     }
                 }
                 Effect::Read => {
-                    let _turn = room.acquire().await.ok();
+                    let _turn = self.turn(order, room, &conversation).await?;
                     read(Box::pin(pods.get(&order.pod.name)).await, &uid.0)
                 }
                 Effect::Wait(wait) => {
-                    self.tell_unclear(order, conversation.unclear());
+                    self.tell_unclear(order, room, conversation.unclear());
                     self.answer(Message::Unclear(order.errand())).await;
                     tokio::select! {
                         biased;
@@ -263,12 +275,52 @@ impl Hands {
                     }
                 }
             };
-            effect = conversation.step(event)?;
+            effect = conversation.step(self.clock().monotonic(), event)?;
         }
     }
 
-    /// Says of a Binding that is asked for again and again what its answers are.
-    fn tell_unclear(&self, order: &BindOrder, (failures, words): (u32, &str)) {
+    /// A place from which to ask about a Binding; none where this process ends before there is one, and
+    /// the question was asked before or belongs to a namespace in trouble.
+    async fn turn(
+        &self,
+        order: &BindOrder,
+        room: &Slots,
+        conversation: &Conversation,
+    ) -> Option<Turn> {
+        let (failures, _) = conversation.unclear();
+        if failures == 0
+            && let Some(turn) = room.first(&order.pod.namespace).await
+        {
+            return Some(turn);
+        }
+        Box::pin(async {
+            if failures == 0 {
+                // Others need not wait for it.
+                self.answer(Message::Held(order.errand())).await;
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => None,
+                turn = room.again(&order.pod.namespace) => Some(turn),
+            }
+        })
+        .await
+    }
+
+    /// What became of a Binding is clear.
+    fn settle(&self, order: &BindOrder, room: &Slots, conversation: &Conversation) {
+        // What others leave unanswered says nothing of the namespace.
+        if order.binder != Binder::Extender {
+            room.clear(&order.pod.namespace, conversation.unclear().0);
+        }
+    }
+
+    /// Notes a Binding that is not answered clearly, and says of one that is asked for again and again
+    /// what its answers are.
+    fn tell_unclear(&self, order: &BindOrder, room: &Slots, (failures, words): (u32, &str)) {
+        if failures == 1 && order.binder != Binder::Extender {
+            room.unclear(&order.pod.namespace);
+        }
         if failures == 0 || !failures.is_multiple_of(UNCLEAR_TOLD) {
             return;
         }
@@ -281,24 +333,27 @@ impl Hands {
     /// Tells why pods wait until no more orders come, and waits for what is under way.
     pub(crate) async fn tell_all(self, mut orders: mpsc::Receiver<Telling>) {
         let own = Arc::new(self);
-        let room = Arc::new(Semaphore::new(TELLS_IN_FLIGHT_MAX));
+        let room = Slots::new(TELLS_IN_FLIGHT_MAX, TELLS_AGAIN_MAX);
         let mut tasks = JoinSet::new();
         while let Some(order) = orders.recv().await {
-            // Only closed when it is dropped.
-            let Ok(turn) = room.clone().acquire_owned().await else { return };
+            let turn = room.first(order.namespace()).await;
             let own = own.clone();
-            tasks.spawn(async move {
-                let message = match order {
-                    // Whoever leads next finds out anew, and need not wait for this.
-                    Telling::Wait(order) if own.stop.is_cancelled() => {
-                        Message::Untold(order.pod.uid)
-                    }
-                    Telling::Wait(order) => own.tell(*order).await,
-                    Telling::Unreadable(what) => own.complain(&what).await,
-                };
-                drop(turn);
-                own.answer(message).await;
-            });
+            let tellings_max = if turn.is_some() { TELLS_MAX } else { TELLINGS_MAX };
+            if tasks.len() >= tellings_max {
+                own.answer(order.untold()).await;
+            } else {
+                let mut place = Place::new(&room, turn);
+                tasks.spawn(async move {
+                    let message = match order {
+                        // Whoever leads next finds out anew, and need not wait for this.
+                        order if own.stop.is_cancelled() => order.untold(),
+                        Telling::Wait(order) => own.tell(*order, &mut place).await,
+                        Telling::Unreadable(what) => own.complain(&what, &mut place).await,
+                    };
+                    drop(place);
+                    own.answer(message).await;
+                });
+            }
             while let Some(ended) = tasks.try_join_next() {
                 if let Err(error) = ended {
                     go_on_panicking(error);
@@ -312,10 +367,10 @@ impl Hands {
         }
     }
 
-    async fn tell(&self, order: TellOrder) -> Message {
+    async fn tell(&self, order: TellOrder, place: &mut Place) -> Message {
         self.notes.waits(&order);
         let mut is_done = true;
-        match self.tell_status(&order).await {
+        match self.tell_status(&order, place).await {
             Ok(Waits::Still) => {}
             // Nothing is to be told of it, and nobody has to go for it.
             Ok(Waits::NoLonger) => return Message::Told(order.pod.uid),
@@ -325,30 +380,32 @@ impl Hands {
             }
         }
         if let Some(room) = &order.room {
-            is_done &= self.make_room(&order, room).await;
+            is_done &= self.make_room(&order, room, place).await;
         }
         let uid = order.pod.uid;
         if is_done { Message::Told(uid) } else { Message::Untold(uid) }
     }
 
     /// Writes why a pod has no node, unless it has one by now.
-    async fn tell_status(&self, order: &TellOrder) -> Result<Waits, Error> {
+    async fn tell_status(&self, order: &TellOrder, place: &mut Place) -> Result<Waits, Error> {
         let Some(mut patch) = status::unscheduled(order, self.clock().now()) else {
             return Ok(Waits::Still);
         };
+        let namespace = &order.pod.namespace;
         let mut version = order.version.to_string();
         for _ in 0..CONFLICTS_MAX {
             if !version.is_empty() {
                 patch["metadata"]["resourceVersion"] = version.into();
             }
-            match self.patch_status(&order.pod, patch.clone()).await {
+            match self.patch_status(&order.pod, patch.clone(), place).await {
                 Ok(()) => return Ok(Waits::Still),
                 Err(error) if error.is_conflict() => {}
                 Err(error) if error.is_not_found() => return Ok(Waits::NoLonger),
                 Err(error) => return Err(error),
             }
-            let pods: Access<Pod> = self.client.within(&order.pod.namespace);
-            let Some(pod) = self.again(|| pods.find(&order.pod.name)).await? else {
+            let pods: Access<Pod> = self.client.within(namespace);
+            let find = || pods.find(&order.pod.name);
+            let Some(pod) = self.again(namespace, place, find).await? else {
                 return Ok(Waits::NoLonger);
             };
             if pod.metadata.uid != *order.pod.uid.0 || !pod.spec.node_name.is_empty() {
@@ -360,15 +417,27 @@ impl Hands {
     }
 
     /// Writes a status, as often as it takes and as is allowed.
-    async fn patch_status(&self, pod: &PodRef, patch: Value) -> Result<(), Error> {
+    async fn patch_status(
+        &self,
+        pod: &PodRef,
+        patch: Value,
+        place: &mut Place,
+    ) -> Result<(), Error> {
         let pods: Access<IgnoredAny> =
             self.client.access(ResourceType::of::<Pod>(), &pod.namespace);
         let patch = &Patch::Strategic(patch);
-        self.again(|| pods.patch_sub(&pod.name, "status", patch)).await.map(drop)
+        let write = || pods.patch_sub(&pod.name, "status", patch);
+        self.again(&pod.namespace, place, write).await.map(drop)
     }
 
-    /// Tries a write that may be repeated until the answer is clear, some times.
-    async fn again<T, F>(&self, write: impl Fn() -> F) -> Result<T, Error>
+    /// Tries a write that may be repeated until the answer is clear, some times. Nobody waits for it
+    /// who writes in another namespace.
+    async fn again<T, F>(
+        &self,
+        namespace: &str,
+        place: &mut Place,
+        write: impl Fn() -> F,
+    ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -377,16 +446,37 @@ impl Hands {
             if !self.may_write().await {
                 return Err(Error::Request { what: "this process no longer leads".to_owned() });
             }
+            let is_placed = tokio::select! {
+                biased;
+                () = place.take(namespace, tries) => true,
+                () = self.stop.cancelled() => false,
+            };
+            if !is_placed {
+                return Err(Error::Request { what: "this process ends".to_owned() });
+            }
             tries += 1;
-            match write().await {
-                Err(Error::NotAllowed { .. }) => tries -= 1,
-                Err(error)
-                    if tries < TRIES_MAX && is_unclear(&error) && !self.stop.is_cancelled() =>
-                {
-                    let wait = error.retry_after().unwrap_or(RETRY).min(RETRY_MAX);
-                    self.clock().sleep(wait).await;
+            let error = match write().await {
+                Err(Error::NotAllowed { .. }) => {
+                    tries -= 1;
+                    continue;
                 }
-                answer => return answer,
+                Err(error) if is_unclear(&error) => error,
+                answer => {
+                    place.clear(namespace, tries);
+                    return answer;
+                }
+            };
+            place.unclear(namespace, tries);
+            let wait = error.retry_after().unwrap_or(RETRY).min(RETRY_MAX);
+            let is_over = tries >= TRIES_MAX
+                || tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => true,
+                    () = self.clock().sleep(wait) => false,
+                };
+            if is_over {
+                place.give_up(namespace);
+                return Err(error);
             }
         }
     }
@@ -399,17 +489,20 @@ impl Hands {
     }
 
     /// Deletes who has to go, and has those wait elsewhere who waited for the same room; false where
-    /// somebody could not be deleted.
-    async fn make_room(&self, order: &TellOrder, room: &RoomOrder) -> bool {
+    /// somebody could not be deleted: then the others need not go either.
+    async fn make_room(&self, order: &TellOrder, room: &RoomOrder, place: &mut Place) -> bool {
         for other in &room.passed_over {
             let patch = status::passed_over(&other.uid.0);
-            if let Err(error) = self.patch_status(other, patch).await {
+            if let Err(error) = self.patch_status(other, patch, place).await {
                 self.warn(other, &error, "cannot write that no room is made for a pod");
             }
         }
-        let mut all = true;
         for victim in &room.victims {
-            match self.evict(order, victim).await {
+            // Whoever leads next finds out anew who has to go.
+            if self.stop.is_cancelled() {
+                return false;
+            }
+            match self.evict(order, victim, place).await {
                 Ok(Some(version)) => {
                     self.notes.preempted(order, (victim, &version), &room.node);
                 }
@@ -417,39 +510,47 @@ impl Hands {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     self.warn(victim, &error, "cannot delete a pod to make room");
-                    all = false;
+                    return false;
                 }
             }
         }
-        all
+        true
     }
 
     /// Deletes a pod to make room, of which the version is returned; nothing where it goes already.
-    async fn evict(&self, order: &TellOrder, victim: &PodRef) -> Result<Option<String>, Error> {
-        let pods: Access<Pod> = self.client.within(&victim.namespace);
-        let Some(pod) = self.again(|| pods.find(&victim.name)).await? else { return Ok(None) };
+    async fn evict(
+        &self,
+        order: &TellOrder,
+        victim: &PodRef,
+        place: &mut Place,
+    ) -> Result<Option<String>, Error> {
+        let namespace = &victim.namespace;
+        let pods: Access<Pod> = self.client.within(namespace);
+        let find = || pods.find(&victim.name);
+        let Some(pod) = self.again(namespace, place, find).await? else { return Ok(None) };
         let metadata = &pod.metadata;
         if metadata.uid != *victim.uid.0 || metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
         let (uid, now) = (&victim.uid.0, self.clock().now());
         let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
-        self.patch_status(victim, patch).await?;
+        self.patch_status(victim, patch, place).await?;
         let options = &DeleteOptions::of(uid);
-        self.again(|| pods.delete(&victim.name, options)).await?;
+        self.again(namespace, place, || pods.delete(&victim.name, options)).await?;
         Ok(Some(pod.metadata.resource_version))
     }
 
-    async fn prepare(&self, order: PrepareOrder, room: &Semaphore) {
-        let _turn = room.acquire().await.ok();
+    async fn prepare(&self, order: PrepareOrder, bench: &Arc<Slots>) {
+        let mut place = Place::new(bench, None);
         let mut answer = Answer::Prepared;
         for write in &order.writes {
             if !self.may_write().await {
                 answer = Answer::Abandoned;
                 break;
             }
-            if let Err(why) = self.ready(write).await {
-                answer = Answer::Unprepared(why.into());
+            if let Err(why) = self.ready(write, &mut place).await {
+                let is_over = self.stop.is_cancelled();
+                answer = if is_over { Answer::Abandoned } else { Answer::Unprepared(why.into()) };
                 break;
             }
         }
@@ -457,25 +558,28 @@ impl Hands {
     }
 
     /// Carries out one write that prepares a pod; an error in words where it cannot be.
-    async fn ready(&self, write: &Write) -> Result<(), String> {
+    async fn ready(&self, write: &Write, place: &mut Place) -> Result<(), String> {
         match write {
             Write::KeepVolume { volume, claim } => {
                 let volumes: Access<PersistentVolume> = self.client.all();
-                self.mend(&volumes, volume, |own| volumes::keep(own, claim)).await
+                let whose = (&**volume, &*claim.namespace);
+                self.mend(&volumes, whose, place, |own| volumes::keep(own, claim)).await
             }
             Write::SelectNode { namespace, claim, node } => {
                 let claims: Access<PersistentVolumeClaim> = self.client.within(namespace);
-                self.mend(&claims, claim, |own| volumes::select(own, node)).await
+                let whose = (&**claim, &**namespace);
+                self.mend(&claims, whose, place, |own| volumes::select(own, node)).await
             }
         }
     }
 
     /// Reads an object and patches it as it needs, anew where it has changed meanwhile: the change
-    /// may be our own, of which we did not hear.
+    /// may be our own, of which we did not hear. It is for somebody in a namespace.
     async fn mend<T>(
         &self,
         objects: &Access<T>,
-        name: &str,
+        (name, namespace): (&str, &str),
+        place: &mut Place,
         step: impl Fn(&T) -> Step,
     ) -> Result<(), String>
     where
@@ -484,14 +588,14 @@ impl Hands {
         let told = |error: Error| format!("binding volumes: {}", error.told());
         let mut tries = 0;
         loop {
-            let own = self.again(|| objects.get(name)).await.map_err(told)?;
+            let own = self.again(namespace, place, || objects.get(name)).await.map_err(told)?;
             let patch = match step(&own) {
                 Step::Nothing => return Ok(()),
                 Step::Never(why) => return Err(why),
                 Step::Patch(patch) => Patch::Merge(patch),
             };
             tries += 1;
-            match self.again(|| objects.patch(name, &patch)).await {
+            match self.again(namespace, place, || objects.patch(name, &patch)).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_conflict() && tries < CONFLICTS_MAX => {}
                 Err(error) => return Err(told(error)),
@@ -499,13 +603,14 @@ impl Hands {
         }
     }
 
-    async fn complain(&self, what: &Unreadable) -> Message {
+    async fn complain(&self, what: &Unreadable, place: &mut Place) -> Message {
         let Unreadable { kind, key, error } = what;
         tracing::warn!(?kind, %key, error, "an object cannot be read");
         if *kind == Kind::Pod {
             // Its uid, without which nobody finds the event, is still to be read.
             let pods: Access<Nameplate> =
                 self.client.access(ResourceType::of::<Pod>(), key.namespace());
+            place.take(key.namespace(), 0).await;
             if let Ok(plate) = pods.get(key.name()).await {
                 self.notes.unreadable(&plate, error);
             }
@@ -532,6 +637,27 @@ pub(crate) enum Telling {
     Unreadable(Unreadable),
 }
 
+impl Telling {
+    /// Where it is told.
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Wait(order) => &order.pod.namespace,
+            Self::Unreadable(what) => what.key.namespace(),
+        }
+    }
+
+    /// What is answered where it is not told.
+    pub(crate) fn untold(self) -> Message {
+        match self {
+            Self::Wait(order) => Message::Untold(order.pod.uid),
+            Self::Unreadable(what) => {
+                tracing::warn!(kind = ?what.kind, key = %what.key, "an object cannot be read");
+                Message::Complained
+            }
+        }
+    }
+}
+
 /// Whether nobody knows what became of a request.
 fn is_unclear(error: &Error) -> bool {
     match error.refusal() {
@@ -556,7 +682,13 @@ fn sent(answer: Result<(), Error>) -> Event {
 }
 
 fn unclear(error: &Error) -> Event {
-    Event::Unclear(Unclear { words: error.told().into(), patience: error.retry_after() })
+    // The server says so before it looks at a request.
+    let is_turned_away = |no: &Refusal| no.code == 429 && no.is_status;
+    Event::Unclear(Unclear {
+        words: error.told().into(),
+        patience: error.retry_after(),
+        may_land: !error.refusal().is_some_and(is_turned_away),
+    })
 }
 
 /// What a read of the pod means.

@@ -2,7 +2,7 @@
 //!
 //! Once a request is on its way it goes on without whoever sent it: it may land long after he gave
 //! up, or died. Pieces of a watch arrive in order, late, some of them twice, and not at all once it
-//! breaks.
+//! breaks, or falls silent and stays open.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,6 +27,9 @@ use crate::log::Log;
 
 /// How long a request that nobody answers is kept open.
 const SILENCE: Duration = Duration::from_secs(70);
+
+/// How many of a thousand watches that would break fall silent instead.
+const MUTE_CHANCE: u64 = 150;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,12 +95,14 @@ pub struct Faults {
     pub broken: u64,
     /// Pieces of watches that came twice.
     pub repeated: u64,
+    /// Watches that stayed open and of which nothing came any more.
+    pub mute: u64,
 }
 
 impl Faults {
     /// Each kind, in words.
-    pub fn named(&self) -> [(u64, &'static str); 7] {
-        let Self { lost, unheard, late, refused, unclear, broken, repeated } = *self;
+    pub fn named(&self) -> [(u64, &'static str); 8] {
+        let Self { lost, unheard, late, refused, unclear, broken, repeated, mute } = *self;
         [
             (lost, "requests lost"),
             (unheard, "carried out unheard"),
@@ -106,6 +111,7 @@ impl Faults {
             (unclear, "Bindings of unclear fate"),
             (broken, "watches broken"),
             (repeated, "watch events repeated"),
+            (mute, "watches fallen silent"),
         ]
     }
 
@@ -117,6 +123,7 @@ impl Faults {
         self.unclear += other.unclear;
         self.broken += other.broken;
         self.repeated += other.repeated;
+        self.mute += other.mute;
     }
 
     fn count(&mut self, fate: Fate, is_binding: bool) {
@@ -380,6 +387,8 @@ impl Sent {
             Weather::Windy => 1 + draw.below(60),
             Weather::Stormy => 1 + draw.below(12),
         };
+        // Some stay open when the last piece has come, and nobody says that it was the last.
+        let is_mute = pieces_max < usize::MAX && draw.chance(MUTE_CHANCE);
         let mut pieces_left = pieces_max;
         answer.map(|body| {
             let pieces = BodyStream::new(body).take(pieces_max);
@@ -398,8 +407,9 @@ impl Sent {
                     network.clock.sleep(lag).await;
                     let is_cut = network.is_cut(who);
                     network.with(|shared| {
-                        let Faults { broken, repeated, .. } = &mut shared.faults;
-                        *broken += u64::from(is_cut || is_last);
+                        let Faults { broken, repeated, mute, .. } = &mut shared.faults;
+                        *mute += u64::from(is_last && is_mute && !is_cut);
+                        *broken += u64::from(is_cut || (is_last && !is_mute));
                         *repeated += u64::from(comes_twice && !is_cut);
                     });
                     (!is_cut).then(|| vec![piece; if comes_twice { 2 } else { 1 }])
@@ -407,7 +417,13 @@ impl Sent {
             });
             // What is on its way when the connection is cut is lost with it.
             let whole = late.take_while(|pieces| std::future::ready(pieces.is_some()));
-            Body::stream(whole.flat_map(|pieces| stream::iter(pieces.into_iter().flatten())))
+            let pieces = whole.flat_map(|pieces| stream::iter(pieces.into_iter().flatten()));
+            let silence = stream::once(async move {
+                if is_mute {
+                    std::future::pending::<()>().await;
+                }
+            });
+            Body::stream(pieces.chain(silence.filter_map(|()| std::future::ready(None))))
         })
     }
 }

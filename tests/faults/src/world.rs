@@ -35,9 +35,10 @@ use crate::witness::{Onlooker, Rest};
 
 /// Steps of a run while there are faults.
 const STEPS: usize = 70;
-/// How long everything may take once the faults have ended: a list that is never answered is given
-/// up after a minute, a lease that nobody renews is free after 15 s, and pods back off for 10 s.
-const SETTLED_WITHIN: Duration = Duration::from_secs(150);
+/// How long everything may take once the faults have ended: a watch that stays silent is given up
+/// after three minutes and a list that is never answered after one, a lease that nobody renews is free
+/// after 15 s, and pods back off for 10 s.
+const SETTLED_WITHIN: Duration = Duration::from_secs(330);
 /// How much of the past the server remembers of each resource: little, so that watches that come
 /// back late have to begin anew.
 const EVENTS_REMEMBERED: usize = 12;

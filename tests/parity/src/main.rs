@@ -80,8 +80,8 @@ fn main() -> ExitCode {
         Some(Suite::Queue(seeds)) => queues(seeds),
         Some(Suite::Binary(seeds)) => binaries(seeds),
         Some(Suite::Safety(seeds)) => safeties(seeds),
-        Some(Suite::Decisions(seeds)) => decisions(seeds).map(|played| played.is_alike),
-        None => decisions(&arguments.seeds).map(|played| played.is_alike),
+        Some(Suite::Decisions(seeds)) => decisions(seeds).map(Played::told),
+        None => decisions(&arguments.seeds).map(Played::told),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -104,6 +104,14 @@ struct Played {
     is_alike: bool,
     /// What was met on the way, and how often.
     met: BTreeMap<String, usize>,
+}
+
+impl Played {
+    /// Tells what was met, and whether both sides decided alike.
+    fn told(self) -> bool {
+        println!("{} different reasons and outcomes were met", self.met.len());
+        self.is_alike
+    }
 }
 
 fn decisions(seeds: &Seeds) -> Result<Played> {

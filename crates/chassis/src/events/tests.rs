@@ -324,3 +324,68 @@ impl std::io::Write for Lines {
         Ok(())
     }
 }
+
+#[tokio::test]
+async fn events_that_nobody_answers_hold_up_those_of_no_other_namespace() {
+    // Nothing is answered in namespace `a` for a minute, and everything elsewhere.
+    let (clock, hand) = Clock::manual(Timestamp::UNIX_EPOCH);
+    let time = clock.clone();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let written = heard.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let is_of = |one: &str| request.uri().path().contains(&format!("/namespaces/{one}/"));
+        let (is_dead, is_other) = (is_of("a"), is_of("b"));
+        drop(request);
+        let (written, time) = (written.clone(), time.clone());
+        async move {
+            if is_dead && time.monotonic() < Duration::from_mins(1) {
+                std::future::pending::<()>().await;
+            }
+            written.lock().unwrap().push((time.monotonic(), is_other));
+            let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
+            Ok::<_, std::io::Error>(http::Response::builder().status(201).body(body).unwrap())
+        }
+    });
+    let timeout = Duration::from_secs(10);
+    let options = client::Options { clock: clock.clone(), timeout, ..client::Options::new("test") };
+    let client = Client::from_service(service, &options);
+    let metrics = Metrics::new();
+    let options = Options { in_flight_max: 64, waiting_max: 5000, ..self::options() };
+    let (recorder, writer) = Recorder::with(&options, &client, &metrics);
+    let running = tokio::spawn(writer.run(CancellationToken::new()));
+    let tell = |namespace: &str, number: usize| {
+        let name = format!("p{number}");
+        let who = Identity { namespace, name: &name, uid: "u", resource_version: "" };
+        let subject = Subject::of::<api::Pod>(who);
+        recorder.tell(Note { subject, ..scheduled(&name) });
+    };
+    for number in 0..2000 {
+        // Some of one object, which wait for each other.
+        tell("a", number / 2);
+    }
+    for number in 0..200 {
+        tell("b", number);
+    }
+    let step = Duration::from_millis(100);
+    let pass = async |until: Duration| {
+        while clock.monotonic() < until {
+            for _ in 0..300 {
+                tokio::task::yield_now().await;
+            }
+            hand.advance(step);
+        }
+    };
+    pass(Duration::from_secs(30)).await;
+    tell("b", 200);
+    pass(Duration::from_secs(90)).await;
+    drop(recorder);
+    running.await.unwrap();
+    let heard = heard.lock().unwrap();
+    let of = |other: bool| heard.iter().filter(move |(_, own)| *own == other).map(|(at, _)| *at);
+    assert_eq!((of(true).count(), of(false).count()), (201, 2000), "none is lost");
+    let late = of(true).filter(|at| *at > timeout + step);
+    let late: Vec<Duration> = late.collect();
+    assert!(late.len() == 1 && late[0] < Duration::from_secs(30) + step, "{late:?}");
+    // When it answers again, all is written before long.
+    assert!(of(false).max() < Some(Duration::from_secs(90)), "{:?}", of(false).max());
+}

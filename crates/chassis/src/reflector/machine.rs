@@ -29,6 +29,10 @@ const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// How long a watch is asked to last, before up to as much again of spread.
 const WATCH_MIN: Duration = Duration::from_mins(5);
+/// A watch of which nothing comes for so long is given up: an API server sends a bookmark about every
+/// minute, once anything has happened to the kind. Whoever is in between may keep a connection open
+/// that leads nowhere.
+pub const SILENCE_MAX: Duration = Duration::from_mins(3);
 /// A watch that ended sooner, and told nothing new, counts as a failure.
 const WATCH_USEFUL: Duration = Duration::from_secs(1);
 /// After so many lists whose pages expired half-way, the whole is asked for at once.
@@ -74,6 +78,8 @@ pub enum Input<T> {
     WatchEnded,
     /// The request failed, or the watch broke.
     Failed(Failure),
+    /// Nothing came of the watch for [`SILENCE_MAX`].
+    Silent,
     /// The wait is over.
     Woke,
     /// What the watch shows may be too old: a list shows what there is.
@@ -146,6 +152,8 @@ pub struct Machine {
     expired_at_once: bool,
     /// Whether the watch under way has told anything new.
     progressed: bool,
+    /// Whether it has shown a bookmark.
+    bookmarked: bool,
     backoff: Backoff,
     /// Failures since a watch last told something, or lasted.
     failures: u32,
@@ -163,6 +171,7 @@ impl Machine {
             expired_lists: 0,
             expired_at_once: false,
             progressed: false,
+            bookmarked: false,
             backoff: Backoff::new(DELAY_MIN, DELAY_MAX, seed),
             failures: 0,
         }
@@ -215,6 +224,16 @@ impl Machine {
                     self.wait(Phase::WaitingToWatch, None, &mut effects);
                 }
             }
+            (Phase::Watching { since }, Input::Silent) => {
+                self.forgive_if_useful(since, now);
+                // Where bookmarks came before, it is not that there is nothing to tell.
+                if self.bookmarked {
+                    let silence = SILENCE_MAX.as_secs();
+                    let what = format!("watch lost: silent for {silence} s, without a bookmark");
+                    effects.push(Effect::Report(what));
+                }
+                self.begin_watch(now, &mut effects);
+            }
             (Phase::Watching { since }, Input::Failed(failure)) => {
                 self.forgive_if_useful(since, now);
                 self.fail_watch(failure, &mut effects);
@@ -242,7 +261,7 @@ impl Machine {
 
     fn begin_watch<T>(&mut self, now: Duration, effects: &mut Vec<Effect<T>>) {
         self.phase = Phase::Watching { since: now };
-        self.progressed = false;
+        (self.progressed, self.bookmarked) = (false, false);
         let timeout = WATCH_MIN + self.backoff.spread(WATCH_MIN);
         effects.push(Effect::Watch { resource_version: self.position.clone(), timeout });
     }
@@ -372,6 +391,7 @@ impl Machine {
             Event::Deleted(object) => self.deleted(object.identity(), effects),
             Event::MalformedDeleted { nameplate } => self.deleted(nameplate.identity(), effects),
             Event::Bookmark { resource_version } => {
+                self.bookmarked = true;
                 if !resource_version.is_empty() && !is_older(&resource_version, &self.position) {
                     self.advance(&resource_version);
                 }

@@ -160,6 +160,34 @@ async fn refusals_and_silence_are_tried_again() {
 }
 
 #[tokio::test]
+async fn a_watch_that_falls_silent_is_asked_for_again_from_where_it_was() {
+    let bookmark = event("BOOKMARK", r#"{"metadata":{"resourceVersion":"15"}}"#);
+    let mut run = run(vec![
+        list(9, "", &[]),
+        Reply::watch(&[bookmark], Tail::Hang),
+        Reply::watch(&[], Tail::Hang),
+        Reply::watch(&[event("ADDED", &object("a", "u1", 18))], Tail::Hang),
+    ]);
+    assert_eq!(run.deltas(1).await, ["synced"]);
+    let settle = async || {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    for (asked, version) in [(2, 9), (3, 15), (4, 15)] {
+        settle().await;
+        assert_eq!(run.script.lines().len(), asked, "{version}");
+        run.hand.advance(machine::SILENCE_MAX - Duration::from_secs(1));
+        settle().await;
+        assert_eq!(run.script.lines().len(), asked, "not before its time");
+        run.hand.advance(Duration::from_secs(1));
+    }
+    assert_eq!(run.deltas(1).await, ["+a 18"]);
+    let asked = run.asked().await;
+    assert_eq!(asked[..4], ["limit=500".to_owned(), watch_from(9), watch_from(15), watch_from(15)]);
+}
+
+#[tokio::test]
 async fn feeds_count_the_lists_and_watches_of_every_kind() {
     // Lists are answered, and watches are not.
     let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {

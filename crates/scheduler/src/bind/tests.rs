@@ -2,29 +2,41 @@ use super::*;
 
 const OURS: &str = "ours";
 
-/// Plays events and returns the last effect. Waits are passed over.
-fn played(events: &[Event]) -> Option<Effect> {
-    let mut conversation = Conversation::new(OURS, 1);
-    let mut last = conversation.step(Event::Begin);
-    for event in events {
+/// Plays events, each so long after the one before, and returns the last effect. A wait is passed over
+/// before its time where the time it takes does not matter.
+fn timed<'a>(events: impl IntoIterator<Item = (Duration, &'a Event)>) -> (Conversation, Effect) {
+    let (mut conversation, mut now) = (Conversation::new(OURS, 1), Duration::ZERO);
+    let mut last = conversation.step(now, Event::Begin);
+    for (time, event) in events {
+        now += time;
         if let Some(Effect::Wait(_)) = last {
-            conversation.step(Event::Woke);
+            conversation.step(now, Event::Woke);
         }
-        last = conversation.step(event.clone());
+        last = conversation.step(now, event.clone());
     }
-    last
+    (conversation, last.expect("every event belongs"))
+}
+
+/// The last effect of events that come at once.
+fn played(events: &[Event]) -> Effect {
+    timed(events.iter().map(|event| (Duration::ZERO, event))).1
 }
 
 /// An answer that does not tell.
 fn unclear(patience: Option<Duration>) -> Event {
-    Event::Unclear(Unclear { words: "lost".into(), patience })
+    Event::Unclear(Unclear { words: "lost".into(), patience, may_land: true })
+}
+
+/// An answer that tells only that nothing was done, and to come again.
+fn busy() -> Event {
+    Event::Unclear(Unclear { words: "busy".into(), patience: None, may_land: false })
 }
 
 #[test]
 fn each_answer_leads_where_it_must() {
     use Event::{Conflicted, Done, Missing, Read, Refused};
     let check = |events: &[Event], expected: Effect| {
-        assert_eq!(played(events), Some(expected), "{events:?}");
+        assert_eq!(played(events), expected, "{events:?}");
     };
     let no = || Conflicted("no".into());
     let end = Effect::End;
@@ -43,6 +55,39 @@ fn each_answer_leads_where_it_must() {
     check(&[unclear(None), Missing], end(Outcome::Gone));
     check(&[unclear(None), no(), Read(Found::Going)], end(Outcome::NotBound("no".into())));
     check(&[no(), unclear(None), Read(Found::Bound(OURS.into()))], end(Outcome::Bound));
+    check(&[unclear(None), Refused("never".into())], Effect::Read);
+    // What was not even tried leaves nothing behind.
+    check(&[busy(), Refused("never".into())], end(Outcome::NotBound("never".into())));
+    check(&[busy(), no(), Read(Found::Unbound)], end(Outcome::NotBound("no".into())));
+}
+
+#[test]
+fn what_was_given_up_long_ago_does_not_land() {
+    use Event::{Conflicted, Read, Refused};
+    let (short, soon) = (Duration::from_secs(1), LAND_MAX - Duration::from_secs(1));
+    let not_bound = || Effect::End(Outcome::NotBound("no".into()));
+    let check = |events: &[(Duration, Event)], expected: Option<Effect>| {
+        let (_, last) = timed(events.iter().map(|(time, event)| (*time, event)));
+        match expected {
+            Some(expected) => assert_eq!(last, expected, "{events:?}"),
+            None => assert!(matches!(last, Effect::Wait(_)), "{events:?}: {last:?}"),
+        }
+    };
+    let (refused, unbound) = (|| Refused("no".into()), || Read(Found::Unbound));
+    check(&[(short, unclear(None)), (LAND_MAX, refused()), (short, unbound())], Some(not_bound()));
+    check(&[(short, unclear(None)), (soon, refused()), (Duration::ZERO, unbound())], None);
+    // The read has to be asked for after the last moment, not only answered.
+    check(&[(short, unclear(None)), (soon, refused()), (LAND_MAX, unbound())], None);
+    let conflicted = || Conflicted("no".into());
+    check(
+        &[(short, unclear(None)), (LAND_MAX, conflicted()), (short, unbound())],
+        Some(not_bound()),
+    );
+    // One that may land begins the time anew, one that was not tried does not.
+    let late = [(short, unclear(None)), (LAND_MAX, unclear(None)), (soon, refused())];
+    check(&[&late[..], &[(Duration::ZERO, unbound())]].concat(), None);
+    let late = [(short, unclear(None)), (soon, busy()), (short, refused())];
+    check(&[&late[..], &[(short, unbound())]].concat(), Some(not_bound()));
 }
 
 #[test]
@@ -50,10 +95,11 @@ fn after_an_unclear_answer_nothing_but_a_definite_one_ends_it() {
     use Event::{Conflicted, Read, Refused};
     let check = |events: &[Event]| {
         let last = played(events);
-        assert!(matches!(last, Some(Effect::Wait(_))), "{events:?}: {last:?}");
+        assert!(matches!(last, Effect::Wait(_)), "{events:?}: {last:?}");
     };
     check(&[unclear(None)]);
-    check(&[unclear(None), Refused("no".into())]);
+    check(&[busy()]);
+    check(&[unclear(None), Refused("no".into()), Read(Found::Unbound)]);
     check(&[unclear(None), Conflicted("no".into()), Read(Found::Unbound)]);
     check(&[Conflicted("no".into()), unclear(None)]);
     check(&[Conflicted("no".into()), Refused("no".into())]);
@@ -62,12 +108,13 @@ fn after_an_unclear_answer_nothing_but_a_definite_one_ends_it() {
 #[test]
 fn waits_grow_and_follow_the_server_within_bounds() {
     let mut conversation = Conversation::new(OURS, 7);
-    conversation.step(Event::Begin);
+    let mut step = |event| conversation.step(Duration::ZERO, event);
+    step(Event::Begin);
     let mut waits = Vec::new();
     for asked in [None, None, None, Some(5), Some(500)] {
         let asked = asked.map(Duration::from_secs);
-        let Some(Effect::Wait(wait)) = conversation.step(unclear(asked)) else { panic!() };
-        assert_eq!(conversation.step(Event::Woke), Some(Effect::Send));
+        let Some(Effect::Wait(wait)) = step(unclear(asked)) else { panic!() };
+        assert_eq!(step(Event::Woke), Some(Effect::Send));
         waits.push(wait);
     }
     assert!(waits[0] < WAIT_MIN && waits[2] >= WAIT_MIN, "{waits:?}");
@@ -78,11 +125,12 @@ fn waits_grow_and_follow_the_server_within_bounds() {
 #[test]
 fn what_does_not_belong_is_left_out() {
     let mut conversation = Conversation::new(OURS, 1);
-    assert_eq!(conversation.step(Event::Done), None);
-    assert_eq!(conversation.step(Event::Begin), Some(Effect::Send));
-    assert_eq!(conversation.step(Event::Woke), None);
-    assert_eq!(conversation.step(Event::Done), Some(Effect::End(Outcome::Bound)));
-    assert_eq!(conversation.step(Event::Done), None);
+    let mut step = |event| conversation.step(Duration::ZERO, event);
+    assert_eq!(step(Event::Done), None);
+    assert_eq!(step(Event::Begin), Some(Effect::Send));
+    assert_eq!(step(Event::Woke), None);
+    assert_eq!(step(Event::Done), Some(Effect::End(Outcome::Bound)));
+    assert_eq!(step(Event::Done), None);
 }
 
 /// A pod on an API server, and Bindings of ours that are under way though we heard nothing.
@@ -141,6 +189,13 @@ impl Server {
         moves
     }
 
+    /// The same after so long that nothing is under way any more.
+    fn calm(self) -> [Self; 2] {
+        let lost = Self { under_way: 0, ..self };
+        let landed = if self.under_way > 0 { lost.bind().0 } else { lost };
+        [lost, landed]
+    }
+
     /// Whether an outcome is true, and stays true whatever is still under way.
     fn agrees(self, outcome: &Outcome) -> bool {
         match outcome {
@@ -157,24 +212,12 @@ impl Server {
     }
 }
 
+/// What happened so far, and how long each took.
+type History = Vec<(Duration, Event)>;
+
 /// Plays every way in which a conversation of so many requests can go, and counts those that end.
-fn explore(server: Server, history: &mut Vec<Event>, requests_left: u8) -> usize {
-    let effect = played(history).expect("every event of a history belongs");
-    let effect = match effect {
-        // The wait itself changes nothing: what follows is what it was for.
-        Effect::Wait(_) => {
-            let mut conversation = Conversation::new(OURS, 1);
-            let mut last = conversation.step(Event::Begin);
-            for event in history.iter() {
-                if let Some(Effect::Wait(_)) = last {
-                    conversation.step(Event::Woke);
-                }
-                last = conversation.step(event.clone());
-            }
-            conversation.step(Event::Woke).expect("a wait is for something")
-        }
-        other => other,
-    };
+fn explore(server: Server, history: &mut History, requests_left: u8) -> usize {
+    let (mut conversation, mut effect) = timed(history.iter().map(|(time, event)| (*time, event)));
     if let Effect::End(outcome) = &effect {
         assert!(server.agrees(outcome), "{outcome:?} of {server:?} after {history:?}");
         return 1;
@@ -182,19 +225,30 @@ fn explore(server: Server, history: &mut Vec<Event>, requests_left: u8) -> usize
     if requests_left == 0 {
         return 0;
     }
+    let now = history.iter().map(|(time, _)| *time).sum();
+    let is_waiting = matches!(effect, Effect::Wait(_));
+    if is_waiting {
+        // The wait itself changes nothing: what follows is what it was for.
+        effect = conversation.step(now, Event::Woke).expect("a wait is for something");
+    }
     let mut ended = 0;
-    for server in server.moves() {
+    let mut states: Vec<_> = server.moves().into_iter().map(|one| (Duration::ZERO, one)).collect();
+    // The time passes before a request, while something is waited for.
+    if is_waiting {
+        states.extend(server.calm().map(|one| (LAND_MAX, one)));
+    }
+    for (time, server) in states {
         let mut answers = vec![(server, Event::Refused("refused".into()))];
         if effect == Effect::Send {
             let (bound, answer) = server.bind();
-            answers.extend([(bound, answer), (bound, unclear(None))]);
+            answers.extend([(bound, answer), (bound, unclear(None)), (server, busy())]);
             let later = Server { under_way: server.under_way + 1, ..server };
             answers.push((later, unclear(None)));
         } else {
             answers.extend([(server, server.read()), (server, unclear(None))]);
         }
         for (server, answer) in answers {
-            history.push(answer);
+            history.push((time, answer));
             ended += explore(server, history, requests_left - 1);
             history.pop();
         }

@@ -27,7 +27,7 @@ fn extended(extenders: &[Extender]) -> Core {
 }
 
 fn node(name: &str, cpu: u32) -> Message {
-    let allocatable = json!({ "cpu": cpu.to_string(), "memory": "64Gi", "pods": "1000" });
+    let allocatable = json!({ "cpu": cpu.to_string(), "memory": "64Gi", "pods": "100000" });
     let node = json!({ "metadata": { "name": name }, "status": { "allocatable": allocatable } });
     let node: Node = serde_json::from_value(node).unwrap();
     Message::Fact(Fact::Node(NodeFact::from(&node)))
@@ -394,6 +394,77 @@ fn an_answer_is_about_its_own_errand_and_no_other_of_the_pod() {
 }
 
 #[test]
+fn an_extender_that_never_binds_holds_up_its_own_pods_only() {
+    let lines = "[{urlPrefix: 'http://e', bindVerb: b, managedResources: [{name: e/x, \
+                 ignoredByScheduler: true}]}]";
+    let mut core = begun(extended(&configured(lines)), 100_000);
+    let wants = json!({ "spec": { "containers": [{ "name": "main",
+        "resources": { "limits": { "e/x": "1" }, "requests": { "cpu": "1" } } }] } });
+    let theirs = FOREIGN_MAX + 500;
+    tell(&mut core, (0..theirs).map(|n| pod(&format!("p{n}"), "1", wants.clone())));
+    let mut orders = Vec::new();
+    // Each time some are decided, and those that are too many are set aside.
+    for _ in 0..theirs {
+        orders.extend(core.decide(START));
+    }
+    assert_eq!((orders.len(), core.foreign, core.held_back()), (FOREIGN_MAX, FOREIGN_MAX, 500));
+    tell(&mut core, [pod("q", "1", json!({}))]);
+    check(&mut core, START, &["q to n1"]);
+    let Order::Bind(first) = &orders[0] else { panic!("{orders:?}") };
+    tell(&mut core, [Message::Answered(first.errand(), Answer::Definite(Outcome::Bound))]);
+    let due = core.next_due(START).expect("the others are tried again");
+    assert_eq!(decisions(&mut core, due).len(), 1);
+}
+
+#[test]
+fn bindings_that_nobody_answers_hold_up_only_pods_of_their_namespace() {
+    let of = |namespace: &str, n: usize| {
+        let name = format!("{namespace}{n}");
+        pod(&name, "1", json!({ "metadata": { "namespace": namespace } }))
+    };
+    let unclear = |core: &mut Core, orders: &[Order]| {
+        for order in orders {
+            let Order::Bind(order) = order else { panic!("{order:?}") };
+            let message = match order.number % 2 {
+                0 => Message::Held(order.errand()),
+                _ => Message::Unclear(order.errand()),
+            };
+            tell(core, [message]);
+        }
+    };
+    // All that there is in these namespaces is decided, and nothing of it answered.
+    let fill = |core: &mut Core, namespace: &str, count: usize| {
+        tell(core, (0..count).map(|n| of(namespace, n)));
+        loop {
+            let orders = decisions(core, START);
+            if orders.is_empty() && core.next_due(START).is_none_or(|due| due > START) {
+                return;
+            }
+            unclear(core, &orders);
+        }
+    };
+    let mut core = deciding(1_000_000);
+    fill(&mut core, "a", APART_IN_NAMESPACE_MAX + 300);
+    assert_eq!((core.flights.len(), core.held_back()), (APART_IN_NAMESPACE_MAX, 300));
+    for namespace in ["b", "c", "d"] {
+        fill(&mut core, namespace, APART_IN_NAMESPACE_MAX);
+    }
+    assert_eq!((core.apart, core.held_back()), (APART_MAX, 0));
+    // With so many, a namespace that has any gets no more, and one that has none goes on.
+    fill(&mut core, "e", 3 * BINDS_MAX);
+    assert_eq!((core.flights.len(), core.held_back()), (APART_MAX + BINDS_MAX, 2 * BINDS_MAX));
+    tell(&mut core, [of("f", 0)]);
+    check(&mut core, START, &["f0 to n1"]);
+    let uids: Vec<Uid> = core.in_flight().cloned().collect();
+    for uid in uids {
+        let number = core.flights[&uid].number;
+        let bound = Answer::Definite(Outcome::Bound);
+        tell(&mut core, [Message::Answered(Errand { uid, number }, bound)]);
+    }
+    assert_eq!((core.apart, core.apart_in.len(), core.unclear), (0, 0, 0));
+}
+
+#[test]
 fn extenders_are_asked_about_their_pods_and_what_they_say_is_told() {
     let lines = "[{urlPrefix: 'http://e', filterVerb: f, managedResources: [{name: e/x, \
                  ignoredByScheduler: true}]}]";
@@ -420,7 +491,7 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
     let check = |ignorable: bool, binder: Binder, words: &str| {
         let lines = format!("[{{urlPrefix: 'http://e', bindVerb: b, ignorable: {ignorable}}}]");
         let mut core = begun(extended(&configured(&lines)), 1000);
-        let pods = BINDS_MAX + 5;
+        let pods = FOREIGN_MAX;
         tell(&mut core, (0..pods).map(|n| pod(&format!("p{n}"), "1", json!({}))));
         let orders = decisions(&mut core, START);
         assert_eq!(orders.len(), pods, "nobody waits for those it has not bound");
@@ -434,6 +505,7 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
         let bound = Message::Answered(second.errand(), Answer::Definite(Outcome::Bound));
         tell(&mut core, [bound]);
         assert_eq!((core.flights.len(), core.apart, core.unclear), (pods - 2, pods - 2, 0));
+        assert_eq!((core.foreign, core.apart_in.len(), core.held_back()), (pods - 2, 0, 0));
     };
     check(false, Binder::Extender, "no");
     check(true, Binder::IgnorableExtender, "running Bind plugin \"DefaultBinder\": no");

@@ -1,5 +1,12 @@
+use std::sync::Mutex;
+
+use chassis::client::{Options, Refusal};
+use chassis::clock::Hand;
+use chassis::metrics::Metrics;
+use engine::fact::Uid;
+
 use super::*;
-use chassis::client::Refusal;
+use crate::message::ConditionOrder;
 
 fn refused(code: u16, retry_after: Option<u64>) -> Error {
     let body = format!(r#"{{"kind":"Status","status":"Failure","message":"said","code":{code}}}"#);
@@ -8,11 +15,17 @@ fn refused(code: u16, retry_after: Option<u64>) -> Error {
 }
 
 fn unclear(patience: Option<Duration>) -> Event {
-    Event::Unclear(Unclear { words: "said".into(), patience })
+    Event::Unclear(Unclear { words: "said".into(), patience, may_land: true })
+}
+
+/// The server was too busy to look at it.
+fn busy(patience: Option<Duration>) -> Event {
+    Event::Unclear(Unclear { words: "said".into(), patience, may_land: false })
 }
 
 fn silence() -> Event {
-    Event::Unclear(Unclear { words: "POST /: no answer within 1s".into(), patience: None })
+    let words = "POST /: no answer within 1s".into();
+    Event::Unclear(Unclear { words, patience: None, may_land: true })
 }
 
 /// A page of somebody in between.
@@ -39,11 +52,13 @@ fn an_answer_to_a_binding_is_definite_or_unclear() {
     for code in [400, 401, 403, 413, 422] {
         check(Err(refused(code, None)), Event::Refused(said()));
     }
-    for code in [408, 429, 500, 502, 503, 504] {
+    for code in [408, 500, 502, 503, 504] {
         check(Err(refused(code, None)), unclear(None));
     }
+    check(Err(refused(429, None)), busy(None));
+    check(Err(page(429)), unclear(None));
     let asked = Some(Duration::from_secs(7));
-    check(Err(refused(429, Some(7))), unclear(asked));
+    check(Err(refused(429, Some(7))), busy(asked));
     check(Err(refused(503, Some(7))), unclear(asked));
     check(Err(silent()), silence());
     check(Err(page(404)), unclear(None));
@@ -67,4 +82,205 @@ fn a_read_shows_where_the_pod_is() {
     check(Err(refused(500, None)), unclear(None));
     check(Err(silent()), silence());
     check(Err(page(404)), unclear(None));
+}
+
+/// A server on which nothing that is asked in namespace `a` is ever answered, and everything else at
+/// once with this; and the requests that it got.
+fn half_dead(clock: &Clock, body: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    let service = tower::service_fn(move |request: http::Request<_>| {
+        let line = format!("{} {}", request.method(), request.uri().path());
+        let (is_dead, is_created) = (line.contains("/namespaces/a/"), line.starts_with("POST"));
+        drop(request);
+        heard.lock().unwrap().push(line);
+        async move {
+            if is_dead {
+                std::future::pending::<()>().await;
+            }
+            let body = http_body_util::Full::new(bytes::Bytes::from(body));
+            let code = if is_created { 201 } else { 200 };
+            Ok::<_, std::convert::Infallible>(
+                http::Response::builder().status(code).body(body).unwrap(),
+            )
+        }
+    });
+    let options = Options {
+        clock: clock.clone(),
+        timeout: TIMEOUT,
+        in_flight_max: 128,
+        ..Options::new("test")
+    };
+    (Client::from_service(service, &options), asked)
+}
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Hands at a server half of which is dead, on a clock of their own.
+struct Bench {
+    hands: Hands,
+    line: mpsc::Receiver<Message>,
+    hand: Hand,
+    asked: Arc<Mutex<Vec<String>>>,
+    /// Answers so far: when, and what.
+    answers: Vec<(Duration, Message)>,
+}
+
+impl Bench {
+    fn new(body: &'static str) -> Self {
+        let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+        let (client, asked) = half_dead(&clock, body);
+        let (notes, _) = Notes::new(&["s".into()], "host", (&client, 0, &Metrics::new()));
+        let (answers, line) = mpsc::channel(100_000);
+        let extenders = Extenders::new(&[], &client).unwrap();
+        let (license, stop) = (License::Always, CancellationToken::new());
+        let hands = Hands { client, notes, extenders, license, seed: 1, answers, stop };
+        Self { hands, line, hand, asked, answers: Vec::new() }
+    }
+
+    /// Lets so much time pass.
+    async fn pass(&mut self, time: Duration) {
+        let (clock, step) = (self.hands.clock().clone(), Duration::from_millis(100));
+        let until = clock.monotonic() + time;
+        while clock.monotonic() < until {
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+            }
+            while let Ok(answer) = self.line.try_recv() {
+                self.answers.push((clock.monotonic(), answer));
+            }
+            self.hand.advance(step);
+        }
+    }
+}
+
+fn pod_of(namespace: &str, number: usize) -> PodRef {
+    let name = format!("{namespace}{number}");
+    PodRef { uid: Uid::new(&name), namespace: namespace.into(), name: name.into() }
+}
+
+fn binding_of(namespace: &str, number: usize) -> Work {
+    Work::Bind(BindOrder {
+        pod: pod_of(namespace, number),
+        number: number as u64,
+        version: Box::default(),
+        node: "n1".into(),
+        scheduler: "s".into(),
+        binder: Binder::Server,
+    })
+}
+
+fn telling_of(namespace: &str, number: usize) -> Telling {
+    let condition = ConditionOrder { reason: "no", generation: 1, is_transition: true };
+    Telling::Wait(Box::new(TellOrder {
+        pod: pod_of(namespace, number),
+        version: "1".into(),
+        scheduler: "s".into(),
+        message: "no".into(),
+        condition: Some(condition),
+        nominated: None,
+        room: None,
+    }))
+}
+
+#[tokio::test]
+async fn bindings_of_which_nothing_is_heard_hold_up_those_of_no_other_namespace() {
+    let mut bench = Bench::new("{}");
+    let (orders, line) = mpsc::channel(10_000);
+    let writing = tokio::spawn(bench.hands.clone().bind_all(line));
+    for number in 0..200 {
+        orders.send(binding_of("a", number)).await.unwrap();
+    }
+    bench.pass(Duration::from_secs(1)).await;
+    for number in 0..200 {
+        orders.send(binding_of("b", number)).await.unwrap();
+    }
+    bench.pass(Duration::from_secs(20)).await;
+    // A place is theirs as soon as the first of the others were given up, and then for good.
+    let is_bound = |(at, answer): &&(Duration, Message)| {
+        let is_bound = matches!(answer, Message::Answered(errand, Answer::Definite(Outcome::Bound))
+            if errand.uid.0.starts_with('b'));
+        is_bound && *at <= TIMEOUT + Duration::from_secs(1)
+    };
+    assert_eq!(bench.answers.iter().filter(is_bound).count(), 200);
+    let held = |(_, answer): &&(Duration, Message)| matches!(answer, Message::Held(_));
+    assert_eq!(bench.answers.iter().filter(held).count(), 200 - BINDS_IN_FLIGHT_MAX);
+    let begun = bench.hands.clock().monotonic();
+    orders.send(binding_of("b", 200)).await.unwrap();
+    bench.pass(Duration::from_secs(2)).await;
+    let last = bench.answers.iter().find(
+        |(_, answer)| matches!(answer, Message::Answered(errand, _) if *errand.uid.0 == *"b200"),
+    );
+    assert!(last.is_some_and(|(at, _)| *at < begun + Duration::from_secs(1)), "{last:?}");
+    // Those are tried again, no more than a few at a time.
+    let asked = bench.asked.lock().unwrap().iter().filter(|one| one.contains("/a/")).count();
+    assert!((BINDS_IN_FLIGHT_MAX + 4..BINDS_IN_FLIGHT_MAX + 13).contains(&asked), "{asked}");
+    // The end waits for what is under way, and for nothing that would be tried again.
+    drop(orders);
+    bench.hands.stop.cancel();
+    bench.pass(TIMEOUT + Duration::from_secs(1)).await;
+    assert!(writing.is_finished());
+}
+
+#[tokio::test]
+async fn tellings_of_which_nothing_is_heard_hold_up_those_of_no_other_namespace() {
+    let mut bench = Bench::new("{}");
+    let (orders, line) = mpsc::channel(10_000);
+    let writing = tokio::spawn(bench.hands.clone().tell_all(line));
+    for (namespace, count) in [("a", 2000), ("b", 200)] {
+        for number in 0..count {
+            orders.send(telling_of(namespace, number)).await.unwrap();
+        }
+    }
+    bench.pass(Duration::from_secs(60)).await;
+    let told = |(at, answer): &&(Duration, Message)| {
+        matches!(answer, Message::Told(uid) if uid.0.starts_with('b'))
+            && *at <= TIMEOUT + Duration::from_secs(1)
+    };
+    assert_eq!(bench.answers.iter().filter(told).count(), 200);
+    // More than some do not wait; they are found out anew.
+    let untold = |(at, answer): &&(Duration, Message)| {
+        matches!(answer, Message::Untold(uid) if uid.0.starts_with('a'))
+            && *at <= TIMEOUT + Duration::from_secs(1)
+    };
+    assert_eq!(bench.answers.iter().filter(untold).count(), 2000 - TELLINGS_MAX);
+    drop(orders);
+    bench.hands.stop.cancel();
+    bench.pass(TIMEOUT + Duration::from_secs(1)).await;
+    assert!(writing.is_finished());
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_is_given_up_after_some_tries() {
+    let mut bench = Bench::new("{}");
+    let (orders, line) = mpsc::channel(10);
+    let writing = tokio::spawn(bench.hands.clone().tell_all(line));
+    orders.send(telling_of("a", 0)).await.unwrap();
+    drop(orders);
+    bench.pass(TRIES_MAX * (TIMEOUT + RETRY) + Duration::from_secs(1)).await;
+    assert!(writing.is_finished());
+    assert!(matches!(bench.answers[..], [(_, Message::Untold(_))]), "{:?}", bench.answers);
+    assert_eq!(bench.asked.lock().unwrap().len(), TRIES_MAX as usize);
+}
+
+#[tokio::test]
+async fn the_end_waits_for_no_further_victim_and_no_further_try() {
+    let mut bench = Bench::new("{}");
+    let (orders, line) = mpsc::channel(10);
+    let (binds, bind_line) = mpsc::channel(1000);
+    let telling = tokio::spawn(bench.hands.clone().tell_all(line));
+    let binding = tokio::spawn(bench.hands.clone().bind_all(bind_line));
+    let victims = (0..100).map(|number| pod_of("a", number)).collect();
+    let room = RoomOrder { node: "n1".into(), victims, passed_over: Vec::new() };
+    let Telling::Wait(order) = telling_of("b", 0) else { panic!("it waits") };
+    let order = TellOrder { room: Some(room), ..*order };
+    orders.send(Telling::Wait(Box::new(order))).await.unwrap();
+    for number in 0..200 {
+        binds.send(binding_of("a", number)).await.unwrap();
+    }
+    bench.pass(Duration::from_secs(25)).await;
+    drop((orders, binds));
+    bench.hands.stop.cancel();
+    bench.pass(TIMEOUT + Duration::from_secs(1)).await;
+    assert!(telling.is_finished() && binding.is_finished());
 }

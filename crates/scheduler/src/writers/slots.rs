@@ -1,0 +1,276 @@
+//! Places for those who write, so that the trouble of one namespace is not everybody's.
+//!
+//! A write that is tried for the first time has one of many places. One that was tried before, and any
+//! in a namespace of which several have no clear answer, has one of a few, and of these a namespace has
+//! no more than some: what hangs there (a webhook that never answers) holds up nobody else. Nobody
+//! keeps a place while he waits to try again.
+//!
+//! What is written, and what an answer means, is nothing to this.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// With so many writes that have no clear answer, a namespace is in trouble.
+const TROUBLE: u32 = 8;
+/// How many places one namespace has among those for further tries.
+const SHARE: usize = 4;
+/// How many namespaces are remembered of which nobody waits for an answer.
+const REMEMBERED_MAX: usize = 1024;
+
+/// Places for one kind of write.
+#[derive(Debug)]
+pub(super) struct Slots {
+    first: Arc<Semaphore>,
+    first_max: usize,
+    again: Arc<Semaphore>,
+    troubles: Mutex<BTreeMap<Box<str>, Trouble>>,
+    /// How many namespaces have any trouble, so that nobody asks where none has.
+    troubled: AtomicUsize,
+}
+
+/// What a namespace leaves unanswered.
+#[derive(Debug)]
+struct Trouble {
+    /// Writes of which nobody knows yet what became of them.
+    open: u32,
+    /// Writes that were given up since one was answered.
+    lost: u32,
+    share: Arc<Semaphore>,
+}
+
+/// A place; it is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    is_first: bool,
+    _place: Option<OwnedSemaphorePermit>,
+    _share: Option<OwnedSemaphorePermit>,
+}
+
+impl Slots {
+    /// So many places for first tries, and so many for further ones.
+    pub(super) fn new(first_max: usize, again_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            first: Arc::new(Semaphore::new(first_max)),
+            first_max,
+            again: Arc::new(Semaphore::new(again_max)),
+            troubles: Mutex::default(),
+            troubled: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether anything is tried for the first time.
+    pub(super) fn is_busy(&self) -> bool {
+        self.first.available_permits() < self.first_max
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Trouble>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether several writes in a namespace have no clear answer.
+    pub(super) fn is_in_trouble(&self, namespace: &str) -> bool {
+        self.troubled.load(Ordering::Relaxed) > 0
+            && self.troubles().get(namespace).is_some_and(|own| own.open + own.lost >= TROUBLE)
+    }
+
+    /// A place for a first try; none where the namespace is in trouble.
+    pub(super) async fn first(&self, namespace: &str) -> Option<Turn> {
+        if self.is_in_trouble(namespace) {
+            return None;
+        }
+        // They are closed only when they are dropped.
+        let place = self.first.clone().acquire_owned().await.ok();
+        // It may have come into trouble meanwhile.
+        if self.is_in_trouble(namespace) {
+            return None;
+        }
+        Some(Turn { is_first: true, _place: place, _share: None })
+    }
+
+    /// A place for a further try, or one in a namespace that is in trouble.
+    pub(super) async fn again(&self, namespace: &str) -> Turn {
+        let share = self.troubles().get(namespace).map(|own| own.share.clone());
+        let share = match share {
+            Some(share) => share.acquire_owned().await.ok(),
+            None => None,
+        };
+        let place = self.again.clone().acquire_owned().await.ok();
+        Turn { is_first: false, _place: place, _share: share }
+    }
+
+    /// The first answer to a write does not tell what became of it.
+    pub(super) fn unclear(&self, namespace: &str) {
+        let mut troubles = self.troubles();
+        if let Some(own) = troubles.get_mut(namespace) {
+            own.open = own.open.saturating_add(1);
+            return;
+        }
+        if troubles.len() >= REMEMBERED_MAX {
+            troubles.retain(|_, own| own.open > 0);
+        }
+        let share = Arc::new(Semaphore::new(SHARE));
+        troubles.insert(namespace.into(), Trouble { open: 1, lost: 0, share });
+        self.troubled.store(troubles.len(), Ordering::Relaxed);
+    }
+
+    /// A write is answered clearly, `after` none or some that were not.
+    pub(super) fn clear(&self, namespace: &str, after: u32) {
+        if self.troubled.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.settle(namespace, after, |own| own.lost = 0);
+    }
+
+    /// A write is given up after some answers that were not clear.
+    pub(super) fn give_up(&self, namespace: &str) {
+        self.settle(namespace, 1, |own| own.lost = own.lost.saturating_add(1));
+    }
+
+    fn settle(&self, namespace: &str, after: u32, note: impl FnOnce(&mut Trouble)) {
+        let mut troubles = self.troubles();
+        let Some(own) = troubles.get_mut(namespace) else { return };
+        note(own);
+        own.open = own.open.saturating_sub(after.min(1));
+        if own.open + own.lost == 0 {
+            troubles.remove(namespace);
+            self.troubled.store(troubles.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Somebody who writes one thing after the other, and keeps his place while all goes well.
+#[derive(Debug)]
+pub(super) struct Place {
+    slots: Arc<Slots>,
+    turn: Option<Turn>,
+}
+
+impl Place {
+    /// Somebody who may have a place already.
+    pub(super) fn new(slots: &Arc<Slots>, turn: Option<Turn>) -> Self {
+        Self { slots: slots.clone(), turn }
+    }
+
+    /// Takes a place for a write in a namespace that was tried so often.
+    pub(super) async fn take(&mut self, namespace: &str, tries: u32) {
+        let is_fit = |own: &Turn| !own.is_first || !self.slots.is_in_trouble(namespace);
+        if self.turn.as_ref().is_some_and(is_fit) {
+            return;
+        }
+        self.turn = None;
+        if tries == 0 {
+            self.turn = self.slots.first(namespace).await;
+        }
+        if self.turn.is_none() {
+            self.turn = Some(self.slots.again(namespace).await);
+        }
+    }
+
+    /// A write that was tried so often, this time included, has no clear answer.
+    pub(super) fn unclear(&mut self, namespace: &str, tries: u32) {
+        self.turn = None;
+        if tries == 1 {
+            self.slots.unclear(namespace);
+        }
+    }
+
+    /// A write that was tried so often, this time included, is answered.
+    pub(super) fn clear(&self, namespace: &str, tries: u32) {
+        self.slots.clear(namespace, tries.saturating_sub(1));
+    }
+
+    /// A write is not tried any more.
+    pub(super) fn give_up(&self, namespace: &str) {
+        self.slots.give_up(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// What comes at once.
+    fn now<T>(coming: impl Future<Output = T>) -> Option<T> {
+        match pin!(coming).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(come) => Some(come),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_is_tried_again_takes_no_place_of_a_first_try() {
+        let slots = Slots::new(2, 2);
+        let again: Vec<_> = (0..2).map(|_| now(slots.again("a")).unwrap()).collect();
+        assert!(now(slots.again("b")).is_none() && !slots.is_busy());
+        let first: Vec<_> = (0..2).map(|_| now(slots.first("a")).unwrap().unwrap()).collect();
+        assert!(now(slots.first("b")).is_none() && slots.is_busy());
+        drop((again, first));
+        assert!(now(slots.again("b")).is_some() && now(slots.first("b")).is_some());
+    }
+
+    #[test]
+    fn a_namespace_in_trouble_keeps_to_its_share() {
+        let slots = Slots::new(2, 16);
+        for _ in 0..TROUBLE {
+            assert!(!slots.is_in_trouble("a"));
+            slots.unclear("a");
+        }
+        assert!(now(slots.first("a")).unwrap().is_none());
+        assert!(now(slots.first("b")).unwrap().is_some());
+        let turns: Vec<_> = (0..SHARE).map(|_| now(slots.again("a")).unwrap()).collect();
+        assert!(now(slots.again("a")).is_none());
+        assert!(now(slots.again("b")).is_some());
+        drop(turns);
+        assert!(now(slots.again("a")).is_some());
+        // Those that are given up count until one is answered.
+        for _ in 0..TROUBLE {
+            slots.give_up("a");
+        }
+        assert!(slots.is_in_trouble("a"));
+        slots.clear("a", 0);
+        assert!(!slots.is_in_trouble("a") && slots.troubles().is_empty());
+        slots.unclear("a");
+        slots.clear("b", 0);
+        assert_eq!(slots.troubles().len(), 1);
+        slots.clear("a", 3);
+        assert!(slots.troubles().is_empty());
+    }
+
+    #[test]
+    fn one_who_writes_on_keeps_his_place_where_all_goes_well() {
+        let slots = Slots::new(1, 16);
+        let mut place = Place::new(&slots, now(slots.first("a")).unwrap());
+        now(place.take("a", 0)).unwrap();
+        now(place.take("b", 0)).unwrap();
+        assert!(slots.is_busy());
+        place.unclear("b", 1);
+        assert!(!slots.is_busy(), "he waits without it");
+        now(place.take("b", 1)).unwrap();
+        assert!(!slots.is_busy(), "and tries again beside the others");
+        place.clear("b", 2);
+        assert!(slots.troubles().is_empty());
+        // Where he comes to a namespace in trouble, he leaves his place to others.
+        let mut place = Place::new(&slots, now(slots.first("a")).unwrap());
+        (0..TROUBLE).for_each(|_| slots.unclear("c"));
+        now(place.take("c", 0)).unwrap();
+        assert!(!slots.is_busy());
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let slots = Slots::new(1, 1);
+        for number in 0..3 * REMEMBERED_MAX {
+            let namespace = number.to_string();
+            slots.unclear(&namespace);
+            slots.give_up(&namespace);
+        }
+        assert!(slots.troubles().len() <= REMEMBERED_MAX);
+    }
+}
