@@ -125,6 +125,22 @@ fn nothing_is_decided_before_everything_is_told() {
 }
 
 #[test]
+fn what_no_node_helps_with_is_told_with_a_reason_of_its_own() {
+    let mut core = deciding(4);
+    let rule = json!({ "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule" });
+    let rules = json!({ "spec": { "topologySpreadConstraints": vec![rule; 257] } });
+    let claims = json!({ "spec": { "resourceClaims": [{ "name": "gpu" }] } });
+    let most = "9223372036854775807";
+    tell(&mut core, [pod("a", "1", rules), pod("b", "1", claims), pod("c", most, json!({}))]);
+    let told: Vec<String> = decisions(&mut core, START).iter().map(shown).collect();
+    let ends = ["(now TooManyTerms of 1)", "(now ResourceClaimsNotAllocated of 1)"];
+    for (told, end) in told.iter().zip(ends.iter().chain(&["(now Unschedulable of 1)"])) {
+        assert!(told.ends_with(end), "{told}");
+    }
+    assert!(told[2].starts_with("c: 0/1 nodes are available: 1 Insufficient cpu."), "{told:?}");
+}
+
+#[test]
 fn only_pods_that_are_ours_and_have_no_node_get_one() {
     let mut core = deciding(4);
     tell(
@@ -247,7 +263,9 @@ fn room_is_made_for_a_pod_and_taken_back_from_a_lesser_one() {
     let going = object::patch::merge::apply(placed, going).unwrap();
     tell(&mut core, [pod("v", "4", going), pod("q", "4", with(9)), Message::Told(Uid::new("p"))]);
     let q = format!("q: {why} (now Unschedulable of 1) on \"n1\" instead of  past p");
-    check(&mut core, START, &[&q]);
+    // Who is passed over looks elsewhere at once.
+    let p = format!("p: {why} (still Unschedulable of 1)");
+    check(&mut core, START, &[&q, &p]);
     tell(&mut core, [Message::Fact(Fact::PodGone(Uid::new("v"))), Message::Told(Uid::new("q"))]);
     let due = START.after(Duration::from_secs(20));
     let decided: Vec<String> = decisions(&mut core, due).iter().map(shown).collect();
