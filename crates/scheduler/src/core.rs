@@ -27,7 +27,7 @@ use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
     Answer, BindOrder, ConditionOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews,
-    PrepareOrder, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
+    PrepareOrder, Recall, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Meters, Shown};
 
@@ -55,6 +55,8 @@ const SILENT_MAX: usize = 64;
 pub const TELLS_MAX: usize = 4096;
 /// How many decisions are remembered.
 pub const DECISIONS_KEPT: usize = 256;
+/// How long a message may be; what extenders say of each node may add up to more.
+const MESSAGE_MAX: usize = 32 << 10;
 /// The reason of a condition when no node can take the pod and more nodes might.
 const UNSCHEDULABLE: &str = "Unschedulable";
 /// The reason of a condition when the pod claims devices, which no node helps with.
@@ -97,6 +99,8 @@ struct Flight {
     /// Nobody else waits for it.
     is_apart: bool,
     is_unclear: bool,
+    /// How whoever prepares hears that nobody wants it any longer.
+    recall: Option<Recall>,
 }
 
 /// Why a pod has no node.
@@ -199,6 +203,7 @@ impl Core {
             Message::Fact(fact) => {
                 if let Fact::PodGone(uid) = &fact {
                     self.waiting.remove(uid);
+                    self.recall(uid);
                 }
                 self.engine.apply(fact, now);
             }
@@ -262,6 +267,9 @@ impl Core {
         } else {
             self.waiting.remove(&fact.uid);
         }
+        if fact.deleting || fact.node.is_some() {
+            self.recall(&fact.uid);
+        }
         self.engine.apply(Fact::Pod(Box::new(fact)), now);
     }
 
@@ -297,8 +305,19 @@ impl Core {
         self.failed(pod, attempt.profile, message)
     }
 
+    /// Nothing more is to be prepared for a pod.
+    fn recall(&self, uid: &Uid) {
+        // Hardly any pod is prepared.
+        if self.preparations > 0
+            && let Some(Flight { recall: Some(recall), .. }) = self.flights.get(uid)
+        {
+            recall.recall();
+        }
+    }
+
     /// Whoever was sent for this pod may come back: nobody listens any longer.
     fn forget(&mut self, uid: &Uid) -> Option<Flight> {
+        self.recall(uid);
         let flight = self.flights.remove(uid)?;
         self.apart -= usize::from(flight.is_apart);
         self.unclear -= usize::from(flight.is_unclear);
@@ -400,7 +419,7 @@ impl Core {
         let version = waiting.written.version.clone();
         self.outside = now.since(begun);
         let message: Box<str> = match &verdict {
-            Verdict::Wait(waiting) => waiting.to_string().into(),
+            Verdict::Wait(waiting) => cut(waiting.to_string()),
             _ => Box::default(),
         };
         self.remember(Decided::new(&pod, &scheduler, attempts, (&verdict, &message), now));
@@ -412,7 +431,9 @@ impl Core {
             }
             Verdict::Prepare(_, writes) => {
                 let number = self.begin(Mission::Prepare, &pod, attempt, (begun, now))?;
-                Order::Prepare(PrepareOrder { pod, number, writes })
+                let flight = self.flights.get(&pod.uid);
+                let recall = flight.and_then(|own| own.recall.clone()).unwrap_or_default();
+                Order::Prepare(PrepareOrder { pod, number, writes, recall })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
             Verdict::Failed(why) => {
@@ -493,7 +514,9 @@ impl Core {
         }
         let (number, is_unclear, uid) = (self.errands, false, pod.uid.clone());
         let pod = pod.clone();
-        let flight = Flight { number, mission, pod, attempt, decided, is_apart, is_unclear };
+        let recall = (mission == Mission::Prepare).then(Recall::default);
+        let flight =
+            Flight { number, mission, pod, attempt, decided, is_apart, is_unclear, recall };
         self.flights.insert(uid, flight);
         Some(number)
     }
@@ -642,4 +665,13 @@ impl Core {
         self.meters.exceeded(excess.look(engine.ledger()));
         self.meters.measure(engine, self.flights.len(), self.unclear, shown);
     }
+}
+
+/// A message that is not longer than anybody reads.
+fn cut(mut message: String) -> Box<str> {
+    if message.len() > MESSAGE_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+        message.push_str(" ...");
+    }
+    message.into()
 }

@@ -31,13 +31,15 @@ use crate::config::Extender;
 use crate::message::{BindOrder, ConsultOrder, Message};
 use consultation::{Consultation, Effect, is_interested};
 use nodes::WholeNodes;
-use wire::{Binding, Bound, Nodes};
+use wire::{Binding, Bound, Nodes, Scores};
 pub use wire::{Filtered, Scored};
 
 /// Longer answers are read on a thread of their own.
 const READ_HERE_MAX: usize = 256 << 10;
 /// How long an answer may be: whole nodes of a large cluster, and then some.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How long an answer may be that says whether a pod is bound: many may come at once.
+const BOUND_BYTES_MAX: usize = 1 << 20;
 
 /// About which pods extenders are asked before they get a node.
 #[must_use]
@@ -204,7 +206,7 @@ impl Extenders {
                     let own = &self.extenders[place];
                     let verb = own.filter_verb.as_deref().unwrap_or_default();
                     let body = self.question(own, &pod, consultation.nodes()).await?;
-                    let answer = self.post::<Filtered>(place, verb, body).await;
+                    let answer = self.post::<Filtered>(place, verb, body, ANSWER_BYTES_MAX).await;
                     consultation.filtered(place, answer.map_err(Failure::words));
                 }
                 Effect::Score(places) => {
@@ -229,7 +231,10 @@ impl Extenders {
             let body = self.question(own, pod, nodes).await?;
             let verb = own.prioritize.as_ref().map_or(String::new(), |one| one.verb.clone());
             let all = self.clone();
-            asking.spawn(async move { (place, all.post::<Vec<Scored>>(place, &verb, body).await) });
+            asking.spawn(async move {
+                let answer = all.post::<Scores>(place, &verb, body, ANSWER_BYTES_MAX).await;
+                (place, answer.map(|scores| scores.0))
+            });
         }
         let mut answers = asking.join_all().await;
         answers.sort_by_key(|(place, _)| *place);
@@ -256,12 +261,13 @@ impl Extenders {
         place: usize,
         verb: &str,
         body: Bytes,
+        bytes_max: usize,
     ) -> Result<T, Failure> {
         let own = &self.extenders[place];
         let url = format!("{}/{verb}", own.url_prefix.trim_end_matches('/'));
         let bad = |error: http::uri::InvalidUri| Failure::Nobody(format!("{url}: {error}"));
         let uri: Uri = url.parse().map_err(bad)?;
-        let limits = Limits { timeout: own.timeout, bytes_max: ANSWER_BYTES_MAX };
+        let limits = Limits { timeout: own.timeout, bytes_max };
         let (code, body) = match self.peers[place].post(&uri, body, limits).await {
             Ok(answer) => answer,
             Err(error @ (PostError::Unreachable(_) | PostError::NotAllowed)) => {
@@ -299,7 +305,7 @@ impl Extenders {
             node: &order.node,
         };
         let body = serde_json::to_vec(&binding).unwrap_or_default();
-        let event = match self.post::<Bound>(place, verb, body.into()).await {
+        let event = match self.post::<Bound>(place, verb, body.into(), BOUND_BYTES_MAX).await {
             Ok(Bound { error }) if error.is_empty() => {
                 let url = &own.url_prefix;
                 let lie = format!("extender {url:?} says that it bound the pod, which has no node");

@@ -6,6 +6,7 @@ use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
 use engine::plugins::volume_binding::Write;
 use engine::turn::{Advice, Ticket};
+use tokio_util::sync::CancellationToken;
 
 use crate::bind::Outcome;
 use crate::debug::Look;
@@ -201,6 +202,8 @@ pub struct PrepareOrder {
     pub number: u64,
     /// One after the other.
     pub writes: Vec<Write>,
+    /// Whether it is still wanted.
+    pub recall: Recall,
 }
 
 impl PrepareOrder {
@@ -210,6 +213,37 @@ impl PrepareOrder {
         Errand { uid: self.pod.uid.clone(), number: self.number }
     }
 }
+
+/// Whether an errand is still wanted: whoever is sent looks before each thing that he does. Clones are
+/// the same.
+#[derive(Debug, Clone, Default)]
+pub struct Recall(CancellationToken);
+
+impl Recall {
+    /// It is not wanted any longer.
+    pub fn recall(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether it is not wanted any longer.
+    #[must_use]
+    pub fn is_recalled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Comes when it is not wanted any longer.
+    pub async fn recalled(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+impl PartialEq for Recall {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_recalled() == other.is_recalled()
+    }
+}
+
+impl Eq for Recall {}
 
 /// Room that is made for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

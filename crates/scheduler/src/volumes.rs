@@ -21,6 +21,24 @@ pub(crate) enum Step {
     Never(String),
 }
 
+/// Whether a claim is there for which a volume is to be kept.
+///
+/// # Errors
+/// In words, where it is gone, goes, or is another one of the same name.
+pub(crate) fn is_wanted(
+    own: Option<&PersistentVolumeClaim>,
+    claim: &ClaimReference,
+) -> Result<(), String> {
+    let is_it = |own: &PersistentVolumeClaim| {
+        own.metadata.uid == *claim.uid && own.metadata.deletion_timestamp.is_none()
+    };
+    if own.is_some_and(is_it) {
+        return Ok(());
+    }
+    let ClaimReference { namespace, name, .. } = claim;
+    Err(format!("binding volumes: claim {:?} is gone", format!("{namespace}/{name}")))
+}
+
 /// Keeps a volume for a claim.
 pub(crate) fn keep(volume: &PersistentVolume, claim: &ClaimReference) -> Step {
     let ClaimReference { namespace, name, uid } = claim;
@@ -100,6 +118,24 @@ mod tests {
         check(former, never("volume \"v\" is kept for claim \"ns/c\""));
         let other = json!({ "claimRef": { "namespace": "ns", "name": "d" } });
         check(other, never("volume \"v\" is kept for claim \"ns/d\""));
+    }
+
+    #[test]
+    fn a_volume_is_kept_for_no_claim_that_is_gone() {
+        let check = |metadata: Option<Value>, is_there: bool| {
+            let own = metadata.map(|metadata| json!({ "metadata": metadata }));
+            let own = own.map(|own| serde_json::from_value(own).unwrap());
+            let claim =
+                ClaimReference { namespace: "ns".into(), name: "c".into(), uid: "u".into() };
+            let gone = "binding volumes: claim \"ns/c\" is gone".to_owned();
+            let expected = if is_there { Ok(()) } else { Err(gone) };
+            assert_eq!(is_wanted(own.as_ref(), &claim), expected);
+        };
+        check(None, false);
+        check(Some(json!({ "uid": "u" })), true);
+        check(Some(json!({ "uid": "x" })), false);
+        let going = json!({ "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        check(Some(going), false);
     }
 
     #[test]

@@ -475,7 +475,7 @@ impl Hands {
                     () = self.clock().sleep(wait) => false,
                 };
             if is_over {
-                place.give_up(namespace);
+                place.give_up();
                 return Err(error);
             }
         }
@@ -542,25 +542,39 @@ impl Hands {
 
     async fn prepare(&self, order: PrepareOrder, bench: &Arc<Slots>) {
         let mut place = Place::new(bench, None);
-        let mut answer = Answer::Prepared;
+        let answer = tokio::select! {
+            biased;
+            // What is not sent yet is not wanted any longer.
+            () = order.recall.recalled() => Answer::Abandoned,
+            answer = self.ready_all(&order, &mut place) => answer,
+        };
+        drop(place);
+        self.answer(Message::Answered(order.errand(), answer)).await;
+    }
+
+    async fn ready_all(&self, order: &PrepareOrder, place: &mut Place) -> Answer {
         for write in &order.writes {
-            if !self.may_write().await {
-                answer = Answer::Abandoned;
-                break;
+            if !self.may_write().await || order.recall.is_recalled() {
+                return Answer::Abandoned;
             }
-            if let Err(why) = self.ready(write, &mut place).await {
+            if let Err(why) = self.ready(write, place).await {
                 let is_over = self.stop.is_cancelled();
-                answer = if is_over { Answer::Abandoned } else { Answer::Unprepared(why.into()) };
-                break;
+                return if is_over { Answer::Abandoned } else { Answer::Unprepared(why.into()) };
             }
         }
-        self.answer(Message::Answered(order.errand(), answer)).await;
+        Answer::Prepared
     }
 
     /// Carries out one write that prepares a pod; an error in words where it cannot be.
     async fn ready(&self, write: &Write, place: &mut Place) -> Result<(), String> {
         match write {
             Write::KeepVolume { volume, claim } => {
+                // A volume that is kept for a claim that is gone is lost with it.
+                let claims: Access<PersistentVolumeClaim> = self.client.within(&claim.namespace);
+                let find = || claims.find(&claim.name);
+                let own = self.again(&claim.namespace, place, find).await;
+                let own = own.map_err(|error| format!("binding volumes: {}", error.told()))?;
+                volumes::is_wanted(own.as_ref(), claim)?;
                 let volumes: Access<PersistentVolume> = self.client.all();
                 let whose = (&**volume, &*claim.namespace);
                 self.mend(&volumes, whose, place, |own| volumes::keep(own, claim)).await

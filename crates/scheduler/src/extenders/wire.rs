@@ -1,15 +1,26 @@
 //! What is said to an extender and what it says, as JSON of `extender/v1`.
 //!
 //! Its fields begin with capitals, and those who answer may write them in any case. Whole nodes and
-//! the pod are passed on as the API server told them; of an answer only names are read.
+//! the pod are passed on as the API server told them; of an answer only names are read, no more of them
+//! than anybody could mean, and words up to a length.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde::{Deserialize, Serialize};
+
+/// How many things an answer may name: more nodes than any cluster has.
+const ITEMS_MAX: usize = 100_000;
+/// How long the words of an extender may be; more are cut.
+pub(super) const WORDS_MAX: usize = 1024;
+/// What words end with that were longer.
+const CUT: &str = " ...";
 
 /// The nodes that are asked about, as an extender wants them.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +82,16 @@ pub struct Filtered {
     pub error: String,
 }
 
+/// How good nodes are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Scores(pub(super) Vec<Scored>);
+
+impl<'de> Deserialize<'de> for Scores {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Bounded::deserialize(deserializer).map(|own| Self(own.0))
+    }
+}
+
 /// How good a node is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scored {
@@ -90,7 +111,7 @@ pub(super) struct Bound {
 #[derive(Deserialize)]
 struct NodeList {
     #[serde(default)]
-    items: Option<Vec<Item>>,
+    items: Option<Bounded<Item>>,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +124,59 @@ struct Item {
 struct Name {
     #[serde(default)]
     name: String,
+}
+
+/// A sequence that is not read further than anybody could mean.
+struct Bounded<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Counting(PhantomData))
+    }
+}
+
+struct Counting<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Counting<T> {
+    type Value = Bounded<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Bounded<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = sequence.next_element()? {
+            if items.len() == ITEMS_MAX {
+                return Err(A::Error::custom(format!("there are more than {ITEMS_MAX} of them")));
+            }
+            items.push(item);
+        }
+        Ok(Bounded(items))
+    }
+}
+
+/// Cuts the words of an extender to what anybody reads.
+pub(super) fn cut(words: &mut String) {
+    if words.len() > WORDS_MAX {
+        words.truncate(words.floor_char_boundary(WORDS_MAX - CUT.len()));
+        words.push_str(CUT);
+        words.shrink_to_fit();
+    }
+}
+
+/// Words that are not longer than anybody reads.
+fn words<'de, A: MapAccess<'de>>(map: &mut A) -> Result<String, A::Error> {
+    let mut words: String = value(map)?;
+    cut(&mut words);
+    Ok(words)
+}
+
+/// The same of each node.
+fn reasons<'de, A: MapAccess<'de>>(map: &mut A) -> Result<BTreeMap<String, String>, A::Error> {
+    let mut reasons: BTreeMap<String, String> = value(map)?;
+    reasons.values_mut().for_each(cut);
+    Ok(reasons)
 }
 
 /// Something whose fields are known by their names in lower case.
@@ -122,13 +196,17 @@ impl Fields for Filtered {
         match name {
             "nodes" => {
                 let list = map.next_value::<Option<NodeList>>()?;
-                let items = |list: NodeList| list.items.unwrap_or_default().into_iter();
-                self.nodes = list.map(|list| items(list).map(|item| item.metadata.name).collect());
+                let items = |list: NodeList| list.items.map_or_else(Vec::new, |items| items.0);
+                let names = |items: Vec<Item>| items.into_iter().map(|item| item.metadata.name);
+                self.nodes = list.map(|list| names(items(list)).collect());
             }
-            "nodenames" => self.node_names = map.next_value()?,
-            "failednodes" => self.failed = value(map)?,
-            "failedandunresolvablenodes" => self.unresolvable = value(map)?,
-            "error" => self.error = value(map)?,
+            "nodenames" => {
+                let names = map.next_value::<Option<Bounded<String>>>()?;
+                self.node_names = names.map(|names| names.0);
+            }
+            "failednodes" => self.failed = reasons(map)?,
+            "failedandunresolvablenodes" => self.unresolvable = reasons(map)?,
+            "error" => self.error = words(map)?,
             _ => drop(map.next_value::<IgnoredAny>()?),
         }
         Ok(())
@@ -149,7 +227,7 @@ impl Fields for Scored {
 impl Fields for Bound {
     fn take<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "error" => self.error = value(map)?,
+            "error" => self.error = words(map)?,
             _ => drop(map.next_value::<IgnoredAny>()?),
         }
         Ok(())
@@ -251,10 +329,32 @@ mod tests {
         check("<html>", Err("expected value"));
         check("[]", Err("expected an object"));
         check(r#"{"NodeNames":"a"}"#, Err("expected a sequence"));
-        let scores: Vec<Scored> = read(br#"[{"Host":"a","Score":5},{"host":"b"}]"#).unwrap();
+        let Scores(scores) = read(br#"[{"Host":"a","Score":5},{"host":"b"}]"#).unwrap();
         let scored = |host: &str, score| Scored { host: host.to_owned(), score };
         assert_eq!(scores, [scored("a", 5), scored("b", 0)]);
         let bound: Bound = read(br#"{"Error":"no"}"#).unwrap();
         assert_eq!(bound.error, "no");
+    }
+
+    #[test]
+    fn an_answer_is_read_no_further_than_anybody_could_mean() {
+        let long = "é".repeat(5_000_000);
+        let body = format!(r#"{{"FailedNodes":{{"a":"{long}"}},"Error":"{long}"}}"#);
+        let filtered: Filtered = read(body.as_bytes()).unwrap();
+        for words in [&filtered.failed["a"], &filtered.error] {
+            assert!((WORDS_MAX - 2..=WORDS_MAX).contains(&words.len()), "{}", words.len());
+            assert!(words.ends_with("é ..."));
+        }
+        let bound: Bound = read(body.as_bytes()).unwrap();
+        assert_eq!(bound.error, filtered.error);
+        let many = |count: usize| format!("[{}{{}}]", "{},".repeat(count - 1));
+        let scores: Scores = read(many(ITEMS_MAX).as_bytes()).unwrap();
+        assert_eq!(scores.0.len(), ITEMS_MAX);
+        let error = read::<Scores>(many(ITEMS_MAX + 1).as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("there are more than 100000 of them"), "{error}");
+        let whole = format!(r#"{{"Nodes":{{"items":{}}}}}"#, many(ITEMS_MAX + 1));
+        assert!(read::<Filtered>(whole.as_bytes()).is_err());
+        let names = format!(r#"{{"NodeNames":[{}""]}}"#, "\"\",".repeat(ITEMS_MAX));
+        assert!(read::<Filtered>(names.as_bytes()).is_err());
     }
 }

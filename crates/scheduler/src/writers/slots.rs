@@ -146,12 +146,20 @@ impl Slots {
 pub(super) struct Place {
     slots: Arc<Slots>,
     turn: Option<Turn>,
+    /// Where a write has no clear answer.
+    open: Option<Box<str>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.give_up();
+    }
 }
 
 impl Place {
     /// Somebody who may have a place already.
     pub(super) fn new(slots: &Arc<Slots>, turn: Option<Turn>) -> Self {
-        Self { slots: slots.clone(), turn }
+        Self { slots: slots.clone(), turn, open: None }
     }
 
     /// Takes a place for a write in a namespace that was tried so often.
@@ -173,18 +181,23 @@ impl Place {
     pub(super) fn unclear(&mut self, namespace: &str, tries: u32) {
         self.turn = None;
         if tries == 1 {
+            self.give_up();
             self.slots.unclear(namespace);
+            self.open = Some(namespace.into());
         }
     }
 
     /// A write that was tried so often, this time included, is answered.
-    pub(super) fn clear(&self, namespace: &str, tries: u32) {
+    pub(super) fn clear(&mut self, namespace: &str, tries: u32) {
         self.slots.clear(namespace, tries.saturating_sub(1));
+        self.open = None;
     }
 
-    /// A write is not tried any more.
-    pub(super) fn give_up(&self, namespace: &str) {
-        self.slots.give_up(namespace);
+    /// A write that has no clear answer is not tried any more.
+    pub(super) fn give_up(&mut self) {
+        if let Some(namespace) = self.open.take() {
+            self.slots.give_up(&namespace);
+        }
     }
 }
 
@@ -256,6 +269,10 @@ mod tests {
         assert!(!slots.is_busy(), "and tries again beside the others");
         place.clear("b", 2);
         assert!(slots.troubles().is_empty());
+        // One who leaves in the middle counts as one who gave up.
+        place.unclear("b", 1);
+        drop(place);
+        assert_eq!(slots.troubles().get("b").map(|own| (own.open, own.lost)), Some((0, 1)));
         // Where he comes to a namespace in trouble, he leaves his place to others.
         let mut place = Place::new(&slots, now(slots.first("a")).unwrap());
         (0..TROUBLE).for_each(|_| slots.unclear("c"));

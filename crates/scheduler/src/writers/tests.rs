@@ -3,10 +3,10 @@ use std::sync::Mutex;
 use chassis::client::{Options, Refusal};
 use chassis::clock::Hand;
 use chassis::metrics::Metrics;
-use engine::fact::Uid;
+use engine::fact::{ClaimReference, Uid};
 
 use super::*;
-use crate::message::ConditionOrder;
+use crate::message::{ConditionOrder, Recall};
 
 fn refused(code: u16, retry_after: Option<u64>) -> Error {
     let body = format!(r#"{{"kind":"Status","status":"Failure","message":"said","code":{code}}}"#);
@@ -283,4 +283,51 @@ async fn the_end_waits_for_no_further_victim_and_no_further_try() {
     bench.hands.stop.cancel();
     bench.pass(TIMEOUT + Duration::from_secs(1)).await;
     assert!(telling.is_finished() && binding.is_finished());
+}
+
+#[tokio::test]
+async fn what_nobody_wants_any_longer_is_not_prepared() {
+    let mut bench = Bench::new(r#"{"metadata":{"uid":"u"}}"#);
+    let (orders, line) = mpsc::channel(100);
+    let writing = tokio::spawn(bench.hands.clone().bind_all(line));
+    let prepare = |namespace: &str, number: usize| {
+        let claim =
+            ClaimReference { namespace: namespace.into(), name: "c".into(), uid: "u".into() };
+        let volume = format!("v{number}").into();
+        PrepareOrder {
+            pod: pod_of(namespace, number),
+            number: number as u64,
+            writes: vec![Write::KeepVolume { volume, claim }],
+            recall: Recall::default(),
+        }
+    };
+    for number in 0..PREPARES_IN_FLIGHT_MAX {
+        orders.send(Work::Prepare(prepare("a", number))).await.unwrap();
+    }
+    let (last, wanted) = (prepare("b", 98), prepare("b", 99));
+    let recall = last.recall.clone();
+    for order in [last, wanted] {
+        orders.send(Work::Prepare(order)).await.unwrap();
+    }
+    bench.pass(Duration::from_secs(1)).await;
+    recall.recall();
+    bench.pass(TIMEOUT + Duration::from_secs(1)).await;
+    let answered: Vec<_> = bench
+        .answers
+        .iter()
+        .filter_map(|(_, message)| match message {
+            Message::Answered(errand, answer) if errand.uid.0.starts_with('b') => {
+                Some((errand.number, answer.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answered, [(98, Answer::Abandoned), (99, Answer::Prepared)]);
+    let volumes: Vec<String> = bench.asked.lock().unwrap().clone();
+    let of = |name: &str| volumes.iter().filter(|line| line.ends_with(name)).count();
+    assert_eq!((of("/v98"), of("/v99")), (0, 2), "read and patched, or neither");
+    drop(orders);
+    bench.hands.stop.cancel();
+    bench.pass(TIMEOUT + Duration::from_secs(1)).await;
+    assert!(writing.is_finished());
 }
