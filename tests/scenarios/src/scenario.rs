@@ -171,12 +171,20 @@ impl Scenario {
     }
 }
 
+/// Whether a server asks to come again because a kind has changed just now. kube-apiserver does for a
+/// moment, one verb after another, and every client comes again.
+fn is_not_ready(answer: &Answer) -> bool {
+    let said = answer.body["message"].as_str();
+    answer.code == 429 && said == Some("storage is (re)initializing")
+}
+
 /// The answer to a request; the first that is as expected, where it is awaited.
 async fn answered(client: &Client, request: &Request) -> Result<Answer> {
     let deadline = Instant::now() + WAIT_MAX;
     loop {
         let answer = client.send(request).await?;
-        let is_last = !request.is_awaited || Instant::now() >= deadline;
+        let may_wait = request.is_awaited || is_not_ready(&answer);
+        let is_last = !may_wait || Instant::now() >= deadline;
         if is_last || check(request, &answer).is_ok() {
             return Ok(answer);
         }
