@@ -300,7 +300,7 @@ fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
     match step {
         Step::Fact(fact) => ledger.apply(fact.clone()),
         Step::Decide(pod) => {
-            let waits = |row: &&PodRow| row.node().is_none() && !row.is_bound();
+            let waits = |row: &&PodRow| !row.is_placed();
             let Some(row) = ledger.pod(&uid(*pod)).filter(waits) else { return };
             let ask = row.ask;
             if let Some(node) = decider.pick(ledger, ask, number) {

@@ -181,6 +181,12 @@ impl PodRow {
         self.bound.is_some() || self.astray.is_some()
     }
 
+    /// Whether it has a node: one that it is bound to, there or not, or one that we decided on.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        self.is_bound() || self.claim.is_some()
+    }
+
     /// The name of the node that the API server says it is bound to.
     pub(crate) fn bound_to<'a>(&'a self, ledger: &'a Ledger) -> Option<&'a str> {
         self.bound.map(|node| ledger.nodes.name(node)).or(self.astray.as_deref())
@@ -387,7 +393,7 @@ impl Ledger {
     /// When the pod is gone or has a node.
     pub fn claim(&mut self, uid: &Uid, node: NodeIndex) -> Result<(), ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        if row.node().is_some() || row.is_bound() {
+        if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
         row.claim = Some(node);

@@ -99,7 +99,7 @@ impl Ledger {
     /// that have a node by now.
     pub fn awaited(&self, node: &str) -> impl Iterator<Item = &Uid> {
         let pods = self.nominations.0.get(node).into_iter().flatten();
-        pods.filter(|uid| self.pod(uid).is_some_and(|row| row.node().is_none() && !row.gated))
+        pods.filter(|uid| self.pod(uid).is_some_and(|row| !row.is_placed() && !row.gated))
     }
 
     /// Those of them to whom a pod has to leave the room, as they would come.
@@ -134,7 +134,7 @@ impl Decider {
         spread: u64,
     ) -> Result<Option<NodeIndex>, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        if row.node().is_some() {
+        if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
         let ask = row.ask;

@@ -291,7 +291,7 @@ impl Engine {
             Joined::Many => self.unbound.all(),
         };
         for uid in moved {
-            let row = self.ledger.pod(&uid).filter(|row| row.node().is_none());
+            let row = self.ledger.pod(&uid).filter(|row| !row.is_placed());
             let own = self.unbound.get(&uid).filter(|_| self.queue.standing(&uid).is_some());
             if let Some((own, row)) = own.zip(row) {
                 let question = Question::of(own.profile, row, &self.ledger);

@@ -271,7 +271,7 @@ impl Witness for Onlooker {
             // That a preparation is in vain is known a little before it is told.
             for uid in core.in_flight().filter(|uid| !own.prepared.contains(*uid)) {
                 let row = ledger.pod(uid);
-                if row.is_some_and(|row| row.node().is_none() && !row.is_bound()) {
+                if row.is_some_and(|row| !row.is_placed()) {
                     self.violated(&format!("{} is in flight without a claim", name(own, uid)));
                 }
             }

@@ -154,8 +154,7 @@ pub(crate) fn after(steps: &[Step]) -> (Ledger, Decider) {
 /// Pods that want a node.
 pub(crate) fn waiting(ledger: &Ledger) -> Vec<Uid> {
     let all = (0..PODS).map(uid);
-    let waits =
-        |uid: &Uid| ledger.pod(uid).is_some_and(|row| row.node().is_none() && !row.is_bound());
+    let waits = |uid: &Uid| ledger.pod(uid).is_some_and(|row| !row.is_placed());
     all.filter(waits).collect()
 }
 

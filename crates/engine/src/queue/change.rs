@@ -308,8 +308,7 @@ impl Change {
     /// it has no node and waits for room on none. To be asked before the ledger is told.
     #[must_use]
     pub fn unplaced(ledger: &Ledger, uid: &Uid) -> Option<Self> {
-        let holds =
-            |row: &&PodRow| row.is_bound() || row.node().is_some() || row.nominated().is_some();
+        let holds = |row: &&PodRow| row.is_placed() || row.nominated().is_some();
         let row = ledger.pod(uid).filter(holds)?;
         Some(Self::Placed { old: Some(Box::new(PodView::leaving(ledger, row))), new: None })
     }
