@@ -10,6 +10,7 @@ mod changes;
 mod crowds;
 mod nodes;
 mod owners;
+mod pods_by_name;
 mod residents;
 mod resources;
 mod storage;
@@ -23,12 +24,12 @@ use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use astray::Astray;
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
+pub use pods_by_name::PodsByName;
 pub use residents::{Resident, Residents};
 pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
 pub use storage::{Promises, Storage};
@@ -43,7 +44,7 @@ use crate::needs::{
     Clause, Images, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports, Requests, Spread,
     Tolerations, Volumes,
 };
-use crate::nominations::{Nomination, Nominations};
+use crate::nominations::Nomination;
 use crate::pool::{Id, Pool};
 use crate::queue::Moment;
 
@@ -213,11 +214,12 @@ pub struct Ledger {
     /// Who must not be one too many.
     pub budgets: Budgets,
     /// Nodes on which room is being made for pods.
-    pub nominations: Nominations,
+    pub nominations: PodsByName,
     pub(crate) pods: FxHashMap<Uid, PodRow>,
     /// Pods that may have a claim: all that have one are among them.
     claimed: FxHashSet<Uid>,
-    astray: Astray,
+    /// Pods that are bound to nodes which are not there, by the names of these.
+    astray: PodsByName,
 }
 
 /// Why a claim cannot be made or ended.
@@ -377,7 +379,7 @@ impl Ledger {
             nominations: self.nominations.clone(),
             pods: kept.collect(),
             claimed: self.claimed.clone(),
-            astray: Astray::default(),
+            astray: PodsByName::default(),
         }
     }
 
@@ -433,7 +435,7 @@ impl Ledger {
             self.claimed.remove(&fact.uid);
         }
         let nomination = Nomination::told(old.map(|old| &old.nomination), fact.nominated);
-        self.nominations.follow(&fact.uid, old.map(|old| &old.nomination), Some(&nomination));
+        self.nominations.follow(&fact.uid, old.and_then(PodRow::nominated), nomination.node());
         let row = PodRow {
             namespace: fact.namespace,
             name: fact.name,
@@ -486,7 +488,7 @@ impl Ledger {
             self.vacate(node, row.passing());
         }
         self.astray.follow(uid, row.astray.as_deref(), None);
-        self.nominations.follow(uid, Some(&row.nomination), None);
+        self.nominations.follow(uid, row.nominated(), None);
         self.release(row.ask);
     }
 

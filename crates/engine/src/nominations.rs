@@ -5,7 +5,7 @@
 //! pod steps back where one of equal or higher priority is awaited and both do not fit; and a pod
 //! tries its own nominated node first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::decide::{Decider, NodeScores};
@@ -39,42 +39,6 @@ impl Nomination {
     }
 }
 
-/// Which pods are nominated to which nodes.
-#[derive(Debug, Clone, Default)]
-pub struct Nominations(BTreeMap<Box<str>, BTreeSet<Uid>>);
-
-impl Nominations {
-    /// Takes in that the nomination of a pod is another now.
-    pub(crate) fn follow(&mut self, uid: &Uid, old: Option<&Nomination>, new: Option<&Nomination>) {
-        let (old, new) = (old.and_then(Nomination::node), new.and_then(Nomination::node));
-        if old == new {
-            return;
-        }
-        if let Some(node) = old
-            && let Some(pods) = self.0.get_mut(node)
-        {
-            pods.remove(uid);
-            if pods.is_empty() {
-                self.0.remove(node);
-            }
-        }
-        if let Some(node) = new {
-            self.0.entry(node.into()).or_default().insert(uid.clone());
-        }
-    }
-
-    /// The pods that are nominated.
-    pub fn pods(&self) -> impl Iterator<Item = &Uid> {
-        self.0.values().flatten()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 impl Ledger {
     /// Decides on which node room is made for a pod, or that no longer any is.
     ///
@@ -84,7 +48,7 @@ impl Ledger {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let mut new = row.nomination.clone();
         new.own = Some(node.map(Into::into));
-        self.nominations.follow(uid, Some(&row.nomination), Some(&new));
+        self.nominations.follow(uid, row.nomination.node(), new.node());
         row.nomination = new;
         Ok(())
     }
@@ -98,8 +62,9 @@ impl Ledger {
     /// Pods that wait for room on a node. Those that may not be tried do not count, nor do those
     /// that have a node by now.
     pub fn awaited(&self, node: &str) -> impl Iterator<Item = &Uid> {
-        let pods = self.nominations.0.get(node).into_iter().flatten();
-        pods.filter(|uid| self.pod(uid).is_some_and(|row| !row.is_placed() && !row.gated))
+        self.nominations
+            .with(node)
+            .filter(|uid| self.pod(uid).is_some_and(|row| !row.is_placed() && !row.gated))
     }
 
     /// Those of them to whom a pod has to leave the room, as they would come.
@@ -113,7 +78,7 @@ impl Ledger {
 
     /// Nodes with pods to whom a pod has to leave the room.
     pub(crate) fn promised(&self, uid: &Uid, priority: i32) -> Vec<(NodeIndex, Vec<Passing>)> {
-        let nodes = self.nominations.0.keys().filter_map(|name| {
+        let nodes = self.nominations.names().filter_map(|name| {
             let node = self.nodes.find(name).filter(|node| self.nodes.present().contains(*node));
             Some((node?, self.awaited_before(name, uid, priority)))
         });
