@@ -1,9 +1,9 @@
 //! `cargo xtask test`: everything that must hold before a change is pushed.
 
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use progress::Progress;
 use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
@@ -63,7 +63,14 @@ fn long(steps: &mut Steps) -> Result<()> {
     steps.run("parity", || parity::seeds(LONG_SEEDS, 1))?;
     steps.run("kube-scheduler", || parity::binary(parity::BINARY_SEEDS, 1))?;
     steps.run("faults", || faults::seeds(LONG_SEEDS, 1, false))?;
-    steps.run("kills", || cargo(repository::cargo().args(KILLS)))
+    steps.run("kills", || {
+        let output = repository::cargo().args(KILLS).stderr(Stdio::inherit()).output();
+        let output = output.context("cannot run cargo")?;
+        let told = String::from_utf8_lossy(&output.stdout);
+        print!("{told}");
+        succeeded(&KILLS.join(" "), output.status)?;
+        has_passed_one(&told)
+    })
 }
 
 fn all(steps: &mut Steps) -> Result<()> {
@@ -126,10 +133,21 @@ fn test(plane: &ControlPlane) -> Result<()> {
 fn cargo(command: &mut Command) -> Result<()> {
     let status = command.status().context("cannot run cargo")?;
     let arguments = command.get_args().map(|one| one.to_string_lossy());
-    let arguments = arguments.collect::<Vec<_>>().join(" ");
-    if !status.success() {
-        bail!("`cargo {arguments}` failed ({status})");
-    }
+    succeeded(&arguments.collect::<Vec<_>>().join(" "), status)
+}
+
+fn succeeded(arguments: &str, status: ExitStatus) -> Result<()> {
+    ensure!(status.success(), "`cargo {arguments}` failed ({status})");
+    Ok(())
+}
+
+/// Whether a run of one test by its name found it: cargo is content with a name that no test has.
+fn has_passed_one(told: &str) -> Result<()> {
+    let mut results = told.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    ensure!(
+        results.any(|counts| counts.starts_with("1 passed;")),
+        "no test ran: has it another name now than KILLS in xtask/src/test.rs says?"
+    );
     Ok(())
 }
 
@@ -162,7 +180,21 @@ impl Steps {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::bail;
+
     use super::*;
+
+    #[test]
+    fn a_run_by_name_that_found_no_test_has_failed() {
+        let check = |counts: &str, expected: bool| {
+            let told = format!("\nrunning the tests\n1 passed\ntest result: ok. {counts}\n\n");
+            assert_eq!(has_passed_one(&told).is_ok(), expected, "{counts}");
+        };
+        check("1 passed; 0 failed; 0 ignored; 0 measured; 80 filtered out", true);
+        check("0 passed; 0 failed; 0 ignored; 0 measured; 81 filtered out", false);
+        check("11 passed; 0 failed; 0 ignored; 0 measured; 70 filtered out", false);
+        check("", false);
+    }
 
     #[test]
     fn the_closing_line_names_each_step_with_its_time() {

@@ -92,8 +92,8 @@ pub struct PodSpec {
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub resource_claims: Vec<PodResourceClaim>,
     /// What happens when a container ends.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub restart_policy: RestartPolicy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<RestartPolicy>,
     /// Seconds after its start at which the pod fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
@@ -197,14 +197,14 @@ wire_enum! {
     }
 }
 
-/// What happens when a container ends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub enum RestartPolicy {
-    /// It is started again.
-    #[default]
-    Always,
-    /// It is started again if it failed.
-    OnFailure,
-    /// It stays ended.
-    Never,
+wire_enum! {
+    /// What happens when a container ends.
+    RestartPolicy {
+        /// It is started again; what an absent policy means, too.
+        Always,
+        /// It is started again if it failed.
+        OnFailure,
+        /// It stays ended.
+        Never,
+    }
 }

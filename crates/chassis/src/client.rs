@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
-use http::{Method, Request, Response, StatusCode};
+use http::response::Parts;
+use http::{Method, Request, Response};
 pub use kube::client::Body;
 use serde::de::DeserializeOwned;
 
@@ -241,6 +242,12 @@ impl Client {
         Self { meters: Some(metrics.requests(host)), ..self.clone() }
     }
 
+    /// How many requests of this client, and of those that share its limits, are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.shared.limits.under_way()
+    }
+
     /// The namespace of the configuration's context, or `default`.
     #[must_use]
     pub fn default_namespace(&self) -> &str {
@@ -292,16 +299,12 @@ impl Client {
 
     async fn exchange(&self, call: Call) -> Result<(Asked, Bytes), Error> {
         let (asked, request) = self.request(call)?;
-        let begun = self.meters.as_ref().map(|_| self.shared.clock.monotonic());
+        let begun = self.shared.clock.monotonic();
         // Before the clock runs: waiting for one's own turn is not the server's silence.
         let _turn = self.shared.limits.turn(&self.shared.clock).await;
         let limit = self.shared.timeout;
         let answer = self.shared.clock.timeout(limit, self.transport.exchange(request)).await;
-        self.count(&asked, answer.as_ref().map(|own| own.as_ref().map(|(parts, _)| parts.status)));
-        if let (Some(meters), Some(begun)) = (&self.meters, begun) {
-            let now = self.shared.clock.monotonic();
-            meters.took(&asked.verb, now.saturating_sub(begun));
-        }
+        self.count(&asked, Some(begun), answer.as_ref());
         match answer {
             None => Err(asked.timed_out(limit)),
             Some(Err(source)) => Err(asked.unsent_or_lost(&self.shared.server, source)),
@@ -327,7 +330,7 @@ impl Client {
         };
         let limit = self.shared.timeout;
         let answer = self.shared.clock.timeout(limit, exchange).await;
-        self.count(&asked, answer.as_ref().map(|own| own.as_ref().map(|(parts, _)| parts.status)));
+        self.count(&asked, None, answer.as_ref());
         match answer {
             None => Err(asked.timed_out(limit)),
             Some(Err(source)) => Err(asked.unsent_or_lost(&self.shared.server, source)),
@@ -336,14 +339,25 @@ impl Client {
         }
     }
 
-    /// Counts a request by what came back: nothing did where there is no answer in time.
-    fn count(&self, asked: &Asked, answer: Option<Result<StatusCode, &tower::BoxError>>) {
+    /// Counts a request by what came back (nothing did where there is no answer in time), and how
+    /// long it took since it was `begun`, where its end was waited for.
+    fn count<B>(
+        &self,
+        asked: &Asked,
+        begun: Option<Duration>,
+        answer: Option<&Result<(Parts, B), tower::BoxError>>,
+    ) {
         let Some(meters) = &self.meters else { return };
-        match answer {
-            Some(Ok(status)) => meters.answered(&asked.verb, Some(status)),
+        let status = match answer {
+            Some(Ok((parts, _))) => Some(parts.status),
             // Nothing was sent.
-            Some(Err(error)) if Withheld::is_cause(error.as_ref()) => {}
-            Some(Err(_)) | None => meters.answered(&asked.verb, None),
+            Some(Err(error)) if Withheld::is_cause(error.as_ref()) => return,
+            Some(Err(_)) | None => None,
+        };
+        meters.answered(&asked.verb, status);
+        if let Some(begun) = begun {
+            let now = self.shared.clock.monotonic();
+            meters.took(&asked.verb, now.saturating_sub(begun));
         }
     }
 
@@ -397,7 +411,7 @@ impl Asked {
         Error::Unreadable { verb, path, source }
     }
 
-    fn refused(self, parts: &http::response::Parts, body: &[u8]) -> Error {
+    fn refused(self, parts: &Parts, body: &[u8]) -> Error {
         let retry_after = parts.headers.get(http::header::RETRY_AFTER);
         let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         let refusal = Box::new(Refusal::parse(parts.status.as_u16(), seconds, body));

@@ -172,7 +172,8 @@ pub struct Options {
     pub form: Form,
     /// How many events of different objects are written side by side.
     pub in_flight_max: usize,
-    /// How many events may wait to be written; more are dropped.
+    /// How many events may wait to be written in line; more are dropped. As many again may have
+    /// left the line and wait for another try, or for what is before them: then nothing leaves it.
     pub waiting_max: usize,
     /// What spreads the waits between tries.
     pub seed: u64,
@@ -436,7 +437,7 @@ pub struct Writer {
     pen: Pen,
     writes: mpsc::Receiver<Write>,
     in_flight_max: usize,
-    /// How many may wait to be tried again, or for such.
+    /// How many may wait to be tried again, or for such, besides those in line.
     waiting_max: usize,
 }
 

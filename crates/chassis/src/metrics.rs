@@ -82,19 +82,13 @@ impl Metrics {
 
     /// The metrics as text, in the format 0.0.4 that Kubernetes' programs use.
     #[must_use]
-    pub fn render_plain(&self) -> String {
-        plain::plain(&self.render())
-    }
-
-    /// The metrics as text, in the OpenMetrics format.
-    #[must_use]
     pub fn render(&self) -> String {
         let registry = self.0.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::new();
+        let mut open = String::new();
         // Writing to a string cannot fail; what a collector of ours could not write is
         // left out.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-        text
+        let _ = prometheus_client::encoding::text::encode(&mut open, &registry);
+        plain::plain(&open)
     }
 
     /// The counters of requests to a server.

@@ -1,5 +1,6 @@
-//! What a component shows of itself: `/metrics`, `/healthz`, `/livez`, `/readyz`, and pages of
-//! its own; over plain HTTP to whoever can reach it, or over HTTPS to whom a [`Guard`] lets in.
+//! What a component shows of itself: `/metrics`, `/metrics/slis`, `/healthz`, `/livez`, `/readyz`,
+//! and pages of its own; over plain HTTP to whoever can reach it, or over HTTPS to whom a [`Guard`]
+//! lets in.
 //!
 //! Health is a set of named checks. `/livez` (and `/healthz`) says whether the process
 //! should go on, `/readyz` whether it does its work; each lists its checks with `?verbose`,
@@ -8,6 +9,7 @@
 
 mod certificate;
 mod guard;
+mod health;
 mod listen;
 mod room;
 mod site;
@@ -15,10 +17,9 @@ mod slis;
 mod tls;
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -37,6 +38,8 @@ use tokio_util::sync::CancellationToken;
 pub use crate::metrics::Metrics;
 use guard::Caller;
 pub use guard::{Guard, GuardOptions};
+pub use health::Health;
+pub use listen::listen;
 use room::{Room, Seat};
 pub use site::{Answer, Site};
 pub use tls::{Tls, TlsError};
@@ -80,108 +83,6 @@ pub enum ServeError {
     },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Probe {
-    Live,
-    Ready,
-}
-
-type CheckFn = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
-
-struct Check {
-    name: &'static str,
-    probe: Probe,
-    run: CheckFn,
-}
-
-/// The named checks of a process; clones share them.
-#[derive(Clone, Default)]
-pub struct Health(Arc<Mutex<Vec<Check>>>);
-
-impl Health {
-    /// No checks: alive and ready.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a check without which the process should be restarted.
-    pub fn add_live(
-        &self,
-        name: &'static str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) {
-        self.add(Check { name, probe: Probe::Live, run: Box::new(check) });
-    }
-
-    /// Adds a check without which the process does not do its work.
-    pub fn add_ready(
-        &self,
-        name: &'static str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) {
-        self.add(Check { name, probe: Probe::Ready, run: Box::new(check) });
-    }
-
-    fn add(&self, check: Check) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(check);
-    }
-
-    /// Whether all checks of readiness, and of life, pass.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.report("readyz", None).is_some_and(|report| report.ok)
-    }
-
-    /// Runs one check.
-    ///
-    /// # Errors
-    /// When it fails, or nobody has added it.
-    pub fn check(&self, name: &str) -> Result<(), String> {
-        let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = checks.iter().find(|check| check.name == name);
-        found.map_or_else(|| Err("not started".to_owned()), |check| (check.run)())
-    }
-
-    /// Runs the checks of an endpoint, or the one of them that is named; `None` where there
-    /// is no such check.
-    fn report(&self, endpoint: &str, only: Option<&str>) -> Option<Report> {
-        let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut report = Report { ok: true, text: String::new(), checks: Vec::new() };
-        let mut found = only.is_none_or(|name| name == "ping");
-        if found {
-            report.text.push_str("[+]ping ok\n");
-            report.checks.push(("ping", true));
-        }
-        let asked = |check: &&Check| {
-            (endpoint == "readyz" || check.probe == Probe::Live)
-                && only.is_none_or(|name| name == check.name)
-        };
-        for check in checks.iter().filter(asked) {
-            found = true;
-            let outcome = (check.run)();
-            report.checks.push((check.name, outcome.is_ok()));
-            match outcome {
-                Ok(()) => {
-                    let _ = writeln!(report.text, "[+]{} ok", check.name);
-                }
-                Err(reason) => {
-                    report.ok = false;
-                    let _ = writeln!(report.text, "[-]{} failed: {reason}", check.name);
-                }
-            }
-        }
-        found.then_some(report)
-    }
-}
-
-struct Report {
-    ok: bool,
-    text: String,
-    /// Each by its name, and whether it passed.
-    checks: Vec<(&'static str, bool)>,
-}
-
 /// A port that is open, and not served yet.
 #[derive(Debug)]
 pub struct Server {
@@ -190,18 +91,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the port; port 0 lets the system choose. An address that stands for all of a machine
-    /// stands for those of IPv4 and of IPv6.
+    /// Opens the port, as [`listen`] does.
     ///
     /// # Errors
     /// When the port is in use, or the address is not one of this machine.
     pub async fn bind(address: SocketAddr) -> Result<Self, ServeError> {
-        let refused = |source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::AddrInUse => ServeError::InUse { address },
-            _ => ServeError::Refused { address, source },
-        };
-        let listener = listen::open(address).map_err(refused)?;
-        let port = listener.local_addr().map_err(refused)?.port();
+        let listener = listen(address).await?;
+        let local = listener.local_addr();
+        let port = local.map_err(|source| ServeError::Refused { address, source })?.port();
         Ok(Self { listener, address: SocketAddr::new(address.ip(), port) })
     }
 
@@ -245,8 +142,8 @@ impl Server {
 
 async fn accept(listener: &TcpListener, room: &Room) -> std::io::Result<(TcpStream, Seat)> {
     // Nobody has to go before somebody has come.
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, room.enter().await))
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, room.enter(peer.ip().to_canonical()).await))
 }
 
 /// What is behind a port, and who keeps it.

@@ -1,12 +1,11 @@
 //! A drydock behind TLS, for clients that are other programs.
 //!
-//! This module alone opens sockets, writes a file, and takes secrets from the system's randomness.
+//! This module alone talks over sockets, which others open, writes a file, and takes secrets from the system's randomness.
 #![expect(clippy::disallowed_methods, reason = "clients that are slow are met on the real clock")]
 
 mod authority;
 mod kubeconfig;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,33 +43,6 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 const STREAMS_PER_CONNECTION_MAX: u32 = 1000;
 /// How much a client may send before it must wait, per stream and per connection.
 const WINDOW_BYTES: u32 = 1024 * 1024;
-
-/// A listener that could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// Another program has the port.
-    #[error("port {} on {} is in use: stop what listens there, or choose another port", .0.port(), .0.ip())]
-    InUse(SocketAddr),
-    /// Anything else.
-    #[error("cannot listen on {address}")]
-    Other {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        source: std::io::Error,
-    },
-}
-
-/// Opens a listener.
-///
-/// # Errors
-/// When the port is taken or the address is not ours.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AddrInUse => ListenError::InUse(address),
-        _ => ListenError::Other { address, source },
-    })
-}
 
 /// Serves until told to stop, then lets requests under way finish within a bound, after which
 /// every connection is ended.
@@ -168,6 +140,7 @@ async fn converse(
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::net::SocketAddr;
 
     use bytes::Bytes;
     use http_body::Frame;
@@ -202,7 +175,7 @@ mod tests {
             let credentials = vec![Credential { token: token.clone(), identity }];
             let config = Config { credentials, ..Config::default() };
             let drydock = Drydock::new(config, ManualEnv::new(jiff::Timestamp::UNIX_EPOCH, 1));
-            let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let stop = CancellationToken::new();
             let task = tokio::spawn(serve(drydock, listener, server, stop.clone()));

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use engine::Engine;
 use engine::fact::{DEFAULT_SCHEDULER, Fact, PodFact, Uid};
+use engine::moment::Moment;
 use engine::needs::{Constraint, Needs, Spread};
 use engine::profile::Profile;
-use engine::queue::Moment;
 use engine::turn::{Settings, Verdict};
 use world::{HOSTNAME, amounts, node_name, pods_of, processor_time, requests};
 

@@ -108,19 +108,19 @@ impl Decider {
         &self.feasible
     }
 
-    /// The best node for a pod; none where no node can take it. `spread` differs from pod to pod,
+    /// The best node for a pod; none where no node can take it. `tie` differs from pod to pod,
     /// so that equally good nodes take turns.
-    pub fn pick(&mut self, ledger: &Ledger, ask: Ask, spread: u64) -> Option<NodeIndex> {
+    pub fn pick(&mut self, ledger: &Ledger, ask: Ask, tie: u64) -> Option<NodeIndex> {
         if self.refused_everywhere(ledger, ask).is_some() {
             return None;
         }
-        let turn = mixed(self.seed ^ spread);
+        let draw = mixed(self.seed ^ tie);
         let picked = if self.is_settled(ledger, ask) {
             let Self { profile, plan, cache, .. } = self;
-            best(&cache.shape(Question { profile, plan, ledger, ask }).totals, turn)
+            best(&cache.shape(Question { profile, plan, ledger, ask }).totals, draw)
         } else {
             self.total(ledger, ask);
-            best(&self.totals, turn)
+            best(&self.totals, draw)
         };
         self.cache.shrink();
         picked
@@ -132,7 +132,7 @@ impl Decider {
         ledger: &Ledger,
         ask: Ask,
         added: &BTreeMap<NodeIndex, i64>,
-        spread: u64,
+        tie: u64,
     ) -> Option<NodeIndex> {
         if self.refused_everywhere(ledger, ask).is_some() {
             return None;
@@ -146,8 +146,8 @@ impl Decider {
         let most = self.feasible.iter().map(total).max()?;
         let equal: Vec<NodeIndex> =
             self.feasible.iter().filter(|node| total(*node) == most).collect();
-        let turn = mixed(self.seed ^ spread) % equal.len() as u64;
-        equal.get(usize::try_from(turn).unwrap_or(0)).copied()
+        let draw = mixed(self.seed ^ tie) % equal.len() as u64;
+        equal.get(usize::try_from(draw).unwrap_or(0)).copied()
     }
 
     /// Whether the pod's shape says it all: nobody has anything to say on the whole cluster.
@@ -287,15 +287,15 @@ fn sift(question: Question<'_>, nodes: &mut NodeSet) {
 /// Nodes whose totals are looked at together.
 const BLOCK: usize = 512;
 
-/// One of the nodes with the highest total, by a number that differs from turn to turn; none where
+/// One of the nodes with the highest total, by a number that differs from pod to pod; none where
 /// no node can take the pod.
-fn best(totals: &[i32], turn: u64) -> Option<NodeIndex> {
+fn best(totals: &[i32], draw: u64) -> Option<NodeIndex> {
     let most = totals.iter().copied().fold(i32::MIN, i32::max);
     if most <= INFEASIBLE / 2 {
         return None;
     }
     let count = |totals: &[i32]| totals.iter().map(|total| u32::from(*total == most)).sum::<u32>();
-    let mut left = (turn % u64::from(count(totals))) as u32;
+    let mut left = (draw % u64::from(count(totals))) as u32;
     for (number, block) in totals.chunks(BLOCK).enumerate() {
         let own = count(block);
         if left < own {

@@ -24,8 +24,8 @@ pub use storage::{
     PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,
 };
 
+use crate::moment::Moment;
 use crate::needs::{Amounts, Needs, Owner};
-use crate::queue::Moment;
 
 /// Something that happened.
 #[derive(Debug, Clone)]

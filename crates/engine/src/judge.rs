@@ -6,7 +6,7 @@
 //! gathered once into a [`Judge`], which then follows every pod that comes or goes, so that a
 //! question costs the same in a cluster of any size.
 
-use crate::ledger::{Ask, Changes, Ledger, NodeIndex};
+use crate::ledger::{Ask, Changes, Ledger, NodeIndex, Passing, Way};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Plugin};
 use crate::reason::Refusal;
@@ -24,42 +24,6 @@ pub enum Judging {
     Load,
     /// What it says of a node follows from pods elsewhere, too.
     Whole(Box<dyn Judge>),
-}
-
-/// A pod that comes to a node or leaves it, in thought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passing {
-    /// What it takes and wants.
-    pub ask: Ask,
-    /// Whether it is being deleted, so that those who plan ahead do not count it.
-    pub deleting: bool,
-}
-
-/// Which way a pod goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// It comes.
-    In,
-    /// It leaves.
-    Out,
-}
-
-impl Way {
-    /// What it adds to a count.
-    #[must_use]
-    pub fn sign(self) -> i64 {
-        match self {
-            Self::In => 1,
-            Self::Out => -1,
-        }
-    }
-
-    fn back(self) -> Self {
-        match self {
-            Self::In => Self::Out,
-            Self::Out => Self::In,
-        }
-    }
 }
 
 /// What a plugin knows of the cluster for one ask.

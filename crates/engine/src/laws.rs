@@ -13,12 +13,12 @@ use proptest::prelude::*;
 use crate::decide::Decider;
 use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, NodeRest, PodFact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
+use crate::moment::Moment;
 use crate::needs::{
     Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
     OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
 };
 use crate::profile::Profile;
-use crate::queue::Moment;
 
 mod cost;
 mod order;
@@ -136,7 +136,6 @@ fn pod_affinity() -> impl Strategy<Value = PodAffinity> {
         near,
         away,
         preferred,
-        too_many: None,
     })
 }
 
@@ -197,6 +196,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
                 volumes,
                 resource_claims: false,
+                too_many_terms: None,
             }
         })
 }

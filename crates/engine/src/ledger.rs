@@ -10,6 +10,7 @@ mod changes;
 mod crowds;
 mod nodes;
 mod owners;
+mod passing;
 mod pods_by_name;
 mod residents;
 mod resources;
@@ -29,6 +30,7 @@ pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
+pub use passing::{Passing, Way};
 pub use pods_by_name::PodsByName;
 pub use residents::{Resident, Residents};
 pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
@@ -39,14 +41,13 @@ pub use terms::{Affinity, SpreadRule, Term, Terms};
 pub use topology::{Topologies, Topology, TopologyKey};
 
 use crate::fact::{Fact, PodFact, Uid};
-use crate::judge::{Passing, Way};
+use crate::moment::Moment;
 use crate::needs::{
     Clause, Images, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports, Requests, Spread,
     Tolerations, Volumes,
 };
 use crate::nominations::Nomination;
 use crate::pool::{Id, Pool};
-use crate::queue::Moment;
 
 /// What a pod asks for, by the numbers of its parts.
 ///
@@ -77,6 +78,8 @@ pub struct Ask {
     pub volumes: Option<Id<Volumes>>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
+    /// How many terms it has about other pods, where these are too many.
+    pub too_many_terms: Option<u32>,
 }
 
 impl Ask {
@@ -289,6 +292,7 @@ impl Ledger {
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
             resource_claims: needs.resource_claims,
+            too_many_terms: needs.too_many_terms,
         }
     }
 

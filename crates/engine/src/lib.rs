@@ -5,25 +5,26 @@
 //! pure: it knows no API server, no clock, no thread and no randomness but a seed, so that equal
 //! facts give equal decisions, byte for byte.
 
-pub mod cache;
+mod cache;
 pub mod decide;
 pub mod examination;
 pub mod fact;
-pub mod judge;
+mod judge;
 pub mod ledger;
+pub mod moment;
 pub mod needs;
-pub mod node_set;
-pub mod nominations;
+mod node_set;
+mod nominations;
 pub mod plugin;
 pub mod plugins;
-pub mod pool;
+mod pool;
 pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod reason;
 mod search;
-pub mod shared;
-pub mod speculate;
+mod shared;
+mod speculate;
 pub mod turn;
 pub mod why;
 

@@ -37,6 +37,9 @@ pub struct Needs {
     pub pod_affinity: PodAffinity,
     /// How it and its like are spread.
     pub spread: Spread,
+    /// How many terms it has about other pods, where these are too many. Then it is known without any
+    /// of them, and no node takes it.
+    pub too_many_terms: Option<u32>,
     /// The controller that made it.
     pub owner: Option<Owner>,
     /// Volumes that its place depends on.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::decide::{Decider, NodeScores};
 use crate::fact::Uid;
-use crate::judge::{Passing, Trial};
-use crate::ledger::{ClaimError, Ledger, NodeIndex};
+use crate::judge::Trial;
+use crate::ledger::{ClaimError, Ledger, NodeIndex, Passing};
 use crate::node_set::NodeSet;
 
 /// The node on which room is made for a pod.
@@ -88,7 +88,7 @@ impl Ledger {
 
 impl Decider {
     /// The node for a pod, or none where no node can take it: the one on which room was made for it
-    /// where that can take it now, or else the best. `spread` differs from pod to pod.
+    /// where that can take it now, or else the best. `tie` differs from pod to pod.
     ///
     /// # Errors
     /// When the pod is gone or has a node.
@@ -96,24 +96,24 @@ impl Decider {
         &mut self,
         ledger: &mut Ledger,
         uid: &Uid,
-        spread: u64,
+        tie: u64,
     ) -> Result<Option<NodeIndex>, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
         let ask = row.ask;
-        if let Some(node) = self.prepared(ledger, uid) {
+        if let Some(node) = self.made_room(ledger, uid) {
             return Ok(Some(node));
         }
         self.step_back(ledger, uid);
-        let picked = self.pick(ledger, ask, spread);
+        let picked = self.pick(ledger, ask, tie);
         self.except = NodeSet::new();
         Ok(picked)
     }
 
     /// The node on which room was made for a pod, where that can take it now.
-    pub fn prepared(&self, ledger: &mut Ledger, uid: &Uid) -> Option<NodeIndex> {
+    pub fn made_room(&self, ledger: &mut Ledger, uid: &Uid) -> Option<NodeIndex> {
         let row = ledger.pod(uid)?;
         let (ask, priority) = (row.ask, row.priority);
         let node = row.nomination.node().and_then(|name| ledger.nodes.find(name))?;
@@ -136,20 +136,20 @@ impl Decider {
     }
 
     /// The best of some nodes for a pod that waits, when this is added to what each is worth; none
-    /// where none of them can take it. `spread` differs from pod to pod.
+    /// where none of them can take it. `tie` differs from pod to pod.
     pub fn choose_among(
         &mut self,
         ledger: &mut Ledger,
         uid: &Uid,
         added: &BTreeMap<NodeIndex, i64>,
-        spread: u64,
+        tie: u64,
     ) -> Option<NodeIndex> {
         let ask = ledger.pod(uid)?.ask;
         self.step_back(ledger, uid);
         for node in ledger.nodes.present().iter().filter(|node| !added.contains_key(node)) {
             self.except.insert(node);
         }
-        let picked = self.pick_with(ledger, ask, added, spread);
+        let picked = self.pick_with(ledger, ask, added, tie);
         self.except = NodeSet::new();
         picked
     }

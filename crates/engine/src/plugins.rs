@@ -10,6 +10,7 @@ pub mod node_unschedulable;
 pub mod node_volume_limits;
 pub mod pod_topology_spread;
 pub mod taint_toleration;
+mod terms;
 pub mod volume_binding;
 pub mod volume_restrictions;
 pub mod volume_zone;

@@ -17,10 +17,10 @@ use crate::examination::{Examination, count, counted};
 use crate::fact::{PodRef, Uid};
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
+use crate::moment::Moment;
 use crate::node_set::NodeSet;
 use crate::plugin::Plugin;
 use crate::profile::LastResort;
-use crate::queue::Moment;
 use crate::reason::{Code, Refusal};
 use crate::search::{Promised, Work};
 
@@ -286,7 +286,7 @@ impl Preempting {
 }
 
 impl Decider {
-    /// Tries the profile's last resorts for a pod that no node can take. `spread` differs from pod
+    /// Tries the profile's last resorts for a pod that no node can take. `tie` differs from pod
     /// to pod.
     ///
     /// # Errors
@@ -296,11 +296,11 @@ impl Decider {
         ledger: &mut Ledger,
         uid: &Uid,
         examined: &Examination,
-        spread: u64,
+        tie: u64,
         now: Moment,
     ) -> Result<LastResorts, ClaimError> {
         let outcome = match self.preemption(examined) {
-            Some(settings) => Some(self.preempt(ledger, uid, examined, settings, spread, now)?),
+            Some(settings) => Some(self.preempt(ledger, uid, examined, settings, tie, now)?),
             None => None,
         };
         Ok(self.told_last(examined, outcome))
@@ -369,14 +369,14 @@ impl Decider {
         uid: &Uid,
         examined: &Examination,
         settings: Settings,
-        spread: u64,
+        tie: u64,
         now: Moment,
     ) -> Result<Outcome, ClaimError> {
         if let Some(why) = ineligible(ledger, uid, examined)? {
             return Ok(Outcome::NoRoom(why));
         }
         let how = (Keeping::Best, settings);
-        let candidates = self.all_candidates(ledger, uid, examined, how, spread, now)?;
+        let candidates = self.all_candidates(ledger, uid, examined, how, tie, now)?;
         outcome(ledger, uid, examined, candidates)
     }
 
@@ -390,10 +390,10 @@ impl Decider {
         uid: &Uid,
         examined: &Examination,
         settings: Settings,
-        spread: u64,
+        tie: u64,
         now: Moment,
     ) -> Result<Candidates, ClaimError> {
-        self.all_candidates(ledger, uid, examined, (Keeping::All, settings), spread, now)
+        self.all_candidates(ledger, uid, examined, (Keeping::All, settings), tie, now)
     }
 
     fn all_candidates(
@@ -402,12 +402,12 @@ impl Decider {
         uid: &Uid,
         examined: &Examination,
         how: (Keeping, Settings),
-        spread: u64,
+        tie: u64,
         now: Moment,
     ) -> Result<Candidates, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (ask, priority) = (row.ask, row.priority);
-        let mut preempting = self.begin_preemption(priority, examined, how, spread, now);
+        let mut preempting = self.begin_preemption(priority, examined, how, tie, now);
         if !preempting.order.is_empty() {
             let promised = ledger.promised(uid, priority).into_iter().collect();
             let mut trial = Trial::new(ledger, &self.profile.filters, ask);
@@ -423,12 +423,12 @@ impl Decider {
         priority: i32,
         examined: &Examination,
         (keeping, settings): (Keeping, Settings),
-        spread: u64,
+        tie: u64,
         now: Moment,
     ) -> Preempting {
         let mut order: Vec<NodeIndex> = examined.curable().collect();
         let nodes = order.len();
-        let first = mixed(self.seed ^ spread).checked_rem(nodes as u64).unwrap_or(0);
+        let first = mixed(self.seed ^ tie).checked_rem(nodes as u64).unwrap_or(0);
         order.rotate_left(usize::try_from(first).unwrap_or(0));
         Preempting {
             priority,

@@ -28,13 +28,13 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 pub use arrivals::{Arrivals, Cause, Line};
-pub use backoff::Moment;
 pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
+use crate::moment::Moment;
 pub use crate::plugin::{Plugin, Plugins};
 
 /// Which changes wake pods.
@@ -173,6 +173,24 @@ struct Entry {
 type Turn = (Reverse<i32>, Moment, Uid);
 
 impl Entry {
+    /// A pod that was not tried yet.
+    fn new(pod: &Pending, now: Moment) -> Self {
+        Self {
+            priority: pod.priority,
+            ask: pod.ask,
+            kind: pod.kind,
+            queued: now,
+            attempts: 0,
+            refusals: 0,
+            errors: 0,
+            until: Moment::default(),
+            rejection: Rejection::default(),
+            leftover: false,
+            probe: None,
+            place: if pod.gated { Place::Gated } else { Place::Active },
+        }
+    }
+
     fn turn(&self, uid: &Uid) -> Turn {
         (Reverse(self.priority), self.queued, uid.clone())
     }
@@ -276,49 +294,18 @@ impl Queue {
 
     /// A pod is there, or is now this. What of it changed is told by [`Queue::notice`].
     pub fn put(&mut self, pod: Pending, now: Moment) {
-        if let Some((place, cause)) = self.upsert(pod, now) {
-            self.arrivals.count(place, cause);
+        if let Some(entry) = self.pods.get(&pod.uid) {
+            let freed = (entry.place == Place::Gated && !pod.gated).then(|| pod.uid.clone());
+            self.regroup([pod], now);
+            if let Some(uid) = freed {
+                self.move_to(&uid, Place::Active, arrivals::UNGATED);
+            }
+            return;
         }
-    }
-
-    /// Where the pod has come to, and why, if it was not there before.
-    fn upsert(&mut self, pod: Pending, now: Moment) -> Option<(Place, Cause)> {
         self.settle(now);
-        let Pending { uid, priority, ask, kind, gated } = pod;
-        let Some(mut entry) = self.take(&uid) else {
-            let place = if gated { Place::Gated } else { Place::Active };
-            let entry = Entry {
-                priority,
-                ask,
-                kind,
-                queued: now,
-                attempts: 0,
-                refusals: 0,
-                errors: 0,
-                until: Moment::default(),
-                rejection: Rejection::default(),
-                leftover: false,
-                probe: None,
-                place,
-            };
-            self.enter(uid, entry);
-            return Some((place, arrivals::ADDED));
-        };
-        let key = self.key(&entry);
-        entry.priority = priority;
-        entry.ask = ask;
-        entry.kind = kind;
-        if key != self.key(&entry)
-            && let Some(woken) = entry.probe.take()
-        {
-            self.wake_next(&key, woken);
-        }
-        let is_free = entry.place == Place::Gated && !gated;
-        if is_free {
-            entry.place = Place::Active;
-        }
-        self.enter(uid, entry);
-        is_free.then_some((Place::Active, arrivals::UNGATED))
+        let entry = Entry::new(&pod, now);
+        self.arrivals.count(entry.place, arrivals::ADDED);
+        self.enter(pod.uid, entry);
     }
 
     /// A pod is gone, or has a node. Where that is because we found it one, [`Queue::placed`] is
@@ -344,11 +331,12 @@ impl Queue {
 
     /// A pod that had got a node is back without it: to bind it there failed for sure.
     pub fn put_back(&mut self, pod: Pending, history: History, now: Moment) {
-        self.upsert(Pending { gated: false, ..pod.clone() }, now);
-        let Some(mut entry) = self.take(&pod.uid) else { return };
-        entry.attempts = history.attempts;
-        entry.refusals = history.refusals;
-        entry.errors = history.errors;
+        self.settle(now);
+        if let Some(there) = self.take(&pod.uid) {
+            self.pass_on(&there);
+        }
+        let History { attempts, refusals, errors } = history;
+        let mut entry = Entry { attempts, refusals, errors, ..Entry::new(&pod, now) };
         self.fail(&mut entry, now);
         entry.place = self.place(&entry, Wake::AfterBackoff, now);
         self.arrivals.count(entry.place, arrivals::FAILED);
@@ -503,12 +491,6 @@ impl Queue {
         }
     }
 
-    /// Something changed that is the business of this pod and of no other.
-    pub fn notice_alone(&mut self, uid: &Uid, ledger: &Ledger, change: &Change, now: Moment) {
-        self.settle(now);
-        self.notice_for(uid, ledger, change, now);
-    }
-
     /// Does what is due by now: back-offs end, and pods that waited for too long are tried.
     pub fn settle(&mut self, now: Moment) {
         self.settled = now;
@@ -640,7 +622,7 @@ impl Queue {
         change: &Change,
     ) -> Option<Wake> {
         match change {
-            Change::Asked(_) => return Some(Wake::AfterBackoff),
+            Change::Asked(_) | Change::PassedOver(_) => return Some(Wake::AfterBackoff),
             Change::Overdue => {
                 let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
                 return as_kubernetes.then_some(Wake::AfterBackoff);

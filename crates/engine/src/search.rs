@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use crate::decide::Decider;
 use crate::examination::{Examination, Examining, Refused};
 use crate::fact::Uid;
-use crate::judge::{Judges, Passing, Trial};
-use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
+use crate::judge::{Judges, Trial};
+use crate::ledger::{ClaimError, Ledger, NodeIndex, Passing, PodRow};
+use crate::moment::Moment;
 use crate::node_set::NodeSet;
 use crate::plugin::Plugin;
 use crate::preemption::{
     Candidates, Keeping, LastResorts, NoRoom, Outcome, Preempting, ineligible, outcome,
 };
-use crate::queue::Moment;
 use crate::reason::Refusal;
 
 /// How much may be done: nodes and pods that are looked at.
@@ -92,7 +92,7 @@ pub(crate) enum Progress {
 /// A search under way.
 pub(crate) struct Search {
     uid: Uid,
-    spread: u64,
+    tie: u64,
     begun: Moment,
     premise: Premise,
     stage: Option<Stage>,
@@ -108,14 +108,14 @@ impl Search {
         decider: &Decider,
         ledger: &Ledger,
         uid: &Uid,
-        spread: u64,
+        tie: u64,
         revision: u64,
         now: Moment,
     ) -> Result<Self, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         Ok(Self {
             uid: uid.clone(),
-            spread,
+            tie,
             begun: now,
             premise: Premise::of(decider, ledger, row),
             stage: Some(Stage::Examining(decider.begin_examination(ledger, uid)?)),
@@ -197,7 +197,7 @@ impl Search {
         let row = ledger.pod(&self.uid).ok_or_else(|| ClaimError::NoPod(self.uid.clone()))?;
         let how = (Keeping::Best, settings);
         let preempting =
-            decider.begin_preemption(row.priority, &examined, how, self.spread, self.begun);
+            decider.begin_preemption(row.priority, &examined, how, self.tie, self.begun);
         Ok(Stage::Preempting(examined, preempting))
     }
 

@@ -43,12 +43,6 @@ impl<T> Chunked<T> {
         self.len
     }
 
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The values in their order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).take(self.len)
@@ -121,7 +115,7 @@ impl<K, V> Sharded<K, V> {
     }
 
     /// How many keys there are.
-    #[must_use]
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }

@@ -6,8 +6,7 @@
 //! small questions of preemption there is [`crate::judge::Trial`], which moves less.
 
 use crate::fact::Uid;
-use crate::judge::Way;
-use crate::ledger::{ClaimError, Ledger, NodeIndex};
+use crate::ledger::{ClaimError, Ledger, NodeIndex, Way};
 
 /// Why a speculation cannot be kept, or a pod cannot be moved in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -24,12 +24,11 @@ use crate::decide::Decider;
 use crate::examination::Examination;
 use crate::fact::{Fact, PodFact, PodRef, Uid};
 use crate::ledger::{Ask, ClaimError, Joined, Ledger, NodeIndex, PodRow};
+use crate::moment::Moment;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
 use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::Profile;
-use crate::queue::{
-    self, Change, History, Moment, Pending, Plugin, Plugins, Popped, Queue, Rejection,
-};
+use crate::queue::{self, Change, History, Pending, Plugin, Plugins, Popped, Queue, Rejection};
 use crate::reason::Reason;
 use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
@@ -104,12 +103,6 @@ impl fmt::Display for Waiting {
 }
 
 impl Waiting {
-    /// Whether more nodes might help: those who add nodes go by it.
-    #[must_use]
-    pub fn might_nodes_help(&self) -> bool {
-        self.beyond_nodes().is_none()
-    }
-
     /// Why the pod waits, where that is nothing that nodes can help with.
     #[must_use]
     pub fn beyond_nodes(&self) -> Option<&Reason> {
@@ -127,11 +120,11 @@ impl Waiting {
         ledger: &mut Ledger,
         decider: &Decider,
         uid: &Uid,
-        turn: u64,
+        tie: u64,
         now: Moment,
     ) -> Result<Self, ClaimError> {
         let examination = decider.examine(ledger, uid)?;
-        Self::after(examination, ledger, decider, uid, turn, now)
+        Self::after(examination, ledger, decider, uid, tie, now)
     }
 
     /// The same for a pod of which every node has said this.
@@ -140,10 +133,10 @@ impl Waiting {
         ledger: &mut Ledger,
         decider: &Decider,
         uid: &Uid,
-        turn: u64,
+        tie: u64,
         now: Moment,
     ) -> Result<Self, ClaimError> {
-        let last_resorts = decider.last_resorts(ledger, uid, &examination, turn, now)?;
+        let last_resorts = decider.last_resorts(ledger, uid, &examination, tie, now)?;
         let rejection = rejection(&examination);
         Ok(Self { examination, last_resorts, rejection })
     }
@@ -290,14 +283,16 @@ impl Engine {
             Joined::These(identities) => self.unbound.with(&identities),
             Joined::Many => self.unbound.all(),
         };
+        let mut pending = Vec::new();
         for uid in moved {
             let row = self.ledger.pod(&uid).filter(|row| !row.is_placed());
-            let own = self.unbound.get(&uid).filter(|_| self.queue.standing(&uid).is_some());
-            if let Some((own, row)) = own.zip(row) {
+            if let Some((own, row)) = self.unbound.get(&uid).zip(row) {
                 let question = Question::of(own.profile, row, &self.ledger);
-                self.queue.put(question.pending(&uid, row, own.gated, own.consulted), now);
+                pending.push(question.pending(&uid, row, own.gated, own.consulted));
+                self.searches.follow(&uid, question);
             }
         }
+        self.queue.regroup(pending, now);
     }
 
     /// What has to be known of a pod to find it a node; none where that is not our business.
@@ -375,16 +370,15 @@ impl Engine {
         let Popped { uid, attempts } = self.next(now)?;
         self.searches.note_decided();
         self.liken(&uid, now);
-        self.regroup(now);
         let (pod, question) = self.question(&uid);
         let scheduler = self.profiles[question.profile].0.clone();
         if let Some(verdict) = self.consult(&pod, attempts, question) {
             return Some(Decision { pod, scheduler, attempts, verdict });
         }
-        let (decider, turn) = (&mut self.profiles[question.profile].1, turn_of(&uid));
-        let verdict = match decider.choose(&mut self.ledger, &uid, turn).expect(KNOWN) {
+        let (decider, tie) = (&mut self.profiles[question.profile].1, tie_of(&uid));
+        let verdict = match decider.choose(&mut self.ledger, &uid, tie).expect(KNOWN) {
             Some(node) => self.give(&pod, question, node, attempts, now),
-            None => return self.refuse(pod, question, attempts, turn, now),
+            None => return self.refuse(pod, question, attempts, tie, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
     }
@@ -494,6 +488,7 @@ impl Engine {
             let question = Question::of(own.profile, row, &self.ledger);
             self.queue.put(question.pending(uid, row, false, own.consulted), now);
         }
+        self.regroup(now);
     }
 
     /// Takes in what the API server said of a binding or of a preparation. While nothing is
@@ -590,8 +585,8 @@ impl Engine {
 
 const KNOWN: &str = "the queue holds pods that the ledger knows";
 
-/// A number that differs from pod to pod.
-fn turn_of(uid: &Uid) -> u64 {
+/// A number that differs from pod to pod and chooses among equal nodes.
+fn tie_of(uid: &Uid) -> u64 {
     FxBuildHasher.hash_one(uid)
 }
 

@@ -15,8 +15,8 @@ pub use lack::{Lack, amount};
 
 use crate::decide::Decider;
 use crate::fact::PodFact;
-use crate::judge::{Passing, Trial};
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::judge::Trial;
+use crate::ledger::{Ask, Ledger, NodeIndex, Passing};
 use crate::reason::{Code, Reason};
 
 /// How many nodes are told of.

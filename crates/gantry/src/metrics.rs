@@ -12,9 +12,9 @@ use crate::{address, output};
 /// Where metrics and health are served.
 #[derive(clap::Args)]
 pub(crate) struct MetricsArguments {
-    /// Serve /metrics, /healthz, /livez and /readyz of this process here, over plain HTTP to anyone who can
-    /// reach it; on a loopback address also /debug, where a scheduler runs in it. Port 0 takes a free
-    /// one
+    /// Serve /metrics, /metrics/slis, /healthz, /livez and /readyz of this process here, over plain
+    /// HTTP to anyone who can reach it; on a loopback address also /debug, where a scheduler runs in
+    /// it. Port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
 }

@@ -3,6 +3,7 @@
 mod port;
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,9 @@ use port::PortArguments;
 
 /// How long tasks may take to end; longer than a Binding may go unanswered.
 const GRACE: Duration = Duration::from_secs(20);
+/// How long answers gather while many are awaited. To wake up for each of them costs more than to
+/// take it in, and the server, busy with the others, waits for nobody.
+const GATHER: Duration = Duration::from_millis(2);
 /// The name of the check whether it works.
 pub(crate) const CHECK: &str = "scheduler";
 
@@ -177,9 +181,25 @@ pub(crate) fn readiness(options: &Options) {
 /// Runs the command.
 ///
 /// One thread talks to the API server, beside that of the engine: it keeps up with any server, and
-/// costs much less than several that wake each other.
-#[tokio::main(flavor = "current_thread")]
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+/// costs much less than several that wake each other. While the server has enough to do, it lets
+/// answers gather before it looks at them.
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let clients = Arc::new(OnceLock::<Clients>::new());
+    let known = clients.clone();
+    let gather = move || {
+        if known.get().is_some_and(Clients::are_ahead) {
+            std::thread::sleep(GATHER);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(gather)
+        .build()
+        .context("cannot start what waits for input and output")?;
+    runtime.block_on(serve(arguments, &clients))
+}
+
+async fn serve(arguments: Arguments, known: &OnceLock<Clients>) -> Result<()> {
     if let Some(master) = &arguments.master {
         bail!(
             "--master {master} is not supported: write a kubeconfig with that server and its \
@@ -198,6 +218,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let kubeconfig = arguments.kubeconfig.clone().or_else(|| connection.kubeconfig.clone());
     let source = Source::from_flags(kubeconfig, arguments.context.clone());
     let clients = Clients::connect(connection, &source).await?;
+    let clients = known.get_or_init(|| clients).clone();
     let health = Health::new();
     let desk = Desk::default();
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;

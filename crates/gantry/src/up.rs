@@ -12,12 +12,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use chassis::client::{Client, Options};
 use chassis::clock::Clock;
-use chassis::serve::Health;
+use chassis::serve::{Health, listen};
 use chassis::shutdown::{GRACE, Shutdown};
 use drydock::env::SystemEnv;
 use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
-use drydock::serve::{Authority, listen, secret, seed, serve};
+use drydock::serve::{Authority, secret, seed, serve};
 use drydock::{Config, Drydock, HealthCheck};
 
 use crate::address::{self, Listen};
@@ -171,7 +171,9 @@ async fn start_server(
     shutdown: &Shutdown,
 ) -> Result<Server> {
     let listener = listen(arguments.listen.address).await?;
-    let address = listener.local_addr().context("cannot tell where the server listens")?;
+    let local = listener.local_addr().context("cannot tell where the server listens")?;
+    // Of all addresses of the machine, those of the sort that was named are meant first.
+    let address = SocketAddr::new(arguments.listen.address.ip(), local.port());
     // A wildcard address is where to listen, not where to go.
     let own = if address.ip().is_unspecified() { machine::addresses()? } else { Vec::new() };
     let hosts = [arguments.listen.name.clone(), machine::host_name()];

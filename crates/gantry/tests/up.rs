@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -51,6 +51,15 @@ impl Up {
         welcome
     }
 
+    /// Where its metrics are; it tells before it is up.
+    fn metrics(&mut self) -> String {
+        let address = self.told.by_ref().lines().find_map(|line| {
+            let line = line.unwrap();
+            line.strip_prefix("metrics are on http://")?.strip_suffix("/metrics").map(str::to_owned)
+        });
+        address.unwrap()
+    }
+
     /// Ends it as Ctrl-C does and waits.
     fn interrupt(&mut self) -> ExitStatus {
         interrupt(&mut self.child)
@@ -83,11 +92,7 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     let kubeconfig = folder.path().join("kubeconfig");
     let mut up = Up::start(&["--nodes", "2", "--metrics", "127.0.0.1:0"], &kubeconfig);
 
-    let metrics = up.told.by_ref().lines().find_map(|line| {
-        let line = line.unwrap();
-        line.strip_prefix("metrics are on http://")?.strip_suffix("/metrics").map(str::to_owned)
-    });
-    let metrics = metrics.unwrap();
+    let metrics = up.metrics();
     let welcome = up.welcome();
     assert!(welcome.starts_with("Gantry is up on https://127.0.0.1:"), "{welcome}");
     assert!(welcome.contains(&format!("export KUBECONFIG={}", kubeconfig.display())), "{welcome}");
@@ -123,6 +128,25 @@ fn up_welcomes_shows_its_metrics_and_ends_cleanly() {
     up.said.read_to_string(&mut rest).unwrap();
     assert!(rest.ends_with("Gantry has ended.\n"), "{rest}");
     assert!(!kubeconfig.exists());
+}
+
+#[test]
+fn nodes_and_controllers_count_what_they_ask_of_the_server() {
+    let check = |arguments: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let alone = ["--scheduler", "none", "--metrics", "127.0.0.1:0"];
+        let mut up =
+            Up::start(&[&alone[..], arguments].concat(), &folder.path().join("kubeconfig"));
+        let metrics = up.metrics();
+        up.welcome();
+        let text = get(&metrics, "/metrics");
+        let read = "\nrest_client_requests_total{code=\"200\",\
+            host=\"the API server in this process\",method=\"GET\"} ";
+        assert!(text.contains(read), "{arguments:?}: {text}");
+        assert!(up.interrupt().success());
+    };
+    check(&["--nodes", "2", "--controllers", "none"]);
+    check(&["--nodes", "0"]);
 }
 
 #[test]
@@ -380,15 +404,16 @@ fn a_server_on_every_address_is_known_by_each_of_them() {
     up.welcome();
     let written = std::fs::read_to_string(&kubeconfig).unwrap();
     let line = written.lines().find(|line| line.starts_with("    server: ")).unwrap();
-    let port = line.rsplit_once(':').unwrap().1;
+    let port: u16 = line.rsplit_once(':').unwrap().1.parse().unwrap();
     assert!(asked(&kubeconfig, "/version").is_ok(), "{line}");
     let copy = folder.path().join("copy");
     let own = if_addrs::get_if_addrs().unwrap();
-    let own: Vec<String> =
-        own.iter().map(|own| own.ip()).filter(|ip| ip.is_ipv4()).map(|ip| ip.to_string()).collect();
-    assert!(own.contains(&"127.0.0.1".to_owned()), "{own:?}");
+    // Those of IPv6 as well, but for such as mean something only together with an interface.
+    let is_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    let own: Vec<IpAddr> = own.iter().map(|own| own.ip()).filter(|ip| !is_local(ip)).collect();
+    assert!(own.contains(&Ipv4Addr::LOCALHOST.into()), "{own:?}");
     for address in own {
-        let server = format!("    server: https://{address}:{port}");
+        let server = format!("    server: https://{}", SocketAddr::new(address, port));
         std::fs::write(&copy, written.replace(line, &server)).unwrap();
         let answer = asked(&copy, "/version");
         assert!(answer.is_ok(), "{address}: {answer:?}");

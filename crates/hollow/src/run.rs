@@ -134,9 +134,9 @@ impl Hollow {
             kubelets,
             in_flight_max: options.in_flight_max.max(1),
             metrics: HollowMetrics::register(&options.metrics),
+            client: client.counted(&options.metrics),
             counted: options.metrics,
             progress: watch::Sender::new(Progress { total, ..Progress::default() }),
-            client,
             seed,
         })
     }

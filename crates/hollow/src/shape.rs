@@ -58,12 +58,13 @@ impl Restart {
     }
 }
 
-impl From<RestartPolicy> for Restart {
-    fn from(policy: RestartPolicy) -> Self {
+impl From<Option<&RestartPolicy>> for Restart {
+    fn from(policy: Option<&RestartPolicy>) -> Self {
         match policy {
-            RestartPolicy::Always => Self::Always,
-            RestartPolicy::OnFailure => Self::OnFailure,
-            RestartPolicy::Never => Self::Never,
+            Some(RestartPolicy::OnFailure) => Self::OnFailure,
+            Some(RestartPolicy::Never) => Self::Never,
+            // A kubelet, too, starts again whom it is not told to leave.
+            None | Some(RestartPolicy::Always | RestartPolicy::Other(_)) => Self::Always,
         }
     }
 }
@@ -135,7 +136,7 @@ impl Shape {
         }
         Ok(Self {
             containers,
-            restart: spec.restart_policy.into(),
+            restart: spec.restart_policy.as_ref().into(),
             deadline_seconds: spec.active_deadline_seconds.and_then(|n| u64::try_from(n).ok()),
             host_network: spec.host_network,
             readiness_gates: gates.map(|gate| gate.condition_type.as_str().into()).collect(),

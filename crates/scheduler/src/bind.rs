@@ -6,7 +6,8 @@
 //! the API server for good, and never because somebody lost patience.
 //!
 //! Where a request may still land, a refusal of the next one says nothing of it: the pod is read, and
-//! asked for again. That does not go on for ever, since nothing lands so late as [`LAND_MAX`].
+//! asked for again. With the API server that does not go on for ever, since nothing lands there so late
+//! as [`LAND_MAX`]. Nobody knows how long others take who bind in its place: of them only the pod tells.
 //!
 //! Whoever drives it carries out the one effect that a step asks for and feeds the answer back, with
 //! the time.
@@ -22,8 +23,8 @@ use chassis::backoff::Backoff;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest wait, even where the server asks for more.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// A request that was given up so long ago is not carried out any more: an API server ends one after
-/// a minute (`--request-timeout`), and whoever stands in between is given two.
+/// A request to the API server that was given up so long ago is not carried out any more: it ends one
+/// after a minute (`--request-timeout`), and whoever stands in between is given two.
 pub const LAND_MAX: Duration = Duration::from_mins(3);
 
 /// What happened.
@@ -54,8 +55,9 @@ pub struct Unclear {
     pub words: Box<str>,
     /// How long the server asks to wait.
     pub patience: Option<Duration>,
-    /// Whether the request may have been carried out, or still be.
-    pub may_land: bool,
+    /// For how long the request may still be carried out, if it is not already; zero where it was not
+    /// even looked at.
+    pub lands_within: Duration,
 }
 
 /// What a read of the pod shows.
@@ -177,9 +179,10 @@ impl Conversation {
                 self.words.clone_from(&said);
                 self.read(now, said)
             }
-            (Phase::Sending, Event::Unclear(Unclear { words, patience, may_land })) => {
-                if may_land {
-                    self.lands_until = Some(now.saturating_add(LAND_MAX));
+            (Phase::Sending, Event::Unclear(Unclear { words, patience, lands_within })) => {
+                if !lands_within.is_zero() {
+                    let until = now.saturating_add(lands_within);
+                    self.lands_until = self.lands_until.max(Some(until));
                 }
                 self.words.clone_from(&words);
                 let then = match self.reads {

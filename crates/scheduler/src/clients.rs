@@ -6,11 +6,13 @@ use chassis::client::{Client, ConnectError, Options, Source};
 use chassis::metrics::Metrics;
 
 use crate::config::ClientConnection;
-use crate::core::BINDS_MAX;
-use crate::notes;
+use crate::{notes, writers};
 
 /// How long a Binding, a status or an event may go unanswered.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// With so many writes under way, others come back soon after the next.
+const MANY: usize = 32;
 
 /// The clients of one scheduler.
 #[derive(Clone)]
@@ -19,7 +21,7 @@ pub struct Clients {
     pub read: Client,
     /// Binds and writes statuses.
     pub write: Client,
-    /// Writes events, on a budget of their own.
+    /// Writes events, on a budget of their own. They follow Bindings, over the same connections.
     pub events: Client,
     /// Renews the lease, whatever the others do.
     pub lease: Client,
@@ -29,7 +31,6 @@ pub struct Clients {
 struct Plan {
     read: Options,
     write: Options,
-    events: Options,
     lease: Options,
 }
 
@@ -40,12 +41,7 @@ impl Plan {
             read: limited("scheduler"),
             write: Options {
                 timeout: WRITE_TIMEOUT,
-                in_flight_max: BINDS_MAX,
-                ..limited("scheduler")
-            },
-            events: Options {
-                timeout: WRITE_TIMEOUT,
-                in_flight_max: notes::IN_FLIGHT_MAX,
+                in_flight_max: writers::IN_FLIGHT_MAX,
                 ..limited("scheduler")
             },
             lease: Options::new("scheduler"),
@@ -57,12 +53,12 @@ impl Clients {
     /// Clients that `make` makes, one for each set of options.
     pub fn made(connection: &ClientConnection, make: impl Fn(&Options) -> Client) -> Self {
         let plan = Plan::of(connection);
-        Self {
-            read: make(&plan.read),
-            write: make(&plan.write),
-            events: make(&plan.events),
-            lease: make(&plan.lease),
-        }
+        Self::of(make(&plan.read), make(&plan.write), make(&plan.lease), connection)
+    }
+
+    fn of(read: Client, write: Client, lease: Client, connection: &ClientConnection) -> Self {
+        let events = write.apart(notes::IN_FLIGHT_MAX, connection.rate);
+        Self { read, write, events, lease }
     }
 
     /// The same clients, which count their requests there.
@@ -76,6 +72,13 @@ impl Clients {
         }
     }
 
+    /// Whether so many writes are under way that to hear of each as soon as it is answered costs more
+    /// than it brings: the server has enough to do.
+    #[must_use]
+    pub fn are_ahead(&self) -> bool {
+        self.write.under_way() >= MANY || self.events.under_way() >= MANY
+    }
+
     /// Clients of the server that `source` tells of. No request is sent.
     ///
     /// # Errors
@@ -85,11 +88,9 @@ impl Clients {
         source: &Source,
     ) -> Result<Self, ConnectError> {
         let plan = Plan::of(connection);
-        Ok(Self {
-            read: Client::connect(source, &plan.read).await?,
-            write: Client::connect(source, &plan.write).await?,
-            events: Client::connect(source, &plan.events).await?,
-            lease: Client::connect(source, &plan.lease).await?,
-        })
+        let read = Client::connect(source, &plan.read).await?;
+        let write = Client::connect(source, &plan.write).await?;
+        let lease = Client::connect(source, &plan.lease).await?;
+        Ok(Self::of(read, write, lease, connection))
     }
 }

@@ -59,8 +59,8 @@ pub struct Configuration {
     pub extenders: Vec<Extender>,
     /// How many things are done at once.
     pub parallelism: u32,
-    /// When so many of a hundred nodes can take a pod, no more need to be looked at; 0 leaves it to
-    /// the program.
+    /// About so many of a hundred nodes extenders are asked at a time; 0 leaves it to the program. All
+    /// nodes are looked at whatever it is.
     pub percentage_of_nodes_to_score: u8,
     /// How long a pod waits after its first failure.
     pub pod_initial_backoff: Duration,

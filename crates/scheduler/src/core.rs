@@ -1,9 +1,10 @@
 //! What the scheduler does, as a state machine without I/O: messages and the time in, orders out.
 //!
 //! It stands between the engine, which decides, and those who watch and write. It begins to
-//! decide when everything that there was has been told, decides no more than can be written, and
-//! remembers which pods already carry the words that they would be given. The engine's thread
-//! drives it on the machine's clock; a simulation can drive it on any other.
+//! decide when everything that there was has been told, orders no more than can be written, and
+//! remembers which pods already carry the words that they would be given. A pod that gets a node while
+//! too many of its like wait for an answer is held back: it loses the node, and is told why. The
+//! engine's thread drives it on the machine's clock; a simulation can drive it on any other.
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,8 @@ use std::time::Duration;
 use chassis::key::Key;
 use engine::fact::{Fact, PodRef, Uid};
 use engine::ledger::PodRow;
+use engine::moment::Moment;
 use engine::preemption::{Nominating, Room};
-use engine::queue::Moment;
 use engine::reason::Reason;
 use engine::turn::{self, Decision, Engine, Verdict};
 use rustc_hash::FxHashMap;
@@ -30,6 +31,7 @@ use crate::message::{
     PrepareOrder, Recall, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Meters, Shown};
+use crate::words::cut;
 
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
@@ -50,8 +52,8 @@ pub const PREPARATIONS_MAX: usize = 4096;
 pub const ERRANDS_MAX: usize = BINDS_MAX + APART_MAX + FOREIGN_MAX + PREPARATIONS_MAX;
 /// How many decisions of which nothing is to be written are made at once.
 const SILENT_MAX: usize = 64;
-/// How many pods may be told why they wait, and the telling not be written. Others are not told
-/// then, and tried again after a while: nobody else waits for them.
+/// How many pods may wait in the line to who tells them why they have no node, and of how many he may
+/// have begun to. Others are not told then, and tried again after a while: nobody else waits for them.
 pub const TELLS_MAX: usize = 4096;
 /// How many decisions are remembered.
 pub const DECISIONS_KEPT: usize = 256;
@@ -81,7 +83,41 @@ enum Mission {
     Prepare,
 }
 
+/// A decision of which it is not yet said how long it took.
+struct Untimed {
+    /// For how long extenders were asked before.
+    outside: Duration,
+    /// The profile, where that was the whole attempt: no node can take the pod.
+    refused_by: Option<Arc<str>>,
+}
+
 impl Mission {
+    /// What somebody is to be sent for, if anything, where this binder binds.
+    fn of(verdict: &Verdict, binder: Binder) -> Option<Self> {
+        match verdict {
+            Verdict::Bind(_) => Some(Self::Bind(binder)),
+            Verdict::Prepare(..) => Some(Self::Prepare),
+            _ => None,
+        }
+    }
+
+    /// Why nobody is sent where too many are already.
+    fn held_back(self) -> &'static str {
+        match self {
+            Self::Bind(Binder::Server) => {
+                "too many pods of the namespace wait for an answer of the API server to their \
+                 Bindings; the pod is tried again after a while"
+            }
+            Self::Bind(_) => {
+                "too many pods wait for an extender to bind them; the pod is tried again after a while"
+            }
+            Self::Prepare => {
+                "too many pods wait for their volumes to be prepared; the pod is tried again after a \
+                 while"
+            }
+        }
+    }
+
     /// Whether nobody else waits for it: others who bind, and volumes, may take their time.
     fn is_apart(self) -> bool {
         self != Self::Bind(Binder::Server)
@@ -117,10 +153,33 @@ struct Waiting {
     written: Written,
     /// When it could first be tried.
     since: Option<Moment>,
-    /// Since when extenders are asked about it.
-    asked: Option<Moment>,
+    /// The attempt that has not ended: extenders are asked, or it is prepared.
+    begun: Option<Begun>,
     /// Who will bind it.
     binder: Binder,
+}
+
+/// How an attempt began.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    attempt: u32,
+    at: Moment,
+    /// Whether it has come to a node already.
+    is_placed: bool,
+}
+
+impl Waiting {
+    /// How the attempt began that has come to this.
+    fn begun(&mut self, verdict: &Verdict, attempt: u32, now: Moment) -> Begun {
+        let before = self.begun.take().filter(|own| own.attempt == attempt);
+        let begun = before.unwrap_or(Begun { attempt, at: now, is_placed: false });
+        self.begun = match verdict {
+            Verdict::Consult(..) => Some(begun),
+            Verdict::Prepare(..) => Some(Begun { is_placed: true, ..begun }),
+            _ => None,
+        };
+        begun
+    }
 }
 
 /// The scheduler, but for its hands and its clock.
@@ -142,7 +201,7 @@ pub struct Core {
     foreign: usize,
     preparations: usize,
     unclear: usize,
-    /// Decisions since somebody asked that were taken back, since too much waits for an answer.
+    /// Pods that were held back since somebody asked, since too much waits for an answer.
     held_back: usize,
     telling: usize,
     /// Pods of which something is being told, and what is to be told next: one thing at a time, so
@@ -155,8 +214,8 @@ pub struct Core {
     decided: VecDeque<Decided>,
     excess: Excess,
     binders: Binders,
-    /// For how long extenders were asked before the last decision.
-    outside: Duration,
+    /// What was decided since somebody said how long it took.
+    untimed: Vec<Untimed>,
     meters: Meters,
     shown: Shown,
 }
@@ -185,7 +244,7 @@ impl Core {
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
             excess: Excess::default(),
             binders: Binders::default(),
-            outside: Duration::ZERO,
+            untimed: Vec::new(),
             meters,
             shown: Shown::default(),
         }
@@ -362,14 +421,19 @@ impl Core {
         }
     }
 
-    /// How many decisions were taken back since this was asked before, because too much waits for an
-    /// answer. Their pods are decided for anew after their back-off.
+    /// How many pods were held back since this was asked before, because too much waits for an answer.
+    /// They are decided for anew after their back-off.
     pub fn held_back(&mut self) -> usize {
         std::mem::take(&mut self.held_back)
     }
 
     /// An attempt failed for another reason than that no node can take the pod.
-    fn failed(&mut self, pod: PodRef, scheduler: Arc<str>, message: String) -> Option<Order> {
+    fn failed(
+        &mut self,
+        pod: PodRef,
+        scheduler: Arc<str>,
+        message: impl Into<Box<str>>,
+    ) -> Option<Order> {
         let (reason, message) = (SCHEDULER_ERROR, message.into());
         // Room is not kept for it any longer.
         let why = Why { reason, message, nominated: Some(Box::default()) };
@@ -412,39 +476,45 @@ impl Core {
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
         let binder = waiting.binder;
-        let begun = match verdict {
-            Verdict::Consult(..) => *waiting.asked.get_or_insert(now),
-            _ => waiting.asked.take().unwrap_or(now),
-        };
+        let begun = waiting.begun(&verdict, attempts, now);
         let version = waiting.written.version.clone();
-        self.outside = now.since(begun);
+        let scored = !begun.is_placed && !matches!(verdict, Verdict::Consult(..));
+        if scored {
+            let refused_by = matches!(verdict, Verdict::Wait(_)).then(|| scheduler.clone());
+            self.untimed.push(Untimed { outside: now.since(begun.at), refused_by });
+        }
+        let begun = begun.at;
         let message: Box<str> = match &verdict {
-            Verdict::Wait(waiting) => cut(waiting.to_string()),
+            Verdict::Wait(waiting) => cut(waiting.to_string(), MESSAGE_MAX).into(),
             _ => Box::default(),
         };
-        self.remember(Decided::new(&pod, &scheduler, attempts, (&verdict, &message), now));
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
+        if let Some(mission) = Mission::of(&verdict, binder) {
+            // Whoever is sent takes the place of whoever was before.
+            self.forget(&pod.uid);
+            if !self.may_send(mission, &pod.namespace) {
+                return self.hold_back(mission, pod, attempt, (begun, now));
+            }
+        }
+        self.remember(Decided::new(&pod, &scheduler, attempts, (&verdict, &message), now));
         let order = match verdict {
             Verdict::Bind(node) => {
-                let number = self.begin(Mission::Bind(binder), &pod, attempt, (begun, now))?;
+                let number = self.begin(Mission::Bind(binder), &pod, attempt, begun, None);
                 Order::Bind(BindOrder { pod, number, version, node, scheduler, binder })
             }
             Verdict::Prepare(_, writes) => {
-                let number = self.begin(Mission::Prepare, &pod, attempt, (begun, now))?;
-                let flight = self.flights.get(&pod.uid);
-                let recall = flight.and_then(|own| own.recall.clone()).unwrap_or_default();
+                let recall = Recall::default();
+                let heard = Some(recall.clone());
+                let number = self.begin(Mission::Prepare, &pod, attempt, begun, heard);
                 Order::Prepare(PrepareOrder { pod, number, writes, recall })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
             Verdict::Failed(why) => {
                 self.meters.failed(&attempt, begun, now);
-                let (reason, nominated) = (SCHEDULER_ERROR, Some(Box::default()));
-                let why = Why { reason, message: why, nominated };
-                return self.tell(pod, scheduler, why, None);
+                return self.failed(pod, scheduler, why);
             }
             Verdict::Unprepared(failure) => {
-                self.forget(&pod.uid);
-                self.meters.failed(&attempt, now, now);
+                self.meters.failed(&attempt, begun, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
                 return self.failed(pod, scheduler, message);
             }
@@ -485,21 +555,31 @@ impl Core {
         self.waiting.get(uid)?.written.scheduled.as_ref().filter(|told| told.is_false)
     }
 
-    /// Somebody is sent for a pod, in the place of whoever was before; nobody where too many wait for
-    /// an answer, and the pod has no node then.
+    /// A pod loses the node that it got, since nobody can be sent to bind or to prepare it.
+    fn hold_back(
+        &mut self,
+        mission: Mission,
+        pod: PodRef,
+        attempt: Attempt,
+        (begun, now): (Moment, Moment),
+    ) -> Option<Order> {
+        self.held_back += 1;
+        let why = mission.held_back();
+        self.remember(Decided::held_back(&pod, &attempt.profile, attempt.number, why, now));
+        self.engine.answered(&pod.uid, turn::Answer::Refused, now);
+        self.meters.failed(&attempt, begun, now);
+        self.failed(pod, attempt.profile, why)
+    }
+
+    /// Somebody is sent for a pod, for whom there is room, and hears of it where he is recalled.
     fn begin(
         &mut self,
         mission: Mission,
         pod: &PodRef,
         attempt: Attempt,
-        (decided, now): (Moment, Moment),
-    ) -> Option<u64> {
-        self.forget(&pod.uid);
-        if !self.may_send(mission, &pod.namespace) {
-            self.held_back += 1;
-            self.engine.answered(&pod.uid, turn::Answer::Refused, now);
-            return None;
-        }
+        decided: Moment,
+        recall: Option<Recall>,
+    ) -> u64 {
         // Why it had no node need not be told any more.
         if self.tellings.get_mut(&pod.uid).is_some_and(|next| next.take().is_some()) {
             self.unsay(&pod.uid);
@@ -514,11 +594,10 @@ impl Core {
         }
         let (number, is_unclear, uid) = (self.errands, false, pod.uid.clone());
         let pod = pod.clone();
-        let recall = (mission == Mission::Prepare).then(Recall::default);
         let flight =
             Flight { number, mission, pod, attempt, decided, is_apart, is_unclear, recall };
         self.flights.insert(uid, flight);
-        Some(number)
+        number
     }
 
     fn room(&self, room: &Room) -> RoomOrder {
@@ -549,7 +628,7 @@ impl Core {
             // Some may have gone by themselves, or not have come.
             let ledger = self.engine.ledger();
             let node = ledger.nodes.find(&room.node);
-            let is_there = |row: &PodRow| !row.deleting && row.node() == node;
+            let is_there = |row: &PodRow| !row.deleting && node.is_some() && row.node() == node;
             room.victims.retain(|one| ledger.pod(&one.uid).is_some_and(is_there));
         }
         self.telling += 1;
@@ -649,14 +728,12 @@ impl Core {
         self.phase == Phase::Ending && self.flights.is_empty() && self.telling == 0
     }
 
-    /// A decision took so long.
-    pub fn took(&self, order: &Order, duration: Duration) {
-        let profile = match order {
-            Order::Tell(order) => Some(&order.scheduler),
-            Order::Complain(_) | Order::Consult(_) => return,
-            Order::Bind(_) | Order::Prepare(_) => None,
-        };
-        self.meters.decided(duration + self.outside, profile);
+    /// What was decided since this was said before took so long.
+    pub fn took(&mut self, duration: Duration) {
+        let each = duration / u32::try_from(self.untimed.len()).unwrap_or(u32::MAX).max(1);
+        for Untimed { outside, refused_by } in self.untimed.drain(..) {
+            self.meters.decided(each + outside, refused_by.as_ref());
+        }
     }
 
     /// Shows how much there is of everything, and tells of nodes that carry too much.
@@ -665,13 +742,4 @@ impl Core {
         self.meters.exceeded(excess.look(engine.ledger()));
         self.meters.measure(engine, self.flights.len(), self.unclear, shown);
     }
-}
-
-/// A message that is not longer than anybody reads.
-fn cut(mut message: String) -> Box<str> {
-    if message.len() > MESSAGE_MAX {
-        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-        message.push_str(" ...");
-    }
-    message.into()
 }

@@ -21,7 +21,7 @@ use chassis::client::Client;
 use chassis::serve::{self, Site};
 use engine::fact::{PodFact, Uid};
 use engine::ledger::Ledger;
-use engine::queue::Moment;
+use engine::moment::Moment;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};

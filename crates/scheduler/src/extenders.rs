@@ -11,6 +11,7 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Pod;
 use bytes::Bytes;
@@ -315,7 +316,9 @@ impl Extenders {
             Err(Failure::Answered(words)) => Event::Conflicted(words.into()),
             Err(Failure::Nobody(words)) => Event::Refused(words.into()),
             Err(Failure::Unclear(words)) => {
-                Event::Unclear(Unclear { words: words.into(), patience: None, may_land: true })
+                // How long it may take, nobody knows.
+                let (patience, lands_within) = (None, Duration::MAX);
+                Event::Unclear(Unclear { words: words.into(), patience, lands_within })
             }
         };
         if own.ignorable {

@@ -50,6 +50,7 @@ mod thread;
 mod volumes;
 pub mod why;
 pub mod witness;
+mod words;
 mod writers;
 
 pub use awaited::Awaited;

@@ -214,8 +214,8 @@ impl PrepareOrder {
     }
 }
 
-/// Whether an errand is still wanted: whoever is sent looks before each thing that he does. Clones are
-/// the same.
+/// Whether an errand is still wanted: whoever is sent hears of it, whatever he is at. Clones are the
+/// same.
 #[derive(Debug, Clone, Default)]
 pub struct Recall(CancellationToken);
 
@@ -225,9 +225,7 @@ impl Recall {
         self.0.cancel();
     }
 
-    /// Whether it is not wanted any longer.
-    #[must_use]
-    pub fn is_recalled(&self) -> bool {
+    fn is_recalled(&self) -> bool {
         self.0.is_cancelled()
     }
 

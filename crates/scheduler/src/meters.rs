@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use chassis::metrics::{Metrics, exponential_buckets};
 use engine::Engine;
+use engine::moment::Moment;
 use engine::plugin::Plugin;
-use engine::queue::{Cause, Line, Moment, Standing};
+use engine::queue::{Cause, Line, Standing};
 use engine::turn::Waiting;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

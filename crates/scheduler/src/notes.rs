@@ -135,12 +135,7 @@ impl LeaseNotes {
             News::StoppedLeading(_) => "stopped leading",
             News::Holder(_) => return,
         };
-        let metadata = &lease.metadata;
-        let key = Key::namespaced(&metadata.namespace, &metadata.name);
-        let subject = Subject {
-            resource_version: metadata.resource_version.as_str().into(),
-            ..Subject::named::<Lease>(key, metadata.uid.as_str().into())
-        };
+        let subject = Subject::of::<Lease>(lease.identity());
         self.recorder.normal(&subject, "LeaderElection", format!("{} {what}", self.identity));
     }
 }

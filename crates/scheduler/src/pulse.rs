@@ -91,7 +91,8 @@ impl Pulse {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+/// The nanoseconds of a duration, up to some centuries.
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(IDLE - 1)
 }
 

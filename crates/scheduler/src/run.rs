@@ -6,13 +6,14 @@ use std::time::Duration;
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
 use chassis::election::{self, Election, Leadership, News};
+use chassis::events::Writer;
 use chassis::informer::How;
 use chassis::metrics::Metrics;
 use chassis::reflector::Fence;
 use chassis::serve::Health;
 use engine::Engine;
+use engine::moment::Moment;
 use engine::profile::Profile;
-use engine::queue::Moment;
 use engine::{queue, turn};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -55,7 +56,7 @@ pub struct Options {
     pub host: String,
     /// Where it counts.
     pub metrics: Metrics,
-    /// Where it tells whether its lease is renewed.
+    /// Where it tells whether its lease is renewed and its engine goes on.
     pub health: Health,
     /// Where it tells how far it is.
     pub state: watch::Sender<State>,
@@ -116,11 +117,11 @@ pub enum RunError {
     /// The election cannot be held.
     #[error("leaderElection: {0}")]
     Election(#[from] election::ConfigError),
-    /// The engine did not come back from a turn. The lease is not given back, since what was written
+    /// The engine did not come back from a turn. A lease is not given back, since what was written
     /// last may still land.
     #[error(
-        "the engine is in one turn for more than {} s: another scheduler takes over when the lease \
-         is free; start this one again, and report what the cluster was like", STALLED.as_secs()
+        "the engine is in one turn for more than {} s; start it again, and report what the cluster \
+         was like", STALLED.as_secs()
     )]
     Stalled,
 }
@@ -225,9 +226,7 @@ async fn contend(election: Election, term: Term, stop: CancellationToken) -> ele
 fn lease_notes(term: &Term) -> (LeaseNotes, Rest) {
     let client = &term.clients.events;
     let (notes, writer) = LeaseNotes::new(&term.options, client);
-    let (give_up, mut events) = (CancellationToken::new(), JoinSet::new());
-    events.spawn(writer.run(give_up.clone()));
-    (notes, Rest { events, give_up, clock: client.clock().clone() })
+    (notes, Rest::of(writer, client.clock()))
 }
 
 /// The turn of a scheduler that others contend with.
@@ -288,9 +287,7 @@ impl Term {
 
         let with = (&clients.events, seed, metrics);
         let (notes, writer) = Notes::new(&names, &options.host, with);
-        let give_up = CancellationToken::new();
-        let mut events = JoinSet::new();
-        events.spawn(writer.run(give_up.clone()));
+        let rest = Rest::of(writer, clients.events.clock());
         let hands = Hands {
             client: clients.write.clone(),
             notes,
@@ -341,7 +338,7 @@ impl Term {
         end_feed.cancel();
         joined(feed).await;
         joined(writers).await;
-        Rest { events, give_up, clock: clients.events.clock().clone() }
+        rest
     }
 }
 
@@ -441,6 +438,13 @@ struct Rest {
 }
 
 impl Rest {
+    /// Has events written from now on.
+    fn of(writer: Writer, clock: &Clock) -> Self {
+        let (give_up, mut events) = (CancellationToken::new(), JoinSet::new());
+        events.spawn(writer.run(give_up.clone()));
+        Self { events, give_up, clock: clock.clone() }
+    }
+
     /// Waits a while for them to be written. Whoever takes notes has ended.
     async fn finish(mut self) {
         let all = async { while self.events.join_next().await.is_some() {} };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::clock::Clock;
-use engine::queue::Moment;
+use engine::moment::Moment;
 use engine::turn::Advice;
 use tokio::sync::{mpsc, watch};
 
@@ -14,7 +14,7 @@ use crate::bind::Outcome;
 use crate::core::Core;
 use crate::inbox::{Heard, Inbox};
 use crate::message::{Answer, ConsultOrder, Message, Order};
-use crate::pulse::Pulse;
+use crate::pulse::{Pulse, nanos};
 use crate::witness::Witness;
 use crate::writers::{Telling, Work};
 
@@ -42,19 +42,14 @@ pub(crate) struct Timekeeper {
 
 impl Timekeeper {
     pub(crate) fn new(clock: &Clock) -> Self {
-        let nanos = clock.now().as_nanosecond();
-        let today = Moment(u64::try_from(nanos).unwrap_or_default());
-        let started = Moment(today.0.saturating_sub(nanos_of(clock.monotonic())));
+        let today = Moment(u64::try_from(clock.now().as_nanosecond()).unwrap_or_default());
+        let started = Moment(today.0.saturating_sub(nanos(clock.monotonic())));
         Self { clock: clock.clone(), started }
     }
 
     pub(crate) fn now(&self) -> Moment {
         self.started.after(self.clock.monotonic())
     }
-}
-
-fn nanos_of(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Where orders go. Each line has room for all that the core may have under way.
@@ -186,9 +181,10 @@ impl Turns {
         let until = now.after(DECIDE_MAX);
         for _ in 0..DECISIONS_PER_TURN_MAX {
             let begun = now;
-            let Some(order) = self.core.decide(begun) else { return };
+            let order = self.core.decide(begun);
             now = self.time.now();
-            self.core.took(&order, now.since(begun));
+            self.core.took(now.since(begun));
+            let Some(order) = order else { return };
             self.send(order);
             if now >= until {
                 return;

@@ -17,7 +17,7 @@ use chassis::client::{Client, Error};
 use engine::decide::Decider;
 use engine::fact::{Fact, PodFact};
 use engine::ledger::Ledger;
-use engine::queue::Moment;
+use engine::moment::Moment;
 use engine::reason::Reason;
 use engine::turn::Waiting;
 use engine::why::{self, Explanation, amount};

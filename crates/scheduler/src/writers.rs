@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::bind::{Conversation, Effect, Event, Found, Outcome, Unclear};
+use crate::bind::{Conversation, Effect, Event, Found, LAND_MAX, Outcome, Unclear};
 use crate::core::TELLS_MAX;
 use crate::extenders::{Binder, Extenders};
 use crate::later::Later;
@@ -34,7 +34,7 @@ use crate::message::{
 use crate::notes::Notes;
 use crate::status;
 use crate::volumes::{self, Step};
-use slots::{Place, Slots, Turn};
+use slots::{Place, Slots};
 
 /// How many Bindings are under way at once: where a kube-apiserver saturates.
 const BINDS_IN_FLIGHT_MAX: usize = 64;
@@ -57,7 +57,14 @@ const TELLS_IN_FLIGHT_MAX: usize = 16;
 const TELLS_AGAIN_MAX: usize = 4;
 /// How many tellings there may be, most of which wait to be tried again, before no more of a namespace
 /// in trouble are begun: such are not told, and found out anew after a while.
-const TELLINGS_MAX: usize = 1024;
+const TELLINGS_IN_TROUBLE_MAX: usize = 1024;
+/// How many requests are under way at once, all sorts together.
+pub(crate) const IN_FLIGHT_MAX: usize = BINDS_IN_FLIGHT_MAX
+    + BINDS_AGAIN_MAX
+    + PREPARES_IN_FLIGHT_MAX
+    + PREPARES_AGAIN_MAX
+    + TELLS_IN_FLIGHT_MAX
+    + TELLS_AGAIN_MAX;
 /// How often a leader whose lease is late looks whether it may write again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
 /// How often anything but a Binding is tried while its answers are unclear.
@@ -152,8 +159,8 @@ impl Hands {
             // What few pods need has its own place: each task is as large as the largest of these.
             tasks.spawn(async move {
                 match order {
-                    Work::Bind(order) => own.bind(order, &room, &bound).await,
-                    Work::Prepare(order) => Box::pin(own.prepare(order, &bench)).await,
+                    Work::Bind(order) => own.bind(order, room, &bound).await,
+                    Work::Prepare(order) => Box::pin(own.prepare(order, bench)).await,
                 }
             });
             while let Some(ended) = tasks.try_join_next() {
@@ -195,7 +202,7 @@ impl Hands {
         }
     }
 
-    async fn bind(&self, order: BindOrder, room: &Slots, bound: &mpsc::Sender<BindOrder>) {
+    async fn bind(&self, order: BindOrder, room: Arc<Slots>, bound: &mpsc::Sender<BindOrder>) {
         let errand = order.errand();
         let answer = match self.converse(&order, room).await {
             None => Answer::Abandoned,
@@ -223,7 +230,7 @@ impl Hands {
 
     /// Talks to the server until it is certain what became of the Binding; none where this
     /// process may not go on.
-    async fn converse(&self, order: &BindOrder, room: &Slots) -> Option<Outcome> {
+    async fn converse(&self, order: &BindOrder, room: Arc<Slots>) -> Option<Outcome> {
         let (uid, namespace) = (&order.pod.uid, &*order.pod.namespace);
         let seed = seed_for(self.seed, &["bind", &uid.0]);
         let mut conversation = Conversation::new(&order.node, seed);
@@ -231,11 +238,15 @@ impl Hands {
             conversation = conversation.through_others();
         }
         let pods: Access<Pod> = self.client.within(namespace);
+        let mut place = Place::new(room, None);
         let mut effect = conversation.step(self.clock().monotonic(), Event::Begin)?;
         loop {
             let event = match effect {
                 Effect::End(outcome) => {
-                    self.settle(order, room, &conversation);
+                    // What others leave unanswered says nothing of the namespace.
+                    if order.binder != Binder::Extender {
+                        place.clear(namespace);
+                    }
                     return Some(outcome);
                 }
                 Effect::Send => {
@@ -247,7 +258,7 @@ impl Hands {
                     {
                         event
                     } else {
-                        let _turn = self.turn(order, room, &conversation).await?;
+                        self.take(order, &mut place, &conversation).await?;
                         let binding = Binding {
                             pod: &order.pod.name,
                             uid: Some(&uid.0),
@@ -256,17 +267,24 @@ impl Hands {
                         };
                         match pods.bind(&binding).await {
                             // It was not sent. Where this process may write again, it will be.
-                            Err(Error::NotAllowed { .. }) => continue,
+                            Err(Error::NotAllowed { .. }) => {
+                                place.leave();
+                                continue;
+                            }
                             answer => sent(answer),
                         }
                     }
                 }
                 Effect::Read => {
-                    let _turn = self.turn(order, room, &conversation).await?;
+                    self.take(order, &mut place, &conversation).await?;
                     read(Box::pin(pods.get(&order.pod.name)).await, &uid.0)
                 }
                 Effect::Wait(wait) => {
-                    self.tell_unclear(order, room, conversation.unclear());
+                    match order.binder {
+                        Binder::Extender => place.leave(),
+                        Binder::Server | Binder::IgnorableExtender => place.unclear(namespace),
+                    }
+                    self.tell_unclear(order, conversation.unclear());
                     self.answer(Message::Unclear(order.errand())).await;
                     tokio::select! {
                         biased;
@@ -279,19 +297,17 @@ impl Hands {
         }
     }
 
-    /// A place from which to ask about a Binding; none where this process ends before there is one, and
-    /// the question was asked before or belongs to a namespace in trouble.
-    async fn turn(
+    /// Takes a place from which to ask about a Binding; none where this process ends before there is one,
+    /// and the question was asked before or belongs to a namespace in trouble.
+    async fn take(
         &self,
         order: &BindOrder,
-        room: &Slots,
+        place: &mut Place,
         conversation: &Conversation,
-    ) -> Option<Turn> {
-        let (failures, _) = conversation.unclear();
-        if failures == 0
-            && let Some(turn) = room.first(&order.pod.namespace).await
-        {
-            return Some(turn);
+    ) -> Option<()> {
+        let (namespace, (failures, _)) = (&order.pod.namespace, conversation.unclear());
+        if failures == 0 && place.first(namespace).await {
+            return Some(());
         }
         Box::pin(async {
             if failures == 0 {
@@ -301,26 +317,14 @@ impl Hands {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => None,
-                turn = room.again(&order.pod.namespace) => Some(turn),
+                () = place.again(namespace) => Some(()),
             }
         })
         .await
     }
 
-    /// What became of a Binding is clear.
-    fn settle(&self, order: &BindOrder, room: &Slots, conversation: &Conversation) {
-        // What others leave unanswered says nothing of the namespace.
-        if order.binder != Binder::Extender {
-            room.clear(&order.pod.namespace, conversation.unclear().0);
-        }
-    }
-
-    /// Notes a Binding that is not answered clearly, and says of one that is asked for again and again
-    /// what its answers are.
-    fn tell_unclear(&self, order: &BindOrder, room: &Slots, (failures, words): (u32, &str)) {
-        if failures == 1 && order.binder != Binder::Extender {
-            room.unclear(&order.pod.namespace);
-        }
+    /// Says of a Binding that is asked for again and again what its answers are.
+    fn tell_unclear(&self, order: &BindOrder, (failures, words): (u32, &str)) {
         if failures == 0 || !failures.is_multiple_of(UNCLEAR_TOLD) {
             return;
         }
@@ -338,11 +342,11 @@ impl Hands {
         while let Some(order) = orders.recv().await {
             let turn = room.first(order.namespace()).await;
             let own = own.clone();
-            let tellings_max = if turn.is_some() { TELLS_MAX } else { TELLINGS_MAX };
+            let tellings_max = if turn.is_some() { TELLS_MAX } else { TELLINGS_IN_TROUBLE_MAX };
             if tasks.len() >= tellings_max {
                 own.answer(order.untold()).await;
             } else {
-                let mut place = Place::new(&room, turn);
+                let mut place = Place::new(room.clone(), turn);
                 tasks.spawn(async move {
                     let message = match order {
                         // Whoever leads next finds out anew, and need not wait for this.
@@ -441,6 +445,21 @@ impl Hands {
     where
         F: Future<Output = Result<T, Error>>,
     {
+        let answer = self.try_some(namespace, place, write).await;
+        // Whatever it ended with, the next write is another one.
+        place.give_up();
+        answer
+    }
+
+    async fn try_some<T, F>(
+        &self,
+        namespace: &str,
+        place: &mut Place,
+        write: impl Fn() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let mut tries = 0;
         loop {
             if !self.may_write().await {
@@ -448,25 +467,22 @@ impl Hands {
             }
             let is_placed = tokio::select! {
                 biased;
-                () = place.take(namespace, tries) => true,
+                () = place.take(namespace) => true,
                 () = self.stop.cancelled() => false,
             };
             if !is_placed {
                 return Err(Error::Request { what: "this process ends".to_owned() });
             }
-            tries += 1;
             let error = match write().await {
-                Err(Error::NotAllowed { .. }) => {
-                    tries -= 1;
-                    continue;
-                }
+                Err(Error::NotAllowed { .. }) => continue,
                 Err(error) if is_unclear(&error) => error,
                 answer => {
-                    place.clear(namespace, tries);
+                    place.clear(namespace);
                     return answer;
                 }
             };
-            place.unclear(namespace, tries);
+            place.unclear(namespace);
+            tries += 1;
             let wait = error.retry_after().unwrap_or(RETRY).min(RETRY_MAX);
             let is_over = tries >= TRIES_MAX
                 || tokio::select! {
@@ -475,7 +491,6 @@ impl Hands {
                     () = self.clock().sleep(wait) => false,
                 };
             if is_over {
-                place.give_up();
                 return Err(error);
             }
         }
@@ -540,7 +555,7 @@ impl Hands {
         Ok(Some(pod.metadata.resource_version))
     }
 
-    async fn prepare(&self, order: PrepareOrder, bench: &Arc<Slots>) {
+    async fn prepare(&self, order: PrepareOrder, bench: Arc<Slots>) {
         let mut place = Place::new(bench, None);
         let answer = tokio::select! {
             biased;
@@ -554,7 +569,7 @@ impl Hands {
 
     async fn ready_all(&self, order: &PrepareOrder, place: &mut Place) -> Answer {
         for write in &order.writes {
-            if !self.may_write().await || order.recall.is_recalled() {
+            if !self.may_write().await {
                 return Answer::Abandoned;
             }
             if let Err(why) = self.ready(write, place).await {
@@ -624,8 +639,8 @@ impl Hands {
             // Its uid, without which nobody finds the event, is still to be read.
             let pods: Access<Nameplate> =
                 self.client.access(ResourceType::of::<Pod>(), key.namespace());
-            place.take(key.namespace(), 0).await;
-            if let Ok(plate) = pods.get(key.name()).await {
+            let get = || pods.get(key.name());
+            if let Ok(plate) = self.again(key.namespace(), place, get).await {
                 self.notes.unreadable(&plate, error);
             }
         }
@@ -698,10 +713,14 @@ fn sent(answer: Result<(), Error>) -> Event {
 fn unclear(error: &Error) -> Event {
     // The server says so before it looks at a request.
     let is_turned_away = |no: &Refusal| no.code == 429 && no.is_status;
+    let lands_within = match error.refusal() {
+        Some(no) if is_turned_away(no) => Duration::ZERO,
+        _ => LAND_MAX,
+    };
     Event::Unclear(Unclear {
         words: error.told().into(),
         patience: error.retry_after(),
-        may_land: !error.refusal().is_some_and(is_turned_away),
+        lands_within,
     })
 }
 

@@ -102,6 +102,7 @@ impl Default for Options {
 /// # Panics
 /// When a controller panics: the panic goes on, so that the process ends.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) {
+    let client = client.counted(&options.metrics);
     let mut informers = Informers::new(&client);
     let mut tasks = JoinSet::new();
     let graces = node_lifecycle::Graces {

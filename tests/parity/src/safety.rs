@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use engine::fact::{DEFAULT_SCHEDULER, PodRef, Uid};
+use engine::moment::Moment;
 use engine::plugins::volume_binding::Write;
 use engine::profile::Profile;
-use engine::queue::Moment;
 use engine::turn::{Answer, Decision, Engine, Settings, Verdict};
 use serde_json::{Value, json};
 

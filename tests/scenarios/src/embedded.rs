@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use drydock::env::SystemEnv;
 use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
-use drydock::serve::{Authority, Kubeconfig, listen, secret, serve};
+use drydock::serve::{Authority, Kubeconfig, secret, serve};
 use drydock::{Config, Drydock};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -66,7 +66,7 @@ impl Embedded {
             ..Config::default()
         };
         let drydock = Drydock::new(config, SystemEnv::new(SEED.fetch_add(1, Ordering::Relaxed)));
-        let listener = listen("127.0.0.1:0".parse()?).await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let url = format!("https://{address}");
         let folder = tempfile::tempdir().context("cannot make a folder for a kubeconfig")?;
@@ -97,7 +97,7 @@ impl Embedded {
         let Serving { stop, task } = &mut self.serving;
         stop.token().cancel();
         task.await.context("drydock does not end well")?;
-        let listener = listen(self.address).await?;
+        let listener = TcpListener::bind(self.address).await?;
         self.serving = Serving::begin(&self.drydock, listener, &self.authority);
         Ok(())
     }

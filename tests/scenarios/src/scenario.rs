@@ -178,14 +178,18 @@ fn is_not_ready(answer: &Answer) -> bool {
     answer.code == 429 && said == Some("storage is (re)initializing")
 }
 
-/// The answer to a request; the first that is as expected, where it is awaited.
+/// Whether a request is sent again after this answer: one that is awaited until it is as expected,
+/// and any while a kind is not ready.
+fn is_repeated(request: &Request, answer: &Answer) -> bool {
+    is_not_ready(answer) || (request.is_awaited && check(request, answer).is_err())
+}
+
+/// The first answer to a request after which it is not repeated, or the last one in time.
 async fn answered(client: &Client, request: &Request) -> Result<Answer> {
     let deadline = Instant::now() + WAIT_MAX;
     loop {
         let answer = client.send(request).await?;
-        let may_wait = request.is_awaited || is_not_ready(&answer);
-        let is_last = !may_wait || Instant::now() >= deadline;
-        if is_last || check(request, &answer).is_ok() {
+        if !is_repeated(request, &answer) || Instant::now() >= deadline {
             return Ok(answer);
         }
         tokio::time::sleep(SERVED_POLL).await;
@@ -303,6 +307,23 @@ mod tests {
         check("a_pod_is_created", "t-a-pod-is-created-");
         check(&"x".repeat(300), "t-xxxx");
         check("ÄÖ_", "t-");
+    }
+
+    #[test]
+    fn what_is_awaited_and_a_kind_that_is_not_ready_are_asked_again() {
+        let verdict = |request: Request, (code, message): (u16, &str), expected: bool| {
+            let body = json!({ "message": message });
+            let answer = Answer { code, headers: BTreeMap::new(), body };
+            assert_eq!(is_repeated(&request, &answer), expected, "{request:?} {answer:?}");
+        };
+        let (not_ready, busy) = ((429, "storage is (re)initializing"), (429, "come again"));
+        verdict(get("/"), not_ready, true);
+        verdict(get("/").expect(200), not_ready, true);
+        verdict(get("/").preparation(), not_ready, true);
+        verdict(get("/").expect(200), busy, false);
+        verdict(get("/").expect(200), (200, "storage is (re)initializing"), false);
+        verdict(get("/").expect(200).awaited(), busy, true);
+        verdict(get("/").expect(200).awaited(), (200, ""), false);
     }
 
     #[test]

@@ -104,7 +104,8 @@ async fn usable(client: &Client) -> Result<()> {
 }
 
 impl Cluster {
-    /// Starts a cluster for the scenario `name` and waits until its nodes are registered.
+    /// Starts a cluster for the scenario `name` and waits until its nodes are registered and,
+    /// where there are controllers, none has a taint left.
     ///
     /// # Errors
     /// When something does not start.
@@ -147,11 +148,10 @@ impl Cluster {
         let cluster = Self { lease, shutdown, scheduler, programs, kubectl };
         if setting.nodes > 0 {
             cluster.register(client.clone(), setting.nodes).await?;
-        }
-        if setting.nodes > 0 && setting.controllers != Controllers::Nobody {
-            tokio::time::timeout(PATIENCE, usable(&client))
-                .await
-                .context("nodes stay tainted")??;
+            if setting.controllers != Controllers::Nobody {
+                let usable = tokio::time::timeout(PATIENCE, usable(&client)).await;
+                usable.context("nodes stay tainted")??;
+            }
         }
         Ok(cluster)
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{check, metadata, nulls, selector};
 use crate::node_selector::NodeSelectorOperator;
 use crate::persistent_volume::{AccessMode, VolumePhase};
-use crate::pod::{PreemptionPolicy, VolumeSource, WhenUnsatisfiable};
+use crate::pod::{PreemptionPolicy, RestartPolicy, VolumeSource, WhenUnsatisfiable};
 use crate::{
     CsiDriver, CsiNode, CsiStorageCapacity, Event, PersistentVolume, PersistentVolumeClaim, Pod,
     ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment,
@@ -147,13 +147,14 @@ fn pod(spec: Value) -> Pod {
 #[test]
 fn a_word_of_tomorrow_leaves_the_pod_readable() {
     let pod = pod(json!({
-        "preemptionPolicy": "Sometimes",
+        "preemptionPolicy": "Sometimes", "restartPolicy": "OnMonday",
         "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{ "matchExpressions": [
                 { "key": "a", "operator": "Near" }, { "key": "b" }] }] } } },
         "topologySpreadConstraints": [{ "whenUnsatisfiable": "Hope" }],
     }));
     assert_eq!(pod.spec.preemption_policy, Some(PreemptionPolicy::Other("Sometimes".into())));
+    assert_eq!(pod.spec.restart_policy, Some(RestartPolicy::Other("OnMonday".into())));
     let affinity = pod.spec.affinity.clone().and_then(|affinity| affinity.node_affinity);
     let required = affinity.and_then(|affinity| affinity.required).expect("node affinity");
     let expressions = &required.node_selector_terms[0].match_expressions;

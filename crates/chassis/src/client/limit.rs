@@ -22,15 +22,23 @@ pub struct Rate {
 /// The limits of one client.
 pub(crate) struct Limits {
     in_flight: Semaphore,
+    in_flight_max: usize,
     bucket: Option<Mutex<Bucket>>,
 }
 
 impl Limits {
     pub(crate) fn new(in_flight_max: usize, rate: Option<Rate>) -> Self {
+        let in_flight_max = in_flight_max.clamp(1, Semaphore::MAX_PERMITS);
         Self {
-            in_flight: Semaphore::new(in_flight_max.clamp(1, Semaphore::MAX_PERMITS)),
+            in_flight: Semaphore::new(in_flight_max),
+            in_flight_max,
             bucket: rate.and_then(Bucket::new).map(Mutex::new),
         }
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.in_flight_max.saturating_sub(self.in_flight.available_permits())
     }
 
     /// Waits until one more request may be under way.

@@ -9,15 +9,23 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
+use super::ServeError;
+
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Opens a port. Of all addresses both sorts are meant; where the machine has no IPv6, those of IPv4.
+/// Opens a port; port 0 lets the system choose. An address that stands for all of a machine stands
+/// for those of IPv4 and of IPv6, or of IPv4 alone where the machine has no other.
+///
+/// It waits for nothing, and is async since a port belongs to the runtime in which it is opened.
 ///
 /// # Errors
-/// What the system says.
-pub(super) fn open(address: SocketAddr) -> io::Result<TcpListener> {
-    open_by(address, listening)
+/// When the port is in use, or the address is not one of this machine.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    open_by(address, listening).map_err(|source| match source.kind() {
+        ErrorKind::AddrInUse => ServeError::InUse { address },
+        _ => ServeError::Refused { address, source },
+    })
 }
 
 fn open_by(
@@ -71,7 +79,7 @@ mod tests {
     async fn who_listens_on_all_addresses_is_reached_on_those_of_both_sorts() {
         let has_six = listening((SIX, 0).into()).is_ok();
         let check = async |address: &str, four: bool, six: bool| {
-            let listener = open(format!("{address}:0").parse().unwrap()).unwrap();
+            let listener = listen(format!("{address}:0").parse().unwrap()).await.unwrap();
             let reached = (reaches(&listener, FOUR).await, reaches(&listener, SIX).await);
             assert_eq!(reached, (four, six), "{address}");
         };

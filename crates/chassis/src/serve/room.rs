@@ -2,9 +2,12 @@
 //!
 //! Nobody has to say who they are to connect, so a place is nobody's for good. When all are taken,
 //! whoever comes gets that of somebody on whom nobody works: of a stranger before one who is
-//! known, and of those the one whose last request is longest ago.
+//! known, of those one from the address that has the most places, and of these the one whose last
+//! request is longest ago. Who connects in a flood keeps out nobody from elsewhere.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -27,6 +30,7 @@ struct Places {
 
 #[derive(Debug)]
 struct Place {
+    from: IpAddr,
     /// The turn in which its request ended, or it was taken.
     since: u64,
     is_known: bool,
@@ -42,8 +46,15 @@ impl Places {
 
     /// Has one go who can, and says whether there was one.
     fn make_room(&mut self) -> bool {
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for place in self.taken.values() {
+            *counts.entry(place.from).or_default() += 1;
+        }
         let idle = self.taken.iter().filter(|(_, place)| !place.is_busy);
-        let Some((&id, _)) = idle.min_by_key(|(_, place)| (place.is_known, place.since)) else {
+        let leaves_before = |place: &Place| {
+            (place.is_known, Reverse(counts.get(&place.from).copied()), place.since)
+        };
+        let Some((&id, _)) = idle.min_by_key(|(_, place)| leaves_before(place)) else {
             return false;
         };
         if let Some(place) = self.taken.remove(&id) {
@@ -59,24 +70,25 @@ impl Room {
     }
 
     /// A place for one more; it waits only while everybody is busy.
-    pub(super) async fn enter(&self) -> Seat {
+    pub(super) async fn enter(&self, from: IpAddr) -> Seat {
         loop {
             let freed = self.freed.notified();
-            if let Some(seat) = self.try_enter() {
+            if let Some(seat) = self.try_enter(from) {
                 return seat;
             }
             freed.await;
         }
     }
 
-    fn try_enter(&self) -> Option<Seat> {
+    fn try_enter(&self, from: IpAddr) -> Option<Seat> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if places.taken.len() >= self.places_max && !places.make_room() {
             return None;
         }
         let id = places.next_turn();
         let leave = CancellationToken::new();
-        let place = Place { since: id, is_known: false, is_busy: false, leave: leave.clone() };
+        let place =
+            Place { from, since: id, is_known: false, is_busy: false, leave: leave.clone() };
         places.taken.insert(id, place);
         Some(Seat { room: self.clone(), id, leave })
     }
@@ -143,6 +155,7 @@ impl Drop for Work {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     use super::*;
@@ -152,8 +165,10 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(5), work).await.expect("nobody has to wait")
     }
 
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
     async fn entered(room: &Room) -> Seat {
-        soon(room.enter()).await
+        soon(room.enter(HERE)).await
     }
 
     /// Who of a full room has lost their place.
@@ -182,12 +197,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_flood_from_one_address_keeps_out_nobody_from_another() {
+        let room = Room::new(8);
+        let flood = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7));
+        let probe = Arc::new(entered(&room).await);
+        let mut seats = vec![probe];
+        for _ in 0..100 {
+            seats.push(Arc::new(soon(room.enter(flood)).await));
+        }
+        assert!(!seats[0].leave.is_cancelled(), "though it came first");
+        let from_elsewhere = entered(&room).await;
+        assert!(!from_elsewhere.leave.is_cancelled() && !seats[0].leave.is_cancelled());
+        assert_eq!(lost(&seats).len(), 94);
+    }
+
+    #[tokio::test]
     async fn who_is_busy_stays_and_who_comes_waits() {
         let room = Room::new(2);
         let (first, second) = (Arc::new(entered(&room).await), Arc::new(entered(&room).await));
         let (busy, other) = (first.work(), second.work());
         assert!(first.is_busy());
-        let mut comes = Box::pin(room.enter());
+        let mut comes = Box::pin(room.enter(HERE));
         assert!(futures::poll!(comes.as_mut()).is_pending());
         drop(busy);
         let third = soon(comes).await;

@@ -6,14 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 
+use super::Health;
 use super::guard::Denial;
-use super::slis::Slis;
-use super::{Health, Report};
 use crate::metrics::Metrics;
 
 /// An answer to a request.
@@ -22,13 +21,12 @@ pub type Answer = Response<Full<Bytes>>;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
-const PLAIN_METRICS: HeaderValue =
-    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-const OPEN_METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// What every component shows.
 const STANDARD: [&str; 5] = ["/metrics", "/metrics/slis", "/healthz", "/livez", "/readyz"];
+/// Those of them that answer for checks.
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 type Page = Arc<dyn Fn(Parts) -> Answering + Send + Sync>;
@@ -38,7 +36,6 @@ type Page = Arc<dyn Fn(Parts) -> Answering + Send + Sync>;
 pub struct Site {
     metrics: Metrics,
     health: Health,
-    slis: Slis,
     pages: Vec<(&'static str, Page)>,
 }
 
@@ -46,8 +43,7 @@ impl Site {
     /// Metrics and health.
     #[must_use]
     pub fn new(metrics: &Metrics, health: &Health) -> Self {
-        let (metrics, health) = (metrics.clone(), health.clone());
-        Self { metrics, health, slis: Slis::new(), pages: Vec::new() }
+        Self { metrics: metrics.clone(), health: health.clone(), pages: Vec::new() }
     }
 
     /// The same with a page at `path`, such as `/debug/queue`, which answers for everything
@@ -71,16 +67,16 @@ impl Site {
         }
         let path = request.uri.path();
         if path == "/metrics" {
-            return counted(&self.metrics, &request.headers);
+            return counted(&self.metrics);
         }
         if path == "/metrics/slis" {
-            return counted(self.slis.metrics(), &request.headers);
+            return counted(self.health.slis().metrics());
         }
         let (endpoint, only) = match path.trim_start_matches('/').split_once('/') {
             Some((endpoint, name)) => (endpoint, Some(name)),
             None => (path.trim_start_matches('/'), None),
         };
-        if matches!(endpoint, "healthz" | "livez" | "readyz") {
+        if let Some(endpoint) = ENDPOINTS.into_iter().find(|own| *own == endpoint) {
             return self.health(endpoint, only, &request);
         }
         let is_it = |at: &str| {
@@ -97,15 +93,15 @@ impl Site {
         }
     }
 
-    fn health(&self, endpoint: &str, only: Option<&str>, request: &Parts) -> Answer {
+    fn health(&self, endpoint: &'static str, only: Option<&str>, request: &Parts) -> Answer {
         let Some(report) = self.health.report(endpoint, only) else {
             return text(StatusCode::NOT_FOUND, format!("{endpoint} has no check of that name\n"));
         };
-        let Report { ok, text: mut lines, checks } = report;
         if only.is_none() {
-            self.slis.ran(endpoint, &checks);
+            self.health.slis().ran(endpoint, &report);
         }
-        if !ok {
+        let mut lines = report.text();
+        if !report.is_ok() {
             let _ = writeln!(lines, "{endpoint} check failed");
             return text(StatusCode::INTERNAL_SERVER_ERROR, lines);
         }
@@ -120,27 +116,12 @@ impl Site {
     }
 }
 
-/// Metrics in the format 0.0.4, as Kubernetes' programs serve them whatever else a scraper
-/// would rather have: in OpenMetrics buckets have other names. Only who takes nothing else gets
-/// that.
-fn counted(metrics: &Metrics, headers: &HeaderMap) -> Answer {
-    let asked = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let forms: Vec<&str> = asked.flat_map(|value| value.split(',')).map(media_type).collect();
-    let takes = |form: &str| forms.iter().any(|own| own.eq_ignore_ascii_case(form));
-    let is_open = takes("application/openmetrics-text")
-        && !["text/plain", "text/*", "*/*"].into_iter().any(takes);
-    let (body, form) = match is_open {
-        true => (metrics.render(), OPEN_METRICS),
-        false => (metrics.render_plain(), PLAIN_METRICS),
-    };
-    let mut response = text(StatusCode::OK, body);
-    response.headers_mut().insert(CONTENT_TYPE, form);
+/// Metrics in the format 0.0.4, as Kubernetes' programs serve them whatever else a scraper would
+/// rather have: in OpenMetrics buckets have other names.
+fn counted(metrics: &Metrics) -> Answer {
+    let mut response = text(StatusCode::OK, metrics.render());
+    response.headers_mut().insert(CONTENT_TYPE, METRICS);
     response
-}
-
-/// A form without what is said about it.
-fn media_type(form: &str) -> &str {
-    form.split(';').next().unwrap_or_default().trim()
 }
 
 /// What a client is told that is not let in.
@@ -163,12 +144,19 @@ fn text(status: StatusCode, body: String) -> Answer {
 #[cfg(test)]
 mod tests {
     use http::Request;
+    use http::header::ACCEPT;
     use http_body_util::BodyExt as _;
 
     use super::*;
 
+    async fn get(site: &Site, path: &str) -> String {
+        let (parts, ()) = Request::get(path).body(()).unwrap().into_parts();
+        let body = site.answer(parts).await.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
+    }
+
     #[tokio::test]
-    async fn metrics_are_plain_text_but_for_those_who_take_nothing_else() {
+    async fn metrics_are_plain_text_whatever_else_a_scraper_would_rather_have() {
         let metrics = Metrics::new();
         metrics.register(|registry| {
             let sizes = prometheus_client::metrics::histogram::Histogram::new([1.0]);
@@ -176,27 +164,35 @@ mod tests {
             sizes.observe(1.0);
         });
         let site = Site::new(&metrics, &Health::new());
-        let check = async |accept: Option<&str>, form: HeaderValue, line: &str| {
-            let request = Request::builder().uri("/metrics");
-            let request = match accept {
-                Some(accept) => request.header(ACCEPT, accept),
-                None => request,
-            };
-            let answer = site.answer(request.body(()).unwrap().into_parts().0).await;
-            assert_eq!(answer.headers()[CONTENT_TYPE], form, "{accept:?}");
+        let check = async |accept: &str| {
+            let request = Request::get("/metrics").header(ACCEPT, accept).body(()).unwrap();
+            let answer = site.answer(request.into_parts().0).await;
+            assert_eq!(answer.headers()[CONTENT_TYPE], METRICS, "{accept}");
             let body = answer.into_body().collect().await.unwrap().to_bytes();
             let text = std::str::from_utf8(&body).unwrap();
-            assert!(text.lines().any(|own| own == line), "{accept:?}: {text}");
+            let line = "test_size_bucket{le=\"1\"} 1";
+            assert!(text.lines().any(|own| own == line), "{accept}: {text}");
         };
-        let plain = "test_size_bucket{le=\"1\"} 1";
-        check(None, PLAIN_METRICS, plain).await;
-        check(Some("*/*"), PLAIN_METRICS, plain).await;
+        check("*/*").await;
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
             text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
-        check(Some(prometheus), PLAIN_METRICS, plain).await;
-        let open = "test_size_bucket{le=\"1.0\"} 1";
-        let only = "application/openmetrics-text; version=1.0.0";
-        check(Some(only), OPEN_METRICS, open).await;
+        check(prometheus).await;
+        check("application/openmetrics-text; version=1.0.0").await;
+    }
+
+    #[tokio::test]
+    async fn how_checks_went_is_the_same_tale_on_every_port() {
+        let health = Health::new();
+        health.add_live("engine", || Ok(()));
+        let one = Site::new(&Metrics::new(), &health);
+        let other = Site::new(&Metrics::new(), &health);
+        get(&one, "/livez").await;
+        get(&other, "/livez").await;
+        let told = get(&one, "/metrics/slis").await;
+        assert_eq!(get(&other, "/metrics/slis").await, told);
+        let line =
+            r#"kubernetes_healthchecks_total{name="engine",status="success",type="livez"} 2"#;
+        assert!(told.lines().any(|own| own == line), "{told}");
     }
 
     #[tokio::test]
@@ -205,16 +201,11 @@ mod tests {
         health.add_live("engine", || Ok(()));
         health.add_ready("nodes", || Err("none".to_owned()));
         let site = Site::new(&Metrics::new(), &health);
-        let get = async |path: &str| {
-            let (parts, ()) = Request::get(path).body(()).unwrap().into_parts();
-            let body = site.answer(parts).await.into_body().collect().await.unwrap().to_bytes();
-            String::from_utf8(body.to_vec()).unwrap()
-        };
         // One check alone is nobody's probe.
         for path in ["/livez", "/readyz", "/readyz?verbose", "/readyz/nodes"] {
-            get(path).await;
+            get(&site, path).await;
         }
-        let text = get("/metrics/slis").await;
+        let text = get(&site, "/metrics/slis").await;
         let mut lines: Vec<&str> = text.lines().filter(|line| !line.contains("ping")).collect();
         lines.sort_unstable();
         let mut expected = [

@@ -158,6 +158,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use http::Method;
+    use prometheus_client::metrics::counter::Counter;
     use rcgen::{BasicConstraints, IsCa, Issuer};
     use serde_json::json;
     use tokio_util::sync::CancellationToken;
@@ -218,7 +219,10 @@ mod tests {
         let guard = Guard::new(&script.client(&Options::new("test")), GuardOptions::default());
         let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
-        let site = Site::new(&Metrics::new(), &Health::new());
+        let metrics = Metrics::new();
+        let visits: Counter = Counter::default();
+        metrics.register(|registry| registry.register("test_visits", "Visits", visits));
+        let site = Site::new(&metrics, &Health::new());
         let tls = Tls::self_signed(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let running = tokio::spawn(server.run_guarded(site, tls, guard, stop.clone()));
 
@@ -232,7 +236,8 @@ mod tests {
             let _ = write!(user, "{field}: '{}', ", folder.path().join(file).display());
         }
         let jane = kubeconfig(folder.path(), address, &user);
-        assert_eq!(got(&jane, "/metrics").await, "");
+        let shown = got(&jane, "/metrics").await;
+        assert!(shown.lines().any(|line| line == "test_visits_total 0"), "{shown}");
         assert!(!is_closed(&jane, "/metrics").await);
         assert!(is_closed(&jane, "/healthz").await, "it was not asked who that is");
         stop.cancel();

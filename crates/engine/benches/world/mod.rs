@@ -134,7 +134,6 @@ impl Terms {
             near: self.near.iter().map(|key| term(key)).collect(),
             away: self.away.iter().map(|key| term(key)).collect(),
             preferred: preferred.map(|one| (one.weight, term(&one.topology_key))).collect(),
-            too_many: None,
         }
     }
 

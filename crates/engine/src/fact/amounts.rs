@@ -12,11 +12,14 @@ use crate::needs::{Amounts, Requests};
 /// up.
 type Sums<'a> = BTreeMap<&'a str, Quantity>;
 
-/// The most that a node is taken to have of a resource: four pebibytes, or four and a half trillion
-/// CPUs. Many times as much can be added up, and nothing wraps.
-const AMOUNT_MAX: i64 = 1 << 52;
+/// The most that a node is taken to have of a resource: 256 tebibytes, or 281 billion CPUs.
+const AMOUNT_MAX: i64 = 1 << 48;
+/// The most pods that a node is taken to have room for. So many can request as much as there is, and
+/// the sum does not wrap.
+const PODS_MAX: i64 = (1 << 15) - 1;
 /// The most that a pod is taken to request: more than any node has.
 const REQUEST_MAX: i64 = AMOUNT_MAX + 1;
+const _: () = assert!(REQUEST_MAX.checked_mul(PODS_MAX).is_some());
 
 /// For scoring, what a container that requests no CPU counts as.
 const CPU_MILLIS_UNLESS_REQUESTED: i64 = 100;
@@ -50,6 +53,11 @@ fn millis(quantity: &Quantity) -> i64 {
 
 fn units(quantity: &Quantity) -> i64 {
     bounded(quantity, 0, REQUEST_MAX)
+}
+
+/// How many pods a node takes.
+pub(super) fn pods(list: &ResourceList) -> i64 {
+    list.get("pods").map_or(0, |pods| bounded(pods, 0, PODS_MAX))
 }
 
 /// What a node has; how many pods it takes has its own place.
@@ -376,13 +384,27 @@ mod tests {
             let has_at_most = amount(&amounts(named(&list)));
             assert_eq!(asked <= has_at_most, fits, "{request} of {has}");
         };
-        check("cpu", "4503599627370", "4503599627371", true);
+        check("cpu", "281474976710", "281474976711", true);
+        check("cpu", "281474976711", "281474976711", false);
         check("cpu", "9223372036854775807", "9223372036854775807", false);
         check("cpu", "9223372036854775", "1e100", false);
-        check("memory", "4Pi", "4Pi", true);
-        check("memory", "4503599627370497", "8Pi", false);
+        check("memory", "256Ti", "256Ti", true);
+        check("memory", "281474976710657", "8Pi", false);
         check("memory", "18446743936270598144", "64Gi", false);
         check("memory", "1e100", "18446744073709551615", false);
+    }
+
+    #[test]
+    fn a_node_takes_no_more_pods_than_can_be_added_up() {
+        let check = |told: &str, taken: i64| {
+            let list: ResourceList = serde_json::from_value(json!({ "pods": told })).unwrap();
+            assert_eq!(pods(&list), taken, "{told}");
+        };
+        check("110", 110);
+        check("32767", 32767);
+        check("32768", 32767);
+        check("1e100", 32767);
+        check("-1", 0);
     }
 
     proptest! {

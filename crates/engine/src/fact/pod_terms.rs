@@ -32,7 +32,7 @@ fn term(pod: &Pod, wire: &PodAffinityTerm) -> PodTerm {
 pub(crate) const TERMS_MAX: u32 = 256;
 
 /// How many terms a pod has about other pods, where these are too many.
-fn too_many(pod: &Pod) -> Option<u32> {
+pub(super) fn too_many_terms(pod: &Pod) -> Option<u32> {
     let affinity = pod.spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
     let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
@@ -43,9 +43,6 @@ fn too_many(pod: &Pod) -> Option<u32> {
 }
 
 pub(super) fn pod_affinity(pod: &Pod) -> PodAffinity {
-    if let Some(terms) = too_many(pod) {
-        return PodAffinity { too_many: Some(terms), ..PodAffinity::default() };
-    }
     let affinity = pod.spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
     let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
@@ -63,14 +60,10 @@ pub(super) fn pod_affinity(pod: &Pod) -> PodAffinity {
         near: required(near),
         away: required(away),
         preferred: liked.chain(avoided).collect(),
-        too_many: None,
     }
 }
 
 pub(super) fn spread(pod: &Pod) -> Spread {
-    if too_many(pod).is_some() {
-        return Spread::default();
-    }
     let rules = pod.spec.topology_spread_constraints.iter();
     Spread(rules.map(|wire| constraint(pod, wire)).collect())
 }

@@ -12,15 +12,15 @@ use api::{
 use object::selector::label::Selector;
 use rustc_hash::FxBuildHasher;
 
-use super::amounts::{amounts, named, requests};
-use super::pod_terms::{pod_affinity, spread};
+use super::amounts::{amounts, named, pods, requests};
+use super::pod_terms::{pod_affinity, spread, too_many_terms};
 use super::storage_wire::volumes;
 use super::{Budget, Fact, NodeFact, NodeRest, PodFact, Uid};
+use crate::moment::Moment;
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
     Preference, Requirement, Tolerations,
 };
-use crate::queue::Moment;
 
 /// The condition by which a scheduler tells of a pod.
 const POD_SCHEDULED: &str = "PodScheduled";
@@ -43,7 +43,7 @@ impl From<&Node> for NodeFact {
             taints: node.spec.taints.as_slice().into(),
             unschedulable: node.spec.unschedulable,
             allocatable: amounts(named(&status.allocatable)),
-            pods_allowed: status.allocatable.get("pods").map_or(0, |pods| pods.value()),
+            pods_allowed: pods(&status.allocatable),
             images: images.into(),
             rest: NodeRest::default(),
         }
@@ -173,6 +173,8 @@ impl From<&Pod> for Needs {
             .map(|port| HostPort::new(&port.host_ip, &port.protocol, port.host_port));
         let containers = spec.init_containers.iter().chain(&spec.containers);
         let (requests, taken) = requests(pod);
+        let too_many_terms = too_many_terms(pod);
+        let of_terms = Some(pod).filter(|_| too_many_terms.is_none());
         Self {
             requests,
             taken,
@@ -180,8 +182,9 @@ impl From<&Pod> for Needs {
             tolerations: Tolerations(spec.tolerations.as_slice().into()),
             node_affinity: node_affinity(pod),
             images: Images::new(containers.map(|container| container.image.as_str())),
-            pod_affinity: pod_affinity(pod),
-            spread: spread(pod),
+            pod_affinity: of_terms.map(pod_affinity).unwrap_or_default(),
+            spread: of_terms.map(spread).unwrap_or_default(),
+            too_many_terms,
             owner: owner(pod),
             volumes: volumes(pod),
             resource_claims: !spec.resource_claims.is_empty(),

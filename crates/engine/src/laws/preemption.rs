@@ -10,11 +10,10 @@ use proptest::sample::select;
 use super::{Step, decider, labels, needs, node, play, pod, seen, step, uid};
 use crate::decide::Decider;
 use crate::fact::{Budget, Fact, Uid};
-use crate::judge::Passing;
-use crate::ledger::{Ask, Ledger, NodeIndex, Tally};
+use crate::ledger::{Ask, Ledger, NodeIndex, Passing, Tally};
+use crate::moment::Moment;
 use crate::needs::{Amounts, Needs, NodeAffinity, PodAffinity, Spread, Volume, Volumes};
 use crate::preemption::{Candidate, Outcome, Settings};
-use crate::queue::Moment;
 use crate::reason::{Reason, VolumeReason};
 use object::selector::label::Selector;
 

@@ -20,8 +20,8 @@ impl Ledger {
     }
 
     /// Whether every pod that is bound is bound to a node that is or was there.
-    #[must_use]
-    pub fn is_none_astray(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_none_astray(&self) -> bool {
         self.astray.is_empty()
     }
 }

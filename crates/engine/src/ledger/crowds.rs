@@ -169,7 +169,7 @@ pub enum Joined {
     #[default]
     Nobody,
     /// These.
-    These(Vec<Id<Identity>>),
+    These(BTreeSet<Id<Identity>>),
     /// More than are worth to be told one by one: possibly all.
     Many,
 }
@@ -180,9 +180,14 @@ const JOINED_MAX: usize = 1024;
 impl Joined {
     fn add(&mut self, identity: Id<Identity>) {
         match self {
-            Self::Nobody => *self = Self::These(vec![identity]),
-            Self::These(all) if all.len() < JOINED_MAX => all.push(identity),
-            Self::These(_) | Self::Many => *self = Self::Many,
+            Self::Nobody => *self = Self::These(BTreeSet::from([identity])),
+            Self::These(all) => {
+                all.insert(identity);
+                if all.len() > JOINED_MAX {
+                    *self = Self::Many;
+                }
+            }
+            Self::Many => {}
         }
     }
 }

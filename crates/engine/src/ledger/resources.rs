@@ -105,14 +105,14 @@ impl Resources {
     }
 
     /// How many scalar resources are kept, in columns or apart.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
         self.by_name.len() + self.unheld.values().map(BTreeMap::len).sum::<usize>()
     }
 
     /// Whether no scalar resource is kept.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_name.is_empty() && self.unheld.is_empty()
     }
 
@@ -260,8 +260,9 @@ impl Column {
         self.large.overflowing == 0
     }
 
-    /// Amounts are bounded where they are read, and nodes in how many pods they take: a sum wraps only
-    /// where a node has so many pods that it takes no other, and is right again when they are gone.
+    /// Amounts are bounded where they are read, and so is how many pods a node takes: a sum wraps only
+    /// where pods were put on a node beyond that, by hand or by a profile without NodeResourcesFit, and
+    /// is right again when they are gone.
     fn charge(&mut self, node: NodeIndex, amount: i64) {
         let requested = &mut self.requested[node.get()];
         let new = requested.wrapping_add(amount);

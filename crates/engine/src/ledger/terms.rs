@@ -22,8 +22,6 @@ pub struct Affinity {
     pub away: Vec<Term>,
     /// What being near to others is worth.
     pub preferred: Vec<(i32, Term)>,
-    /// How many terms there are, where these are too many to be kept.
-    pub too_many: Option<u32>,
 }
 
 impl Affinity {
@@ -94,8 +92,7 @@ impl Terms {
         let all = (!near.is_empty()).then(|| PodSelector(clauses.collect()));
         let near_all = all.map(|all| self.crowds.hold(&all, symbols));
         self.resolved_affinities.grow(id.get() + 1);
-        let too_many = affinity.too_many;
-        self.resolved_affinities[id.get()] = Affinity { near, near_all, away, preferred, too_many };
+        self.resolved_affinities[id.get()] = Affinity { near, near_all, away, preferred };
         id
     }
 

@@ -146,8 +146,8 @@ impl Topologies {
     }
 
     /// How many labels are held, and how many of them some node has.
-    #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> (usize, usize) {
         (self.keys.len(), self.filled.len())
     }
 

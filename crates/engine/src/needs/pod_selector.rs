@@ -131,9 +131,6 @@ pub struct PodAffinity {
     pub away: Box<[PodTerm]>,
     /// What being near to each of these pods is worth; below zero for those it would avoid.
     pub preferred: Box<[(i32, PodTerm)]>,
-    /// How many terms it has, with those of how it is spread, where these are too many. Then it is
-    /// known without any of them, and no node takes it.
-    pub too_many: Option<u32>,
 }
 
 /// How a pod and its like are spread.

@@ -4,7 +4,7 @@
 
 mod judge;
 
-use crate::fact::TERMS_MAX;
+use super::terms::admit_terms;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, NodeIndex, Tally, Term, Topology, TopologyKey, Want};
 use crate::node_set::NodeSet;
@@ -145,17 +145,6 @@ impl<'a> Judgement<'a> {
     }
 }
 
-/// A pod with so many terms that they are not kept is not placed as if it had none.
-pub(super) fn admit_terms(ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
-    match ledger.terms.affinity(ask.pod_affinity).too_many {
-        Some(terms) => {
-            let reason = Reason::TooManyTerms { terms, most: TERMS_MAX };
-            Err(Refusal::new(Code::Unresolvable, reason))
-        }
-        None => Ok(()),
-    }
-}
-
 impl Filter for InterPodAffinity {
     fn plugin(&self) -> Plugin {
         Plugin::InterPodAffinity
@@ -175,8 +164,8 @@ impl Filter for InterPodAffinity {
         some.then_some(0)
     }
 
-    fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
-        admit_terms(ledger, ask)
+    fn admit(&self, _ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
+        admit_terms(ask)
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {

@@ -2,7 +2,7 @@
 
 mod judge;
 
-use super::inter_pod_affinity::admit_terms;
+use super::terms::admit_terms;
 use super::{node_affinity, taint_toleration};
 use crate::judge::Judging;
 use crate::ledger::{Ask, CrowdId, Entry, Ledger, NodeIndex, Topology, TopologyKey};
@@ -274,8 +274,8 @@ impl Filter for PodTopologySpread {
         arguments.spread = self.clone();
     }
 
-    fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
-        admit_terms(ledger, ask)
+    fn admit(&self, _: &Ledger, ask: Ask) -> Result<(), Refusal> {
+        admit_terms(ask)
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::Candidate;
-use crate::queue::Moment;
+use crate::moment::Moment;
 
 /// What is lost on a node. Less is better; the order of the fields is the order of what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

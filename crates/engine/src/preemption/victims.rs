@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::Candidate;
 use super::choice::Loss;
 use crate::fact::Uid;
-use crate::judge::{Passing, Trial, Way};
-use crate::ledger::{Ledger, NodeIndex, PodRow};
+use crate::judge::Trial;
+use crate::ledger::{Ledger, NodeIndex, Passing, PodRow, Way};
+use crate::moment::Moment;
 use crate::plugin::Plugin;
-use crate::queue::Moment;
 use crate::reason::Refusal;
 
 /// A pod that might have to go.

@@ -43,6 +43,7 @@ pub(super) const EARLY: Cause = "PopFromBackoffQ";
 pub(super) const ASKED: Cause = "ForceActivate";
 pub(super) const ASIDE: Cause = "ExtenderAnswered";
 pub(super) const OVERDUE: Cause = "UnschedulableTimeout";
+pub(super) const REGROUPED: Cause = "SelectorAdd";
 pub(super) const FORGOTTEN: Cause = "ChangesForgotten";
 
 /// How often pods came, by part and cause.
@@ -94,6 +95,7 @@ impl Change {
                 Outside::Own(_) => "UnschedulablePodUpdate",
             },
             Self::Asked(_) => ASKED,
+            Self::PassedOver(_) => "NominationDelete",
             Self::Overdue => OVERDUE,
             Self::Namespace => "NamespaceUpdate",
             Self::Owners(_) => "OwnerUpdate",

@@ -40,6 +40,9 @@ pub enum Change {
     Outside(Outside),
     /// Somebody asks to try this pod at once.
     Asked(Uid),
+    /// The room that was made for this pod is another's: it may find some elsewhere, and is the only
+    /// one whom this helps.
+    PassedOver(Uid),
     /// Pods were found that wait for too long: for kube-scheduler, that is a reason to try those in
     /// flight again as well.
     Overdue,
@@ -219,7 +222,7 @@ impl Change {
         let outside = || Plugins::from_iter(OUTSIDE);
         let with = |plugins: &[Plugin]| outside().and(plugins.iter().copied().collect());
         match self {
-            Self::Asked(_) | Self::Overdue => Plugins::default(),
+            Self::Asked(_) | Self::PassedOver(_) | Self::Overdue => Plugins::default(),
             Self::Node { new: Some(_), .. } | Self::Own { .. } => Plugins::all(),
             Self::Node { new: None, .. } => with(&OF_PODS).and(with(&[Plugin::VolumeRestrictions])),
             Self::Placed { old, new } if has_left(old.as_deref(), new.as_deref()) => {
@@ -238,9 +241,10 @@ impl Change {
     #[must_use]
     pub(super) fn pod(&self) -> Option<&Uid> {
         match self {
-            Self::Own { uid, .. } | Self::Asked(uid) | Self::Outside(Outside::Own(uid)) => {
-                Some(uid)
-            }
+            Self::Own { uid, .. }
+            | Self::Asked(uid)
+            | Self::PassedOver(uid)
+            | Self::Outside(Outside::Own(uid)) => Some(uid),
             _ => None,
         }
     }

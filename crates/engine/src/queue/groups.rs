@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Change, Entry, Moment, Place, Queue, Rejection, Turn, Wake, Waking, Woken, arrivals};
+use super::{Change, Entry, Pending, Place, Queue, Rejection, Turn, Wake, Waking, Woken, arrivals};
 use crate::fact::Uid;
 use crate::ledger::{Ask, Ledger};
+use crate::moment::Moment;
 use crate::plugin::{Plugin, Plugins};
 
 /// How many groups are roused at once.
@@ -191,6 +192,15 @@ impl Groups {
         self.refile(*key, old, rejection);
     }
 
+    /// Pods that joined a group hear what those heard whom they left, too, and were judged with them.
+    fn widen(&mut self, key: &Key, rejection: Rejection, judged: Moment) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let (old, new) = (group.rejection, group.rejection.and(rejection));
+        group.rejection = new;
+        group.judged = group.judged.max(judged);
+        self.refile(*key, old, new);
+    }
+
     fn refile(&mut self, key: Key, old: Rejection, new: Rejection) {
         let (old, new) = (old.plugins(), new.plugins());
         if old == new {
@@ -248,6 +258,39 @@ impl Queue {
     pub(super) fn has_probe_ready(&self, group: &Group) -> bool {
         let woken = group.probe.as_ref().and_then(|uid| self.pods.get(uid));
         woken.is_some_and(|woken| woken.place == Place::Active)
+    }
+
+    /// Pods are alike to others than before. Whoever stays behind where one left that spoke for them has
+    /// another one speak; and of each group that they joined one is tried, since what they were owed by
+    /// those whom they left nobody knows.
+    pub fn regroup(&mut self, pods: impl IntoIterator<Item = Pending>, now: Moment) {
+        self.settle(now);
+        let (mut left, mut joined) = (Vec::new(), Vec::new());
+        for Pending { uid, priority, ask, kind, .. } in pods {
+            let Some(entry) = self.pods.get(&uid) else { continue };
+            let old = self.key(entry);
+            let theirs = self.waiting.get(&old).map(|group| (group.rejection(), group.judged));
+            let Some(mut entry) = self.take(&uid) else { continue };
+            (entry.priority, entry.ask, entry.kind) = (priority, ask, kind);
+            let key = self.key(&entry);
+            let (is_moved, waits) = (key != old, entry.place == Place::Waiting);
+            left.extend(entry.probe.take_if(|_| is_moved).map(|woken| (old, woken)));
+            self.enter(uid, entry);
+            if is_moved
+                && waits
+                && let Some((rejection, judged)) = theirs
+            {
+                self.waiting.widen(&key, rejection, judged);
+                joined.push(key);
+            }
+        }
+        for (key, woken) in left {
+            self.wake_next(&key, woken);
+        }
+        if self.settings.waking == Waking::Needed {
+            let woken = Woken { wake: Wake::AfterBackoff, cause: arrivals::REGROUPED };
+            self.rouse(joined.into_iter().map(|key| (key, woken)).collect());
+        }
     }
 
     /// Wakes one of each of these groups, those of the highest priority first and no more at once than

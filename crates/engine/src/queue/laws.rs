@@ -496,3 +496,16 @@ fn changes_are_held_against_a_pod_that_comes_back_until_one_wakes_it() {
     }
     assert_eq!(queue.changes_weighed(), 50);
 }
+
+#[test]
+fn a_pod_in_flight_whose_room_is_given_away_is_tried_again_and_no_other_for_it() {
+    let (mut queue, ledger) = with_pods(2);
+    let now = START.after(Duration::from_secs(1));
+    let [theirs, other] = [(); 2].map(|()| queue.pop(now).unwrap().uid);
+    queue.notice(&ledger, Change::PassedOver(theirs.clone()), now);
+    for (uid, sleeps) in [(&theirs, false), (&other, true)] {
+        queue.reject(uid, refused(), &ledger, now);
+        let standing = queue.standing(uid);
+        assert_eq!(standing == Some(Standing::Waiting), sleeps, "{uid:?} stands {standing:?}");
+    }
+}

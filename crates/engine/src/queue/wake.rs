@@ -130,7 +130,7 @@ pub fn hint_by(
     change: &Change,
 ) -> Hint {
     match change {
-        Change::Asked(_) => return Hint::Yes,
+        Change::Asked(_) | Change::PassedOver(_) => return Hint::Yes,
         Change::Overdue => return Hint::Vain,
         _ if !change.concerns().contains(plugin) => return Hint::No,
         _ if matches!(plugin, Plugin::Extender | Plugin::Other) => return Hint::Yes,
@@ -148,7 +148,7 @@ pub fn hint_by(
             Hint::missed_when(may, Missed::Owners)
         }
         Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
-        Change::Outside(_) | Change::Asked(_) | Change::Overdue => Hint::No,
+        Change::Outside(_) | Change::Asked(_) | Change::PassedOver(_) | Change::Overdue => Hint::No,
     }
 }
 

@@ -14,10 +14,11 @@ use super::{Decision, Engine, Question, Verdict, Waiting};
 use crate::examination::{Examination, Refused};
 use crate::fact::{PodRef, Uid};
 use crate::ledger::{Ledger, NodeIndex};
+use crate::moment::Moment;
 use crate::node_set::NodeSet;
 use crate::plugin::Plugin;
 use crate::profile::Consulting;
-use crate::queue::{Moment, Popped, Rejection};
+use crate::queue::{Popped, Rejection};
 use crate::reason::Refusal;
 
 /// How often more is asked than there are parts, while answers are overtaken by events.
@@ -74,7 +75,7 @@ impl Counsel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
     /// The one on which room was made for the pod.
-    Prepared,
+    MadeRoom,
     /// Those that can take it, or a part of them.
     Able,
 }
@@ -160,10 +161,10 @@ impl Engine {
         if !is_ever || !self.is_consulted_about(&pod.uid) {
             return None;
         }
-        match decider.prepared(&mut self.ledger, &pod.uid) {
+        match decider.made_room(&mut self.ledger, &pod.uid) {
             Some(node) => {
                 let nodes = NodeSet::only(node);
-                Some(self.ask(pod, attempts, About::Prepared, &nodes, Before::default()))
+                Some(self.ask(pod, attempts, About::MadeRoom, &nodes, Before::default()))
             }
             None => self.ask_of_able(pod, attempts, question),
         }
@@ -192,7 +193,7 @@ impl Engine {
         if new.is_empty() || before.rounds >= ROUNDS_MAX + (able.len() - 1) / part {
             return None;
         }
-        let begin = usize::try_from(super::turn_of(uid)).unwrap_or(0) % new.len();
+        let begin = usize::try_from(super::tie_of(uid)).unwrap_or(0) % new.len();
         Some(new[begin..].iter().chain(&new[..begin]).take(part).copied().collect())
     }
 
@@ -236,7 +237,7 @@ impl Engine {
         self.liken(&pod.uid, now);
         let (_, question) = self.question(&pod.uid);
         let verdict = match (open.about, advice) {
-            (About::Prepared, advice) => self.heed_on_prepared(&open, advice, question, now),
+            (About::MadeRoom, advice) => self.heed_where_room_is_made(&open, advice, question, now),
             (About::Able, Advice::Failed(why)) => self.fail(&pod.uid, why, now),
             (About::Able, Advice::Counsel(counsel)) => self.weigh(&open, counsel, question, now),
         };
@@ -246,7 +247,7 @@ impl Engine {
 
     /// The node on which room was made is taken where it is allowed. Otherwise all are asked about,
     /// even where those who were asked failed.
-    fn heed_on_prepared(
+    fn heed_where_room_is_made(
         &mut self,
         open: &Open,
         advice: Advice,
@@ -254,7 +255,7 @@ impl Engine {
         now: Moment,
     ) -> Verdict {
         let Open { pod, attempts, .. } = open;
-        let node = self.profiles[question.profile].1.prepared(&mut self.ledger, &pod.uid);
+        let node = self.profiles[question.profile].1.made_room(&mut self.ledger, &pod.uid);
         let allowed = |node: &NodeIndex| match &advice {
             Advice::Counsel(counsel) => counsel.allowed.contains_key(self.ledger.nodes.name(*node)),
             Advice::Failed(_) => false,
@@ -281,9 +282,9 @@ impl Engine {
         let allowed = counsel.allowed.iter();
         let allowed: BTreeMap<NodeIndex, i64> =
             allowed.filter_map(|(name, added)| Some((nodes.find(name)?, *added))).collect();
-        let turn = super::turn_of(&pod.uid);
+        let tie = super::tie_of(&pod.uid);
         let decider = &mut self.profiles[question.profile].1;
-        let best = decider.choose_among(&mut self.ledger, &pod.uid, &allowed, turn);
+        let best = decider.choose_among(&mut self.ledger, &pod.uid, &allowed, tie);
         if let Some(node) = best {
             return self.give(pod, question, node, *attempts, now);
         }
@@ -307,7 +308,7 @@ impl Engine {
         let decider = &self.profiles[question.profile].1;
         let mut examination = decider.examine(&mut self.ledger, &pod.uid).expect(expected);
         counsel.add_to(&mut examination, &able, &self.ledger);
-        let waiting = Waiting::after(examination, &mut self.ledger, decider, &pod.uid, turn, now);
+        let waiting = Waiting::after(examination, &mut self.ledger, decider, &pod.uid, tie, now);
         self.leave(&pod.uid, None, waiting.expect(expected).into(), now)
     }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fact::{PodRef, StorageFact, Uid};
 use crate::ledger::Ledger;
+use crate::moment::Moment;
 use crate::plugins::volume_binding::{Failure, Preparation, Progress};
-use crate::queue::Moment;
 
 /// Pods that have a node and whose volumes are on their way.
 #[derive(Debug, Clone, Default)]

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Decision, Engine, Question, Verdict, Waiting, rejection, turn_of};
+use super::{Decision, Engine, Question, Verdict, Waiting, rejection, tie_of};
 use crate::fact::{PodRef, Uid};
+use crate::moment::Moment;
 use crate::plugin::Plugins;
 use crate::preemption::Nominating;
-use crate::queue::Moment;
+use crate::queue::Change;
 use crate::search::{Progress, Search, Work};
 
 /// How much is done of a search in one slice: nodes and pods that are looked at.
@@ -50,7 +51,7 @@ pub(super) struct Searching {
     pod: PodRef,
     question: Question,
     attempts: u32,
-    turn: u64,
+    tie: u64,
     /// The revision at which no node could take it.
     refused_at: u64,
     begun_over: u32,
@@ -138,12 +139,12 @@ impl Engine {
         pod: PodRef,
         question: Question,
         attempts: u32,
-        turn: u64,
+        tie: u64,
         now: Moment,
     ) -> Option<Decision> {
         let refused_at = self.refused.revision;
         let (begun_over, search) = (0, None);
-        let mut own = Searching { pod, question, attempts, turn, refused_at, begun_over, search };
+        let mut own = Searching { pod, question, attempts, tie, refused_at, begun_over, search };
         let verdict = match self.known(&own) {
             Some(known) => Some(self.leave(&own.pod.uid, Some(question), known, now)),
             None if self.searches.is_empty() => self.advance(&mut own, now),
@@ -198,8 +199,8 @@ impl Engine {
                     return Some(self.leave(&own.pod.uid, Some(own.question), known, now));
                 }
                 let decider = &self.profiles[own.question.profile].1;
-                let (uid, turn) = (&own.pod.uid, own.turn);
-                Search::begin(decider, &self.ledger, uid, turn, revision, now).expect(expected)
+                let (uid, tie) = (&own.pod.uid, own.tie);
+                Search::begin(decider, &self.ledger, uid, tie, revision, now).expect(expected)
             }
         };
         let mut work = match own.begun_over < BEGUN_OVER_MAX {
@@ -249,7 +250,7 @@ impl Engine {
     /// asked about it, no node is chosen for it in between.
     pub(super) fn deny(&mut self, pod: &PodRef, question: Question, now: Moment) -> Verdict {
         let decider = &self.profiles[question.profile].1;
-        let waiting = Waiting::of(&mut self.ledger, decider, &pod.uid, turn_of(&pod.uid), now);
+        let waiting = Waiting::of(&mut self.ledger, decider, &pod.uid, tie_of(&pod.uid), now);
         let waiting = Arc::new(waiting.expect("a pod that was popped is there"));
         self.leave(&pod.uid, Some(question), waiting, now)
     }
@@ -260,7 +261,7 @@ impl Engine {
             return None;
         }
         let decider = &mut self.profiles[own.question.profile].1;
-        let node = decider.choose(&mut self.ledger, &own.pod.uid, own.turn).ok()??;
+        let node = decider.choose(&mut self.ledger, &own.pod.uid, own.tie).ok()??;
         Some(self.give(&own.pod, own.question, node, own.attempts, now))
     }
 
@@ -283,14 +284,13 @@ impl Engine {
                 self.nominate(uid, Some(&name))
             }
         };
-        let mut passed_over = Vec::new();
-        if let Some(room) = waiting.room() {
-            for other in &room.passed_over {
-                // Their room is kept all the same, for this one: nobody else can have it. They
-                // themselves may find another place, and need not wait until that one is free.
-                passed_over.extend(self.nominate(&other.uid, None).map(|left| (&other.uid, left)));
-            }
-        } else if let Some(question) = question
+        let passed_over = waiting.room().map_or(&[][..], |room| &room.passed_over);
+        for other in passed_over {
+            // Their room is kept all the same, for this one: nobody else can have it.
+            self.nominate(&other.uid, None);
+        }
+        if let Some(question) = question
+            && waiting.room().is_none()
             && alone
             && self.ledger.nominations.is_empty()
         {
@@ -310,8 +310,10 @@ impl Engine {
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);
         }
-        for (uid, left) in passed_over {
-            self.queue.notice_alone(uid, &self.ledger, &left, now);
+        for other in passed_over {
+            // They may find another place, and need not wait until that one is free.
+            let change = Change::PassedOver(other.uid.clone());
+            self.queue.notice(&self.ledger, change, now);
         }
         Verdict::Wait(waiting)
     }

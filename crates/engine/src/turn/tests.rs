@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use object::quantity::Quantity;
 use object::selector::label::Selector;
+use object::taint::{Taint, Toleration, TolerationOperator};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -11,7 +12,9 @@ use crate::fact::{
     StorageFact,
 };
 use crate::laws::fact;
-use crate::needs::{Amounts, Clause, Needs, Owner, OwnerKind, PodTerm, Requests, Volume, Volumes};
+use crate::needs::{
+    Amounts, Clause, Needs, Owner, OwnerKind, PodTerm, Requests, Tolerations, Volume, Volumes,
+};
 use crate::profile::Consulting;
 use crate::queue::Standing;
 
@@ -167,7 +170,7 @@ fn room_is_made_for_a_pod_of_higher_priority_and_kept_for_it() {
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(waiting) = decision.verdict else { panic!("there is no room yet") };
     let full = "0/1 nodes are available: 1 Insufficient cpu.";
-    assert!(waiting.might_nodes_help());
+    assert!(waiting.beyond_nodes().is_none());
     assert_eq!(waiting.to_string(), full, "the event says nothing of the room that is made");
     let victim = waiting.room().unwrap().victims[0].pod.clone();
     assert_eq!(engine.ledger().nominated(&Uid::new("high")), Some("a"));
@@ -201,11 +204,83 @@ fn pods_with_labels_that_nobody_names_speak_for_each_other_until_somebody_does()
     let term = PodTerm { topology_key: "kubernetes.io/hostname".into(), pods };
     minds.needs.pod_affinity.away = [term].into();
     engine.apply(told(minds), START);
-    assert_eq!(engine.queue().waiting_groups(), 2);
-    engine.apply(node("b", 4000), START);
     let later = START.after(Duration::from_secs(5));
+    let asked = decided(&mut engine, later);
+    assert_eq!(asked.len(), 1, "only the one that is minded now: {asked:?}");
+    assert!(asked[0].starts_with("set-7 "), "{asked:?}");
+    assert_eq!(engine.queue().waiting_groups(), 2);
+    engine.apply(node("b", 4000), later);
+    let later = START.after(Duration::from_secs(10));
     let placed = decided(&mut engine, later);
     assert_eq!(placed.iter().filter(|told| told.contains(" to b")).count(), 2, "{placed:?}");
+}
+
+#[test]
+fn a_pod_that_becomes_another_hears_what_those_heard_whom_it_leaves() {
+    let mut engine = engine();
+    engine.apply(node("a", 1000), START);
+    for name in ["one", "two"] {
+        engine.apply(told(pod(name, 2000)), START);
+    }
+    assert_eq!(decided(&mut engine, START).len(), 2);
+    // One of them finds out for both that there is room, behind a taint.
+    let taint = Taint {
+        key: "guests".into(),
+        effect: Some(object::taint::Effect::NoSchedule),
+        ..Taint::default()
+    };
+    let Fact::Node(tainted) = node("b", 4000) else { unreachable!("it is a node") };
+    engine.apply(Fact::Node(NodeFact { taints: [taint].into(), ..tainted }), START);
+    let later = START.after(Duration::from_secs(5));
+    let tried = decided(&mut engine, later);
+    assert_eq!(tried.len(), 1, "{tried:?}");
+    let (spoke, other) = if tried[0].starts_with("one") { ("one", "two") } else { ("two", "one") };
+    // The other is allowed there.
+    let mut allowed = pod(other, 2000);
+    let everything =
+        Toleration { operator: Some(TolerationOperator::Exists), ..Toleration::default() };
+    allowed.needs.tolerations = Tolerations([everything].into());
+    engine.apply(told(allowed), later);
+    let placed = decided(&mut engine, START.after(Duration::from_secs(20)));
+    assert_eq!(placed, [format!("{other} to b, try 2")], "{spoke} spoke for it");
+}
+
+#[test]
+fn pods_that_a_selector_finds_while_one_speaks_for_them_do_not_sleep_on() {
+    // Whoever speaks for the others may be the first that is told, or the last.
+    for speaker in ["set-00", "set-99"] {
+        let mut engine = engine();
+        let labelled = |name: &str| {
+            let mut fact = pod(name, 2000);
+            fact.labels = [("app".into(), "set".into()), ("name".into(), name.into())].into();
+            fact
+        };
+        engine.apply(node("a", 1000), START);
+        engine.apply(told(labelled(speaker)), START);
+        decided(&mut engine, START);
+        for number in 1..99 {
+            engine.apply(told(labelled(&format!("set-{number:02}"))), START);
+        }
+        decided(&mut engine, START);
+        assert_eq!(engine.queue().waiting_groups(), 1);
+        // Room for all: one of them is woken, and not tried yet.
+        let later = START.after(Duration::from_secs(5));
+        engine.apply(node("b", 1_000_000), later);
+        let mut minds = pod("minds", 0);
+        minds.node = Some("a".into());
+        let pods = Clause::within("default", Selector::from_pairs([("app", "set")]));
+        let term = PodTerm { topology_key: "kubernetes.io/hostname".into(), pods };
+        minds.needs.pod_affinity.away = [term].into();
+        engine.apply(told(minds), later);
+        let mut placed = 0;
+        for seconds in 5..10 {
+            let now = START.after(Duration::from_secs(seconds));
+            let told = decided(&mut engine, now);
+            placed += told.iter().filter(|told| told.contains(" to b")).count();
+        }
+        assert_eq!(placed, 99, "{speaker}");
+        assert_eq!(engine.queue().missed_wakes(), 0);
+    }
 }
 
 #[test]
@@ -268,7 +343,7 @@ fn a_pod_that_claims_devices_waits_and_says_so() {
     let decision = engine.decide(START).unwrap();
     let Verdict::Wait(why) = decision.verdict else { panic!("it has no devices") };
     assert!(why.examination.everywhere.is_some());
-    assert!(!why.might_nodes_help());
+    assert!(why.beyond_nodes().is_some());
     assert_eq!(
         why.examination.to_string(),
         "0/1 nodes are available: pod has resource claims, which Gantry does not allocate yet."
@@ -300,7 +375,7 @@ fn a_pod_with_too_many_terms_waits_and_says_so() {
         let told = match decision.verdict {
             Verdict::Bind(node) => node.to_string(),
             Verdict::Wait(why) => {
-                assert!(!why.might_nodes_help());
+                assert!(why.beyond_nodes().is_some());
                 why.examination.to_string()
             }
             _ => panic!("it is bound or waits"),

@@ -1,6 +1,6 @@
 //! Pods that have no node as far as the API server says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -65,7 +65,7 @@ impl AllUnbound {
     }
 
     /// Those with one of these namespaces and labels, in order.
-    pub(super) fn with(&self, identities: &[Id<Identity>]) -> Vec<Uid> {
+    pub(super) fn with(&self, identities: &BTreeSet<Id<Identity>>) -> Vec<Uid> {
         let all = identities.iter().filter_map(|identity| self.by_identity.get(identity));
         sorted(all.flatten().cloned().collect())
     }
@@ -78,6 +78,5 @@ impl AllUnbound {
 
 fn sorted(mut uids: Vec<Uid>) -> Vec<Uid> {
     uids.sort_unstable();
-    uids.dedup();
     uids
 }

@@ -18,8 +18,8 @@ pub(super) struct PortArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     bind_address: IpAddr,
 
-    /// Serve /metrics, /debug, /healthz, /livez and /readyz here over TLS; who sees /metrics and
-    /// /debug, the API server decides. 0 serves nothing
+    /// Serve /metrics, /metrics/slis, /debug, /healthz, /livez and /readyz here over TLS; who sees
+    /// the first three, the API server decides. 0 serves nothing
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     secure_port: u16,
 

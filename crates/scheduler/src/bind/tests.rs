@@ -4,8 +4,11 @@ const OURS: &str = "ours";
 
 /// Plays events, each so long after the one before, and returns the last effect. A wait is passed over
 /// before its time where the time it takes does not matter.
-fn timed<'a>(events: impl IntoIterator<Item = (Duration, &'a Event)>) -> (Conversation, Effect) {
-    let (mut conversation, mut now) = (Conversation::new(OURS, 1), Duration::ZERO);
+fn timed<'a>(
+    mut conversation: Conversation,
+    events: impl IntoIterator<Item = (Duration, &'a Event)>,
+) -> (Conversation, Effect) {
+    let mut now = Duration::ZERO;
     let mut last = conversation.step(now, Event::Begin);
     for (time, event) in events {
         now += time;
@@ -17,19 +20,31 @@ fn timed<'a>(events: impl IntoIterator<Item = (Duration, &'a Event)>) -> (Conver
     (conversation, last.expect("every event belongs"))
 }
 
+/// A conversation with the API server.
+fn begun() -> Conversation {
+    Conversation::new(OURS, 1)
+}
+
 /// The last effect of events that come at once.
 fn played(events: &[Event]) -> Effect {
-    timed(events.iter().map(|event| (Duration::ZERO, event))).1
+    timed(begun(), events.iter().map(|event| (Duration::ZERO, event))).1
 }
 
 /// An answer that does not tell.
 fn unclear(patience: Option<Duration>) -> Event {
-    Event::Unclear(Unclear { words: "lost".into(), patience, may_land: true })
+    Event::Unclear(Unclear { words: "lost".into(), patience, lands_within: LAND_MAX })
+}
+
+/// The same of somebody of whom nobody knows how long he takes.
+fn silent() -> Event {
+    let (patience, lands_within) = (None, Duration::MAX);
+    Event::Unclear(Unclear { words: "lost".into(), patience, lands_within })
 }
 
 /// An answer that tells only that nothing was done, and to come again.
 fn busy() -> Event {
-    Event::Unclear(Unclear { words: "busy".into(), patience: None, may_land: false })
+    let (patience, lands_within) = (None, Duration::ZERO);
+    Event::Unclear(Unclear { words: "busy".into(), patience, lands_within })
 }
 
 #[test]
@@ -67,7 +82,7 @@ fn what_was_given_up_long_ago_does_not_land() {
     let (short, soon) = (Duration::from_secs(1), LAND_MAX - Duration::from_secs(1));
     let not_bound = || Effect::End(Outcome::NotBound("no".into()));
     let check = |events: &[(Duration, Event)], expected: Option<Effect>| {
-        let (_, last) = timed(events.iter().map(|(time, event)| (*time, event)));
+        let (_, last) = timed(begun(), events.iter().map(|(time, event)| (*time, event)));
         match expected {
             Some(expected) => assert_eq!(last, expected, "{events:?}"),
             None => assert!(matches!(last, Effect::Wait(_)), "{events:?}: {last:?}"),
@@ -88,6 +103,10 @@ fn what_was_given_up_long_ago_does_not_land() {
     check(&[&late[..], &[(Duration::ZERO, unbound())]].concat(), None);
     let late = [(short, unclear(None)), (soon, busy()), (short, refused())];
     check(&[&late[..], &[(short, unbound())]].concat(), Some(not_bound()));
+    // Of others nobody knows, whatever the server says meanwhile.
+    check(&[(short, silent()), (2 * LAND_MAX, refused()), (short, unbound())], None);
+    let mixed = [(short, silent()), (short, unclear(None)), (2 * LAND_MAX, refused())];
+    check(&[&mixed[..], &[(short, unbound())]].concat(), None);
 }
 
 #[test]
@@ -212,12 +231,64 @@ impl Server {
     }
 }
 
+/// Who is asked to bind the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Server,
+    Others,
+}
+
+impl Asked {
+    fn conversation(self) -> Conversation {
+        match self {
+            Self::Server => begun(),
+            Self::Others => begun().through_others(),
+        }
+    }
+
+    /// What may come of a Binding, and how it is answered.
+    fn answers(self, server: Server) -> Vec<(Server, Event)> {
+        let refused = (server, Event::Refused("refused".into()));
+        let (bound, answer) = server.bind();
+        let later = Server { under_way: server.under_way + 1, ..server };
+        match self {
+            Self::Server => vec![
+                refused,
+                (bound, answer),
+                (bound, unclear(None)),
+                (server, busy()),
+                (later, unclear(None)),
+            ],
+            // What they say is held against the pod.
+            Self::Others => {
+                let said = || Event::Conflicted("said".into());
+                vec![
+                    refused,
+                    (bound, said()),
+                    (server, said()),
+                    (bound, silent()),
+                    (later, silent()),
+                ]
+            }
+        }
+    }
+
+    /// The server after [`LAND_MAX`], in which time others need not come to an end.
+    fn waited(self, server: Server) -> Vec<Server> {
+        match self {
+            Self::Server => server.calm().into(),
+            Self::Others => vec![server],
+        }
+    }
+}
+
 /// What happened so far, and how long each took.
 type History = Vec<(Duration, Event)>;
 
 /// Plays every way in which a conversation of so many requests can go, and counts those that end.
-fn explore(server: Server, history: &mut History, requests_left: u8) -> usize {
-    let (mut conversation, mut effect) = timed(history.iter().map(|(time, event)| (*time, event)));
+fn explore(asked: Asked, server: Server, history: &mut History, requests_left: u8) -> usize {
+    let (mut conversation, mut effect) =
+        timed(asked.conversation(), history.iter().map(|(time, event)| (*time, event)));
     if let Effect::End(outcome) = &effect {
         assert!(server.agrees(outcome), "{outcome:?} of {server:?} after {history:?}");
         return 1;
@@ -235,21 +306,20 @@ fn explore(server: Server, history: &mut History, requests_left: u8) -> usize {
     let mut states: Vec<_> = server.moves().into_iter().map(|one| (Duration::ZERO, one)).collect();
     // The time passes before a request, while something is waited for.
     if is_waiting {
-        states.extend(server.calm().map(|one| (LAND_MAX, one)));
+        states.extend(asked.waited(server).into_iter().map(|one| (LAND_MAX, one)));
     }
     for (time, server) in states {
-        let mut answers = vec![(server, Event::Refused("refused".into()))];
-        if effect == Effect::Send {
-            let (bound, answer) = server.bind();
-            answers.extend([(bound, answer), (bound, unclear(None)), (server, busy())]);
-            let later = Server { under_way: server.under_way + 1, ..server };
-            answers.push((later, unclear(None)));
-        } else {
-            answers.extend([(server, server.read()), (server, unclear(None))]);
-        }
+        let answers = match effect {
+            Effect::Send => asked.answers(server),
+            _ => vec![
+                (server, Event::Refused("refused".into())),
+                (server, server.read()),
+                (server, unclear(None)),
+            ],
+        };
         for (server, answer) in answers {
             history.push((time, answer));
-            ended += explore(server, history, requests_left - 1);
+            ended += explore(asked, server, history, requests_left - 1);
             history.pop();
         }
     }
@@ -258,6 +328,9 @@ fn explore(server: Server, history: &mut History, requests_left: u8) -> usize {
 
 #[test]
 fn whatever_the_server_does_an_outcome_is_true_for_good() {
-    let ended = explore(Server { pod: Pod::Unbound, under_way: 0 }, &mut Vec::new(), 5);
-    assert!(ended > 10_000, "{ended} ways is not every way");
+    for asked in [Asked::Server, Asked::Others] {
+        let server = Server { pod: Pod::Unbound, under_way: 0 };
+        let ended = explore(asked, server, &mut Vec::new(), 5);
+        assert!(ended > 10_000, "{ended} ways is not every way of {asked:?}");
+    }
 }

@@ -36,8 +36,8 @@ pub struct KubeSchedulerConfiguration {
     pub enable_profiling: Option<bool>,
     /// Whether profiles of waiting can be fetched. As the one above when absent.
     pub enable_contention_profiling: Option<bool>,
-    /// When so many of a hundred nodes can take a pod, no more are looked at. It is accepted and
-    /// not needed: all nodes are looked at.
+    /// About so many of a hundred nodes extenders are asked at a time. All nodes are looked at whatever
+    /// it is.
     pub percentage_of_nodes_to_score: Option<i32>,
     /// How long a pod waits after its first failure. 1 when absent.
     pub pod_initial_backoff_seconds: Option<i64>,

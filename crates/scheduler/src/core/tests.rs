@@ -2,12 +2,13 @@ use std::time::Duration;
 
 use api::{Node, Pod};
 use chassis::metrics::Metrics;
-use engine::fact::NodeFact;
+use engine::fact::{NodeFact, StorageFact};
 use engine::profile::Profile;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{self, Extender};
+use crate::debug::DecisionView;
 use crate::{extenders, feed};
 
 const NAME: &str = "default-scheduler";
@@ -19,10 +20,15 @@ fn core() -> Core {
 
 /// A scheduler with these extenders.
 fn extended(extenders: &[Extender]) -> Core {
+    counted(extenders, &Metrics::new())
+}
+
+/// The same that counts there.
+fn counted(extenders: &[Extender], metrics: &Metrics) -> Core {
     let consulting = extenders::consulting(extenders);
     let profiles = vec![(NAME.into(), Profile { consulting, ..Profile::kubernetes() })];
     let engine = Engine::new(turn::Settings::default(), profiles, START);
-    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
+    let core = Core::new(engine, [NAME.into()], Meters::register(metrics));
     core.with_binders(Binders::of(extenders))
 }
 
@@ -273,6 +279,29 @@ fn room_is_made_for_a_pod_and_taken_back_from_a_lesser_one() {
 }
 
 #[test]
+fn nobody_has_to_go_from_a_node_that_is_gone() {
+    let with = |priority: i32| json!({ "spec": { "priority": priority } });
+    let mut core = deciding(1);
+    tell(&mut core, [pod("p", "4", with(5))]);
+    assert_eq!(decisions(&mut core, START).len(), 1);
+    // While that is on its way, room is to be made where another one is only expected.
+    tell(&mut core, [node("n2", 4), pod("v", "4", with(0))]);
+    check(&mut core, START, &["v to n2"]);
+    let later = START.after(Duration::from_secs(60));
+    check(&mut core, later, &[]);
+    let next = core.tellings[&Uid::new("p")].as_ref().map(|next| shown(&Order::Tell(next.clone())));
+    assert!(next.as_ref().is_some_and(|next| next.contains("\"n2\" instead of v")), "{next:?}");
+    // It does not come, and nobody will.
+    let refused = answer(&core, "v", Outcome::NotBound("no".into()));
+    assert!(core.take(refused, later).is_some());
+    tell(&mut core, [Message::Fact(Fact::NodeGone("n2".into()))]);
+    let Some(Order::Tell(next)) = core.take(Message::Told(Uid::new("p")), later) else {
+        panic!("it is still to be told")
+    };
+    assert_eq!(next.room.map(|room| room.victims), Some(Vec::new()));
+}
+
+#[test]
 fn a_refused_binding_is_told_and_tried_again() {
     let mut core = deciding(4);
     tell(&mut core, [pod("p", "1", json!({}))]);
@@ -338,11 +367,7 @@ fn an_object_that_cannot_be_read_is_told_of_and_the_rest_goes_on() {
 #[test]
 fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
     let metrics = Metrics::new();
-    let profiles = vec![(NAME.into(), Profile::kubernetes())];
-    let engine = Engine::new(turn::Settings::default(), profiles, START);
-    let mut core = Core::new(engine, [NAME.into()], Meters::register(&metrics));
-    tell(&mut core, [node("n1", 4)]);
-    tell(&mut core, Kind::ALL.map(Message::Synced));
+    let mut core = begun(counted(&[], &metrics), 4);
     let with = |priority: i32| json!({ "spec": { "priority": priority } });
     let gated = json!({ "spec": { "schedulingGates": [{ "name": "g" }] } });
     tell(&mut core, [pod("v", "3", with(0)), pod("g", "1", gated)]);
@@ -359,9 +384,9 @@ fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
     let holds = |line: &str| assert!(shown.lines().any(|own| own == line), "{line} in\n{shown}");
     for line in [
         "scheduler_schedule_attempts_total{result=\"scheduled\",profile=\"default-scheduler\"} 1",
-        "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=\"1\"} 3.0",
+        "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=\"1\"} 3",
         "scheduler_preemption_attempts_total 2",
-        "scheduler_preemption_victims_sum 1.0",
+        "scheduler_preemption_victims_sum 1",
         "scheduler_preemption_victims_count 1",
         "scheduler_pending_pods{queue=\"unschedulable\"} 2",
         "scheduler_pending_pods{queue=\"gated\"} 1",
@@ -420,12 +445,12 @@ fn an_extender_that_never_binds_holds_up_its_own_pods_only() {
         "resources": { "limits": { "e/x": "1" }, "requests": { "cpu": "1" } } }] } });
     let theirs = FOREIGN_MAX + 500;
     tell(&mut core, (0..theirs).map(|n| pod(&format!("p{n}"), "1", wants.clone())));
-    let mut orders = Vec::new();
-    // Each time some are decided, and those that are too many are set aside.
-    for _ in 0..theirs {
-        orders.extend(core.decide(START));
-    }
+    let (orders, told): (Vec<Order>, Vec<Order>) =
+        decisions(&mut core, START).into_iter().partition(|one| matches!(one, Order::Bind(_)));
     assert_eq!((orders.len(), core.foreign, core.held_back()), (FOREIGN_MAX, FOREIGN_MAX, 500));
+    let words = "too many pods wait for an extender to bind them; the pod is tried again after a \
+                 while (now SchedulerError of 1)";
+    assert_eq!(told.iter().filter(|one| shown(one).ends_with(words)).count(), 500);
     tell(&mut core, [pod("q", "1", json!({}))]);
     check(&mut core, START, &["q to n1"]);
     let Order::Bind(first) = &orders[0] else { panic!("{orders:?}") };
@@ -453,17 +478,33 @@ fn bindings_that_nobody_answers_hold_up_only_pods_of_their_namespace() {
     // All that there is in these namespaces is decided, and nothing of it answered.
     let fill = |core: &mut Core, namespace: &str, count: usize| {
         tell(core, (0..count).map(|n| of(namespace, n)));
+        let mut told = Vec::new();
         loop {
             let orders = decisions(core, START);
             if orders.is_empty() && core.next_due(START).is_none_or(|due| due > START) {
-                return;
+                return told;
             }
-            unclear(core, &orders);
+            let (bound, others): (Vec<Order>, Vec<Order>) =
+                orders.into_iter().partition(|one| matches!(one, Order::Bind(_)));
+            unclear(core, &bound);
+            told.extend(others);
         }
     };
-    let mut core = deciding(1_000_000);
-    fill(&mut core, "a", APART_IN_NAMESPACE_MAX + 300);
+    let metrics = Metrics::new();
+    let mut core = counted(&[], &metrics);
+    core = begun(core, 1_000_000);
+    let told = fill(&mut core, "a", APART_IN_NAMESPACE_MAX + 300);
     assert_eq!((core.flights.len(), core.held_back()), (APART_IN_NAMESPACE_MAX, 300));
+    // Their owners hear of it, it counts, and nobody is shown a node that was never asked for.
+    let words = "too many pods of the namespace wait for an answer of the API server to their \
+                 Bindings; the pod is tried again after a while (now SchedulerError of 1)";
+    assert_eq!(told.iter().filter(|one| shown(one).ends_with(words)).count(), 300);
+    let errors = "scheduler_schedule_attempts_total{result=\"error\",\
+                  profile=\"default-scheduler\"} 300";
+    assert!(metrics.render().contains(errors));
+    for decided in core.decided().map(DecisionView::from) {
+        assert_eq!((&*decided.verdict, decided.node), ("heldBack", None));
+    }
     for namespace in ["b", "c", "d"] {
         fill(&mut core, namespace, APART_IN_NAMESPACE_MAX);
     }
@@ -527,4 +568,103 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
     };
     check(false, Binder::Extender, "no");
     check(true, Binder::IgnorableExtender, "running Bind plugin \"DefaultBinder\": no");
+}
+
+/// An object of the cluster's storage.
+fn stored<T: serde::de::DeserializeOwned>(wire: Value) -> Message
+where
+    for<'a> StorageFact: From<&'a T>,
+{
+    let object: T = serde_json::from_value(wire).unwrap();
+    Message::Fact(Fact::Storage((&object).into()))
+}
+
+/// The claim `data`, as it is when this volume was made for it.
+fn data(volume: Option<&str>) -> Message {
+    let mut claim = json!({
+        "metadata": { "name": "data", "namespace": "ns", "uid": "data" },
+        "spec": { "storageClassName": "late", "accessModes": ["ReadWriteOnce"],
+                  "resources": { "requests": { "storage": "1Gi" } } },
+        "status": { "phase": "Pending" },
+    });
+    if let Some(volume) = volume {
+        claim["metadata"]["annotations"] = json!({
+            "pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n1" });
+        claim["spec"]["volumeName"] = volume.into();
+        claim["status"]["phase"] = "Bound".into();
+    }
+    stored::<api::PersistentVolumeClaim>(claim)
+}
+
+#[test]
+fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
+    let check = |happens: &dyn Fn(&mut Core, Moment), expected: [&str; 4]| {
+        let metrics = Metrics::new();
+        let mut core = begun(counted(&[], &metrics), 4);
+        let class = json!({ "metadata": { "name": "late" }, "provisioner": "somebody",
+                            "volumeBindingMode": "WaitForFirstConsumer" });
+        let volumes = json!({ "spec": { "volumes": [
+            { "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] } });
+        tell(&mut core, [stored::<api::StorageClass>(class), data(None), pod("p", "1", volumes)]);
+        let Some(Order::Prepare(_)) = core.decide(START) else { panic!("it has no volume yet") };
+        core.took(Duration::from_secs(2));
+        let written = Message::Answered(errand(&core, "p"), Answer::Prepared);
+        assert_eq!(core.take(written, START), None);
+        happens(&mut core, START.after(Duration::from_secs(40)));
+        let shown = metrics.render();
+        for line in expected {
+            assert!(shown.lines().any(|own| own == line), "{line} in\n{shown}");
+        }
+    };
+    let bound = |core: &mut Core, later: Moment| {
+        let volume = json!({ "metadata": { "name": "disk" }, "status": { "phase": "Bound" },
+            "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
+                      "storageClassName": "late", "claimRef": {
+                          "namespace": "ns", "name": "data", "uid": "data" } } });
+        tell(core, [stored::<api::PersistentVolume>(volume), data(Some("disk"))]);
+        let Some(Order::Bind(_)) = core.decide(later) else { panic!("it is ready") };
+        core.took(Duration::from_secs(1));
+        assert_eq!(core.take(answer(core, "p", Outcome::Bound), later), None);
+    };
+    let labels = |result: &str| format!("{{result=\"{result}\",profile=\"default-scheduler\"}}");
+    let attempt = |what: &str, result: &str, value: &str| {
+        format!("scheduler_scheduling_attempt_duration_seconds_{what}{} {value}", labels(result))
+    };
+    let algorithm = "scheduler_scheduling_algorithm_duration_seconds";
+    let [sum, count] = ["sum 2", "count 1"].map(|what| format!("{algorithm}_{what}"));
+    let lines = ["sum", "count"]
+        .map(|what| attempt(what, "scheduled", if what == "sum" { "40" } else { "1" }));
+    check(&bound, [&sum, &count, &lines[0], &lines[1]]);
+    let late = |core: &mut Core, _: Moment| {
+        let later = START.after(Duration::from_secs(601));
+        let Some(Order::Tell(_)) = core.decide(later) else { panic!("nobody made a volume") };
+        core.took(Duration::from_secs(1));
+    };
+    let lines = ["sum", "count"]
+        .map(|what| attempt(what, "error", if what == "sum" { "601" } else { "1" }));
+    check(&late, [&sum, &count, &lines[0], &lines[1]]);
+}
+
+#[test]
+fn what_is_refused_and_need_not_be_told_is_timed_as_well() {
+    let metrics = Metrics::new();
+    let mut core = begun(counted(&[], &metrics), 4);
+    tell(&mut core, [pod("a", "9", json!({})), pod("b", "10", json!({}))]);
+    assert_eq!(decisions(&mut core, START).len(), 2);
+    core.took(Duration::from_secs(4));
+    // Whoever waits for long is tried again; the first telling is still being written.
+    let later = START.after(Duration::from_secs(400));
+    let told: Vec<String> = decisions(&mut core, later).iter().map(shown).collect();
+    assert_eq!(told, [""; 0]);
+    core.took(Duration::from_secs(4));
+    let shown = metrics.render();
+    let labels = "{result=\"unschedulable\",profile=\"default-scheduler\"}";
+    let attempts = |name: &str| {
+        let start = format!("{name}{labels} ");
+        let line = shown.lines().find_map(|own| own.strip_prefix(&start));
+        line.unwrap_or_default().to_owned()
+    };
+    let count = attempts("scheduler_schedule_attempts_total");
+    assert_eq!(attempts("scheduler_scheduling_attempt_duration_seconds_count"), count);
+    assert_eq!(attempts("scheduler_scheduling_attempt_duration_seconds_sum"), "8", "{told:?}");
 }

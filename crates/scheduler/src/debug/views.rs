@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex, PodRow};
+use engine::moment::Moment;
 use engine::needs::Amounts;
 use engine::plugin::Plugins;
-use engine::queue::{self, Moment};
+use engine::queue;
 use engine::turn::Verdict;
 use engine::why::amount;
 use serde::{Deserialize, Serialize};
@@ -88,7 +89,7 @@ pub struct DecisionView {
     pub scheduler: String,
     /// How often the pod had been tried, this time included.
     pub attempt: u32,
-    /// `bind`, `prepare`, `consult`, `wait`, `failed` or `unprepared`.
+    /// `bind`, `prepare`, `heldBack`, `consult`, `wait`, `failed` or `unprepared`.
     pub verdict: String,
     /// The node that was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,6 +113,7 @@ pub(crate) struct Decided {
 enum Fate {
     Bind(Box<str>),
     Prepare(Box<str>),
+    HeldBack(&'static str),
     Consult(usize),
     Wait(Box<str>),
     Failed(Box<str>),
@@ -137,6 +139,18 @@ impl Decided {
         };
         Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
     }
+
+    /// A pod could have had a node, to which nobody can bind it for now.
+    pub(crate) fn held_back(
+        pod: &PodRef,
+        scheduler: &Arc<str>,
+        attempt: u32,
+        why: &'static str,
+        at: Moment,
+    ) -> Self {
+        let fate = Fate::HeldBack(why);
+        Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
+    }
 }
 
 impl From<&Decided> for DecisionView {
@@ -145,6 +159,7 @@ impl From<&Decided> for DecisionView {
         let (verdict, node, message) = match fate {
             Fate::Bind(node) => ("bind", Some(node.to_string()), None),
             Fate::Prepare(node) => ("prepare", Some(node.to_string()), None),
+            Fate::HeldBack(why) => ("heldBack", None, Some((*why).to_owned())),
             Fate::Consult(nodes) => {
                 ("consult", None, Some(format!("extenders are asked about {nodes} nodes")))
             }

@@ -165,7 +165,8 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
     check("{}", may, lie).await;
     check(r#"{"Error":"no"}"#, bind, conflicted("no")).await;
     check("500", bind, conflicted("failed b with extender at URL http://E/b, code 500")).await;
-    let silence = Unclear { words: Box::default(), patience: None, may_land: true };
+    let (patience, lands_within) = (None, Duration::MAX);
+    let silence = Unclear { words: Box::default(), patience, lands_within };
     check("", bind, Some(Event::Unclear(silence))).await;
     for answer in [r#"{"Error":"no"}"#, "500", "", "<html>"] {
         check(answer, may, None).await;

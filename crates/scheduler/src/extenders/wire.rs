@@ -10,17 +10,15 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use serde::de::{
-    DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+
+use crate::words::cut;
 
 /// How many things an answer may name: more nodes than any cluster has.
 const ITEMS_MAX: usize = 100_000;
 /// How long the words of an extender may be; more are cut.
-pub(super) const WORDS_MAX: usize = 1024;
-/// What words end with that were longer.
-const CUT: &str = " ...";
+const WORDS_MAX: usize = 1024;
 
 /// The nodes that are asked about, as an extender wants them.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +146,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Counting<T> {
         let mut items = Vec::new();
         while let Some(item) = sequence.next_element()? {
             if items.len() == ITEMS_MAX {
-                return Err(A::Error::custom(format!("there are more than {ITEMS_MAX} of them")));
+                return Err(too_many());
             }
             items.push(item);
         }
@@ -156,27 +154,41 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Counting<T> {
     }
 }
 
-/// Cuts the words of an extender to what anybody reads.
-pub(super) fn cut(words: &mut String) {
-    if words.len() > WORDS_MAX {
-        words.truncate(words.floor_char_boundary(WORDS_MAX - CUT.len()));
-        words.push_str(CUT);
-        words.shrink_to_fit();
+/// What is said of each node, read no further either.
+#[derive(Default)]
+struct Reasons(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Reasons {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self::default())
     }
+}
+
+impl<'de> Visitor<'de> for Reasons {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("words for each node")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(node) = map.next_key()? {
+            if self.0.len() == ITEMS_MAX {
+                return Err(too_many());
+            }
+            self.0.insert(node, words(&mut map)?);
+        }
+        Ok(self)
+    }
+}
+
+fn too_many<E: serde::de::Error>() -> E {
+    E::custom(format!("there are more than {ITEMS_MAX} of them"))
 }
 
 /// Words that are not longer than anybody reads.
 fn words<'de, A: MapAccess<'de>>(map: &mut A) -> Result<String, A::Error> {
-    let mut words: String = value(map)?;
-    cut(&mut words);
-    Ok(words)
-}
-
-/// The same of each node.
-fn reasons<'de, A: MapAccess<'de>>(map: &mut A) -> Result<BTreeMap<String, String>, A::Error> {
-    let mut reasons: BTreeMap<String, String> = value(map)?;
-    reasons.values_mut().for_each(cut);
-    Ok(reasons)
+    Ok(cut(value(map)?, WORDS_MAX))
 }
 
 /// Something whose fields are known by their names in lower case.
@@ -204,8 +216,8 @@ impl Fields for Filtered {
                 let names = map.next_value::<Option<Bounded<String>>>()?;
                 self.node_names = names.map(|names| names.0);
             }
-            "failednodes" => self.failed = reasons(map)?,
-            "failedandunresolvablenodes" => self.unresolvable = reasons(map)?,
+            "failednodes" => self.failed = value::<Reasons, _>(map)?.0,
+            "failedandunresolvablenodes" => self.unresolvable = value::<Reasons, _>(map)?.0,
             "error" => self.error = words(map)?,
             _ => drop(map.next_value::<IgnoredAny>()?),
         }
@@ -356,5 +368,11 @@ mod tests {
         assert!(read::<Filtered>(whole.as_bytes()).is_err());
         let names = format!(r#"{{"NodeNames":[{}""]}}"#, "\"\",".repeat(ITEMS_MAX));
         assert!(read::<Filtered>(names.as_bytes()).is_err());
+        let failed = |count: usize| {
+            let failed: Vec<String> = (0..count).map(|n| format!(r#""n{n}":null"#)).collect();
+            read::<Filtered>(format!(r#"{{"FailedNodes":{{{}}}}}"#, failed.join(",")).as_bytes())
+        };
+        assert_eq!(failed(ITEMS_MAX).unwrap().failed.len(), ITEMS_MAX);
+        assert!(failed(ITEMS_MAX + 1).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A write that is tried for the first time has one of many places. One that was tried before, and any
 //! in a namespace of which several have no clear answer, has one of a few, and of these a namespace has
-//! no more than some: what hangs there (a webhook that never answers) holds up nobody else. Nobody
+//! no more than a part: what hangs there (a webhook that never answers) holds up nobody else. Nobody
 //! keeps a place while he waits to try again.
 //!
 //! What is written, and what an answer means, is nothing to this.
@@ -15,8 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// With so many writes that have no clear answer, a namespace is in trouble.
 const TROUBLE: u32 = 8;
-/// How many places one namespace has among those for further tries.
-const SHARE: usize = 4;
+/// Of the places for further tries, one namespace has no more than one in so many.
+const SHARES: usize = 4;
 /// How many namespaces are remembered of which nobody waits for an answer.
 const REMEMBERED_MAX: usize = 1024;
 
@@ -26,6 +26,8 @@ pub(super) struct Slots {
     first: Arc<Semaphore>,
     first_max: usize,
     again: Arc<Semaphore>,
+    /// How many places one namespace has among those for further tries.
+    share_max: usize,
     troubles: Mutex<BTreeMap<Box<str>, Trouble>>,
     /// How many namespaces have any trouble, so that nobody asks where none has.
     troubled: AtomicUsize,
@@ -46,7 +48,8 @@ struct Trouble {
 pub(super) struct Turn {
     is_first: bool,
     _place: Option<OwnedSemaphorePermit>,
-    _share: Option<OwnedSemaphorePermit>,
+    /// Its part of what the namespace has that it was taken for.
+    share: Option<OwnedSemaphorePermit>,
 }
 
 impl Slots {
@@ -56,6 +59,7 @@ impl Slots {
             first: Arc::new(Semaphore::new(first_max)),
             first_max,
             again: Arc::new(Semaphore::new(again_max)),
+            share_max: (again_max / SHARES).max(1),
             troubles: Mutex::default(),
             troubled: AtomicUsize::new(0),
         })
@@ -71,7 +75,7 @@ impl Slots {
     }
 
     /// Whether several writes in a namespace have no clear answer.
-    pub(super) fn is_in_trouble(&self, namespace: &str) -> bool {
+    fn is_in_trouble(&self, namespace: &str) -> bool {
         self.troubled.load(Ordering::Relaxed) > 0
             && self.troubles().get(namespace).is_some_and(|own| own.open + own.lost >= TROUBLE)
     }
@@ -87,22 +91,35 @@ impl Slots {
         if self.is_in_trouble(namespace) {
             return None;
         }
-        Some(Turn { is_first: true, _place: place, _share: None })
+        Some(Turn { is_first: true, _place: place, share: None })
     }
 
     /// A place for a further try, or one in a namespace that is in trouble.
-    pub(super) async fn again(&self, namespace: &str) -> Turn {
+    async fn again(&self, namespace: &str) -> Turn {
         let share = self.troubles().get(namespace).map(|own| own.share.clone());
         let share = match share {
             Some(share) => share.acquire_owned().await.ok(),
             None => None,
         };
         let place = self.again.clone().acquire_owned().await.ok();
-        Turn { is_first: false, _place: place, _share: share }
+        Turn { is_first: false, _place: place, share }
+    }
+
+    /// Whether a place may be kept for a write in a namespace: one of the many where that is not in
+    /// trouble, and one of the few where it is of what that namespace has.
+    fn fits(&self, turn: &Turn, namespace: &str) -> bool {
+        if turn.is_first {
+            return !self.is_in_trouble(namespace);
+        }
+        match (&turn.share, self.troubles().get(namespace)) {
+            (Some(share), Some(own)) => Arc::ptr_eq(share.semaphore(), &own.share),
+            (None, None) => true,
+            _ => false,
+        }
     }
 
     /// The first answer to a write does not tell what became of it.
-    pub(super) fn unclear(&self, namespace: &str) {
+    fn unclear(&self, namespace: &str) {
         let mut troubles = self.troubles();
         if let Some(own) = troubles.get_mut(namespace) {
             own.open = own.open.saturating_add(1);
@@ -111,29 +128,34 @@ impl Slots {
         if troubles.len() >= REMEMBERED_MAX {
             troubles.retain(|_, own| own.open > 0);
         }
-        let share = Arc::new(Semaphore::new(SHARE));
+        let share = Arc::new(Semaphore::new(self.share_max));
         troubles.insert(namespace.into(), Trouble { open: 1, lost: 0, share });
         self.troubled.store(troubles.len(), Ordering::Relaxed);
     }
 
-    /// A write is answered clearly, `after` none or some that were not.
-    pub(super) fn clear(&self, namespace: &str, after: u32) {
-        if self.troubled.load(Ordering::Relaxed) == 0 {
-            return;
+    /// A write is answered clearly, at the first time.
+    fn clear(&self, namespace: &str) {
+        if self.troubled.load(Ordering::Relaxed) > 0 {
+            self.note(namespace, |own| own.lost = 0);
         }
-        self.settle(namespace, after, |own| own.lost = 0);
+    }
+
+    /// A write is answered clearly after some answers that were not clear.
+    fn close(&self, namespace: &str) {
+        self.note(namespace, |own| (own.open, own.lost) = (own.open.saturating_sub(1), 0));
     }
 
     /// A write is given up after some answers that were not clear.
-    pub(super) fn give_up(&self, namespace: &str) {
-        self.settle(namespace, 1, |own| own.lost = own.lost.saturating_add(1));
+    fn give_up(&self, namespace: &str) {
+        self.note(namespace, |own| {
+            (own.open, own.lost) = (own.open.saturating_sub(1), own.lost.saturating_add(1));
+        });
     }
 
-    fn settle(&self, namespace: &str, after: u32, note: impl FnOnce(&mut Trouble)) {
+    fn note(&self, namespace: &str, note: impl FnOnce(&mut Trouble)) {
         let mut troubles = self.troubles();
         let Some(own) = troubles.get_mut(namespace) else { return };
         note(own);
-        own.open = own.open.saturating_sub(after.min(1));
         if own.open + own.lost == 0 {
             troubles.remove(namespace);
             self.troubled.store(troubles.len(), Ordering::Relaxed);
@@ -158,39 +180,65 @@ impl Drop for Place {
 
 impl Place {
     /// Somebody who may have a place already.
-    pub(super) fn new(slots: &Arc<Slots>, turn: Option<Turn>) -> Self {
-        Self { slots: slots.clone(), turn, open: None }
+    pub(super) fn new(slots: Arc<Slots>, turn: Option<Turn>) -> Self {
+        Self { slots, turn, open: None }
     }
 
-    /// Takes a place for a write in a namespace that was tried so often.
-    pub(super) async fn take(&mut self, namespace: &str, tries: u32) {
-        let is_fit = |own: &Turn| !own.is_first || !self.slots.is_in_trouble(namespace);
-        if self.turn.as_ref().is_some_and(is_fit) {
-            return;
+    /// Whether there is a place already for a write in a namespace; one that is not for it is left.
+    fn keeps(&mut self, namespace: &str) -> bool {
+        let is_kept = self.turn.as_ref().is_some_and(|own| self.slots.fits(own, namespace));
+        if !is_kept {
+            self.turn = None;
         }
-        self.turn = None;
-        if tries == 0 {
+        is_kept
+    }
+
+    /// Takes a place for a first try in a namespace; false where the write was tried before, or the
+    /// namespace is in trouble: then there is one [`again`](Self::again).
+    pub(super) async fn first(&mut self, namespace: &str) -> bool {
+        if self.keeps(namespace) {
+            return true;
+        }
+        if self.open.is_none() {
             self.turn = self.slots.first(namespace).await;
         }
-        if self.turn.is_none() {
+        self.turn.is_some()
+    }
+
+    /// Takes a place for a further try in a namespace, or for one that has none among the first.
+    pub(super) async fn again(&mut self, namespace: &str) {
+        if !self.keeps(namespace) {
             self.turn = Some(self.slots.again(namespace).await);
         }
     }
 
-    /// A write that was tried so often, this time included, has no clear answer.
-    pub(super) fn unclear(&mut self, namespace: &str, tries: u32) {
+    /// Takes whatever place there is for a write in a namespace.
+    pub(super) async fn take(&mut self, namespace: &str) {
+        if !self.first(namespace).await {
+            self.again(namespace).await;
+        }
+    }
+
+    /// Leaves the place to others.
+    pub(super) fn leave(&mut self) {
         self.turn = None;
-        if tries == 1 {
-            self.give_up();
+    }
+
+    /// The write under way has no clear answer.
+    pub(super) fn unclear(&mut self, namespace: &str) {
+        self.leave();
+        if self.open.is_none() {
             self.slots.unclear(namespace);
             self.open = Some(namespace.into());
         }
     }
 
-    /// A write that was tried so often, this time included, is answered.
-    pub(super) fn clear(&mut self, namespace: &str, tries: u32) {
-        self.slots.clear(namespace, tries.saturating_sub(1));
-        self.open = None;
+    /// The write under way is answered.
+    pub(super) fn clear(&mut self, namespace: &str) {
+        match self.open.take() {
+            Some(open) => self.slots.close(&open),
+            None => self.slots.clear(namespace),
+        }
     }
 
     /// A write that has no clear answer is not tried any more.
@@ -230,54 +278,84 @@ mod tests {
 
     #[test]
     fn a_namespace_in_trouble_keeps_to_its_share() {
+        let check = |again_max: usize, share: usize| {
+            let slots = Slots::new(2, again_max);
+            for _ in 0..TROUBLE {
+                assert!(!slots.is_in_trouble("a"));
+                slots.unclear("a");
+            }
+            assert!(now(slots.first("a")).unwrap().is_none());
+            assert!(now(slots.first("b")).unwrap().is_some());
+            let turns: Vec<_> = (0..share).map(|_| now(slots.again("a")).unwrap()).collect();
+            assert!(now(slots.again("a")).is_none());
+            assert_eq!(now(slots.again("b")).is_some(), again_max > share, "{again_max}");
+            drop(turns);
+            assert!(now(slots.again("a")).is_some());
+        };
+        check(16, 4);
+        check(4, 1);
+        check(2, 1);
+        check(1, 1);
+    }
+
+    #[test]
+    fn what_is_given_up_counts_until_something_is_answered() {
         let slots = Slots::new(2, 16);
         for _ in 0..TROUBLE {
-            assert!(!slots.is_in_trouble("a"));
             slots.unclear("a");
-        }
-        assert!(now(slots.first("a")).unwrap().is_none());
-        assert!(now(slots.first("b")).unwrap().is_some());
-        let turns: Vec<_> = (0..SHARE).map(|_| now(slots.again("a")).unwrap()).collect();
-        assert!(now(slots.again("a")).is_none());
-        assert!(now(slots.again("b")).is_some());
-        drop(turns);
-        assert!(now(slots.again("a")).is_some());
-        // Those that are given up count until one is answered.
-        for _ in 0..TROUBLE {
             slots.give_up("a");
         }
         assert!(slots.is_in_trouble("a"));
-        slots.clear("a", 0);
+        slots.clear("a");
         assert!(!slots.is_in_trouble("a") && slots.troubles().is_empty());
         slots.unclear("a");
-        slots.clear("b", 0);
-        assert_eq!(slots.troubles().len(), 1);
-        slots.clear("a", 3);
+        slots.clear("b");
+        slots.clear("a");
+        assert_eq!(slots.troubles().len(), 1, "that one is still open");
+        slots.close("a");
         assert!(slots.troubles().is_empty());
     }
 
     #[test]
     fn one_who_writes_on_keeps_his_place_where_all_goes_well() {
         let slots = Slots::new(1, 16);
-        let mut place = Place::new(&slots, now(slots.first("a")).unwrap());
-        now(place.take("a", 0)).unwrap();
-        now(place.take("b", 0)).unwrap();
+        let mut place = Place::new(slots.clone(), now(slots.first("a")).unwrap());
+        now(place.take("a")).unwrap();
+        now(place.take("b")).unwrap();
         assert!(slots.is_busy());
-        place.unclear("b", 1);
+        place.unclear("b");
         assert!(!slots.is_busy(), "he waits without it");
-        now(place.take("b", 1)).unwrap();
+        now(place.take("b")).unwrap();
         assert!(!slots.is_busy(), "and tries again beside the others");
-        place.clear("b", 2);
+        place.clear("b");
         assert!(slots.troubles().is_empty());
         // One who leaves in the middle counts as one who gave up.
-        place.unclear("b", 1);
+        place.unclear("b");
         drop(place);
         assert_eq!(slots.troubles().get("b").map(|own| (own.open, own.lost)), Some((0, 1)));
         // Where he comes to a namespace in trouble, he leaves his place to others.
-        let mut place = Place::new(&slots, now(slots.first("a")).unwrap());
+        let mut place = Place::new(slots.clone(), now(slots.first("a")).unwrap());
         (0..TROUBLE).for_each(|_| slots.unclear("c"));
-        now(place.take("c", 0)).unwrap();
+        now(place.take("c")).unwrap();
         assert!(!slots.is_busy());
+    }
+
+    #[test]
+    fn one_who_writes_on_elsewhere_takes_his_place_there() {
+        let slots = Slots::new(1, 4);
+        for namespace in ["a", "b"] {
+            (0..TROUBLE).for_each(|_| slots.unclear(namespace));
+        }
+        let _other = now(slots.again("b")).unwrap();
+        let mut place = Place::new(slots.clone(), None);
+        now(place.take("a")).unwrap();
+        assert!(now(slots.again("a")).is_none());
+        assert!(now(place.take("b")).is_none(), "that is another's");
+        assert!(now(slots.again("a")).is_some(), "and the one of before is free");
+        // Where all is well, he is one of the many.
+        now(place.take("a")).unwrap();
+        now(place.take("c")).unwrap();
+        assert!(slots.is_busy() && now(slots.again("a")).is_some());
     }
 
     #[test]

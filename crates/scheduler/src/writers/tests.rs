@@ -15,17 +15,17 @@ fn refused(code: u16, retry_after: Option<u64>) -> Error {
 }
 
 fn unclear(patience: Option<Duration>) -> Event {
-    Event::Unclear(Unclear { words: "said".into(), patience, may_land: true })
+    Event::Unclear(Unclear { words: "said".into(), patience, lands_within: LAND_MAX })
 }
 
 /// The server was too busy to look at it.
 fn busy(patience: Option<Duration>) -> Event {
-    Event::Unclear(Unclear { words: "said".into(), patience, may_land: false })
+    Event::Unclear(Unclear { words: "said".into(), patience, lands_within: Duration::ZERO })
 }
 
 fn silence() -> Event {
     let words = "POST /: no answer within 1s".into();
-    Event::Unclear(Unclear { words, patience: None, may_land: true })
+    Event::Unclear(Unclear { words, patience: None, lands_within: LAND_MAX })
 }
 
 /// A page of somebody in between.
@@ -84,8 +84,11 @@ fn a_read_shows_where_the_pod_is() {
     check(Err(page(404)), unclear(None));
 }
 
+/// The pod that the server is first too busy for.
+const BUSY: &str = "b150";
+
 /// A server on which nothing that is asked in namespace `a` is ever answered, and everything else at
-/// once with this; and the requests that it got.
+/// once with this, but the first time that it is asked about one pod; and the requests that it got.
 fn half_dead(clock: &Clock, body: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let heard = asked.clone();
@@ -93,13 +96,19 @@ fn half_dead(clock: &Clock, body: &'static str) -> (Client, Arc<Mutex<Vec<String
         let line = format!("{} {}", request.method(), request.uri().path());
         let (is_dead, is_created) = (line.contains("/namespaces/a/"), line.starts_with("POST"));
         drop(request);
-        heard.lock().unwrap().push(line);
+        let mut heard = heard.lock().unwrap();
+        let is_busy = line.contains(BUSY) && !heard.contains(&line);
+        heard.push(line);
         async move {
             if is_dead {
                 std::future::pending::<()>().await;
             }
             let body = http_body_util::Full::new(bytes::Bytes::from(body));
-            let code = if is_created { 201 } else { 200 };
+            let code = match is_created {
+                _ if is_busy => 503,
+                true => 201,
+                false => 200,
+            };
             Ok::<_, std::convert::Infallible>(
                 http::Response::builder().status(code).body(body).unwrap(),
             )
@@ -108,7 +117,7 @@ fn half_dead(clock: &Clock, body: &'static str) -> (Client, Arc<Mutex<Vec<String
     let options = Options {
         clock: clock.clone(),
         timeout: TIMEOUT,
-        in_flight_max: 128,
+        in_flight_max: IN_FLIGHT_MAX,
         ..Options::new("test")
     };
     (Client::from_service(service, &options), asked)
@@ -238,12 +247,14 @@ async fn tellings_of_which_nothing_is_heard_hold_up_those_of_no_other_namespace(
             && *at <= TIMEOUT + Duration::from_secs(1)
     };
     assert_eq!(bench.answers.iter().filter(told).count(), 200);
+    let asked = bench.asked.lock().unwrap().iter().filter(|one| one.contains(BUSY)).count();
+    assert_eq!(asked, 2, "that one was tried again meanwhile");
     // More than some do not wait; they are found out anew.
     let untold = |(at, answer): &&(Duration, Message)| {
         matches!(answer, Message::Untold(uid) if uid.0.starts_with('a'))
             && *at <= TIMEOUT + Duration::from_secs(1)
     };
-    assert_eq!(bench.answers.iter().filter(untold).count(), 2000 - TELLINGS_MAX);
+    assert_eq!(bench.answers.iter().filter(untold).count(), 2000 - TELLINGS_IN_TROUBLE_MAX);
     drop(orders);
     bench.hands.stop.cancel();
     bench.pass(TIMEOUT + Duration::from_secs(1)).await;

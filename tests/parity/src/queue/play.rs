@@ -9,9 +9,10 @@ use api::{Namespace, Node, Pod};
 use engine::decide::Decider;
 use engine::fact::{Fact, NodeFact, Uid};
 use engine::ledger::Ledger;
+use engine::moment::Moment;
 use engine::profile::Profile;
 use engine::queue::{
-    Change, Hint, Moment, Pending, Plugin, Queue, Rejection, Settings, Standing, Waking, hint,
+    Change, Hint, Pending, Plugin, Queue, Rejection, Settings, Standing, Waking, hint,
 };
 use serde_json::{Value, json};
 

@@ -9,6 +9,7 @@ use chassis::connection::Trust;
 use chassis::serve::{Guard, GuardOptions, Health, Metrics, Server, Site, Tls};
 use chassis::shutdown::Shutdown;
 use http::Method;
+use prometheus_client::metrics::counter::Counter;
 use scenarios::backend::{Backend, Lease, Scope};
 use scenarios::running::Running;
 use scheduler::State;
@@ -17,6 +18,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::yard::alone;
+
+/// What the port counts, as who may see its metrics sees it.
+const SHOWN: &str = "# HELP test_visits_total Visits.\n# TYPE test_visits_total counter\n\
+    test_visits_total 0\n";
 
 /// The port of a component that asks the API server as one user of a kubeconfig.
 struct Port {
@@ -34,7 +39,10 @@ impl Port {
         let guard = Guard::new(&client, options);
         let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
-        let site = Site::new(&Metrics::new(), &Health::new());
+        let metrics = Metrics::new();
+        let visits: Counter = Counter::default();
+        metrics.register(|registry| registry.register("test_visits", "Visits", visits));
+        let site = Site::new(&metrics, &Health::new());
         let tls = Tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
         tokio::spawn(server.run_guarded(site, tls, guard, stop.clone()));
         Self { address, folder: tempfile::tempdir().unwrap(), stop }
@@ -79,7 +87,7 @@ async fn kube_apiserver_says_who_may_see_a_components_port() {
     check(&port, "/readyz", "made-up", "ok").await;
     check(&port, "/metrics", "", &cannot("system:anonymous")).await;
     check(&port, "/metrics", "made-up", "Unauthorized (401)").await;
-    check(&port, "/metrics", admin_token, "").await;
+    check(&port, "/metrics", admin_token, SHOWN).await;
     check(&port, "/metrics", outsider_token, &cannot("outsider")).await;
 
     let source = Source::from_flags(Some(lease.kubeconfig.clone()), None);
@@ -93,7 +101,7 @@ async fn kube_apiserver_says_who_may_see_a_components_port() {
         "subjects": [{ "apiGroup": group, "kind": "User", "name": "outsider" }] });
     create(&admin, "clusterrolebindings", &binding).await;
     let allowed = async {
-        while !port.get("/metrics", outsider_token).await.is_empty() {
+        while port.get("/metrics", outsider_token).await != SHOWN {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

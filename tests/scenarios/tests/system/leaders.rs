@@ -31,11 +31,9 @@ async fn holder(yard: &Yard) -> Result<String> {
 }
 
 /// What somebody tells of the lease: the words without the name, and the form of the event.
-async fn told_of_lease(yard: &Yard, who: &str) -> Result<Vec<(String, Value)>> {
-    let call = Call::new(Method::GET, "/api/v1/namespaces/kube-system/events");
-    let events: Value = yard.client.call(call).await?;
-    let events = events["items"].as_array().context("there is a list")?;
-    let told = events.iter().filter(|event| event["reason"] == "LeaderElection");
+fn told_of_lease(events: &Value, who: &str) -> Vec<(String, Value)> {
+    let events = events["items"].as_array().into_iter().flatten();
+    let told = events.filter(|event| event["reason"] == "LeaderElection");
     let told = told.filter_map(|event| {
         let words = event["message"].as_str()?.strip_prefix(who)?.trim().to_owned();
         let mut form = event.clone();
@@ -46,20 +44,19 @@ async fn told_of_lease(yard: &Yard, who: &str) -> Result<Vec<(String, Value)>> {
         form["involvedObject"].as_object_mut()?.remove("resourceVersion");
         Some((words, form))
     });
-    Ok(told.collect())
+    told.collect()
 }
 
 /// Waits until somebody has told of the lease in these words, and says in which form.
 async fn until_told_of_lease(yard: &Yard, who: &str, words: &str) -> Result<Value> {
-    let begun = std::time::Instant::now();
-    loop {
-        let told = told_of_lease(yard, who).await?;
-        if let Some((_, form)) = told.iter().find(|(own, _)| own == words) {
-            return Ok(form.clone());
-        }
-        ensure!(begun.elapsed() < PATIENCE, "{who} does not tell that it {words}: {told:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let form = |events: &Value| {
+        let told = told_of_lease(events, who);
+        told.into_iter().find_map(|(own, form)| (own == words).then_some(form))
+    };
+    let path = "/api/v1/namespaces/kube-system/events";
+    let events = yard.until_object(path, |events| form(events).is_some()).await;
+    let not_told = || format!("{who} does not tell that it {words}");
+    form(&events.with_context(not_told)?).with_context(not_told)
 }
 
 #[tokio::test(flavor = "multi_thread")]

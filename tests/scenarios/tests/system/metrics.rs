@@ -288,7 +288,7 @@ async fn ours(truth: &Page) -> Result<()> {
     metrics.show_process();
     play(&cluster, &namespace).await?;
     let page = settled(
-        async || Page::read(&metrics.render_plain()),
+        async || Page::read(&metrics.render()),
         |page| {
             let differs = |(name, labels): &(&str, &str)| {
                 let (own, truth) = (page.value(name, labels), truth.value(name, labels));

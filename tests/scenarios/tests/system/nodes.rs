@@ -8,6 +8,11 @@ use crate::manifests::pod;
 use crate::story::{OUR_CONTROLLERS, Story};
 use crate::transcript::Transcript;
 
+/// Longer than a second of the wall clock of this machine, by which hollow nodes tell since when a
+/// condition is what it is: times on the wire are whole seconds, and two that are further apart than
+/// this are never the same by chance.
+const ANOTHER_SECOND: Duration = Duration::from_millis(1_100);
+
 /// Says how a node is that no kubelet speaks for.
 async fn report(kubectl: &Transcript<'_>, node: &str, kind: &str, status: &str) -> Result<()> {
     let patch = format!(
@@ -131,8 +136,7 @@ async fn hollow_nodes_stand_by_what_they_report() {
             kubectl.until("pod web", ready, "True").await?;
             let since = "{.status.conditions[?(@.type=='Ready')].lastTransitionTime}";
             let before = kubectl.show("pod web", since).await?;
-            // Times are whole seconds: one that is drawn anew must not be the same by chance.
-            tokio::time::sleep(Duration::from_millis(1100)).await;
+            tokio::time::sleep(ANOTHER_SECOND).await;
             contradict(kubectl, "pod web", unready, (reason, "Test")).await?;
             kubectl.until("pod web", ready, "True").await?;
             let after = kubectl.show("pod web", since).await?;

@@ -4,11 +4,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use chassis::client::{Call, Patch};
+use chassis::client::Patch;
 use futures::future::join_all;
-use http::Method;
 use scenarios::backend::{Backend, Scope};
-use scenarios::system::PATIENCE;
 use serde_json::{Value, json};
 use truth::{Binaries, Companion};
 
@@ -148,20 +146,6 @@ impl Yard {
         claims.patch(name, &Patch::Merge(patch)).await?;
         let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", self.namespace);
         self.patch_status(&path, json!({ "status": { "phase": "Bound" } })).await
-    }
-
-    /// Waits until an object is so, and gives it.
-    async fn until_object(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
-        let look = async {
-            loop {
-                let object: Value = self.client.call(Call::new(Method::GET, path)).await?;
-                if is_so(&object) {
-                    return anyhow::Ok(object);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, look).await.with_context(|| path.to_owned())?
     }
 
     /// Makes a pod that has its node from the start.

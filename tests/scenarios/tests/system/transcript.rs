@@ -161,7 +161,9 @@ impl Transcript<'_> {
         self.follow(format!("events {which}").trim_end(), "{$}", &mut is_wanted).await
     }
 
-    /// Runs kubectl, which must succeed, until it prints so many lines.
+    /// Runs kubectl, which must succeed, until it prints so many lines. How many objects there are
+    /// cannot be followed: kubectl's watch tells of one at a time, and of one that goes as of one
+    /// that changes.
     pub async fn until_lines(&self, arguments: &str, count: usize) -> Result<()> {
         let begun = Instant::now();
         loop {

@@ -25,6 +25,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::way::Way;
 
+/// How often an object is looked at of which there is no watch.
+const OBJECT_POLL: Duration = Duration::from_millis(20);
+
 /// What was seen of pods and events so far.
 #[derive(Debug, Default)]
 pub struct Seen {
@@ -258,6 +261,19 @@ impl Yard {
             bail!("{what}: not within {bound:?}; {}", self.seen.borrow().shown());
         }
         Ok(())
+    }
+
+    /// Waits until what is at this path, of which the yard has no watch, is so, and gives it.
+    pub async fn until_object(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
+        let begun = Instant::now();
+        loop {
+            let object: Value = self.client.call(Call::new(Method::GET, path)).await?;
+            if is_so(&object) {
+                return Ok(object);
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{path}: not within {PATIENCE:?}; {object}");
+            tokio::time::sleep(OBJECT_POLL).await;
+        }
     }
 
     /// Waits until a pod has this node.

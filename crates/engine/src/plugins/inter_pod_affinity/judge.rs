@@ -1,7 +1,7 @@
 //! Counts of pods that others must be near to or away from, while pods come and go.
 
-use crate::judge::{Judge, Judging, Passing, Way};
-use crate::ledger::{Ask, CrowdId, Ledger, NodeIndex, Tally, TopologyKey, Want};
+use crate::judge::{Judge, Judging};
+use crate::ledger::{Ask, CrowdId, Ledger, NodeIndex, Passing, Tally, TopologyKey, Want, Way};
 use crate::reason::{Code, Reason, Refusal};
 
 /// How many pods there are in each domain.

@@ -1,8 +1,8 @@
 //! How pods are spread over domains, while pods come and go.
 
 use super::{OUT, PodTopologySpread, Rule, counting, filled_by};
-use crate::judge::{Judge, Judging, Passing, Way};
-use crate::ledger::{Ask, CrowdId, Ledger, NodeIndex, TopologyKey};
+use crate::judge::{Judge, Judging};
+use crate::ledger::{Ask, CrowdId, Ledger, NodeIndex, Passing, TopologyKey, Way};
 use crate::node_set::NodeSet;
 use crate::reason::{Code, Reason, Refusal};
 

@@ -1,8 +1,8 @@
 //! Claims that are for one pod, while pods that use them come and go.
 
 use super::{disk_is_taken, disks, volumes};
-use crate::judge::{Judge, Judging, Passing, Way};
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::judge::{Judge, Judging};
+use crate::ledger::{Ask, Ledger, NodeIndex, Passing, Way};
 use crate::needs::{Disk, Volume, Volumes};
 use crate::pool::Id;
 use crate::reason::{Code, Reason, Refusal, VolumeReason};

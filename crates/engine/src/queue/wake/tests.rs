@@ -8,10 +8,11 @@ use crate::fact::{
     Attachment, Capacity, Claim, Class, CsiDriver, CsiNode, Fact, NodeFact, PersistentVolume,
     PodFact, Source, StorageFact, Uid, Zone,
 };
+use crate::moment::Moment;
 use crate::needs::{Disk, Needs, Owner, OwnerKind, Volume, Volumes};
 use crate::profile::Profile;
+use crate::queue::PodView;
 use crate::queue::laws::strict;
-use crate::queue::{Moment, PodView};
 use crate::turn::{Answer, Engine, Settings, Verdict};
 
 fn owner() -> Owner {

@@ -1,0 +1,40 @@
+//! Pods that come and go in thought.
+
+use super::Ask;
+
+/// A pod that comes to a node or leaves it, in thought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passing {
+    /// What it takes and wants.
+    pub ask: Ask,
+    /// Whether it is being deleted, so that those who plan ahead do not count it.
+    pub deleting: bool,
+}
+
+/// Which way a pod goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It comes.
+    In,
+    /// It leaves.
+    Out,
+}
+
+impl Way {
+    /// What it adds to a count.
+    #[must_use]
+    pub fn sign(self) -> i64 {
+        match self {
+            Self::In => 1,
+            Self::Out => -1,
+        }
+    }
+
+    /// The other way.
+    pub(crate) fn back(self) -> Self {
+        match self {
+            Self::In => Self::Out,
+            Self::Out => Self::In,
+        }
+    }
+}
