@@ -39,7 +39,7 @@ pub(crate) use error::innermost_cause;
 pub use error::{Cause, Error, Reason, Refusal};
 pub use events::{Event, EventStream, StreamError};
 pub(crate) use limit::Bucket;
-pub use limit::Rate;
+pub use limit::{Rate, UnderWay};
 pub use page::{Page, Unread};
 pub use resource::{Identity, Nameplate, NameplateMeta, Object, ResourceType};
 pub use transport::AnswerBody;
@@ -65,6 +65,8 @@ pub struct Options {
     pub rate: Option<Rate>,
     /// The clock that timeouts and the rate are counted by.
     pub clock: Clock,
+    /// Where requests count that are under way.
+    pub under_way: UnderWay,
 }
 
 impl Options {
@@ -78,6 +80,7 @@ impl Options {
             in_flight_max: 64,
             rate: None,
             clock: Clock::system(),
+            under_way: UnderWay::default(),
         }
     }
 
@@ -203,14 +206,15 @@ impl Client {
             default_namespace,
             user_agent: options.user_agent(),
             timeout: options.timeout,
-            limits: Limits::new(options.in_flight_max, options.rate),
+            limits: Limits::new(options.in_flight_max, options.rate, options.under_way.clone()),
             clock: options.clock.clone(),
         };
         Self { transport, shared: Arc::new(shared), permission: None, meters: None }
     }
 
     /// A client with limits of its own over the same connections: what it sends takes
-    /// nothing of this one's budget, and waits for nothing of it.
+    /// nothing of this one's budget, and waits for nothing of it. Where requests count that are
+    /// under way, its own do too.
     #[must_use]
     pub fn apart(&self, in_flight_max: usize, rate: Option<Rate>) -> Self {
         let shared = Shared {
@@ -218,7 +222,7 @@ impl Client {
             default_namespace: self.shared.default_namespace.clone(),
             user_agent: self.shared.user_agent.clone(),
             timeout: self.shared.timeout,
-            limits: Limits::new(in_flight_max, rate),
+            limits: self.shared.limits.beside(in_flight_max, rate),
             clock: self.shared.clock.clone(),
         };
         Self { shared: Arc::new(shared), ..self.clone() }
@@ -240,12 +244,6 @@ impl Client {
         let authority = server.as_ref().and_then(http::Uri::authority);
         let host = authority.map_or(self.shared.server.as_str(), |own| own.as_str());
         Self { meters: Some(metrics.requests(host)), ..self.clone() }
-    }
-
-    /// How many requests of this client, and of those that share its limits, are under way.
-    #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.shared.limits.under_way()
     }
 
     /// The namespace of the configuration's context, or `default`.

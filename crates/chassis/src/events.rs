@@ -6,8 +6,8 @@
 //! finds it full is dropped and counted, since no event is worth a delay of the work it tells
 //! of. A [`Writer`] writes them, those of different objects side by side and those of one
 //! object in order; what is not answered waits apart (see [`retries`]), so that a namespace in
-//! which nothing is answered holds up no other. Each component has a line and a writer of its own, so that none crowds
-//! out another; one that tells in several names shares its line between them.
+//! which nothing is answered holds up no other. Each component has a line and a writer of its own,
+//! so that none crowds out another; one that tells in several names shares its line between them.
 //!
 //! There are two [`Form`]s, and a component chooses the one that users know of its
 //! counterpart: core `v1` Events that carry a count, by the rules in [`correlate`], and
@@ -44,6 +44,7 @@ use crate::clock::Clock;
 use crate::key::Key;
 use crate::metrics::{EventMeters, Metrics};
 use crate::random::seed_for;
+use crate::words::cut;
 use correlate::Correlator;
 use lanes::Lanes;
 use loss::{Loss, Losses};
@@ -69,8 +70,6 @@ const RETRIES_SHARE: usize = 4;
 const SWEEP: Duration = Duration::from_secs(30);
 /// The longest note that the server takes, in bytes.
 const NOTE_MAX: usize = 1024;
-/// What a note ends with that was longer.
-const CUT: &str = " ...";
 /// The longest name of who reports.
 const INSTANCE_MAX: usize = 128;
 
@@ -382,7 +381,7 @@ impl Recorder {
     pub fn tell(&self, mut note: Note) {
         let Shared { form, clock, names, told, meters, .. } = &*self.shared;
         if *form == Form::Series {
-            cut(&mut note.message);
+            note.message = cut(note.message, NOTE_MAX);
         }
         let (repeats, now) = (note.repeats, clock.now());
         let reporter = self.reporter.clone();
@@ -422,14 +421,6 @@ impl Recorder {
 fn plain(subject: &Subject, tone: Tone, reason: Cow<'static, str>, message: String) -> Note {
     let (subject, repeats) = (subject.clone(), Repeats::Perhaps);
     Note { subject, related: None, tone, reason, action: "", message, repeats }
-}
-
-/// Cuts a note to what the server takes.
-fn cut(message: &mut String) {
-    if message.len() > NOTE_MAX {
-        message.truncate(message.floor_char_boundary(NOTE_MAX - CUT.len()));
-        message.push_str(CUT);
-    }
 }
 
 /// Writes what a recorder has noted.

@@ -7,7 +7,7 @@
 //! the [`queue`] and the [`controller`] loop, the [`election`] of a leader, [`events`] for
 //! users, the programs [`outside`] that are asked over HTTP, the [`connection`]s to all of them,
 //! [`metrics`] and the endpoints that [`serve`] them, [`logging`], [`shutdown`], strict [`config`]
-//! files and the [`clock`].
+//! files, the [`clock`], and the [`runtime`] of a process that writes much.
 //!
 //! Each conversation (list and watch, back-off, work queue, rate limit) is a state
 //! machine that takes the time as an argument, with a thin shell around it that does the
@@ -37,6 +37,8 @@ mod permission;
 pub mod queue;
 pub mod random;
 pub mod reflector;
+pub mod runtime;
 pub mod serve;
 pub mod shutdown;
 pub mod store;
+pub mod words;

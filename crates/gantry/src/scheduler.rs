@@ -3,11 +3,10 @@
 mod port;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use chassis::client::Source;
+use chassis::client::{Source, UnderWay};
 use chassis::clock::Clock;
 use chassis::serve::{Health, Site};
 use chassis::shutdown::Shutdown;
@@ -23,9 +22,6 @@ use port::PortArguments;
 
 /// How long tasks may take to end; longer than a Binding may go unanswered.
 const GRACE: Duration = Duration::from_secs(20);
-/// How long answers gather while many are awaited. To wake up for each of them costs more than to
-/// take it in, and the server, busy with the others, waits for nobody.
-const GATHER: Duration = Duration::from_millis(2);
 /// The name of the check whether it works.
 pub(crate) const CHECK: &str = "scheduler";
 
@@ -180,26 +176,15 @@ pub(crate) fn readiness(options: &Options) {
 
 /// Runs the command.
 ///
-/// One thread talks to the API server, beside that of the engine: it keeps up with any server, and
-/// costs much less than several that wake each other. While the server has enough to do, it lets
-/// answers gather before it looks at them.
+/// One thread talks to the API server, beside that of the engine.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
-    let clients = Arc::new(OnceLock::<Clients>::new());
-    let known = clients.clone();
-    let gather = move || {
-        if known.get().is_some_and(Clients::are_ahead) {
-            std::thread::sleep(GATHER);
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .on_thread_park(gather)
-        .build()
+    let writes = UnderWay::default();
+    let runtime = chassis::runtime::of_one_thread(&writes)
         .context("cannot start what waits for input and output")?;
-    runtime.block_on(serve(arguments, &clients))
+    runtime.block_on(serve(arguments, &writes))
 }
 
-async fn serve(arguments: Arguments, known: &OnceLock<Clients>) -> Result<()> {
+async fn serve(arguments: Arguments, writes: &UnderWay) -> Result<()> {
     if let Some(master) = &arguments.master {
         bail!(
             "--master {master} is not supported: write a kubeconfig with that server and its \
@@ -217,8 +202,7 @@ async fn serve(arguments: Arguments, known: &OnceLock<Clients>) -> Result<()> {
     let connection = &configuration.client_connection;
     let kubeconfig = arguments.kubeconfig.clone().or_else(|| connection.kubeconfig.clone());
     let source = Source::from_flags(kubeconfig, arguments.context.clone());
-    let clients = Clients::connect(connection, &source).await?;
-    let clients = known.get_or_init(|| clients).clone();
+    let clients = Clients::connect(connection, &source, writes).await?;
     let health = Health::new();
     let desk = Desk::default();
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chassis::client::{Client, ConnectError, Options, Source};
+use chassis::client::{Client, ConnectError, Options, Source, UnderWay};
 use chassis::metrics::Metrics;
 
 use crate::config::ClientConnection;
@@ -10,9 +10,6 @@ use crate::{notes, writers};
 
 /// How long a Binding, a status or an event may go unanswered.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// With so many writes under way, others come back soon after the next.
-const MANY: usize = 32;
 
 /// The clients of one scheduler.
 #[derive(Clone)]
@@ -35,13 +32,14 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(connection: &ClientConnection) -> Self {
+    fn of(connection: &ClientConnection, under_way: &UnderWay) -> Self {
         let limited = |component| Options { rate: connection.rate, ..Options::new(component) };
         Self {
             read: limited("scheduler"),
             write: Options {
                 timeout: WRITE_TIMEOUT,
                 in_flight_max: writers::IN_FLIGHT_MAX,
+                under_way: under_way.clone(),
                 ..limited("scheduler")
             },
             lease: Options::new("scheduler"),
@@ -52,7 +50,7 @@ impl Plan {
 impl Clients {
     /// Clients that `make` makes, one for each set of options.
     pub fn made(connection: &ClientConnection, make: impl Fn(&Options) -> Client) -> Self {
-        let plan = Plan::of(connection);
+        let plan = Plan::of(connection, &UnderWay::default());
         Self::of(make(&plan.read), make(&plan.write), make(&plan.lease), connection)
     }
 
@@ -72,22 +70,17 @@ impl Clients {
         }
     }
 
-    /// Whether so many writes are under way that to hear of each as soon as it is answered costs more
-    /// than it brings: the server has enough to do.
-    #[must_use]
-    pub fn are_ahead(&self) -> bool {
-        self.write.under_way() >= MANY || self.events.under_way() >= MANY
-    }
-
-    /// Clients of the server that `source` tells of. No request is sent.
+    /// Clients of the server that `source` tells of, whose writes are counted while they are under
+    /// way. No request is sent.
     ///
     /// # Errors
     /// When the configuration of the cluster cannot be found or read.
     pub async fn connect(
         connection: &ClientConnection,
         source: &Source,
+        under_way: &UnderWay,
     ) -> Result<Self, ConnectError> {
-        let plan = Plan::of(connection);
+        let plan = Plan::of(connection, under_way);
         let read = Client::connect(source, &plan.read).await?;
         let write = Client::connect(source, &plan.write).await?;
         let lease = Client::connect(source, &plan.lease).await?;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::key::Key;
+use chassis::words::cut;
 use engine::fact::{Fact, PodRef, Uid};
 use engine::ledger::PodRow;
 use engine::moment::Moment;
@@ -23,15 +24,14 @@ use engine::turn::{self, Decision, Engine, Verdict};
 use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
-use crate::debug::Decided;
+use crate::debug::{Decided, Fate};
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
     Answer, BindOrder, ConditionOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews,
     PrepareOrder, Recall, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
-use crate::meters::{Attempt, Meters, Shown};
-use crate::words::cut;
+use crate::meters::{Attempt, Failure, Meters, Shown};
 
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
@@ -83,14 +83,6 @@ enum Mission {
     Prepare,
 }
 
-/// A decision of which it is not yet said how long it took.
-struct Untimed {
-    /// For how long extenders were asked before.
-    outside: Duration,
-    /// The profile, where that was the whole attempt: no node can take the pod.
-    refused_by: Option<Arc<str>>,
-}
-
 impl Mission {
     /// What somebody is to be sent for, if anything, where this binder binds.
     fn of(verdict: &Verdict, binder: Binder) -> Option<Self> {
@@ -105,8 +97,8 @@ impl Mission {
     fn held_back(self) -> &'static str {
         match self {
             Self::Bind(Binder::Server) => {
-                "too many pods of the namespace wait for an answer of the API server to their \
-                 Bindings; the pod is tried again after a while"
+                "too many pods of the namespace, or of all namespaces together, wait for an answer of \
+                 the API server to their Bindings; the pod is tried again after a while"
             }
             Self::Bind(_) => {
                 "too many pods wait for an extender to bind them; the pod is tried again after a while"
@@ -153,7 +145,8 @@ struct Waiting {
     written: Written,
     /// When it could first be tried.
     since: Option<Moment>,
-    /// The attempt that has not ended: extenders are asked, or it is prepared.
+    /// The last attempt that went on after it was decided: extenders were asked, or it was prepared. It
+    /// may have ended since, and the next one is not part of it.
     begun: Option<Begun>,
     /// Who will bind it.
     binder: Binder,
@@ -166,6 +159,17 @@ struct Begun {
     at: Moment,
     /// Whether it has come to a node already.
     is_placed: bool,
+}
+
+/// A decision of which it is not yet said how long it took.
+struct Untimed {
+    profile: Arc<str>,
+    /// How long the attempt took before: extenders were asked, or the pod was prepared.
+    before: Duration,
+    /// Whether nodes were looked at: they are once in an attempt.
+    is_scored: bool,
+    /// Why the attempt is over, where it is.
+    failure: Option<Failure>,
 }
 
 impl Waiting {
@@ -478,25 +482,22 @@ impl Core {
         let binder = waiting.binder;
         let begun = waiting.begun(&verdict, attempts, now);
         let version = waiting.written.version.clone();
-        let scored = !begun.is_placed && !matches!(verdict, Verdict::Consult(..));
-        if scored {
-            let refused_by = matches!(verdict, Verdict::Wait(_)).then(|| scheduler.clone());
-            self.untimed.push(Untimed { outside: now.since(begun.at), refused_by });
+        // Whoever was sent before is not wanted any longer.
+        self.forget(&pod.uid);
+        let mission = Mission::of(&verdict, binder);
+        let held_back = mission.filter(|own| !self.may_send(*own, &pod.namespace));
+        self.time(&begun, (&verdict, held_back), &scheduler, now);
+        if let Some(mission) = held_back {
+            return self.hold_back(mission, pod, scheduler, attempts, now);
         }
-        let begun = begun.at;
         let message: Box<str> = match &verdict {
             Verdict::Wait(waiting) => cut(waiting.to_string(), MESSAGE_MAX).into(),
             _ => Box::default(),
         };
+        let fate = Fate::of(&verdict, &message);
+        self.remember(Decided::new(&pod, &scheduler, attempts, fate, now));
+        let begun = begun.at;
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
-        if let Some(mission) = Mission::of(&verdict, binder) {
-            // Whoever is sent takes the place of whoever was before.
-            self.forget(&pod.uid);
-            if !self.may_send(mission, &pod.namespace) {
-                return self.hold_back(mission, pod, attempt, (begun, now));
-            }
-        }
-        self.remember(Decided::new(&pod, &scheduler, attempts, (&verdict, &message), now));
         let order = match verdict {
             Verdict::Bind(node) => {
                 let number = self.begin(Mission::Bind(binder), &pod, attempt, begun, None);
@@ -509,17 +510,13 @@ impl Core {
                 Order::Prepare(PrepareOrder { pod, number, writes, recall })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
-            Verdict::Failed(why) => {
-                self.meters.failed(&attempt, begun, now);
-                return self.failed(pod, scheduler, why);
-            }
+            Verdict::Failed(why) => return self.failed(pod, scheduler, why),
             Verdict::Unprepared(failure) => {
-                self.meters.failed(&attempt, begun, now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
                 return self.failed(pod, scheduler, message);
             }
             Verdict::Wait(waiting) => {
-                self.meters.unschedulable(&scheduler, &waiting);
+                self.meters.unschedulable(&waiting);
                 let nominated = match waiting.last_resorts.nominating() {
                     Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
                     Nominating::Nowhere => Some(Box::default()),
@@ -536,6 +533,30 @@ impl Core {
             }
         };
         Some(order)
+    }
+
+    /// Counts an attempt that is over with this verdict, and remembers what is still to be timed.
+    fn time(
+        &mut self,
+        begun: &Begun,
+        (verdict, held_back): (&Verdict, Option<Mission>),
+        profile: &Arc<str>,
+        now: Moment,
+    ) {
+        let failure = match verdict {
+            Verdict::Wait(_) => Some(Failure::Unschedulable),
+            Verdict::Failed(_) | Verdict::Unprepared(_) => Some(Failure::Error),
+            Verdict::Bind(_) | Verdict::Prepare(..) => held_back.map(|_| Failure::Error),
+            Verdict::Consult(..) => None,
+        };
+        if let Some(failure) = failure {
+            self.meters.came_to_nothing(profile, failure);
+        }
+        let is_scored = !begun.is_placed && !matches!(verdict, Verdict::Consult(..));
+        if is_scored || failure.is_some() {
+            let (profile, before) = (profile.clone(), now.since(begun.at));
+            self.untimed.push(Untimed { profile, before, is_scored, failure });
+        }
     }
 
     fn remember(&mut self, decided: Decided) {
@@ -560,15 +581,15 @@ impl Core {
         &mut self,
         mission: Mission,
         pod: PodRef,
-        attempt: Attempt,
-        (begun, now): (Moment, Moment),
+        scheduler: Arc<str>,
+        attempt: u32,
+        now: Moment,
     ) -> Option<Order> {
         self.held_back += 1;
         let why = mission.held_back();
-        self.remember(Decided::held_back(&pod, &attempt.profile, attempt.number, why, now));
+        self.remember(Decided::new(&pod, &scheduler, attempt, Fate::HeldBack(why), now));
         self.engine.answered(&pod.uid, turn::Answer::Refused, now);
-        self.meters.failed(&attempt, begun, now);
-        self.failed(pod, attempt.profile, why)
+        self.failed(pod, scheduler, why)
     }
 
     /// Somebody is sent for a pod, for whom there is room, and hears of it where he is recalled.
@@ -731,8 +752,13 @@ impl Core {
     /// What was decided since this was said before took so long.
     pub fn took(&mut self, duration: Duration) {
         let each = duration / u32::try_from(self.untimed.len()).unwrap_or(u32::MAX).max(1);
-        for Untimed { outside, refused_by } in self.untimed.drain(..) {
-            self.meters.decided(each + outside, refused_by.as_ref());
+        for Untimed { profile, before, is_scored, failure } in self.untimed.drain(..) {
+            if is_scored {
+                self.meters.decided(each + before);
+            }
+            if let Some(failure) = failure {
+                self.meters.took(&profile, failure, each + before);
+            }
         }
     }
 

@@ -35,7 +35,7 @@ use crate::core::{Core, SCHEDULER_ERROR};
 use crate::message::{Message, Scheduled};
 use crate::why::{self, Answer, AnsweredBy, Standing, State, WhyError};
 
-pub(crate) use views::Decided;
+pub(crate) use views::{Decided, Fate};
 use views::QueueCopy;
 pub use views::{DecisionView, LedgerView, NodeView, QueueRow, QueueView, ROWS_MAX};
 

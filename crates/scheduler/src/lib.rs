@@ -17,14 +17,15 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use chassis::client::Source;
+//! use chassis::client::{Source, UnderWay};
 //! use scheduler::config::Configuration;
 //! use scheduler::{Clients, Options};
 //! use tokio_util::sync::CancellationToken;
 //!
 //! let options = Options::new(Configuration::default(), "scheduler-1");
 //! let connection = &options.configuration.client_connection;
-//! let clients = Clients::connect(connection, &Source::from_flags(None, None)).await?;
+//! let source = Source::from_flags(None, None);
+//! let clients = Clients::connect(connection, &source, &UnderWay::default()).await?;
 //! scheduler::run(clients, options, CancellationToken::new()).await?;
 //! # Ok(()) }
 //! ```
@@ -50,7 +51,6 @@ mod thread;
 mod volumes;
 pub mod why;
 pub mod witness;
-mod words;
 mod writers;
 
 pub use awaited::Awaited;

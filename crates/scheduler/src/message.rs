@@ -225,7 +225,9 @@ impl Recall {
         self.0.cancel();
     }
 
-    fn is_recalled(&self) -> bool {
+    /// Whether it is not wanted any longer.
+    #[must_use]
+    pub fn is_recalled(&self) -> bool {
         self.0.is_cancelled()
     }
 

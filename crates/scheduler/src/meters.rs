@@ -20,7 +20,6 @@ use prometheus_client::registry::Registry;
 
 /// Attempts from here on are counted together.
 const ATTEMPTS_TOLD_MAX: u32 = 15;
-const UNSCHEDULABLE: &str = "unschedulable";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -80,6 +79,28 @@ const LATENCY: Doubling = Doubling { first: 0.001, count: 15 };
 const SLI: Doubling = Doubling { first: 0.01, count: 20 };
 const ATTEMPTS: Doubling = Doubling { first: 1.0, count: 5 };
 const VICTIMS: Doubling = Doubling { first: 1.0, count: 7 };
+
+/// Why an attempt came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// No node can take the pod.
+    Unschedulable,
+    /// The attempt itself failed.
+    Error,
+}
+
+impl Failure {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "unschedulable",
+            Self::Error => "error",
+        }
+    }
+
+    fn labels(self, profile: &Arc<str>) -> ResultLabels {
+        ResultLabels { result: self.name(), profile: (**profile).to_owned() }
+    }
+}
 
 /// An attempt to schedule a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,13 +226,21 @@ impl Meters {
 
     /// A pod could not be bound.
     pub(crate) fn failed(&self, attempt: &Attempt, decided: Moment, now: Moment) {
-        self.ended("error", attempt, decided, now);
+        self.ended(Failure::Error.name(), attempt, decided, now);
+    }
+
+    /// An attempt is over as soon as it was decided. How long that took is said later.
+    pub(crate) fn came_to_nothing(&self, profile: &Arc<str>, failure: Failure) {
+        self.attempts.get_or_create(&failure.labels(profile)).inc();
+    }
+
+    /// An attempt that came to nothing took so long in all.
+    pub(crate) fn took(&self, profile: &Arc<str>, failure: Failure, took: Duration) {
+        self.durations.get_or_create(&failure.labels(profile)).observe(took.as_secs_f64());
     }
 
     /// No node can take a pod.
-    pub(crate) fn unschedulable(&self, profile: &Arc<str>, waiting: &Waiting) {
-        let labels = ResultLabels { result: UNSCHEDULABLE, profile: (**profile).to_owned() };
-        self.attempts.get_or_create(&labels).inc();
+    pub(crate) fn unschedulable(&self, waiting: &Waiting) {
         // Where there is no node, upstream does not come to it.
         if waiting.last_resorts.preemption.is_some() && waiting.examination.nodes > 0 {
             self.preemptions.inc();
@@ -222,13 +251,9 @@ impl Meters {
         }
     }
 
-    /// A decision took so long; for one that no node can take the pod, that is the whole attempt.
-    pub(crate) fn decided(&self, took: Duration, unschedulable: Option<&Arc<str>>) {
+    /// A decision took so long.
+    pub(crate) fn decided(&self, took: Duration) {
         self.algorithm.observe(took.as_secs_f64());
-        if let Some(profile) = unschedulable {
-            let labels = ResultLabels { result: UNSCHEDULABLE, profile: (**profile).to_owned() };
-            self.durations.get_or_create(&labels).observe(took.as_secs_f64());
-        }
     }
 
     fn ended(&self, result: &'static str, attempt: &Attempt, decided: Moment, now: Moment) {

@@ -92,7 +92,7 @@ impl Pulse {
 }
 
 /// The nanoseconds of a duration, up to some centuries.
-pub(crate) fn nanos(duration: Duration) -> u64 {
+fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(IDLE - 1)
 }
 

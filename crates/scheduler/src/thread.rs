@@ -14,7 +14,7 @@ use crate::bind::Outcome;
 use crate::core::Core;
 use crate::inbox::{Heard, Inbox};
 use crate::message::{Answer, ConsultOrder, Message, Order};
-use crate::pulse::{Pulse, nanos};
+use crate::pulse::Pulse;
 use crate::witness::Witness;
 use crate::writers::{Telling, Work};
 
@@ -43,7 +43,8 @@ pub(crate) struct Timekeeper {
 impl Timekeeper {
     pub(crate) fn new(clock: &Clock) -> Self {
         let today = Moment(u64::try_from(clock.now().as_nanosecond()).unwrap_or_default());
-        let started = Moment(today.0.saturating_sub(nanos(clock.monotonic())));
+        let passed = Moment::default().after(clock.monotonic());
+        let started = Moment(today.0.saturating_sub(passed.0));
         Self { clock: clock.clone(), started }
     }
 
@@ -100,7 +101,8 @@ impl Turns {
                     tracing::error!(
                         held_back,
                         "pods got no nodes because too many before them wait for an answer: of the \
-                         API server in their namespace, of an extender, or to their volumes"
+                         API server in their namespace or in all together, of an extender, or to \
+                         their volumes"
                     );
                 }
                 (measured, is_changed) = (now, false);

@@ -440,26 +440,13 @@ impl Hands {
         &self,
         namespace: &str,
         place: &mut Place,
-        write: impl Fn() -> F,
+        mut write: impl FnMut() -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let answer = self.try_some(namespace, place, write).await;
-        // Whatever it ended with, the next write is another one.
+        // Whatever the write before this one ended with, this is another.
         place.give_up();
-        answer
-    }
-
-    async fn try_some<T, F>(
-        &self,
-        namespace: &str,
-        place: &mut Place,
-        write: impl Fn() -> F,
-    ) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
         let mut tries = 0;
         loop {
             if !self.may_write().await {
@@ -532,7 +519,8 @@ impl Hands {
         true
     }
 
-    /// Deletes a pod to make room, of which the version is returned; nothing where it goes already.
+    /// Deletes a pod to make room, of which the version is returned; nothing where it went, or goes, for
+    /// another reason.
     async fn evict(
         &self,
         order: &TellOrder,
@@ -550,8 +538,17 @@ impl Hands {
         let (uid, now) = (&victim.uid.0, self.clock().now());
         let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
         self.patch_status(victim, patch, place).await?;
-        let options = &DeleteOptions::of(uid);
-        self.again(namespace, place, || pods.delete(&victim.name, options)).await?;
+        let (options, mut tries) = (&DeleteOptions::of(uid), 0);
+        let delete = || {
+            tries += 1;
+            pods.delete(&victim.name, options)
+        };
+        match self.again(namespace, place, delete).await {
+            Ok(_) => {}
+            // The answer to an earlier try was lost.
+            Err(error) if error.is_not_found() && tries > 1 => {}
+            Err(error) => return Err(error),
+        }
         Ok(Some(pod.metadata.resource_version))
     }
 

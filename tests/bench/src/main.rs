@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use chassis::client::UnderWay;
 use clap::{Parser, Subcommand};
-use tokio::runtime;
 
 // What the product uses: the limit writers are measured beside it.
 #[global_allocator]
@@ -54,14 +54,14 @@ enum What {
 
 fn main() -> ExitCode {
     let bench = Bench::parse();
-    let mut runtime = match &bench.what {
-        // A limit is worth more the lower it is: one thread keeps up with the server and costs
-        // much less than several that wake each other.
-        What::LimitWriter(_) => runtime::Builder::new_current_thread(),
-        _ => runtime::Builder::new_multi_thread(),
+    let under_way = UnderWay::default();
+    let runtime = match &bench.what {
+        // Beside Gantry are only those who talk to the server as it does.
+        What::LimitWriter(_) | What::Fetch(_) => chassis::runtime::of_one_thread(&under_way),
+        _ => tokio::runtime::Runtime::new(),
     };
-    let result = match runtime.enable_all().build() {
-        Ok(runtime) => runtime.block_on(run(&bench)),
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(run(&bench, &under_way)),
         Err(error) => Err(error.into()),
     };
     match result {
@@ -77,14 +77,14 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(bench: &Bench) -> Result<bool> {
+async fn run(bench: &Bench, under_way: &UnderWay) -> Result<bool> {
     match &bench.what {
         What::Drydock(arguments) => drydock::run(&bench.gantry, arguments).await,
         What::Idle(arguments) => idle::run(&bench.gantry, arguments).await,
         What::Up(arguments) => up::run(&bench.gantry, arguments).await,
         What::Hollow(arguments) => hollow::run(&bench.gantry, arguments).await,
         What::Scheduler(arguments) => scheduler::run(&bench.gantry, arguments).await,
-        What::LimitWriter(arguments) => scheduler::write(arguments).await.map(|()| true),
+        What::LimitWriter(arguments) => scheduler::write(arguments, under_way).await.map(|()| true),
         What::Fetch(arguments) => scheduler::fetch(arguments).await.map(|()| true),
     }
 }

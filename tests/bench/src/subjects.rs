@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use chassis::client::{Client, Options, Source};
+use chassis::client::{Client, Options, Source, UnderWay};
 use tempfile::TempDir;
 use truth::{Binaries, ControlPlane, Flags};
 
@@ -218,15 +218,21 @@ impl Truth {
 /// # Errors
 /// When the kubeconfig is no good.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
-    client_with(kubeconfig, IN_FLIGHT * 4).await
+    client_with(kubeconfig, IN_FLIGHT * 4, &UnderWay::default()).await
 }
 
-/// The same, with so many requests under way at most.
+/// The same, with so many requests under way at most, which are counted there.
 ///
 /// # Errors
 /// When the kubeconfig is no good.
-pub async fn client_with(kubeconfig: &Path, in_flight_max: usize) -> Result<Client> {
+pub async fn client_with(
+    kubeconfig: &Path,
+    in_flight_max: usize,
+    under_way: &UnderWay,
+) -> Result<Client> {
     let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
-    let options = Options { in_flight_max, timeout: ANSWER_WITHIN, ..Options::new("bench") };
+    let under_way = under_way.clone();
+    let options =
+        Options { in_flight_max, timeout: ANSWER_WITHIN, under_way, ..Options::new("bench") };
     Ok(Client::connect(&source, &options).await?)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use chassis::client::Source;
+use chassis::client::{Source, UnderWay};
 use chassis::metrics::Metrics;
 use scheduler::config::Configuration;
 use scheduler::{Clients, Ending, Options, RunError, State};
@@ -51,7 +51,7 @@ impl Running {
     /// When the source cannot be used.
     pub async fn connect(source: &Source, options: Options) -> Result<Self> {
         let connection = &options.configuration.client_connection;
-        let clients = Clients::connect(connection, source).await?;
+        let clients = Clients::connect(connection, source, &UnderWay::default()).await?;
         Ok(Self::through(clients, options))
     }
 

@@ -3,7 +3,8 @@
 //! There is no rate by default, since the API server has its own fairness; it is for a
 //! component that must leave room for others on a server without it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -19,32 +20,66 @@ pub struct Rate {
     pub burst: u32,
 }
 
+/// A count of the requests under way of all clients that have it in their options.
+#[derive(Debug, Clone, Default)]
+pub struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn begin(&self) -> OneUnderWay<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        OneUnderWay(self)
+    }
+}
+
+/// Counts as a request under way until it is dropped.
+struct OneUnderWay<'a>(&'a UnderWay);
+
+impl Drop for OneUnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request's place among those under way.
+pub(crate) struct Turn<'a> {
+    _place: Option<SemaphorePermit<'a>>,
+    _counted: OneUnderWay<'a>,
+}
+
 /// The limits of one client.
 pub(crate) struct Limits {
     in_flight: Semaphore,
-    in_flight_max: usize,
+    under_way: UnderWay,
     bucket: Option<Mutex<Bucket>>,
 }
 
 impl Limits {
-    pub(crate) fn new(in_flight_max: usize, rate: Option<Rate>) -> Self {
+    pub(crate) fn new(in_flight_max: usize, rate: Option<Rate>, under_way: UnderWay) -> Self {
         let in_flight_max = in_flight_max.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             in_flight: Semaphore::new(in_flight_max),
-            in_flight_max,
+            under_way,
             bucket: rate.and_then(Bucket::new).map(Mutex::new),
         }
     }
 
-    /// How many requests are under way.
-    pub(crate) fn under_way(&self) -> usize {
-        self.in_flight_max.saturating_sub(self.in_flight.available_permits())
+    /// Others beside these, whose requests are counted with theirs.
+    pub(crate) fn beside(&self, in_flight_max: usize, rate: Option<Rate>) -> Self {
+        Self::new(in_flight_max, rate, self.under_way.clone())
     }
 
-    /// Waits until one more request may be under way.
-    pub(crate) async fn turn(&self, clock: &Clock) -> Option<SemaphorePermit<'_>> {
+    /// Waits until one more request may be under way, which it is from then on.
+    pub(crate) async fn turn(&self, clock: &Clock) -> Turn<'_> {
         self.wait_for_rate(clock).await;
-        self.in_flight.acquire().await.ok()
+        // They are closed only when they are dropped.
+        let place = self.in_flight.acquire().await.ok();
+        Turn { _place: place, _counted: self.under_way.begin() }
     }
 
     /// Waits until one more request may be sent.

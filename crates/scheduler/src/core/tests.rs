@@ -496,8 +496,9 @@ fn bindings_that_nobody_answers_hold_up_only_pods_of_their_namespace() {
     let told = fill(&mut core, "a", APART_IN_NAMESPACE_MAX + 300);
     assert_eq!((core.flights.len(), core.held_back()), (APART_IN_NAMESPACE_MAX, 300));
     // Their owners hear of it, it counts, and nobody is shown a node that was never asked for.
-    let words = "too many pods of the namespace wait for an answer of the API server to their \
-                 Bindings; the pod is tried again after a while (now SchedulerError of 1)";
+    let words = "too many pods of the namespace, or of all namespaces together, wait for an answer of \
+                 the API server to their Bindings; the pod is tried again after a while (now \
+                 SchedulerError of 1)";
     assert_eq!(told.iter().filter(|one| shown(one).ends_with(words)).count(), 300);
     let errors = "scheduler_schedule_attempts_total{result=\"error\",\
                   profile=\"default-scheduler\"} 300";
@@ -608,15 +609,18 @@ fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
         tell(&mut core, [stored::<api::StorageClass>(class), data(None), pod("p", "1", volumes)]);
         let Some(Order::Prepare(_)) = core.decide(START) else { panic!("it has no volume yet") };
         core.took(Duration::from_secs(2));
-        let written = Message::Answered(errand(&core, "p"), Answer::Prepared);
-        assert_eq!(core.take(written, START), None);
         happens(&mut core, START.after(Duration::from_secs(40)));
         let shown = metrics.render();
         for line in expected {
             assert!(shown.lines().any(|own| own == line), "{line} in\n{shown}");
         }
     };
+    let prepared = |core: &mut Core| {
+        let written = Message::Answered(errand(core, "p"), Answer::Prepared);
+        assert_eq!(core.take(written, START), None);
+    };
     let bound = |core: &mut Core, later: Moment| {
+        prepared(core);
         let volume = json!({ "metadata": { "name": "disk" }, "status": { "phase": "Bound" },
             "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
                       "storageClassName": "late", "claimRef": {
@@ -635,14 +639,29 @@ fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
     let lines = ["sum", "count"]
         .map(|what| attempt(what, "scheduled", if what == "sum" { "40" } else { "1" }));
     check(&bound, [&sum, &count, &lines[0], &lines[1]]);
-    let late = |core: &mut Core, _: Moment| {
+    let given_up = |core: &mut Core| {
         let later = START.after(Duration::from_secs(601));
         let Some(Order::Tell(_)) = core.decide(later) else { panic!("nobody made a volume") };
         core.took(Duration::from_secs(1));
+        assert_eq!((core.flights.len(), core.preparations, core.apart), (0, 0, 0));
+    };
+    let late = |core: &mut Core, _: Moment| {
+        prepared(core);
+        given_up(core);
+    };
+    // What is asked for is not even written by then, and whoever comes back is not wanted any longer.
+    let stuck = |core: &mut Core, _: Moment| {
+        let errand = errand(core, "p");
+        let recall = core.flights[&errand.uid].recall.clone().unwrap();
+        given_up(core);
+        assert!(recall.is_recalled());
+        let answer = Answer::Unprepared("no".into());
+        assert_eq!(core.take(Message::Answered(errand, answer), START), None);
     };
     let lines = ["sum", "count"]
-        .map(|what| attempt(what, "error", if what == "sum" { "601" } else { "1" }));
+        .map(|what| attempt(what, "error", if what == "sum" { "602" } else { "1" }));
     check(&late, [&sum, &count, &lines[0], &lines[1]]);
+    check(&stuck, [&sum, &count, &lines[0], &lines[1]]);
 }
 
 #[test]

@@ -109,10 +109,12 @@ pub(crate) struct Decided {
     fate: Fate,
 }
 
+/// What was decided, in few words.
 #[derive(Debug, Clone)]
-enum Fate {
+pub(crate) enum Fate {
     Bind(Box<str>),
     Prepare(Box<str>),
+    /// The pod could have had a node, to which nobody can bind it for now.
     HeldBack(&'static str),
     Consult(usize),
     Wait(Box<str>),
@@ -120,35 +122,29 @@ enum Fate {
     Unprepared(Box<str>),
 }
 
+impl Fate {
+    /// What a verdict means, which has this message where the pod waits: what every node said is too
+    /// much to keep.
+    pub(crate) fn of(verdict: &Verdict, message: &str) -> Self {
+        match verdict {
+            Verdict::Bind(node) => Self::Bind(node.clone()),
+            Verdict::Prepare(node, _) => Self::Prepare(node.clone()),
+            Verdict::Consult(_, nodes) => Self::Consult(nodes.len()),
+            Verdict::Wait(_) => Self::Wait(message.into()),
+            Verdict::Failed(why) => Self::Failed(why.clone()),
+            Verdict::Unprepared(failure) => Self::Unprepared(failure.to_string().into()),
+        }
+    }
+}
+
 impl Decided {
     pub(crate) fn new(
         pod: &PodRef,
         scheduler: &Arc<str>,
         attempt: u32,
-        (verdict, message): (&Verdict, &str),
+        fate: Fate,
         at: Moment,
     ) -> Self {
-        let fate = match verdict {
-            Verdict::Bind(node) => Fate::Bind(node.clone()),
-            Verdict::Prepare(node, _) => Fate::Prepare(node.clone()),
-            Verdict::Consult(_, nodes) => Fate::Consult(nodes.len()),
-            // What every node said is too much to keep.
-            Verdict::Wait(_) => Fate::Wait(message.into()),
-            Verdict::Failed(why) => Fate::Failed(why.clone()),
-            Verdict::Unprepared(failure) => Fate::Unprepared(failure.to_string().into()),
-        };
-        Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
-    }
-
-    /// A pod could have had a node, to which nobody can bind it for now.
-    pub(crate) fn held_back(
-        pod: &PodRef,
-        scheduler: &Arc<str>,
-        attempt: u32,
-        why: &'static str,
-        at: Moment,
-    ) -> Self {
-        let fate = Fate::HeldBack(why);
         Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
     }
 }

@@ -10,10 +10,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
+use chassis::words::cut;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-
-use crate::words::cut;
 
 /// How many things an answer may name: more nodes than any cluster has.
 const ITEMS_MAX: usize = 100_000;

@@ -236,7 +236,11 @@ impl Place {
     /// The write under way is answered.
     pub(super) fn clear(&mut self, namespace: &str) {
         match self.open.take() {
-            Some(open) => self.slots.close(&open),
+            Some(open) => {
+                // It is one of the few, and what is written next is not tried again.
+                self.leave();
+                self.slots.close(&open);
+            }
             None => self.slots.clear(namespace),
         }
     }
@@ -329,6 +333,8 @@ mod tests {
         assert!(!slots.is_busy(), "and tries again beside the others");
         place.clear("b");
         assert!(slots.troubles().is_empty());
+        now(place.take("b")).unwrap();
+        assert!(slots.is_busy(), "what he writes next is tried for the first time");
         // One who leaves in the middle counts as one who gave up.
         place.unclear("b");
         drop(place);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use chassis::client::{Call, Client};
+use chassis::client::{Call, Client, UnderWay};
 use futures::future;
 use http::Method;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub struct Arguments {
 /// # Errors
 /// When a request fails.
 pub async fn run(arguments: &Arguments) -> Result<()> {
-    let client = client_with(&arguments.kubeconfig, IN_FLIGHT).await?;
+    let client = client_with(&arguments.kubeconfig, IN_FLIGHT, &UnderWay::default()).await?;
     future::try_join_all(arguments.lists.iter().map(|list| read(&client, list))).await?;
     println!("{DONE}");
     Ok(())

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use chassis::client::{
-    Access, Binding, Call, Client, Event, ListOptions, Nameplate, Page, ResourceType, WatchOptions,
+    Access, Binding, Call, Client, Event, ListOptions, Nameplate, Page, ResourceType, UnderWay,
+    WatchOptions,
 };
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use http::Method;
@@ -59,8 +60,8 @@ struct PodSpec {
 ///
 /// # Errors
 /// When a request fails.
-pub async fn run(arguments: &Arguments) -> Result<()> {
-    let client = client_with(&arguments.kubeconfig, IN_FLIGHT).await?;
+pub async fn run(arguments: &Arguments, under_way: &UnderWay) -> Result<()> {
+    let client = client_with(&arguments.kubeconfig, IN_FLIGHT, under_way).await?;
     let node_access = client.access(ResourceType::cluster("", "v1", "nodes"), "");
     let pod_access = client.access(crate::load::pods(), "");
     let (nodes, pods) =

@@ -5,7 +5,8 @@ const CUT: &str = " ...";
 
 /// Words of so many bytes at most, with a sign where there were more. Nothing that is not shown is
 /// kept.
-pub(crate) fn cut(mut words: String, bytes_max: usize) -> String {
+#[must_use]
+pub fn cut(mut words: String, bytes_max: usize) -> String {
     if words.len() > bytes_max {
         words.truncate(words.floor_char_boundary(bytes_max.saturating_sub(CUT.len())));
         words.push_str(CUT);
