@@ -55,22 +55,36 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         What::Hollow(passed) => ("hollow", passed),
         What::Scheduler(passed) => ("scheduler", passed),
     };
+    measure("release", name, &passed.sizes)
+}
+
+/// Plays all parts of the scheduler's benchmark in small, unoptimised, to see that each of them works.
+pub fn rehearse() -> Result<()> {
+    let words = "--rounds 1 --sizes 5x20 --limit-pods 20 --seconds 1 --hollow-nodes 5 --bound 5x20 \
+                 --unjudged";
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    measure("dev", "scheduler", &words)
+}
+
+/// Builds the programs in a profile of cargo's and runs a benchmark.
+fn measure(profile: &str, name: &str, words: &[String]) -> Result<()> {
     let progress = Progress::new();
-    progress.say("building the release programs");
+    progress.say("building the programs");
     let built = repository::cargo()
-        .args(["build", "--release", "--quiet", "--package", "gantry", "--package", "bench"])
+        .args(["build", "--quiet", "--locked", "--package", "gantry", "--package", "bench"])
+        .args(["--profile", profile])
         .status()
         .context("cannot run cargo")?;
-    ensure!(built.success(), "the release programs do not build");
+    ensure!(built.success(), "the programs do not build");
     progress.clear();
     let metadata = repository::metadata()?;
     let target = metadata["target_directory"].as_str().context("cargo names no target folder")?;
-    let folder = PathBuf::from(target).join("release");
+    let folder = PathBuf::from(target).join(if profile == "dev" { "debug" } else { profile });
     let ran = Command::new(folder.join("bench"))
         .arg("--gantry")
         .arg(folder.join("gantry"))
         .arg(name)
-        .args(&passed.sizes)
+        .args(words)
         .status()
         .context("cannot run the benchmark")?;
     ensure!(ran.success(), "the benchmark failed");

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use progress::Progress;
 use truth::{Binaries, ControlPlane, ETCD_VARIABLE, KUBECONFIGS_VARIABLE};
 
-use crate::{faults, parity, repository, tidy};
+use crate::{bench, faults, parity, repository, tidy};
 
 /// One server for the scenarios that share, one for those that want it for themselves.
 const SERVERS: usize = 2;
@@ -93,7 +93,9 @@ fn all(steps: &mut Steps) -> Result<()> {
         }
         plane.check()?;
     }
-    tested
+    tested?;
+    drop(plane);
+    steps.run("bench in small", bench::rehearse)
 }
 
 /// Installs the Python client that a scenario runs, so that what is missing shows first.

@@ -1,6 +1,7 @@
 //! A drydock behind TLS, for clients that are other programs.
 //!
-//! This module alone talks over sockets, which others open, writes a file, and takes secrets from the system's randomness.
+//! This module alone talks over sockets, which others open; it alone writes a file, and takes secrets
+//! from the system's randomness.
 #![expect(clippy::disallowed_methods, reason = "clients that are slow are met on the real clock")]
 
 mod authority;

@@ -55,7 +55,8 @@ pub(crate) struct Arguments {
     kubeconfig: Option<PathBuf>,
 
     /// Where to listen; port 0 takes a free one. Other than loopback addresses let others in, with
-    /// the token of the kubeconfig; 0.0.0.0 means every address of this machine
+    /// the token of the kubeconfig; 0.0.0.0 means every address of this machine,
+    /// of IPv6 too
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address::parse_named)]
     listen: Listen,
 }

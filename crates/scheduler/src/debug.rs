@@ -35,8 +35,8 @@ use crate::core::{Core, SCHEDULER_ERROR};
 use crate::message::{Message, Scheduled};
 use crate::why::{self, Answer, AnsweredBy, Standing, State, WhyError};
 
-pub(crate) use views::{Decided, Fate};
 use views::QueueCopy;
+pub(crate) use views::{Decided, Fate};
 pub use views::{DecisionView, LedgerView, NodeView, QueueRow, QueueView, ROWS_MAX};
 
 /// The paths that are answered.

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use chassis::client::{
-    Access, Binding, Call, Client, Event, EventStream, ListOptions, ResourceType, WatchOptions,
+    Access, Binding, Call, Client, Event, EventStream, ListOptions, Nameplate, ResourceType,
+    WatchOptions,
 };
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
@@ -185,21 +186,25 @@ pub async fn fill(client: &Client, count: usize) -> Result<()> {
 }
 
 async fn all_running(client: &Client) -> Result<()> {
-    let pods = client.access::<Value>(pods(), NAMESPACE);
     loop {
-        let options = ListOptions {
-            field_selector: "status.phase=Running".to_owned(),
-            limit: 1,
-            ..ListOptions::default()
-        };
-        let rest =
-            ListOptions { field_selector: "status.phase!=Running".to_owned(), ..options.clone() };
-        let some_run = !pods.list(&options).await?.items.is_empty();
-        if some_run && pods.list(&rest).await?.items.is_empty() {
+        if has_pods(client, "status.phase=Running").await?
+            && !has_pods(client, "status.phase!=Running").await?
+        {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// Whether the load has pods of which this holds.
+///
+/// # Errors
+/// When the request fails.
+pub async fn has_pods(client: &Client, field_selector: &str) -> Result<bool> {
+    let field_selector = field_selector.to_owned();
+    let options = ListOptions { field_selector, limit: 1, ..ListOptions::default() };
+    let pods = client.access::<Nameplate>(pods(), NAMESPACE).metadata_only();
+    Ok(!pods.list(&options).await?.items.is_empty())
 }
 
 /// Lists all pods and says how many lists a second that would be.

@@ -53,12 +53,18 @@ pub struct Arguments {
     /// Steady load: how long pods arrive, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// Steady load: pods that the limit is found with.
+    #[arg(long, default_value_t = 3_000)]
+    limit_pods: usize,
     /// Steady load: hollow nodes.
     #[arg(long, default_value_t = 1_000)]
     hollow_nodes: usize,
     /// First bind: nodes x pods that are bound already.
     #[arg(long, default_value = "5000x50000")]
     bound: Size,
+    /// Ends well whatever the figures are: it is only to be seen that everything can be measured.
+    #[arg(long)]
+    unjudged: bool,
 }
 
 /// A question.
@@ -107,7 +113,7 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     if Row::ALL.into_iter().any(|row| !arguments.has(row)) {
         eprintln!("not everybody took part: the bars between the others were not judged");
     }
-    Ok(met)
+    Ok(met || arguments.unjudged)
 }
 
 /// Where and when this runs: absolute figures mean nothing without it.

@@ -3,7 +3,8 @@
 //! Nobody has to say who they are to connect, so a place is nobody's for good. When all are taken,
 //! whoever comes gets that of somebody on whom nobody works: of a stranger before one who is
 //! known, of those one from the address that has the most places, and of these the one whose last
-//! request is longest ago. Who connects in a flood keeps out nobody from elsewhere.
+//! request is longest ago. Strangers who connect in a flood from one
+//! address keep out nobody from elsewhere.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -140,6 +140,10 @@ impl Bench {
         let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
         let (client, asked) = half_dead(&clock, body);
         let (notes, _) = Notes::new(&["s".into()], "host", (&client, 0, &Metrics::new()));
+        Self::at(client, notes, hand, asked)
+    }
+
+    fn at(client: Client, notes: Notes, hand: Hand, asked: Arc<Mutex<Vec<String>>>) -> Self {
         let (answers, line) = mpsc::channel(100_000);
         let extenders = Extenders::new(&[], &client).unwrap();
         let (license, stop) = (License::Always, CancellationToken::new());
@@ -272,6 +276,66 @@ async fn what_cannot_be_told_is_given_up_after_some_tries() {
     assert!(writing.is_finished());
     assert!(matches!(bench.answers[..], [(_, Message::Untold(_))]), "{:?}", bench.answers);
     assert_eq!(bench.asked.lock().unwrap().len(), TRIES_MAX as usize);
+}
+
+/// What is asked of a server that answers deletions like this, one after the other, and everything
+/// else well, where a pod has to go for another.
+async fn evicted(deletions: &'static [u16]) -> Vec<String> {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    let service = tower::service_fn(move |request: http::Request<_>| {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        drop(request);
+        let mut heard = heard.lock().unwrap();
+        let is_deletion = |line: &&String| line.starts_with("DELETE");
+        let before = heard.iter().filter(is_deletion).count();
+        heard.push(format!("{method} {}", path.rsplit('/').next().unwrap_or_default()));
+        let (code, body) = match method {
+            http::Method::DELETE => {
+                let code = deletions[before];
+                let status = if code < 300 { "Success" } else { "Failure" };
+                (code, format!(r#"{{"kind":"Status","status":"{status}","code":{code}}}"#))
+            }
+            http::Method::POST => (201, "{}".to_owned()),
+            _ => (200, r#"{"metadata":{"name":"a0","uid":"a0","resourceVersion":"7"}}"#.to_owned()),
+        };
+        let body = http_body_util::Full::new(bytes::Bytes::from(body));
+        let answer = http::Response::builder().status(code).body(body).unwrap();
+        async move { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+    let client = Client::from_service(service, &Options { clock, ..Options::new("test") });
+    let (notes, writer) = Notes::new(&["s".into()], "host", (&client, 0, &Metrics::new()));
+    let room = RoomOrder { node: "n1".into(), victims: vec![pod_of("a", 0)], passed_over: vec![] };
+    let Telling::Wait(order) = telling_of("b", 0) else { panic!("it waits") };
+    let order = TellOrder { condition: None, ..*order };
+    let mut bench = Bench::at(client, notes, hand, asked);
+    let hands = bench.hands.clone();
+    let writing = tokio::spawn(writer.run(CancellationToken::new()));
+    let evicting = tokio::spawn(async move {
+        let mut place = Place::new(Slots::new(1, 1), None);
+        hands.make_room(&order, &room, &mut place).await
+    });
+    bench.pass(Duration::from_secs(2)).await;
+    assert!(evicting.await.unwrap());
+    let Bench { hands, asked, .. } = bench;
+    drop(hands);
+    writing.await.unwrap();
+    let asked = asked.lock().unwrap();
+    asked.clone()
+}
+
+#[tokio::test]
+async fn of_a_pod_that_had_to_go_it_is_told_though_the_answer_was_lost() {
+    let begun = ["GET a0", "PATCH status", "DELETE a0"];
+    let check = async |deletions: &'static [u16], more: &[&str]| {
+        assert_eq!(evicted(deletions).await, [&begun[..], more].concat(), "{deletions:?}");
+    };
+    check(&[200], &["POST events"]).await;
+    check(&[503, 200], &["DELETE a0", "POST events"]).await;
+    check(&[503, 404], &["DELETE a0", "POST events"]).await;
+    // Somebody else was faster.
+    check(&[404], &[]).await;
 }
 
 #[tokio::test]

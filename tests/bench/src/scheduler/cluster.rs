@@ -140,14 +140,12 @@ impl Cluster {
         Ok(head.items.len() + head.metadata.remaining_item_count)
     }
 
-    /// How many pods nobody has begun to run.
+    /// Whether there are pods that nobody has begun to run.
     ///
     /// # Errors
     /// When the request fails.
-    pub async fn pending_count(&self) -> Result<usize> {
-        let pending = ListOptions { field_selector: "status.phase=Pending".to_owned(), ..pages() };
-        let pods = self.client.access::<Nameplate>(load::pods(), NAMESPACE).metadata_only();
-        Ok(pods.list_all(&pending).await?.len())
+    pub async fn has_pending(&self) -> Result<bool> {
+        load::has_pods(&self.client, "status.phase=Pending").await
     }
 
     /// Makes sure that each of the pods `0..count` has a node, and an event that says so.

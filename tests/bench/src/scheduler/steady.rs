@@ -2,9 +2,9 @@
 //!
 //! Hollow nodes run what is bound to them. First the limit is found: pods are created as fast as
 //! the server takes them while the bind + event writer binds and the nodes report, and pods a
-//! second until the last one has a node and an event, and runs, are the limit of this whole. Then, for each
-//! scheduler, pods arrive evenly at a share of that limit, and a tenth of them is deleted a
-//! moment after it was bound. One watch sees a pod appear and get its node; the time between the
+//! second until the last one has a node and an event, and runs, are the limit of this whole. Then,
+//! for each scheduler, pods arrive evenly at a share of that limit, and a tenth of them is deleted
+//! a moment after it was bound. One watch sees a pod appear and get its node; the time between the
 //! two counts, so that how long the observer's watch takes is not in it.
 
 use std::collections::BTreeMap;
@@ -20,14 +20,13 @@ use super::cluster::Cluster;
 use super::contender::{Contender, Programs, Row};
 use super::pending::{Pending, Sight};
 use super::samples::{Comparison, Samples};
+use super::throughput::all_told;
 use super::workload::{Workload, pod, unbound};
 use crate::report::{self, Bar, median, percentile};
 use crate::subjects::{Cores, HollowNodes, IN_FLIGHT};
 
 /// What the hollow nodes are: the same as those of the other parts.
 const NODES: &str = "32cpu,256Gi,110pods,zone=zone-0+zone-1+zone-2";
-/// Pods that the limit is found with.
-const LIMIT_PODS: usize = 3_000;
 /// The share of the limit at which pods arrive.
 const SHARE: f64 = 0.6;
 /// Of so many pods one is deleted,
@@ -40,7 +39,7 @@ const WARM_UP_PODS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether the process still runs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often events are counted.
+/// How often it is looked whether the nodes run their pods.
 const COUNT_EVERY: Duration = Duration::from_millis(50);
 
 /// What one scheduler of one round came to.
@@ -66,7 +65,7 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
     let nodes = arguments.hollow_nodes;
     let kubeconfig = cluster.kubeconfig();
     let _hollow = HollowNodes::start(&programs.gantry, kubeconfig, nodes, NODES, Cores::All)?;
-    let limit = limit(&cluster, programs).await?;
+    let limit = limit(&cluster, programs, arguments.limit_pods).await?;
     let rate = limit * SHARE;
     eprintln!("steady load: the limit is {limit:.0} pods/s, pods arrive at {rate:.0}/s");
     let mut samples = Samples::new();
@@ -97,27 +96,23 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
 }
 
 /// The most pods a second that server, nodes and a writer that does not think do together.
-async fn limit(cluster: &Arc<Cluster>, programs: &Programs) -> Result<f64> {
+async fn limit(cluster: &Arc<Cluster>, programs: &Programs, pods: usize) -> Result<f64> {
     let mut pending = Pending::open(&cluster.client).await?;
     let mut contender = Contender::start(Row::BindEvent, programs, cluster.kubeconfig())?;
     warm_up(cluster, &mut pending, &mut contender).await?;
-    let already = cluster.event_count().await?;
+    all_told(cluster, &mut contender, WARM_UP_PODS).await?;
     let began = Instant::now();
-    let mut arrivals = Arrivals::start(cluster, f64::INFINITY, LIMIT_PODS);
-    let mut load = Load::new(Arc::clone(cluster), LIMIT_PODS);
+    let mut arrivals = Arrivals::start(cluster, f64::INFINITY, pods);
+    let mut load = Load::new(Arc::clone(cluster), pods);
     load.follow(&mut pending, &mut contender, &mut arrivals).await?;
-    while cluster.event_count().await? < already + LIMIT_PODS {
-        contender.check()?;
-        ensure!(began.elapsed() < PATIENCE * 2, "the writer does not write its events");
-        tokio::time::sleep(COUNT_EVERY).await;
-    }
+    all_told(cluster, &mut contender, WARM_UP_PODS + pods).await?;
     // Those who run pods lag behind. What they still have to write is part of the load.
-    while cluster.pending_count().await? > 0 {
+    while cluster.has_pending().await? {
         contender.check()?;
         ensure!(began.elapsed() < PATIENCE * 2, "the nodes do not run their pods");
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(COUNT_EVERY).await;
     }
-    let limit = LIMIT_PODS as f64 / began.elapsed().as_secs_f64();
+    let limit = pods as f64 / began.elapsed().as_secs_f64();
     load.finish().await?;
     drop(contender);
     cluster.clean().await?;

@@ -141,7 +141,14 @@ async fn all_bound(pending: &mut Pending, contender: &mut Contender, pods: usize
 }
 
 /// Waits until there is an event for every pod, and says when that was.
-async fn all_told(cluster: &Cluster, contender: &mut Contender, pods: usize) -> Result<Instant> {
+///
+/// # Errors
+/// When a request fails, or events stay away.
+pub async fn all_told(
+    cluster: &Cluster,
+    contender: &mut Contender,
+    pods: usize,
+) -> Result<Instant> {
     let (mut count, mut quiet_since) = (0, Instant::now());
     loop {
         let now_there = cluster.event_count().await?;

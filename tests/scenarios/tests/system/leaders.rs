@@ -54,9 +54,8 @@ async fn until_told_of_lease(yard: &Yard, who: &str, words: &str) -> Result<Valu
         told.into_iter().find_map(|(own, form)| (own == words).then_some(form))
     };
     let path = "/api/v1/namespaces/kube-system/events";
-    let events = yard.until_object(path, |events| form(events).is_some()).await;
-    let not_told = || format!("{who} does not tell that it {words}");
-    form(&events.with_context(not_told)?).with_context(not_told)
+    let told = yard.until_object(path, form).await;
+    told.with_context(|| format!("{who} does not tell that it {words}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

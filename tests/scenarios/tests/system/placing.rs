@@ -517,7 +517,8 @@ async fn volumes_are_got_ready_before_a_pod_is_bound() {
         // A volume is kept for the claim; a controller completes that, and then the pod is bound.
         yard.pod_like("keeper", "1", claiming("static")).await?;
         let path = "/api/v1/persistentvolumes/local";
-        let volume = yard.until_object(path, |own| !own["spec"]["claimRef"].is_null()).await?;
+        let kept = |own: &Value| (!own["spec"]["claimRef"].is_null()).then(|| own.clone());
+        let volume = yard.until_object(path, kept).await?;
         let reference = &volume["spec"]["claimRef"];
         told.push(format!("kept for {} {}", reference["kind"], reference["name"]));
         told.push(volume["metadata"]["annotations"].to_string());
@@ -532,9 +533,11 @@ async fn volumes_are_got_ready_before_a_pod_is_bound() {
         let mut maker = claiming("dynamic");
         maker["spec"]["nodeSelector"] = json!({ HOST: "a" });
         yard.pod_like("maker", "1", maker).await?;
-        let chosen = |claim: &Value| !claim["metadata"]["annotations"].is_null();
-        let claim = yard.until_object(&format!("{claims}/dynamic"), chosen).await?;
-        told.push(claim["metadata"]["annotations"].to_string());
+        let chosen = |claim: &Value| {
+            let chosen = &claim["metadata"]["annotations"];
+            (!chosen.is_null()).then(|| chosen.to_string())
+        };
+        told.push(yard.until_object(&format!("{claims}/dynamic"), chosen).await?);
         yard.volume("fresh", "made", "dynamic", json!({})).await?;
         yard.complete_claim("dynamic", "fresh").await?;
         told.push(yard.placed("maker").await?);

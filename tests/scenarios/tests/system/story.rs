@@ -130,7 +130,12 @@ impl Story {
             script(&mut transcript).await?;
             Ok(transcript.lines.concat().replace(&transcript.namespace, "{ns}"))
         };
-        let told: Result<String> = told.await;
+        let mut told: Result<String> = told.await;
+        if told.is_err() {
+            let there = transcript.quietly("get pods,events --output=wide").await;
+            let there = there.unwrap_or_else(|error| format!("{error:#}"));
+            told = told.with_context(|| format!("there is meanwhile\n{there}"));
+        }
         let ended = cluster.end().await;
         eprintln!("{name} with {stage:?} {scheduler:?}: {:.1} s", begun.elapsed().as_secs_f64());
         let told = told?;

@@ -263,13 +263,18 @@ impl Yard {
         Ok(())
     }
 
-    /// Waits until what is at this path, of which the yard has no watch, is so, and gives it.
-    pub async fn until_object(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
+    /// Waits until there is something to be found in what is at this path, of which the yard has no
+    /// watch, and gives it.
+    pub async fn until_object<T>(
+        &self,
+        path: &str,
+        find: impl Fn(&Value) -> Option<T>,
+    ) -> Result<T> {
         let begun = Instant::now();
         loop {
             let object: Value = self.client.call(Call::new(Method::GET, path)).await?;
-            if is_so(&object) {
-                return Ok(object);
+            if let Some(found) = find(&object) {
+                return Ok(found);
             }
             ensure!(begun.elapsed() < PATIENCE, "{path}: not within {PATIENCE:?}; {object}");
             tokio::time::sleep(OBJECT_POLL).await;
