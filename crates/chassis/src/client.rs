@@ -13,6 +13,7 @@ mod connect;
 mod elsewhere;
 mod error;
 mod events;
+mod json;
 mod limit;
 mod page;
 mod resource;
@@ -276,7 +277,7 @@ impl Client {
     /// When there is no answer, it is a refusal, or it is not an `R`.
     pub async fn call<R: DeserializeOwned>(&self, call: Call) -> Result<R, Error> {
         let (asked, body) = self.exchange(call).await?;
-        serde_json::from_slice(&body).map_err(|source| asked.unreadable(source))
+        json::parse(&body).map_err(|source| asked.unreadable(source))
     }
 
     /// Sends a request and returns the bytes of the answer.

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let bench = Bench::parse();
     let under_way = UnderWay::default();
     let runtime = match &bench.what {
-        // Beside Gantry are only those who talk to the server as it does.
+        // One thread talks to the server, as in Gantry: it costs least.
         What::LimitWriter(_) | What::Fetch(_) => chassis::runtime::of_one_thread(&under_way),
         _ => tokio::runtime::Runtime::new(),
     };

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{Refusal, StatusWire};
+use super::json;
 use super::resource::Nameplate;
 use super::transport::AnswerBody;
 
@@ -135,7 +136,7 @@ fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<Option<Event<T>>, StreamEr
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    Ok(Some(match serde_json::from_slice::<Wire<T>>(line) {
+    Ok(Some(match json::parse::<Wire<T>>(line) {
         Ok(Wire::Applied(object)) => Event::Applied(object),
         Ok(Wire::Deleted(object)) => Event::Deleted(object),
         Ok(Wire::Bookmark(nameplate)) => {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Asked;
 use super::error::Error;
 use super::resource::Nameplate;
+use super::{Asked, json};
 
 /// How far into an answer its items may begin for [`Unread::next`] to see what stands before.
 const HEAD_BYTES_MAX: usize = 4096;
@@ -86,7 +86,7 @@ impl ListMeta {
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<Page<T>, serde_json::Error> {
-    match serde_json::from_slice::<ListWire<T>>(body) {
+    match json::parse::<ListWire<T>>(body) {
         Ok(list) => Ok(list.metadata.page(list.items.unwrap_or_default(), Vec::new())),
         Err(error) if error.is_data() => decode_slowly(body),
         Err(error) => Err(error),

@@ -26,11 +26,19 @@ pub enum Row {
     Bind,
     /// The same, and writes the event.
     BindEvent,
+    /// The same, and lets answers gather as Gantry does. No bar is held against it.
+    BindEventGathering,
 }
 
 impl Row {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 4] = [Self::KubeScheduler, Self::Gantry, Self::Bind, Self::BindEvent];
+    pub const ALL: [Self; 5] =
+        [Self::KubeScheduler, Self::Gantry, Self::Bind, Self::BindEvent, Self::BindEventGathering];
+
+    /// Whether a bar is about it.
+    pub fn is_judged(self) -> bool {
+        self != Self::BindEventGathering
+    }
 
     /// How tables call it.
     pub fn name(self) -> &'static str {
@@ -39,6 +47,7 @@ impl Row {
             Self::Gantry => "Gantry",
             Self::Bind => "limit: bind",
             Self::BindEvent => "limit: bind + event",
+            Self::BindEventGathering => "limit: bind + event, answers gather",
         }
     }
 
@@ -112,6 +121,11 @@ impl Contender {
                 "bind-event",
                 &programs.own,
                 arguments(&["limit-writer", "--events", "--kubeconfig", &server]),
+            ),
+            Row::BindEventGathering => (
+                "bind-event",
+                &programs.own,
+                arguments(&["limit-writer", "--events", "--gather", "--kubeconfig", &server]),
             ),
         };
         Self::launch(name, program, &arguments, folder)

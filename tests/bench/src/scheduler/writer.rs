@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Writes the event of each pod after its binding.
     #[arg(long)]
     events: bool,
+    /// Lets answers gather while many are awaited.
+    #[arg(long)]
+    gather: bool,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +64,9 @@ struct PodSpec {
 /// # Errors
 /// When a request fails.
 pub async fn run(arguments: &Arguments, under_way: &UnderWay) -> Result<()> {
+    // Where they do not gather, nobody who would wait for them sees how many there are.
+    let apart = UnderWay::default();
+    let under_way = if arguments.gather { under_way } else { &apart };
     let client = client_with(&arguments.kubeconfig, IN_FLIGHT, under_way).await?;
     let node_access = client.access(ResourceType::cluster("", "v1", "nodes"), "");
     let pod_access = client.access(crate::load::pods(), "");
