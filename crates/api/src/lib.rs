@@ -19,6 +19,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub mod cpu_set;
 pub mod crds;
 pub mod csi_driver;
 pub mod csi_node;
@@ -28,6 +29,7 @@ pub mod event;
 pub mod int_or_string;
 pub mod job;
 pub mod lease;
+pub mod load;
 pub mod malformed;
 pub mod namespace;
 pub mod node;
@@ -57,6 +59,7 @@ mod wire;
 #[cfg(test)]
 mod round_trips;
 
+pub use cpu_set::CpuSet;
 pub use csi_driver::CsiDriver;
 pub use csi_node::CsiNode;
 pub use csi_storage_capacity::CsiStorageCapacity;

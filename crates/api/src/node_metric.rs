@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use object::time::Time;
+use object::time::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::object_meta::ObjectMeta;
@@ -65,6 +65,21 @@ pub struct NodeUsage {
     pub node_usage: ResourceMap,
     /// What does not belong to a pod.
     pub system_usage: ResourceMap,
+    /// What it used for a while, in several figures.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub aggregated_node_usages: Vec<AggregatedUsage>,
+}
+
+/// Usage of a node over some time.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AggregatedUsage {
+    /// By figure, such as `p95`.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub usage: BTreeMap<String, ResourceMap>,
+    /// Of how long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
 }
 
 /// Amounts of resources in use.

@@ -18,7 +18,7 @@ pub const PRIORITY_CLASS_LABEL: &str = "koordinator.sh/priority-class";
 pub const SUB_PRIORITY_LABEL: &str = "koordinator.sh/priority";
 
 /// A range of pod priorities with one meaning, lowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PriorityBand {
     /// Runs only where nothing else wants to.
     Free,

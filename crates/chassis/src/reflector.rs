@@ -48,6 +48,7 @@ pub struct Reflector<T> {
     seed: u64,
     meters: ReflectorMeters,
     troubles: Option<Hears>,
+    may_be_absent: bool,
 }
 
 impl<T: Object> Reflector<T> {
@@ -61,6 +62,7 @@ impl<T: Object> Reflector<T> {
             seed: 0,
             meters: ReflectorMeters::default(),
             troubles: None,
+            may_be_absent: false,
         }
     }
 
@@ -112,6 +114,13 @@ impl<T: Object> Reflector<T> {
         self
     }
 
+    /// Takes it for nothing where the server does not know the kind, and looks for it now and then.
+    #[must_use]
+    pub fn may_be_absent(mut self) -> Self {
+        self.may_be_absent = true;
+        self
+    }
+
     fn report(&self, what: &str) {
         tracing::warn!(resource = %self.access.resource(), "{what}");
         if let Some(hear) = &self.troubles {
@@ -155,6 +164,9 @@ impl<T: Object> Reflector<T> {
     async fn drive(self, mut outlet: impl Outlet<T>, mut gate: Gate, stop: CancellationToken) {
         let clock = self.access.client().clock().clone();
         let mut machine = Machine::new(self.own_seed());
+        if self.may_be_absent {
+            machine = machine.of_what_may_be_absent();
+        }
         let mut open = Open { ahead: None, watch: None };
         let mut is_first = true;
         let mut input = Input::Start;

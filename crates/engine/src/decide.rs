@@ -50,6 +50,9 @@ impl Decider {
         for key in filters.chain(scores) {
             ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
         }
+        for settings in profile.loads() {
+            ledger.keep_loads(settings);
+        }
         Self {
             plan: Plan::new(&profile),
             profile,

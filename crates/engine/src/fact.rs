@@ -6,6 +6,7 @@
 
 mod amounts;
 mod in_tree;
+mod load;
 mod pod_terms;
 mod storage;
 mod storage_wire;
@@ -18,6 +19,9 @@ use object::selector::label::Selector;
 use object::taint::Taint;
 
 pub use in_tree::{TOPOLOGY_LABELS, successor};
+pub use load::{
+    Aggregation, LoadReport, LoadRules, NodeUsage, Percents, PodUsage, UsageWindow, WindowLimits,
+};
 pub(crate) use pod_terms::TERMS_MAX;
 pub use storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
@@ -56,6 +60,13 @@ pub enum Fact {
     },
     /// Something of storage is there, is now this, or is gone.
     Storage(StorageFact),
+    /// A node reports this load now; none when it does not any longer.
+    Load {
+        /// The node.
+        node: Box<str>,
+        /// What it reports.
+        report: Option<Arc<LoadReport>>,
+    },
     /// A pod is gone, or has ended and takes nothing of its node any longer.
     PodGone(Uid),
     /// A disruption budget is there, or is now this; none when it is gone.
@@ -120,6 +131,8 @@ pub struct NodeFact {
     pub pods_allowed: i64,
     /// Images it has, sorted by name, with their sizes in bytes.
     pub images: Arc<[(Box<str>, i64)]>,
+    /// How its load is judged, where it says so.
+    pub load: Option<Arc<LoadRules>>,
     /// What else those outside may go by.
     pub rest: NodeRest,
 }
@@ -132,6 +145,15 @@ pub struct NodeRest {
     pub annotations: u64,
     /// Which of its conditions hold.
     pub conditions: u64,
+}
+
+/// When a pod got its node and when its init containers ended, as far as the API server says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadTimes {
+    /// When it got its node.
+    pub scheduled: Option<Moment>,
+    /// When its init containers ended.
+    pub initialized: Option<Moment>,
 }
 
 /// A pod that has not ended.
@@ -151,6 +173,8 @@ pub struct PodFact {
     pub nominated: Option<Box<str>>,
     /// When its node accepted it.
     pub started: Option<Moment>,
+    /// From when on its load is reported.
+    pub load_times: LoadTimes,
     /// Whether pods of lower priority may be pushed out for it.
     pub may_preempt: bool,
     /// Whether it is being deleted to make room for another pod.
@@ -190,6 +214,7 @@ impl PodFact {
             nominated: None,
             extended: Box::default(),
             started: None,
+            load_times: LoadTimes::default(),
             needs: Needs::default(),
             rest: 0,
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use object::field::Path;
 use object::selector::label::Selector;
@@ -11,14 +12,18 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use crate::decide::Decider;
-use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, NodeRest, PodFact, Uid};
+use crate::fact::{
+    DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact, NodeRest, NodeUsage, PodFact,
+    PodUsage, Uid,
+};
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::{
     Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
     OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
 };
-use crate::profile::Profile;
+use crate::plugins::load_aware::LoadAware;
+use crate::profile::{Profile, Weight};
 
 mod cost;
 mod order;
@@ -73,6 +78,7 @@ fn node() -> impl Strategy<Value = NodeFact> {
             allocatable,
             pods_allowed,
             images: images.into_iter().collect::<Vec<_>>().into(),
+            load: None,
             rest: NodeRest::default(),
         },
     )
@@ -195,6 +201,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 spread,
                 owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
                 volumes,
+                load: None,
                 resource_claims: false,
                 too_many_terms: None,
             }
@@ -216,6 +223,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
             node: node.map(Into::into),
             nominated: nominated.map(Into::into),
             started: rank.2.map(Moment),
+            load_times: LoadTimes { scheduled: rank.2.map(Moment), initialized: None },
             may_preempt: !rank.1[1],
             giving_way: deleting && rank.1[0],
             priority: rank.0,
@@ -257,6 +265,25 @@ fn owner() -> impl Strategy<Value = Fact> {
     })
 }
 
+/// A node reports its load, and that of a pod that may be on it.
+fn load() -> impl Strategy<Value = Fact> {
+    let usage = (amounts(40), 0..20_u8, amounts(12), any::<bool>(), 0..5_u64);
+    let usage = proptest::option::weighted(0.8, usage);
+    (0..12_u8, usage).prop_map(|(node, usage)| {
+        let report = usage.map(|(now, pod, used, is_prod, at)| {
+            let namespace = if pod % 4 == 0 { "other" } else { "default" };
+            let key = (namespace.into(), format!("pod-{pod}").into());
+            Arc::new(LoadReport {
+                at: Some(Moment(at)),
+                interval: Duration::from_nanos(1),
+                node: Some(NodeUsage { now, ..NodeUsage::default() }),
+                pods: [(key, PodUsage { now: used, is_prod })].into(),
+            })
+        });
+        Fact::Load { node: format!("node-{node}").into(), report }
+    })
+}
+
 pub(crate) fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
         4 => node().prop_map(Fact::Node),
@@ -267,6 +294,7 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
         1 => owner(),
         1 => preemption::budget(),
         6 => storage::fact().prop_map(Fact::Storage),
+        2 => load(),
     ]
 }
 
@@ -279,7 +307,8 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
 }
 
 pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
-    Decider::new(Profile::kubernetes(), ledger, 7)
+    let profile = Profile::kubernetes().filter(LoadAware::default());
+    Decider::new(profile.score(LoadAware::default(), Weight(1)), ledger, 7)
 }
 
 /// What can be seen of a ledger through an ask, by names.

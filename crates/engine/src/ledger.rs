@@ -8,6 +8,7 @@ mod astray;
 mod budgets;
 mod changes;
 mod crowds;
+mod loads;
 mod nodes;
 mod owners;
 mod passing;
@@ -28,6 +29,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
+pub use loads::{
+    Book, Estimate, EstimateSettings, LoadRooms, Loads, Overload, ScoreSettings,
+    Settings as LoadSettings, Stale,
+};
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use passing::{Passing, Way};
@@ -40,11 +45,11 @@ pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};
 pub use topology::{Topologies, Topology, TopologyKey};
 
-use crate::fact::{Fact, PodFact, Uid};
+use crate::fact::{Fact, LoadTimes, PodFact, Uid};
 use crate::moment::Moment;
 use crate::needs::{
-    Clause, Images, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports, Requests, Spread,
-    Tolerations, Volumes,
+    Clause, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports,
+    Requests, Spread, Tolerations, Volumes,
 };
 use crate::nominations::Nomination;
 use crate::pool::{Id, Pool};
@@ -76,6 +81,8 @@ pub struct Ask {
     pub like: Option<CrowdId>,
     /// Volumes that its place depends on, where it has any.
     pub volumes: Option<Id<Volumes>>,
+    /// What its load is estimated by, where that does not follow from its requests.
+    pub load: Option<Id<LoadNeeds>>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
     /// How many terms it has about other pods, where these are too many.
@@ -105,6 +112,8 @@ pub struct Asks {
     pub images: Pool<Images>,
     /// Volumes of pods.
     pub volumes: Pool<Volumes>,
+    /// What the loads of pods are estimated by.
+    pub loads: Pool<LoadNeeds>,
 }
 
 impl Asks {
@@ -117,6 +126,7 @@ impl Asks {
             && self.node_affinity.is_empty()
             && self.images.is_empty()
             && self.volumes.is_empty()
+            && self.loads.is_empty()
     }
 }
 
@@ -139,6 +149,8 @@ pub struct PodRow {
     pub may_preempt: bool,
     /// When its node accepted it.
     pub started: Option<Moment>,
+    /// From when on its load is reported, where anybody looks at that.
+    pub(crate) load_times: Option<Box<LoadTimes>>,
     /// What it asks of a node, or takes of one.
     pub ask: Ask,
     /// What of it only those outside read, as a hash.
@@ -210,6 +222,8 @@ pub struct Ledger {
     pub owners: Owners,
     /// Volumes, claims and who uses them.
     pub storage: Storage,
+    /// How much of nodes is really in use.
+    pub loads: Loads,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     /// Who is where.
@@ -244,6 +258,7 @@ impl Ledger {
                 let node = self.nodes.put(&fact, &mut self.symbols);
                 self.terms.topologies.follow(node, &self.nodes, &self.symbols);
                 self.settle_astray(&fact.name);
+                self.settle_load(node);
             }
             Fact::NodeGone(name) => {
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
@@ -260,6 +275,7 @@ impl Ledger {
                 self.owners.put(&namespace, owner, selector);
             }
             Fact::Storage(fact) => self.storage.apply(fact),
+            Fact::Load { node, report } => self.put_report(node, report),
             Fact::Pod(pod) => self.put_pod(*pod),
             Fact::PodGone(uid) => self.remove_pod(&uid),
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
@@ -291,6 +307,7 @@ impl Ledger {
             identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
+            load: needs.load.as_ref().map(|own| asks.loads.hold_as(own, || own.clone())),
             resource_claims: needs.resource_claims,
             too_many_terms: needs.too_many_terms,
         }
@@ -346,6 +363,9 @@ impl Ledger {
         if let Some(volumes) = ask.volumes {
             asks.volumes.release(volumes);
         }
+        if let Some(load) = ask.load {
+            asks.loads.release(load);
+        }
     }
 
     /// What of whose an ask is counts for its answers, as long as nobody comes to care for more.
@@ -377,6 +397,7 @@ impl Ledger {
             terms: self.terms.clone(),
             owners: self.owners.clone(),
             storage: self.storage.clone(),
+            loads: self.loads.clone(),
             symbols: self.symbols.clone(),
             residents: Residents::default(),
             budgets: Budgets::default(),
@@ -407,6 +428,7 @@ impl Ledger {
         let (pod, priority) = (row.passing(), row.priority);
         self.occupy(node, pod);
         self.residents.arrive(node, priority, uid);
+        self.settle_load(node);
         Ok(())
     }
 
@@ -420,6 +442,7 @@ impl Ledger {
         self.claimed.remove(uid);
         if let Some(node) = claim.filter(|_| row.bound.is_none()) {
             self.residents.leave(node, priority, uid);
+            self.settle_load(node);
             self.vacate(node, pod);
         }
         Ok(())
@@ -440,6 +463,7 @@ impl Ledger {
         }
         let nomination = Nomination::told(old.map(|old| &old.nomination), fact.nominated);
         self.nominations.follow(&fact.uid, old.and_then(PodRow::nominated), nomination.node());
+        let load_times = self.kept_times(fact.load_times);
         let row = PodRow {
             namespace: fact.namespace,
             name: fact.name,
@@ -449,6 +473,7 @@ impl Ledger {
             gated: !fact.gates.is_empty(),
             may_preempt: fact.may_preempt,
             started: fact.started,
+            load_times,
             ask,
             rest: fact.rest,
             nomination,
@@ -480,6 +505,9 @@ impl Ledger {
         if let Some(old) = old {
             self.release(old.ask);
         }
+        for node in [is, was.filter(|_| was != is)].into_iter().flatten() {
+            self.settle_load(node);
+        }
     }
 
     fn remove_pod(&mut self, uid: &Uid) {
@@ -489,6 +517,7 @@ impl Ledger {
         }
         if let Some(node) = row.node() {
             self.residents.leave(node, row.priority, uid);
+            self.settle_load(node);
             self.vacate(node, row.passing());
         }
         self.astray.follow(uid, row.astray.as_deref(), None);

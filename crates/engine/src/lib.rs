@@ -6,6 +6,7 @@
 //! facts give equal decisions, byte for byte.
 
 mod cache;
+pub mod cpus;
 pub mod decide;
 pub mod examination;
 pub mod fact;

@@ -4,12 +4,14 @@
 //! and nothing is kept that no plugin reads. Pods that ask the same share one [`Needs`], in parts
 //! that plugins know by number.
 
+mod load;
 mod node_affinity;
 mod pod_selector;
 mod ports;
 mod requests;
 mod volumes;
 
+pub use load::LoadNeeds;
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
 pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Reach, Spread};
 pub use ports::{HostPort, Ports};
@@ -44,6 +46,8 @@ pub struct Needs {
     pub owner: Option<Owner>,
     /// Volumes that its place depends on.
     pub volumes: Volumes,
+    /// What its load is estimated by, where that does not follow from its requests.
+    pub load: Option<LoadNeeds>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
 }

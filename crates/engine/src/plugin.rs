@@ -7,7 +7,7 @@
 mod list;
 
 use crate::judge::Judging;
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::ledger::{Ask, Ledger, LoadSettings, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::queue::Arguments;
 use crate::reason::Refusal;
@@ -64,6 +64,11 @@ pub trait Filter: Send + Sync {
     /// Labels whose values the plugin takes for domains, besides those that pods name.
     fn topology_keys(&self) -> Vec<&str> {
         Vec::new()
+    }
+
+    /// How it judges the load of nodes, where it does.
+    fn loads(&self) -> Option<&LoadSettings> {
+        None
     }
 
     /// Tells the queue what of the profile the plugin's word on changes depends on.
@@ -149,6 +154,11 @@ pub trait Score: Send + Sync {
     /// Labels whose values the plugin takes for domains, besides those that pods name.
     fn topology_keys(&self) -> Vec<&str> {
         Vec::new()
+    }
+
+    /// How it judges the load of nodes, where it does.
+    fn loads(&self) -> Option<&LoadSettings> {
+        None
     }
 
     /// What the plugin adds for every node where it has no key.

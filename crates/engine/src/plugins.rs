@@ -3,6 +3,7 @@
 pub mod dynamic_resources;
 pub mod image_locality;
 pub mod inter_pod_affinity;
+pub mod load_aware;
 pub mod node_affinity;
 pub mod node_ports;
 pub mod node_resources;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
+use crate::ledger::LoadSettings;
 use crate::plugin::{Filter, Plugin, SCORE_MAX, Score};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
@@ -175,6 +176,12 @@ impl Profile {
         let mut arguments = Arguments::default();
         self.filters.iter().for_each(|filter| filter.tell(&mut arguments));
         arguments
+    }
+
+    /// How the load of nodes is judged, where it is.
+    pub fn loads(&self) -> impl Iterator<Item = &LoadSettings> {
+        let filters = self.filters.iter().filter_map(|filter| filter.loads());
+        filters.chain(self.scores.iter().filter_map(|(score, _)| score.loads()))
     }
 
     /// With one more thing to try for a pod that no node can take.

@@ -91,6 +91,19 @@ pub enum Reason {
         /// What the node has in all.
         allocatable: i64,
     },
+    /// The node would be in use too much.
+    Overloaded {
+        /// Of what.
+        resource: Box<str>,
+        /// Whether that is what was used for a while.
+        is_window: bool,
+        /// How much would be in use, in percent of what it has.
+        percent: i64,
+        /// How much may be.
+        most: i64,
+    },
+    /// The node has not reported for too long how much of it is in use.
+    LoadUnknown,
     /// A volume of the pod.
     Volume(VolumeReason),
     /// The pod claims devices, which nobody here can give yet.
@@ -136,6 +149,11 @@ impl fmt::Display for Reason {
             Self::Extender { words, .. } => words,
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
+            Self::LoadUnknown => "node(s) nodeMetric expired",
+            Self::Overloaded { resource, is_window, .. } => {
+                let sort = if *is_window { " aggregated" } else { "" };
+                return write!(f, "node(s) {resource}{sort} usage exceed threshold");
+            }
         })
     }
 }

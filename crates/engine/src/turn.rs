@@ -349,6 +349,7 @@ impl Engine {
     /// Decides about the pod whose turn it is; none where no pod can be tried now, or where what is
     /// being found out about one takes longer. Then something is due at once.
     pub fn decide(&mut self, now: Moment) -> Option<Decision> {
+        self.expire_loads(now);
         for late in self.preparations.late(now, &mut self.ledger) {
             self.end(late, now);
         }
@@ -381,6 +382,19 @@ impl Engine {
             None => return self.refuse(pod, question, attempts, tie, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
+    }
+
+    /// Takes in which nodes have not reported their load for too long.
+    fn expire_loads(&mut self, now: Moment) {
+        while let Some(node) = self.ledger.loads.expired(now) {
+            let name: Box<str> = self.ledger.nodes.name(node).into();
+            let change = Change::load(&self.ledger, &name);
+            self.ledger.pass(node, now);
+            self.refused.clear();
+            if self.queue.is_listening() {
+                self.queue.notice(&self.ledger, change, now);
+            }
+        }
     }
 
     /// What the answer to a pod of the queue follows from.
@@ -549,7 +563,9 @@ impl Engine {
         if is_answered || !self.due.is_empty() || !self.searches.is_empty() {
             return Some(now);
         }
-        self.queue.next_due(now).into_iter().chain(self.preparations.next_due()).min()
+        let loads = self.ledger.loads.next_expiry();
+        let queue = self.queue.next_due(now);
+        queue.into_iter().chain(self.preparations.next_due()).chain(loads).min()
     }
 
     /// How many pods of a profile a plugin keeps from a node. A pod counts for every plugin that

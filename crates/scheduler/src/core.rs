@@ -229,10 +229,10 @@ impl Core {
     #[must_use]
     pub fn new(engine: Engine, names: impl IntoIterator<Item = Arc<str>>, meters: Meters) -> Self {
         Self {
+            awaited: Kind::read_by(engine.ledger()),
             engine,
             names: names.into_iter().collect(),
             phase: Phase::Filling,
-            awaited: Kind::ALL.into(),
             flights: FxHashMap::default(),
             errands: 0,
             apart: 0,

@@ -5,9 +5,11 @@
 //! it was asked for. One who waits to lead watches behind a fence: it is told apart what was known
 //! before, and when all is known that happened before it began to lead.
 
+use std::collections::BTreeSet;
+
 use api::condition;
 use api::{
-    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume,
+    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, NodeMetric, PersistentVolume,
     PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Resource,
     Service, StatefulSet, StorageClass, VolumeAttachment,
 };
@@ -97,10 +99,10 @@ pub(crate) struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Starts all watches; they run until `stop` is cancelled.
-    pub(crate) fn start(mut self) {
+    /// Starts the watches of these kinds; they run until `stop` is cancelled.
+    pub(crate) fn start(mut self, kinds: &BTreeSet<Kind>) {
         let sight = self.sight;
-        read_all(&mut self, sight);
+        read_all(&mut self, sight, kinds);
     }
 }
 
@@ -114,6 +116,7 @@ impl Reader for Feed<'_> {
     ) {
         let access = self.client.access::<T>(ResourceType::of::<T>(), "");
         let reflector = Reflector::new(access).fields(fields).seed(self.seed).metrics(self.metrics);
+        let reflector = if kind.may_be_absent() { reflector.may_be_absent() } else { reflector };
         let (awaited, resource) = (self.awaited.clone(), reflector.resource().to_string());
         awaited.begin(&resource);
         let (heard, named) = (awaited.clone(), resource.clone());
@@ -158,9 +161,9 @@ struct Lists<'a> {
 ///
 /// # Errors
 /// When a kind cannot be listed.
-pub(crate) async fn list(client: &Client) -> Result<Vec<Message>, Error> {
+pub(crate) async fn list(client: &Client, kinds: &BTreeSet<Kind>) -> Result<Vec<Message>, Error> {
     let mut lists = Lists { client, tasks: JoinSet::new() };
-    read_all(&mut lists, Sight::Own);
+    read_all(&mut lists, Sight::Own, kinds);
     let mut all = Vec::new();
     while let Some(ended) = lists.tasks.join_next().await {
         match ended {
@@ -186,7 +189,12 @@ impl Reader for Lists<'_> {
         self.tasks.spawn(async move {
             let mut told = Vec::new();
             loop {
-                let page = access.list(&options).await?;
+                let page = match access.list(&options).await {
+                    Err(error) if error.is_not_found() && kind.may_be_absent() => {
+                        return Ok((kind, told));
+                    }
+                    page => page?,
+                };
                 told.extend(page.items.into_iter().map(&message));
                 told.extend(page.malformed.into_iter().map(|(nameplate, error)| {
                     let key = nameplate.identity().key();
@@ -202,7 +210,7 @@ impl Reader for Lists<'_> {
 }
 
 /// Has every kind read.
-fn read_all(reader: &mut impl Reader, sight: Sight) {
+fn read_all(reader: &mut impl Reader, sight: Sight, kinds: &BTreeSet<Kind>) {
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Pod, PODS_THAT_LIVE, sight.pod(), move |_, uid| gone(uid));
     fact(reader, Kind::Node, sight.node(), |key| Fact::NodeGone(key.name().into()));
@@ -210,6 +218,9 @@ fn read_all(reader: &mut impl Reader, sight: Sight) {
     fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
     owners(reader);
     storage(reader);
+    if kinds.contains(&Kind::NodeMetric) {
+        fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
+    }
 }
 
 fn owners(reader: &mut impl Reader) {
@@ -314,6 +325,10 @@ fn namespace(namespace: &Namespace) -> Fact {
 
 fn budgetless(key: &Key) -> Fact {
     Fact::Budget { namespace: key.namespace().into(), name: name(key), budget: None }
+}
+
+fn loadless(key: &Key) -> Fact {
+    Fact::Load { node: name(key), report: None }
 }
 
 fn ownerless(kind: OwnerKind, key: &Key) -> Fact {

@@ -1,9 +1,11 @@
 //! What the engine's thread is told, and what it asks to be written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
+use engine::ledger::Ledger;
 use engine::plugins::volume_binding::Write;
 use engine::turn::{Advice, Ticket};
 use tokio_util::sync::CancellationToken;
@@ -45,11 +47,13 @@ pub enum Kind {
     VolumeAttachment,
     /// Disruption budgets.
     PodDisruptionBudget,
+    /// Loads of nodes.
+    NodeMetric,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Node,
         Self::Pod,
         Self::Namespace,
@@ -65,7 +69,24 @@ impl Kind {
         Self::CsiStorageCapacity,
         Self::VolumeAttachment,
         Self::PodDisruptionBudget,
+        Self::NodeMetric,
     ];
+
+    /// Those that a ledger has to know: nobody reads what no profile looks at.
+    #[must_use]
+    pub fn read_by(ledger: &Ledger) -> BTreeSet<Self> {
+        let is_read = |kind: &Self| match kind {
+            Self::NodeMetric => ledger.loads.are_kept(),
+            _ => true,
+        };
+        Self::ALL.into_iter().filter(is_read).collect()
+    }
+
+    /// Whether a server may not know it: it is none of Kubernetes' own.
+    #[must_use]
+    pub fn may_be_absent(self) -> bool {
+        self == Self::NodeMetric
+    }
 }
 
 /// Something that happened outside the engine's thread.

@@ -26,7 +26,7 @@ use crate::core::{Core, ERRANDS_MAX, TELLS_MAX};
 use crate::debug::Desk;
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::{Feed, Sight};
-use crate::message::Message;
+use crate::message::{Kind, Message};
 use crate::meters::Meters;
 use crate::notes::{LeaseNotes, Notes};
 use crate::pulse::{Pulse, STALLED};
@@ -281,7 +281,9 @@ impl Term {
         let (sink, tasks) = (&messages, &mut feed);
         let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
         let (awaited, stop_feed, sight) = (&options.awaited, &end_feed, Sight::of(configuration));
-        Feed { client, sink, seed, metrics, awaited, sight, fence, stop: stop_feed, tasks }.start();
+        let kinds = Kind::read_by(core.engine().ledger());
+        Feed { client, sink, seed, metrics, awaited, sight, fence, stop: stop_feed, tasks }
+            .start(&kinds);
         let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
         extenders.watch(how, &mut feed);
 

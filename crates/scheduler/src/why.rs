@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Configuration, ProfileConfig};
 use crate::extenders::consultation::is_interested;
 use crate::feed;
-use crate::message::{Message, PodNews};
+use crate::message::{Kind, Message, PodNews};
 
 /// Why a pod has no node, or that it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,7 +250,10 @@ pub async fn from_objects(
     let mut answer = Answer::begun(&pod, AnsweredBy::Objects, configuration);
     let Some(profile) = answer.profile(&pod, configuration) else { return Ok(answer) };
     let mut ledger = Ledger::default();
-    for message in feed::list(client).await? {
+    for settings in profile.assemble().profile.loads() {
+        ledger.keep_loads(settings);
+    }
+    for message in feed::list(client, &Kind::read_by(&ledger)).await? {
         match message {
             Message::Fact(fact) => ledger.apply(fact),
             Message::Pod(news) => {
@@ -270,6 +273,7 @@ pub async fn from_objects(
     }
     let nanos = client.clock().now().as_nanosecond();
     let now = Moment(u64::try_from(nanos).unwrap_or_default());
+    ledger.catch_up(now);
     answer.name_extenders(&fact, configuration);
     answer.work_out(&mut ledger, profile, &fact, now);
     if answer.message.is_none() && !answer.extenders.is_empty() {

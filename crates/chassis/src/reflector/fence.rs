@@ -135,7 +135,7 @@ impl Gate {
         let Way::Behind { lists, goal } = &self.0 else { return false };
         let is_listed = machine.lists() != *lists;
         let is_seen = matches!(goal, Goal::Revision(revision, _) if machine.has_passed(*revision));
-        let passed = machine.is_watching() && (is_listed || is_seen);
+        let passed = machine.is_settled() && (is_listed || is_seen);
         if passed {
             self.0 = Way::Free;
         }
@@ -151,7 +151,7 @@ impl Gate {
                 fence.0.wait().await;
             }
             // A list that is under way, or a wait for one, ends by itself.
-            Way::Behind { .. } if !machine.is_watching() => return std::future::pending().await,
+            Way::Behind { .. } if !machine.is_settled() => return std::future::pending().await,
             Way::Behind { goal, .. } => match goal {
                 Goal::Unset(_) | Goal::List => {}
                 Goal::Asked(asking) => {
@@ -188,6 +188,6 @@ impl Gate {
     /// Whether a list is to be asked for now.
     pub(super) fn wants_list(&self, machine: &Machine) -> bool {
         matches!(&self.0, Way::Behind { lists, goal: Goal::List }
-            if machine.is_watching() && machine.lists() == *lists)
+            if machine.is_settled() && machine.lists() == *lists)
     }
 }

@@ -35,6 +35,8 @@ const WATCH_MIN: Duration = Duration::from_mins(5);
 pub const SILENCE_MAX: Duration = Duration::from_mins(3);
 /// A watch that ended sooner, and told nothing new, counts as a failure.
 const WATCH_USEFUL: Duration = Duration::from_secs(1);
+/// How often it is looked whether a kind is there that need not be.
+const ABSENT_LOOK: Duration = Duration::from_secs(10);
 /// After so many lists whose pages expired half-way, the whole is asked for at once.
 const EXPIRED_LISTS_MAX: u32 = 2;
 
@@ -157,6 +159,10 @@ pub struct Machine {
     backoff: Backoff,
     /// Failures since a watch last told something, or lasted.
     failures: u32,
+    /// Whether the server may not know the kind.
+    may_be_absent: bool,
+    /// Whether it does not, as far as is known.
+    is_absent: bool,
 }
 
 impl Machine {
@@ -174,7 +180,16 @@ impl Machine {
             bookmarked: false,
             backoff: Backoff::new(DELAY_MIN, DELAY_MAX, seed),
             failures: 0,
+            may_be_absent: false,
+            is_absent: false,
         }
+    }
+
+    /// The same for a kind that the server may not know: then there is nothing of it, and it is looked
+    /// for now and then.
+    #[must_use]
+    pub fn of_what_may_be_absent(self) -> Self {
+        Self { may_be_absent: true, ..self }
     }
 
     /// How many objects are delivered and not deleted.
@@ -195,6 +210,12 @@ impl Machine {
         matches!(self.phase, Phase::Watching { .. })
     }
 
+    /// Whether there is nothing to be done for now but to watch, or to look whether the kind is there.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.is_watching() || (self.is_absent && self.phase == Phase::WaitingToList)
+    }
+
     /// Whether all changes up to this revision of the store that its kind is kept in were
     /// delivered, as far as versions tell.
     #[must_use]
@@ -210,6 +231,9 @@ impl Machine {
             (Phase::Idle, Input::Start)
             | (Phase::WaitingToList, Input::Woke)
             | (Phase::Watching { .. }, Input::Relist) => {
+                self.begin_list(&mut effects);
+            }
+            (Phase::WaitingToList, Input::Relist) if self.is_absent => {
                 self.begin_list(&mut effects);
             }
             (Phase::WaitingToWatch, Input::Woke) => self.begin_watch(now, &mut effects),
@@ -286,6 +310,7 @@ impl Machine {
         }
         self.sweep(effects);
         self.expired_lists = 0;
+        self.is_absent = false;
         self.position = page.resource_version;
         effects.push(Effect::Deliver(Delta::Synced));
         self.begin_watch(now, effects);
@@ -354,6 +379,13 @@ impl Machine {
 
     fn fail_list<T>(&mut self, failure: &Failure, effects: &mut Vec<Effect<T>>) {
         match failure {
+            Failure::Refused(refusal) if refusal.code == 404 && self.may_be_absent => {
+                self.is_absent = true;
+                self.sweep(effects);
+                effects.push(Effect::Deliver(Delta::Synced));
+                self.phase = Phase::WaitingToList;
+                effects.push(Effect::WakeAfter(ABSENT_LOOK));
+            }
             Failure::Refused(refusal) if refusal.asks_for_relist() => {
                 // The pages took longer than the server keeps a version.
                 self.expired_lists = self.expired_lists.saturating_add(1);

@@ -187,29 +187,44 @@ fn owned<'a>(sums: &Sums<'a>) -> impl Iterator<Item = (&'a str, Quantity)> {
     sums.iter().map(|(name, quantity)| (*name, quantity.clone()))
 }
 
+/// When a container runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// Beside the others.
+    Along,
+    /// Before them, for a while.
+    First,
+}
+
 /// Containers run together, init containers one after another and each beside the sidecars that
 /// were started before it; the larger of both is what the pod needs.
-fn of_containers(pod: &Pod, status: Status, unrequested: Unrequested) -> Sums<'_> {
+fn together<'a>(pod: &'a Pod, own: impl Fn(&'a Container, Runs) -> Sums<'a>) -> Sums<'a> {
     let mut together = Sums::new();
     for container in &pod.spec.containers {
-        add(&mut together, container_requests(pod, container, status, unrequested));
+        add(&mut together, own(container, Runs::Along));
     }
     let (mut sidecars, mut before) = (Sums::new(), Sums::new());
     for container in &pod.spec.init_containers {
-        let counted = if is_sidecar(container) { status } else { Status::Ignored };
-        let own = container_requests(pod, container, counted, unrequested);
         if is_sidecar(container) {
+            let own = own(container, Runs::Along);
             add(&mut together, owned(&own));
             add(&mut sidecars, own);
             raise(&mut before, &sidecars);
         } else {
-            let mut beside = own;
+            let mut beside = own(container, Runs::First);
             add(&mut beside, owned(&sidecars));
             raise(&mut before, &beside);
         }
     }
     raise(&mut together, &before);
     together
+}
+
+fn of_containers(pod: &Pod, status: Status, unrequested: Unrequested) -> Sums<'_> {
+    together(pod, |container, runs| {
+        let counted = if runs == Runs::Along { status } else { Status::Ignored };
+        container_requests(pod, container, counted, unrequested)
+    })
 }
 
 /// Whether a resource may be requested for the pod as a whole.
@@ -266,6 +281,27 @@ fn plain(pod: &Pod) -> Option<Requests> {
         cpu_millis_scored: cpu,
         memory_bytes_scored: memory,
     })
+}
+
+/// What a pod may use at most, as far as it is limited. What its sandbox takes counts where there is a
+/// limit.
+pub(super) fn limits(pod: &Pod) -> Amounts {
+    let own = |container: &'_ Container| !container.resources.limits.is_empty();
+    let mut containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let whole_pod = pod.spec.resources.as_ref().filter(|whole| !whole.limits.is_empty());
+    if whole_pod.is_none() && !containers.any(own) {
+        return Amounts::default();
+    }
+    let mut sums = together(pod, |container, _| {
+        named(&container.resources.limits).map(|(name, own)| (name, own.clone())).collect()
+    });
+    for (name, quantity) in whole_pod.into_iter().flat_map(|whole| named(&whole.limits)) {
+        sums.insert(name, quantity.clone());
+    }
+    let overhead = named(&pod.spec.overhead).filter(|(name, _)| sums.contains_key(name));
+    let overhead: Sums<'_> = overhead.map(|(name, own)| (name, own.clone())).collect();
+    add(&mut sums, overhead);
+    whole(&sums)
 }
 
 /// What a pod asks of a node.

@@ -12,10 +12,11 @@ use api::{
 use object::selector::label::Selector;
 use rustc_hash::FxBuildHasher;
 
-use super::amounts::{amounts, named, pods, requests};
+use super::amounts::{amounts, limits, named, pods, requests};
+use super::load::load_needs;
 use super::pod_terms::{pod_affinity, spread, too_many_terms};
 use super::storage_wire::volumes;
-use super::{Budget, Fact, NodeFact, NodeRest, PodFact, Uid};
+use super::{Budget, Fact, LoadRules, LoadTimes, NodeFact, NodeRest, PodFact, Uid};
 use crate::moment::Moment;
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
@@ -45,6 +46,7 @@ impl From<&Node> for NodeFact {
             allocatable: amounts(named(&status.allocatable)),
             pods_allowed: pods(&status.allocatable),
             images: images.into(),
+            load: LoadRules::of(node),
             rest: NodeRest::default(),
         }
     }
@@ -112,6 +114,7 @@ impl From<&Pod> for PodFact {
             node: (!spec.node_name.is_empty()).then(|| spec.node_name.as_str().into()),
             nominated: (!nominated.is_empty()).then(|| nominated.into()),
             started: started(pod),
+            load_times: LoadTimes::of(pod),
             may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
             giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),
@@ -187,6 +190,7 @@ impl From<&Pod> for Needs {
             too_many_terms,
             owner: owner(pod),
             volumes: volumes(pod),
+            load: load_needs(pod, limits(pod)),
             resource_claims: !spec.resource_claims.is_empty(),
         }
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::changes::Changes;
 use super::resources::{ResourceIndex, Resources};
 use super::symbols::{Symbol, Symbols};
-use crate::fact::{NodeFact, NodeRest};
+use crate::fact::{LoadRules, NodeFact, NodeRest};
 use crate::needs::{Amounts, HostPort, Ports, Requests};
 use crate::node_set::NodeSet;
 use crate::shared::Chunked;
@@ -57,6 +57,7 @@ struct Row {
     ports: Vec<HostPort>,
     /// Images and their sizes, sorted by name.
     images: Arc<[(Box<str>, i64)]>,
+    load: Option<Arc<LoadRules>>,
     rest: NodeRest,
 }
 
@@ -178,6 +179,12 @@ impl Nodes {
         &self.rows[node.get()].taints
     }
 
+    /// How the load of a node is judged, where it says so.
+    #[must_use]
+    pub fn load_rules(&self, node: NodeIndex) -> Option<&Arc<LoadRules>> {
+        self.rows[node.get()].load.as_ref()
+    }
+
     /// Ports that pods of a node take.
     #[must_use]
     pub fn ports(&self, node: NodeIndex) -> &[HostPort] {
@@ -223,6 +230,7 @@ impl Nodes {
             allocatable: self.resources.allowed(node),
             pods_allowed: self.pods_allowed[node.get()],
             images: Arc::default(),
+            load: row.load.clone(),
             rest: row.rest,
         })
     }
@@ -268,6 +276,7 @@ impl Nodes {
         let row = &mut self.rows[node.get()];
         row.taints = Arc::clone(&fact.taints);
         row.images = Arc::clone(&fact.images);
+        row.load.clone_from(&fact.load);
         row.rest = fact.rest;
         self.comings += u64::from(!was_present);
         self.present.insert(node);
@@ -323,6 +332,7 @@ impl Nodes {
         let row = &mut self.rows[node.get()];
         row.taints = Arc::default();
         row.images = Arc::default();
+        row.load = None;
         self.pods_allowed[node.get()] = 0;
         self.resources.allow(node, &Amounts::default());
         self.changed.note(node, self.rows.len());

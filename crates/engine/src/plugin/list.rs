@@ -72,6 +72,8 @@ plugins! {
     ImageLocality,
     /// Pods are bound.
     DefaultBinder,
+    /// Nodes may be in use more than is requested of them.
+    LoadAwareScheduling,
     /// Nodes say what they can do.
     NodeDeclaredFeatures,
     /// Pods that belong together start together.

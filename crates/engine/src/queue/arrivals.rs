@@ -88,6 +88,7 @@ impl Change {
                 What::Tolerations => "UnschedulablePodUpdatePodToleration",
                 What::Else => "UnschedulablePodUpdate",
             },
+            Self::Load { .. } => "NodeMetricUpdate",
             Self::Outside(what) => match what {
                 Outside::NodeConditions => "NodeUpdateNodeCondition",
                 Outside::NodeAnnotations => "NodeUpdateNodeAnnotation",

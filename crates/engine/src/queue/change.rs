@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use object::taint::Toleration;
 
 use crate::fact::{Fact, NodeFact, NodeRest, PodFact, StorageFact, Uid};
-use crate::ledger::{Ledger, PodRow};
+use crate::ledger::{Ledger, LoadRooms, PodRow};
 use crate::needs::{Amounts, HostPort, PodTerm, Volumes};
 use crate::plugin::{Plugin, Plugins};
 
@@ -35,6 +35,13 @@ pub enum Change {
         old: Box<PodView>,
         /// What it is.
         new: Box<PodView>,
+    },
+    /// The load of a node is another now.
+    Load {
+        /// The node.
+        node: Box<str>,
+        /// How much more could be used of it before.
+        before: LoadRooms,
     },
     /// Something changed that nobody but those outside reads.
     Outside(Outside),
@@ -205,6 +212,10 @@ impl Change {
                 let same = ledger.owners.selector(namespace, owner) == selector.as_ref();
                 (!same).then(|| Self::Owners(namespace.clone()))
             }
+            Fact::Load { node, report } => {
+                let same = ledger.loads.report(node) == report.as_deref();
+                (!same && ledger.loads.are_kept()).then(|| Self::load(ledger, node))
+            }
             // They say who may make room, not whether there is room.
             Fact::Budget { .. } => None,
             Fact::Storage(new) => {
@@ -218,7 +229,7 @@ impl Change {
     /// Those whose refusals it may cure; the others need not be asked.
     #[must_use]
     pub fn concerns(&self) -> Plugins {
-        let of_node = [Plugin::NodeResourcesFit, Plugin::NodePorts];
+        let of_node = [Plugin::NodeResourcesFit, Plugin::NodePorts, Plugin::LoadAwareScheduling];
         let outside = || Plugins::from_iter(OUTSIDE);
         let with = |plugins: &[Plugin]| outside().and(plugins.iter().copied().collect());
         match self {
@@ -229,7 +240,10 @@ impl Change {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
             Self::Placed { old: None, .. } => with(&OF_PODS),
-            Self::Placed { .. } => with(&OF_PODS).and(with(&[Plugin::NodeResourcesFit])),
+            Self::Placed { .. } => {
+                with(&OF_PODS).and(with(&[Plugin::NodeResourcesFit, Plugin::LoadAwareScheduling]))
+            }
+            Self::Load { .. } => Plugins::from_iter([Plugin::LoadAwareScheduling]),
             Self::Namespace => with(&[Plugin::InterPodAffinity]),
             Self::Owners(_) => Plugins::from_iter([Plugin::PodTopologySpread]),
             Self::Storage { .. } => with(&OF_STORAGE),
@@ -254,12 +268,18 @@ impl Change {
     pub(super) fn node(&self) -> Option<&str> {
         match self {
             Self::Node { old, new } => new.as_deref().or(old.as_deref()).map(|node| &*node.name),
+            Self::Load { node, .. } => Some(node),
             Self::Placed { old, new } => {
                 // Where it comes to, it takes room.
                 old.as_deref().or(new.as_deref()).and_then(|pod| pod.node.as_deref())
             }
             _ => None,
         }
+    }
+
+    /// The load of a node will be another. To be asked before the ledger is told.
+    pub(crate) fn load(ledger: &Ledger, node: &str) -> Self {
+        Self::Load { node: node.into(), before: ledger.loads.rooms(ledger.nodes.find(node)) }
     }
 
     fn of_rest(old: NodeRest, new: NodeRest) -> Option<Self> {

@@ -4,14 +4,17 @@
 //! answers are those of kube-scheduler's queueing hints; where it is known to wake a pod in vain,
 //! or to leave one asleep that could run, the answer says so.
 
+mod loads;
 mod nodes;
 mod pods;
 mod storage;
 
+use std::sync::Arc;
+
 use object::selector::label::Selector;
 
 use super::change::Change;
-use crate::ledger::{Ask, Ledger};
+use crate::ledger::{Ask, Ledger, LoadSettings};
 use crate::plugin::Plugin;
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::plugins::node_resources::Fit;
@@ -26,6 +29,8 @@ pub struct Arguments {
     pub fit: Fit,
     /// Of PodTopologySpread.
     pub spread: PodTopologySpread,
+    /// Of LoadAwareScheduling, where it refuses nodes.
+    pub load: Option<Arc<LoadSettings>>,
 }
 
 impl Arguments {
@@ -35,6 +40,7 @@ impl Arguments {
             && self.fit.ignored == other.fit.ignored
             && self.fit.ignored_groups == other.fit.ignored_groups
             && self.spread.defaults == other.spread.defaults
+            && self.load == other.load
     }
 }
 
@@ -148,6 +154,7 @@ pub fn hint_by(
             Hint::missed_when(may, Missed::Owners)
         }
         Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
+        Change::Load { node, before } => loads::hint(&asked, node, Some(before)),
         Change::Outside(_) | Change::Asked(_) | Change::PassedOver(_) | Change::Overdue => Hint::No,
     }
 }

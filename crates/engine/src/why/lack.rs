@@ -87,6 +87,11 @@ impl fmt::Display for Lack {
             Reason::NotNear => f.write_str("has no pod near that the pod must be near"),
             Reason::NotAway => f.write_str("has a pod near that the pod must be away from"),
             Reason::KeptAway => f.write_str("has a pod near that must be away from such pods"),
+            Reason::Overloaded { resource, is_window, percent, most } => {
+                let when = if *is_window { "was used" } else { "would be used" };
+                write!(f, "{percent} % of its {resource} {when}, of which at most {most} % may be")
+            }
+            Reason::LoadUnknown => f.write_str("has not reported for too long how much is used"),
             Reason::TooManyPods { allowed } => write!(f, "has as many pods as it takes: {allowed}"),
             Reason::ShortOf { resource, requested, used, allocatable } => {
                 let free = allocatable.saturating_sub(*used);

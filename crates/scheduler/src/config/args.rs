@@ -4,6 +4,7 @@
 //! described twice.
 
 mod affinity;
+mod load;
 mod resources;
 mod spread;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use engine::plugin::Plugin;
 use engine::plugins::inter_pod_affinity::InterPodAffinity;
+use engine::plugins::load_aware::LoadAware;
 use engine::plugins::node_affinity::NodeAffinity;
 use engine::plugins::node_resources::{BalancedAllocation, Fit};
 use engine::plugins::pod_topology_spread::PodTopologySpread;
@@ -45,6 +47,8 @@ pub struct PluginArgs {
     pub default_preemption: DefaultPreemption,
     /// Of DynamicResources.
     pub dynamic_resources: DynamicResources,
+    /// Of LoadAwareScheduling.
+    pub load_aware: LoadAware,
 }
 
 /// How volumes are bound.
@@ -119,6 +123,7 @@ impl Reader<'_> {
             Plugin::VolumeBinding => put(&mut args.volume_binding, &fields, path, errors),
             Plugin::DefaultPreemption => put(&mut args.default_preemption, &fields, path, errors),
             Plugin::DynamicResources => put(&mut args.dynamic_resources, &fields, path, errors),
+            Plugin::LoadAwareScheduling => put(&mut args.load_aware, &fields, path, errors),
             _ if fields.is_empty() => {}
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");

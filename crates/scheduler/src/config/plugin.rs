@@ -103,6 +103,7 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         Plugin::ImageLocality => &[At::Score],
         Plugin::DefaultBinder => &[At::Bind],
         Plugin::GangScheduling => &[At::PreEnqueue, At::Reserve, At::Permit],
+        Plugin::LoadAwareScheduling => &[At::PreFilter, At::Filter, At::Score, At::Reserve],
         Plugin::Extender | Plugin::Other => &[],
     }
 }

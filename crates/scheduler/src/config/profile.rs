@@ -67,6 +67,7 @@ impl ProfileConfig {
                 Plugin::PodTopologySpread => profile.filter(args.pod_topology_spread.clone()),
                 Plugin::InterPodAffinity => profile.filter(args.inter_pod_affinity),
                 Plugin::DynamicResources => profile.filter(DynamicResources),
+                Plugin::LoadAwareScheduling => profile.filter(args.load_aware.clone()),
                 other => {
                     elsewhere.push((ExtensionPoint::Filter, *other));
                     profile
@@ -87,6 +88,7 @@ impl ProfileConfig {
                 }
                 Plugin::InterPodAffinity => profile.score(args.inter_pod_affinity, weight),
                 Plugin::ImageLocality => profile.score(ImageLocality, weight),
+                Plugin::LoadAwareScheduling => profile.score(args.load_aware.clone(), weight),
                 other => {
                     elsewhere.push((ExtensionPoint::Score, other));
                     profile

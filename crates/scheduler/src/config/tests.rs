@@ -300,3 +300,54 @@ proptest! {
         let _ = configuration(&format!("profiles: [{{plugins: {{{text}}}, pluginConfig: [{text}]}}]"));
     }
 }
+
+#[test]
+fn s10_16_arguments_of_load_that_cannot_be_are_refused() {
+    let check = |args: &str, expected: &str| check_args("LoadAwareScheduling", args, expected);
+    check(
+        "{estimatedScalingFactors: {cpu: 110}}",
+        ".estimatedScalingFactors[cpu]: Invalid value: 110: cpu must be in (0, 100]",
+    );
+    check(
+        "{resourceWeights: {nvidia.com/gpu: 1}}",
+        ".resourceWeights[nvidia.com/gpu]: Invalid value: 1: has no estimatedScalingFactors; add one \
+         or leave the weight out",
+    );
+    check(
+        "{prodUsageThresholds: {cpu: 101}}",
+        ".prodUsageThresholds[cpu]: Invalid value: 101: cpu must be in [0, 100]",
+    );
+    check(
+        "{nodeMetricExpirationSeconds: 0}",
+        ".nodeMetricExpirationSeconds: Invalid value: 0: must be greater than 0",
+    );
+    check(
+        "{aggregated: {usageAggregationType: p96}}",
+        ".aggregated.usageAggregationType: Invalid value: \"p96\": must be one of avg, p50, p90, \
+         p95, p99",
+    );
+    check(
+        "{estimator: mine}",
+        ".estimator: Invalid value: \"mine\": there is only defaultEstimator",
+    );
+}
+
+#[test]
+fn the_arguments_of_koordinators_chart_are_understood() {
+    let args = "{filterExpiredNodeMetrics: false, nodeMetricExpirationSeconds: 300, \
+                resourceWeights: {cpu: 1, memory: 1}, usageThresholds: {cpu: 65, memory: 95}, \
+                estimatedScalingFactors: {cpu: 85, memory: 70}}";
+    let body = format!(
+        "profiles: [{{plugins: {{filter: {{enabled: [{{name: LoadAwareScheduling}}]}}, score: \
+         {{enabled: [{{name: LoadAwareScheduling, weight: 1}}]}}}}, pluginConfig: [{{name: \
+         LoadAwareScheduling, args: {args}}}]}}]"
+    );
+    let profile = configuration(&body).unwrap().profiles[0].assemble().profile;
+    let settings: Vec<&engine::ledger::LoadSettings> = profile.loads().collect();
+    assert_eq!(settings.len(), 2);
+    assert_eq!(settings[0], settings[1]);
+    assert_eq!(settings[0].expires_after, Duration::from_secs(300));
+    assert_eq!(settings[0].stale, engine::ledger::Stale::Believed);
+    let plain = engine::ledger::LoadSettings::default();
+    assert_eq!((&settings[0].usage, &settings[0].estimate), (&plain.usage, &plain.estimate));
+}

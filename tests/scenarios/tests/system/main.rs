@@ -12,6 +12,7 @@ mod jobs;
 mod killed;
 mod kubectl;
 mod leaders;
+mod loads;
 mod manifests;
 mod metrics;
 mod namespaces;

@@ -490,3 +490,48 @@ fn a_list_whose_watch_is_refused_each_time_becomes_rarer() {
     let lasted = waits(vec![(1, refused(403)), (1, refused(403)), (1000, refused(403))]);
     growing(&lasted[2..]);
 }
+
+fn unknown_kind() -> Failure {
+    let body = br#"404 page not found"#;
+    Failure::Refused(Box::new(Refusal::parse(404, None, body)))
+}
+
+#[test]
+fn a_kind_that_need_not_be_there_is_nothing_until_it_is() {
+    let mut machine = Machine::new(1).of_what_may_be_absent();
+    let mut step = |input: Input<Nameplate>| {
+        let effects = machine.step(Duration::ZERO, input);
+        let told = effects.iter().map(|effect| match effect {
+            Effect::Deliver(Delta::Upserted(_)) => "upserted",
+            Effect::Deliver(Delta::Deleted { .. }) => "deleted",
+            Effect::Deliver(Delta::Synced) => "synced",
+            Effect::Deliver(Delta::Malformed { .. }) => "malformed",
+            Effect::Report(_) => "report",
+            Effect::List { .. } => "list",
+            Effect::Watch { .. } => "watch",
+            Effect::WakeAfter(_) => "wait",
+        });
+        (told.collect::<Vec<_>>().join(" "), machine.is_settled())
+    };
+    let is = |told: &str, settled: bool| (told.to_owned(), settled);
+    assert_eq!(step(Input::Start), is("list", false));
+    assert_eq!(step(Input::Failed(unknown_kind())), is("synced wait", true));
+    // Whoever has to know what there is by now has it looked for at once.
+    assert_eq!(step(Input::Relist), is("list", false));
+    let page = Page {
+        items: vec![object("a", 1, 1)],
+        malformed: Vec::new(),
+        resource_version: "1".to_owned(),
+        next: None,
+    };
+    assert_eq!(step(Input::Page(page)), is("upserted synced watch", true));
+    // It goes again, with all that there was of it.
+    assert_eq!(step(Input::Failed(unknown_kind())), is("report wait", false));
+    assert_eq!(step(Input::Woke), is("list", false));
+    assert_eq!(step(Input::Failed(unknown_kind())), is("deleted synced wait", true));
+    // Of one that must be there, that is a trouble.
+    let mut machine = Machine::new(1);
+    assert_eq!(machine.step::<Nameplate>(Duration::ZERO, Input::Start).len(), 1);
+    let effects = machine.step::<Nameplate>(Duration::ZERO, Input::Failed(unknown_kind()));
+    assert!(matches!(effects[..], [Effect::Report(_), Effect::WakeAfter(_)]), "{effects:?}");
+}

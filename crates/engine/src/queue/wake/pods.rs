@@ -32,6 +32,10 @@ pub(super) fn placed(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodV
             let collide = own.iter().any(|own| freed.iter().any(|port| port.collides_with(own)));
             Hint::when(collide)
         }
+        Plugin::LoadAwareScheduling => {
+            let node = old.or(new).and_then(|pod| pod.node.as_deref());
+            node.map_or(Hint::No, |node| super::loads::hint(asked, node, None))
+        }
         Plugin::VolumeRestrictions => gone.map_or(Hint::No, |old| sharing(ledger, ask, old)),
         Plugin::NodeVolumeLimits => Hint::when(gone.is_some_and(|old| {
             let counts = |volume: &Volume| match volume {

@@ -1,0 +1,451 @@
+//! Which CPUs a pod gets.
+//!
+//! Whole cores, or one thread of each; within one NUMA node if that can be, else within one socket,
+//! else wherever; and away from those who want a core or a NUMA node for themselves, as long as there
+//! is another way.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::CpuSet;
+
+use super::topology::{Cpu, CpuTopology};
+
+/// How CPUs of one pod lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Binding {
+    /// Whole cores.
+    FullCores,
+    /// As few of a core as can be.
+    SpreadByCores,
+}
+
+/// What a pod does not share with others who want the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Exclusive {
+    /// Nothing.
+    #[default]
+    None,
+    /// Its cores.
+    Core,
+    /// Its NUMA nodes.
+    Numa,
+}
+
+/// Which of several places is better.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// The fuller one.
+    MostAllocated,
+    /// The emptier one.
+    #[default]
+    LeastAllocated,
+}
+
+impl Strategy {
+    /// A number that is lower for a better place with so much free.
+    fn rank(self, free: usize) -> isize {
+        let free = isize::try_from(free).unwrap_or(isize::MAX);
+        match self {
+            Self::MostAllocated => free,
+            Self::LeastAllocated => -free,
+        }
+    }
+}
+
+/// How often a CPU is held, and what those who hold it do not share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// How often.
+    pub times: u32,
+    /// Whether one of them shares its core with nobody of his sort.
+    pub core: bool,
+    /// The same of its NUMA node.
+    pub numa: bool,
+}
+
+/// What is held of a node's CPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// By CPU.
+    pub holds: BTreeMap<u32, Hold>,
+    /// Nobody gets these.
+    pub reserved: CpuSet,
+}
+
+impl Held {
+    /// Somebody holds these CPUs.
+    pub fn hold(&mut self, cpus: &CpuSet, exclusive: Exclusive) {
+        for cpu in cpus.iter() {
+            let hold = self.holds.entry(cpu).or_default();
+            hold.times += 1;
+            hold.core |= exclusive == Exclusive::Core;
+            hold.numa |= exclusive == Exclusive::Numa;
+        }
+    }
+
+    /// How often a CPU is held.
+    fn times(&self, cpu: u32) -> u32 {
+        self.holds.get(&cpu).map_or(0, |hold| hold.times)
+    }
+}
+
+/// What a pod wants.
+#[derive(Debug, Clone, Default)]
+pub struct Want {
+    /// How many CPUs.
+    pub count: usize,
+    /// How they lie to each other.
+    pub binding: Option<Binding>,
+    /// Whether it is so or not at all.
+    pub is_required: bool,
+    /// What it does not share.
+    pub exclusive: Exclusive,
+    /// Which places are better.
+    pub strategy: Strategy,
+    /// How many may hold a CPU; none means one.
+    pub times_max: Option<u32>,
+    /// CPUs that are taken before others, though they are held once.
+    pub preferred: CpuSet,
+}
+
+/// Why there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// There are too few.
+    #[error("not enough cpus available to satisfy request")]
+    TooFew,
+    /// They do not lie as they must.
+    #[error("insufficient CPUs to satisfy required cpu bind policy {}", policy(*.0))]
+    Unbindable(Binding),
+}
+
+/// The name that users write.
+fn policy(binding: Binding) -> &'static str {
+    match binding {
+        Binding::FullCores => "FullPCPUs",
+        Binding::SpreadByCores => "SpreadByPCPUs",
+    }
+}
+
+/// The CPUs that a pod gets.
+///
+/// # Errors
+/// Why it gets none.
+pub fn take(topology: &CpuTopology, held: &Held, want: &Want) -> Result<CpuSet, NotTaken> {
+    let times_max = want.times_max.unwrap_or(1);
+    let is_free = |cpu: &u32| {
+        let own = u32::from(want.preferred.contains(*cpu));
+        held.times(*cpu).saturating_sub(own) < times_max
+    };
+    let all = topology.all().without(&held.reserved);
+    let mut free: CpuSet = all.iter().filter(is_free).collect();
+    if let Some(binding) = want.binding.filter(|_| want.is_required) {
+        free = suitable(topology, &free, binding);
+    }
+    let preferred = free.among(&want.preferred);
+    let first = want.count.min(preferred.len());
+    let mut taken = Taking::new(topology, held, want, preferred).take(first)?;
+    let rest = free.without(&want.preferred);
+    taken = taken.and(&Taking::new(topology, held, want, rest).take(want.count - first)?);
+    match want.binding.filter(|_| want.is_required) {
+        Some(binding) if !is_bound(topology, &taken, binding) => Err(NotTaken::Unbindable(binding)),
+        _ => Ok(taken),
+    }
+}
+
+/// CPUs that can be taken where it must be done like this.
+fn suitable(topology: &CpuTopology, free: &CpuSet, binding: Binding) -> CpuSet {
+    let cores = by_core(topology, free);
+    match binding {
+        Binding::FullCores => {
+            let whole = cores.into_values().filter(|cpus| cpus.len() == topology.threads());
+            whole.flatten().map(|cpu| cpu.id).collect()
+        }
+        Binding::SpreadByCores => {
+            cores.into_values().filter_map(|cpus| cpus.first().map(|cpu| cpu.id)).collect()
+        }
+    }
+}
+
+fn is_bound(topology: &CpuTopology, taken: &CpuSet, binding: Binding) -> bool {
+    let cores = by_core(topology, taken).len();
+    match binding {
+        Binding::FullCores => cores * topology.threads() == taken.len(),
+        Binding::SpreadByCores => cores == taken.len(),
+    }
+}
+
+fn by_core(topology: &CpuTopology, cpus: &CpuSet) -> BTreeMap<u32, Vec<Cpu>> {
+    let mut cores = BTreeMap::<u32, Vec<Cpu>>::new();
+    for cpu in topology.cpus().iter().filter(|cpu| cpus.contains(cpu.id)) {
+        cores.entry(cpu.core).or_default().push(*cpu);
+    }
+    cores
+}
+
+/// CPUs while some are being taken.
+struct Taking<'a> {
+    topology: &'a CpuTopology,
+    held: &'a Held,
+    want: &'a Want,
+    /// Those that are left.
+    free: CpuSet,
+    taken: CpuSet,
+    /// Cores and NUMA nodes of others that share them with nobody of the pod's sort.
+    cores_apart: BTreeSet<u32>,
+    numas_apart: BTreeSet<u32>,
+}
+
+/// What CPUs are grouped by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Numa,
+    Socket,
+}
+
+impl Group {
+    fn of(self, cpu: &Cpu) -> u32 {
+        match self {
+            Self::Numa => cpu.numa,
+            Self::Socket => cpu.socket,
+        }
+    }
+}
+
+impl<'a> Taking<'a> {
+    fn new(topology: &'a CpuTopology, held: &'a Held, want: &'a Want, free: CpuSet) -> Self {
+        let apart =
+            |sort: Exclusive, is: fn(&Hold) -> bool, of: fn(&Cpu) -> u32| -> BTreeSet<u32> {
+                let holds =
+                    held.holds.iter().filter(|(_, hold)| want.exclusive == sort && is(hold));
+                holds.filter_map(|(cpu, _)| topology.find(*cpu).map(of)).collect()
+            };
+        Self {
+            cores_apart: apart(Exclusive::Core, |hold| hold.core, |cpu| cpu.core),
+            numas_apart: apart(Exclusive::Numa, |hold| hold.numa, |cpu| cpu.numa),
+            topology,
+            held,
+            want,
+            free,
+            taken: CpuSet::new(),
+        }
+    }
+
+    fn take(mut self, count: usize) -> Result<CpuSet, NotTaken> {
+        if count == 0 {
+            return Ok(CpuSet::new());
+        }
+        if count > self.free.len() {
+            return Err(NotTaken::TooFew);
+        }
+        let threads = self.topology.threads();
+        match self.want.binding {
+            Some(Binding::FullCores) => self.take_cores(count),
+            _ if threads <= 1 => self.take_cores(count),
+            _ => self.take_threads(count),
+        }
+        self.take_any(count);
+        Ok(self.taken)
+    }
+
+    fn left(&self, count: usize) -> usize {
+        count - self.taken.len()
+    }
+
+    fn give(&mut self, cpus: impl IntoIterator<Item = u32>) {
+        for cpu in cpus {
+            self.free.remove(cpu);
+            self.taken.insert(cpu);
+        }
+    }
+
+    fn is_apart(&self, cpu: &Cpu) -> bool {
+        self.cores_apart.contains(&cpu.core) || self.numas_apart.contains(&cpu.numa)
+    }
+
+    /// How many are free of those of which this holds.
+    fn count(&self, is: impl Fn(&Cpu) -> bool) -> usize {
+        self.topology.cpus().iter().filter(|cpu| self.free.contains(cpu.id) && is(cpu)).count()
+    }
+
+    /// How often the CPUs of a core are held, where several may hold one.
+    fn times(&self, cpus: &[Cpu]) -> u32 {
+        match self.want.times_max.unwrap_or(1) {
+            0 | 1 => 0,
+            _ => cpus.iter().map(|cpu| self.held.times(cpu.id)).sum(),
+        }
+    }
+
+    /// Lists of CPUs by NUMA node or socket, of these cores, those with more CPUs first.
+    fn grouped(&self, by: Group, cores: Vec<Vec<Cpu>>) -> Vec<(u32, Vec<Cpu>)> {
+        let mut cores = cores;
+        cores.sort_by_key(|cpus| {
+            (Reverse(cpus.len()), self.times(cpus), cpus.first().map(|cpu| cpu.core))
+        });
+        let mut groups = BTreeMap::<u32, Vec<Cpu>>::new();
+        for cpus in cores {
+            let group = cpus.first().map_or(0, |cpu| by.of(cpu));
+            groups.entry(group).or_default().extend(cpus);
+        }
+        let mut groups: Vec<(u32, Vec<Cpu>)> = groups.into_iter().collect();
+        let strategy = self.want.strategy;
+        groups.sort_by_key(|(group, cpus)| match by {
+            Group::Numa => {
+                let socket = cpus.first().map_or(0, |cpu| cpu.socket);
+                let own = self.count(|cpu| cpu.numa == *group);
+                let around = self.count(|cpu| cpu.socket == socket);
+                (strategy.rank(own), strategy.rank(around), *group)
+            }
+            Group::Socket => (strategy.rank(cpus.len()), 0, *group),
+        });
+        groups
+    }
+
+    /// Cores of which every thread is free.
+    fn whole_cores(&self) -> Vec<Vec<Cpu>> {
+        let cores = by_core(self.topology, &self.free).into_values();
+        cores.filter(|cpus| cpus.len() == self.topology.threads()).collect()
+    }
+
+    fn take_cores(&mut self, count: usize) {
+        if count <= self.topology.per_numa() {
+            for heeds in [true, false] {
+                let mut cores = self.whole_cores();
+                cores.retain(|cpus| {
+                    !heeds || cpus.iter().all(|cpu| !self.numas_apart.contains(&cpu.numa))
+                });
+                let groups = self.numa_groups_of(cores);
+                if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
+                    return self.give(cpus[..count].iter().map(|cpu| cpu.id));
+                }
+            }
+        }
+        if count <= self.topology.per_socket() {
+            let groups = self.grouped(Group::Socket, self.whole_cores());
+            if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
+                return self.give(cpus[..count].iter().map(|cpu| cpu.id));
+            }
+        }
+        let mut groups = self.grouped(Group::Socket, self.whole_cores());
+        groups.sort_by_key(|(group, cpus)| (Reverse(cpus.len()), *group));
+        let mut kept = Vec::new();
+        for (_, cpus) in groups {
+            if cpus.len() <= self.left(count) {
+                self.give(cpus.into_iter().map(|cpu| cpu.id));
+            } else {
+                kept.push(cpus);
+            }
+        }
+        kept.sort_by_key(Vec::len);
+        let threads = self.topology.threads().max(1);
+        for cpus in kept {
+            for core in cpus.chunks(threads) {
+                if self.left(count) >= core.len() {
+                    self.give(core.iter().map(|cpu| cpu.id));
+                }
+            }
+        }
+    }
+
+    /// NUMA nodes with the whole cores that they have, better ones first by what these are.
+    fn numa_groups_of(&self, cores: Vec<Vec<Cpu>>) -> Vec<(u32, Vec<Cpu>)> {
+        let mut groups = self.grouped(Group::Numa, cores.clone());
+        let strategy = self.want.strategy;
+        let whole =
+            |is: &dyn Fn(&Cpu) -> bool| cores.iter().flatten().filter(|cpu| is(cpu)).count();
+        groups.sort_by_key(|(group, cpus)| {
+            let socket = cpus.first().map_or(0, |cpu| cpu.socket);
+            let around = whole(&|cpu: &Cpu| cpu.socket == socket);
+            (strategy.rank(cpus.len()), strategy.rank(around), *group)
+        });
+        groups
+    }
+
+    fn take_threads(&mut self, count: usize) {
+        for (by, most) in
+            [(Group::Numa, self.topology.per_numa()), (Group::Socket, self.topology.per_socket())]
+        {
+            if count > most {
+                continue;
+            }
+            for heeds in [true, false] {
+                let is_apart = |cpu: &Cpu| match by {
+                    Group::Numa => self.is_apart(cpu),
+                    Group::Socket => self.cores_apart.contains(&cpu.core),
+                };
+                let cores = by_core(self.topology, &self.free).into_values();
+                let mut cores: Vec<Vec<Cpu>> = cores.collect();
+                if heeds {
+                    cores.retain(|cpus| !cpus.iter().any(is_apart));
+                }
+                let mut groups = self.grouped(by, cores);
+                if heeds {
+                    for (_, cpus) in &mut groups {
+                        let mut seen = BTreeSet::new();
+                        cpus.retain(|cpu| seen.insert(cpu.core));
+                    }
+                }
+                if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
+                    let spread = spread(cpus, self.topology.threads());
+                    return self.give(spread[..count].iter().map(|cpu| cpu.id));
+                }
+            }
+        }
+    }
+
+    /// Takes what is still missing, wherever it is.
+    fn take_any(&mut self, count: usize) {
+        for heeds in [true, false] {
+            if self.left(count) == 0 {
+                return;
+            }
+            let mut cores: Vec<Vec<Cpu>> =
+                by_core(self.topology, &self.free).into_values().collect();
+            if heeds {
+                cores.retain(|cpus| !cpus.iter().any(|cpu| self.is_apart(cpu)));
+            }
+            let begun: BTreeSet<u32> = self
+                .taken
+                .iter()
+                .filter_map(|cpu| self.topology.find(cpu).map(|cpu| cpu.socket))
+                .collect();
+            let strategy = self.want.strategy;
+            cores.sort_by_key(|cpus| {
+                let first = cpus[0];
+                (
+                    !begun.contains(&first.socket),
+                    strategy.rank(self.count(|cpu| cpu.socket == first.socket)),
+                    strategy.rank(self.count(|cpu| cpu.numa == first.numa)),
+                    cpus.len(),
+                    first.socket,
+                    self.times(cpus),
+                    first.core,
+                )
+            });
+            let cpus: Vec<Cpu> = cores.into_iter().flatten().collect();
+            let left = self.left(count);
+            let spread = spread(cpus, self.topology.threads());
+            self.give(spread.iter().take(left).map(|cpu| cpu.id));
+        }
+    }
+}
+
+/// The same CPUs, first one of each core, then another of each, and so on.
+fn spread(cpus: Vec<Cpu>, threads: usize) -> Vec<Cpu> {
+    if cpus.len() <= threads {
+        return cpus;
+    }
+    let (mut spread, mut left) = (Vec::with_capacity(cpus.len()), cpus);
+    while !left.is_empty() {
+        let mut seen = BTreeSet::new();
+        let (now, later): (Vec<Cpu>, Vec<Cpu>) =
+            left.into_iter().partition(|cpu| seen.insert(cpu.core));
+        spread.extend(now);
+        left = later;
+    }
+    spread
+}
+
+#[cfg(test)]
+mod tests;

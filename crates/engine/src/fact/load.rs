@@ -1,0 +1,245 @@
+//! What nodes report of their load, and what is said of it on nodes and pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::NodeMetric;
+use api::load::{self, UsageThresholds};
+use api::node::Node;
+use api::node_metric::ResourceMap;
+use api::pod::Pod;
+use api::priority::PriorityBand;
+use object::condition;
+use object::time::Time;
+
+use super::amounts::{amounts, named};
+use super::{Fact, LoadTimes};
+use crate::moment::Moment;
+use crate::needs::{Amounts, LoadNeeds};
+
+/// How many seconds are between two reports where nobody says so.
+const REPORT_SECONDS: u64 = 60;
+
+/// What a node reports of its load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// When; a report that never was one has no time.
+    pub at: Option<Moment>,
+    /// How much later the next one comes.
+    pub interval: Duration,
+    /// What the node uses, where it says so.
+    pub node: Option<NodeUsage>,
+    /// What its pods use, by namespace and name.
+    pub pods: BTreeMap<(Box<str>, Box<str>), PodUsage>,
+}
+
+/// What a node uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeUsage {
+    /// In all.
+    pub now: Amounts,
+    /// What of it is used by the system itself.
+    pub system: Amounts,
+    /// What was used during some time before, the longest first.
+    pub windows: Vec<UsageWindow>,
+}
+
+/// What a node used for a while.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageWindow {
+    /// For how long.
+    pub length: Duration,
+    /// Figures of that time that are not empty.
+    pub figures: BTreeMap<Aggregation, Amounts>,
+}
+
+/// What a pod uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodUsage {
+    /// How much.
+    pub now: Amounts,
+    /// Whether the node takes it for one that earns money.
+    pub is_prod: bool,
+}
+
+/// Which figure of a while is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Aggregation {
+    /// The mean.
+    Avg,
+    /// What half of all samples do not exceed.
+    P50,
+    /// What nine of ten do not exceed.
+    P90,
+    /// What all but five of a hundred do not exceed.
+    P95,
+    /// What all but one of a hundred do not exceed.
+    P99,
+}
+
+impl Aggregation {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Avg, Self::P50, Self::P90, Self::P95, Self::P99];
+
+    /// The name that users write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Avg => "avg",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.name() == name)
+    }
+}
+
+/// Percentages by resource; 0 means that it is not looked at.
+pub type Percents = load::Percents;
+
+/// What of a window must not be exceeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowLimits {
+    /// In percent of what the node has.
+    pub percents: Percents,
+    /// Which figure.
+    pub figure: Aggregation,
+    /// Of how long; zero means the longest there is.
+    pub window: Duration,
+}
+
+/// What is said on a node of how its load is judged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadRules {
+    /// What the machine has of some resources, where the node offers more than that.
+    pub capacity: Amounts,
+    /// Which resources those are.
+    pub capacity_of: Vec<Box<str>>,
+    /// In place of what the profile says.
+    pub usage: Option<Percents>,
+    /// The same for what pods use that earn money.
+    pub prod: Option<Percents>,
+    /// The same for a while.
+    pub window: Option<WindowLimits>,
+}
+
+fn some(percents: Option<Percents>) -> Option<Percents> {
+    percents.filter(|percents| !percents.is_empty())
+}
+
+impl LoadRules {
+    /// What a node says; none where it says nothing, or nothing that can be read.
+    #[must_use]
+    pub fn of(node: &Node) -> Option<Arc<Self>> {
+        let raw = load::raw_allocatable(node).ok().flatten().unwrap_or_default();
+        let own = UsageThresholds::of(node).ok().flatten().unwrap_or_default();
+        let window = own.aggregated_usage.and_then(|own| {
+            let figure = Aggregation::named(&own.usage_aggregation_type)?;
+            let window = own.usage_aggregated_duration.map(length).unwrap_or_default();
+            let percents = some(Some(own.usage_thresholds))?;
+            Some(WindowLimits { percents, figure, window })
+        });
+        let rules = Self {
+            capacity: amounts(named(&raw)),
+            capacity_of: raw.keys().map(|name| name.as_str().into()).collect(),
+            usage: some(own.usage_thresholds),
+            prod: some(own.prod_usage_thresholds),
+            window,
+        };
+        (rules != Self::default()).then(|| Arc::new(rules))
+    }
+}
+
+/// A length of time, which is none where it is negative.
+fn length(duration: object::time::Duration) -> Duration {
+    Duration::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or_default())
+}
+
+fn moment(time: Time) -> Option<Moment> {
+    u64::try_from(time.timestamp().as_nanosecond()).ok().map(Moment)
+}
+
+fn used(map: &ResourceMap) -> Amounts {
+    amounts(named(&map.resources))
+}
+
+impl From<&NodeMetric> for Fact {
+    fn from(wire: &NodeMetric) -> Self {
+        let policy = wire.spec.metric_collect_policy.as_ref();
+        let seconds = policy.and_then(|policy| policy.report_interval_seconds);
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let status = &wire.status;
+        let node = status.node_metric.as_ref().map(|own| {
+            let window = |one: &api::node_metric::AggregatedUsage| {
+                let figures = one.usage.iter().filter_map(|(name, map)| {
+                    let used = used(map);
+                    Some((Aggregation::named(name)?, used)).filter(|(_, used)| !used.is_nothing())
+                });
+                let length = one.duration.map(length).unwrap_or_default();
+                UsageWindow { length, figures: figures.collect() }
+            };
+            let mut windows: Vec<UsageWindow> =
+                own.aggregated_node_usages.iter().map(window).collect();
+            windows.sort_by_key(|window| std::cmp::Reverse(window.length));
+            NodeUsage { now: used(&own.node_usage), system: used(&own.system_usage), windows }
+        });
+        let pods = status.pods_metric.iter().map(|pod| {
+            let key = (pod.namespace.as_str().into(), pod.name.as_str().into());
+            let is_prod = pod.priority == PriorityBand::Prod.as_str();
+            (key, PodUsage { now: used(&pod.pod_usage), is_prod })
+        });
+        let report = LoadReport {
+            at: status.update_time.and_then(moment),
+            interval: Duration::from_secs(seconds.unwrap_or(REPORT_SECONDS)),
+            node,
+            pods: pods.collect(),
+        };
+        Self::Load { node: wire.metadata.name.as_str().into(), report: Some(report.into()) }
+    }
+}
+
+impl LoadTimes {
+    /// When a pod got its node, and when its init containers ended.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        let since = |name: &str| {
+            let condition = condition::find(&pod.status.conditions, name)?;
+            condition.last_transition_time.filter(|_| condition.is_true()).and_then(moment)
+        };
+        let scheduled = since("PodScheduled").or_else(|| pod.status.start_time.and_then(moment));
+        Self { scheduled, initialized: since("Initialized") }
+    }
+}
+
+/// What of a pod its load is estimated by, besides its requests; none where that follows from these.
+pub(super) fn load_needs(pod: &Pod, limits: Amounts) -> Option<LoadNeeds> {
+    let (metadata, requested) = (&pod.metadata, requests_some(pod));
+    let factors = load::scaling_factors(pod).ok().flatten();
+    let mut owners = metadata.owner_references.iter();
+    let needs = LoadNeeds {
+        band: PriorityBand::of_pod(pod),
+        limits,
+        factors: factors.unwrap_or_default().into_iter().collect(),
+        after_scheduled: load::seconds(pod, load::SECONDS_AFTER_SCHEDULED),
+        after_initialized: load::seconds(pod, load::SECONDS_AFTER_INITIALIZED),
+        is_daemon: owners.any(|owner| owner.kind == "DaemonSet"),
+    };
+    (needs != LoadNeeds::of_requests(requested)).then_some(needs)
+}
+
+/// Whether a container requests any CPU or memory.
+fn requests_some(pod: &Pod) -> bool {
+    let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let own = containers.map(|container| &container.resources.requests);
+    let whole = pod.spec.resources.iter().map(|whole| &whole.requests);
+    own.chain(whole).any(|list| {
+        ["cpu", "memory"].iter().any(|name| list.get(*name).is_some_and(|own| own.sign() > 0))
+    })
+}

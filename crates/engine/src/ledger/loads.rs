@@ -1,0 +1,193 @@
+//! What nodes report of their load, and what the pods on them are taken to use beyond that.
+//!
+//! Reports are kept by the name of the node, which may not be there yet. What follows from them is in
+//! a [`Book`] for each way of judging that a profile has; where no profile looks at load there is no
+//! book, and nothing is kept of any pod.
+
+mod book;
+mod estimate;
+mod settings;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+pub use book::{Book, Overload};
+pub use estimate::Estimate;
+pub use settings::{EstimateSettings, ScoreSettings, Settings, Stale};
+
+use super::{Ask, Ledger, NodeIndex};
+use crate::fact::{LoadReport, LoadTimes};
+use crate::moment::Moment;
+use book::{Known, Resident};
+
+/// Loads of all nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Loads {
+    reports: FxHashMap<Box<str>, Arc<LoadReport>>,
+    books: Vec<Arc<Book>>,
+    /// When reports will be old, soonest first, by book.
+    expiries: BTreeSet<(Moment, usize, NodeIndex)>,
+    now: Moment,
+}
+
+impl Loads {
+    /// Whether anybody looks at loads.
+    #[must_use]
+    pub fn are_kept(&self) -> bool {
+        !self.books.is_empty()
+    }
+
+    /// The book of these settings; none where nobody asked for it.
+    #[must_use]
+    pub fn book(&self, settings: &Settings) -> Option<&Book> {
+        self.find(settings).map(|(_, book)| book)
+    }
+
+    /// The same, and its number.
+    pub(crate) fn find(&self, settings: &Settings) -> Option<(usize, &Book)> {
+        let mut books = self.books.iter().enumerate();
+        let (number, book) = books.find(|(_, book)| book.settings() == settings)?;
+        Some((number, book))
+    }
+
+    /// How much more can be used of a node; none where it is not there.
+    pub(crate) fn rooms(&self, node: Option<NodeIndex>) -> LoadRooms {
+        let of = |book: &Arc<Book>, is_prod| -> Box<[i64]> {
+            let rooms = book.rooms(is_prod).iter();
+            let room = |column: &Vec<i64>| node.and_then(|node| column.get(node.get())).copied();
+            rooms.map(|column| room(column).unwrap_or(i64::MIN)).collect()
+        };
+        LoadRooms(self.books.iter().map(|book| [of(book, false), of(book, true)]).collect())
+    }
+
+    /// What a node last reported.
+    #[must_use]
+    pub fn report(&self, node: &str) -> Option<&LoadReport> {
+        self.reports.get(node).map(|report| &**report)
+    }
+
+    /// A node whose report is old by now, and was not taken for it.
+    #[must_use]
+    pub fn expired(&self, now: Moment) -> Option<NodeIndex> {
+        self.expiries.first().filter(|(at, ..)| *at <= now).map(|(_, _, node)| *node)
+    }
+
+    /// When the next report will be old.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Moment> {
+        self.expiries.first().map(|(at, ..)| *at)
+    }
+}
+
+/// How much more can be used of a node, by book, for pods that earn money and for others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadRooms(Vec<[Box<[i64]>; 2]>);
+
+impl LoadRooms {
+    /// Whether the node takes a pod, by a book.
+    pub(crate) fn fit(&self, book: usize, estimate: &Estimate) -> bool {
+        let Some(rooms) = self.0.get(book) else { return false };
+        let rooms = rooms[usize::from(estimate.is_prod)].iter();
+        estimate.is_daemon || rooms.zip(&estimate.amounts).all(|(room, more)| more <= room)
+    }
+}
+
+impl Ledger {
+    /// Loads are judged like this from now on.
+    pub fn keep_loads(&mut self, settings: &Settings) {
+        if self.loads.book(settings).is_some() {
+            return;
+        }
+        self.loads.books.push(Arc::new(Book::new(settings.clone())));
+        let nodes: Vec<NodeIndex> = self.nodes.present().iter().collect();
+        for node in nodes {
+            self.settle_load(node);
+        }
+    }
+
+    /// Takes in what a node reports, or that it does not any longer.
+    pub(super) fn put_report(&mut self, node: Box<str>, report: Option<Arc<LoadReport>>) {
+        let place = self.nodes.find(&node);
+        match report {
+            Some(report) => self.loads.reports.insert(node, report),
+            None => self.loads.reports.remove(&node),
+        };
+        if let Some(node) = place {
+            self.settle_load(node);
+        }
+    }
+
+    /// Lets time pass, up to when the report of a node is old.
+    pub fn pass(&mut self, node: NodeIndex, now: Moment) {
+        self.loads.now = self.loads.now.max(now);
+        self.settle_load(node);
+    }
+
+    /// Lets time pass, up to now.
+    pub fn catch_up(&mut self, now: Moment) {
+        while let Some(node) = self.loads.expired(now) {
+            self.pass(node, now);
+        }
+    }
+
+    /// Finds out anew what the load of a node is, since something that it follows from has changed.
+    pub(crate) fn settle_load(&mut self, node: NodeIndex) {
+        if !self.loads.are_kept() {
+            return;
+        }
+        let Self { nodes, residents, pods, asks, loads, .. } = self;
+        let allocatable = nodes.resources.allowed(node);
+        let rules = nodes.load_rules(node).cloned();
+        let known = Known {
+            report: loads.reports.get(nodes.name(node)).map(|report| &**report),
+            rules: rules.as_deref(),
+            allocatable: &allocatable,
+            now: loads.now,
+        };
+        for (number, book) in loads.books.iter_mut().enumerate() {
+            if let Some(old) = book.expiry(node) {
+                loads.expiries.remove(&(old, number, node));
+            }
+            let rows = residents.on(node).iter().filter_map(|(_, uid)| pods.get(uid));
+            let rows = rows.map(|row| Resident {
+                namespace: &row.namespace,
+                name: &row.name,
+                requests: &asks.requests.get(row.ask.requests).charged,
+                needs: row.ask.load.map(|id| asks.loads.get(id)),
+                times: row.load_times.as_deref().copied().unwrap_or_default(),
+            });
+            let book = Arc::make_mut(book);
+            book.put(node, &known, rows);
+            loads.expiries.extend(book.expiry(node).map(|at| (at, number, node)));
+        }
+        let places = nodes.places();
+        nodes.load_changed.note(node, places);
+    }
+
+    /// What a pod is taken to use by a book.
+    #[must_use]
+    pub fn estimate(&self, book: &Book, ask: Ask) -> Estimate {
+        let requests = &self.asks.requests.get(ask.requests).charged;
+        book.estimate(requests, ask.load.map(|id| self.asks.loads.get(id)))
+    }
+
+    /// Why a node cannot take what a pod is taken to use; none where it can.
+    #[must_use]
+    pub fn overload(&self, book: &Book, ask: Ask, node: NodeIndex) -> Option<Overload> {
+        let estimate = self.estimate(book, ask);
+        let known = Known {
+            report: self.loads.report(self.nodes.name(node)),
+            rules: self.nodes.load_rules(node).map(|rules| &**rules),
+            allocatable: &self.nodes.resources.allowed(node),
+            now: self.loads.now,
+        };
+        book.overload(node, &known, &estimate)
+    }
+
+    /// When a pod got its node, for those who look at loads; nothing is kept where nobody does.
+    pub(super) fn kept_times(&self, times: LoadTimes) -> Option<Box<LoadTimes>> {
+        (self.loads.are_kept() && times != LoadTimes::default()).then(|| Box::new(times))
+    }
+}

@@ -1,0 +1,422 @@
+//! The load of each node by one set of settings, as columns.
+//!
+//! What is written of a node follows from its last report, its rules and the pods on it, and is found
+//! out anew from these whenever one of them changes: nothing is added up twice, whatever came first.
+
+use std::time::Duration;
+
+use super::estimate::{Estimate, amount};
+use super::{EstimateSettings, Settings, Stale};
+use crate::fact::{LoadReport, LoadRules, LoadTimes, Percents};
+use crate::ledger::NodeIndex;
+use crate::moment::Moment;
+use crate::needs::{Amounts, LoadNeeds};
+use crate::node_set::NodeSet;
+
+/// A pod on a node, as its load is estimated.
+pub(crate) struct Resident<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) requests: &'a Amounts,
+    pub(crate) needs: Option<&'a LoadNeeds>,
+    pub(crate) times: LoadTimes,
+}
+
+/// What is known of a node whose load is found out.
+pub(crate) struct Known<'a> {
+    pub(crate) report: Option<&'a LoadReport>,
+    pub(crate) rules: Option<&'a LoadRules>,
+    pub(crate) allocatable: &'a Amounts,
+    pub(crate) now: Moment,
+}
+
+/// What pods are added to the load of a node that is reported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Sums {
+    /// What they are taken to use more than is reported.
+    delta: Vec<i64>,
+    /// What they are taken to use in all.
+    estimated: Vec<i64>,
+    /// What those use that earn money.
+    prod_usage: Vec<i64>,
+    /// What these are taken to use more than that.
+    prod_delta: Vec<i64>,
+}
+
+/// Which load of a node counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    /// What it uses now.
+    Plain,
+    /// What pods use that earn money.
+    Prod,
+    /// What it used for a while.
+    Window(crate::fact::Aggregation, Duration),
+}
+
+/// Why a node is refused for its load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Overload {
+    /// Its report is old.
+    Expired,
+    /// It would use too much.
+    Beyond {
+        /// Of what.
+        resource: Box<str>,
+        /// Whether that is what it used for a while.
+        is_window: bool,
+        /// What it would use, in percent.
+        percent: i64,
+        /// What it may use.
+        most: i64,
+    },
+}
+
+/// What is written of one sort of pods: those that earn money, or the others.
+#[derive(Debug, Clone, Default)]
+struct Side {
+    /// How much more a pod may be taken to use, by resource and node.
+    rooms: Vec<Vec<i64>>,
+    /// What counts in scores as used, by resource and node.
+    scored: Vec<Vec<i64>>,
+}
+
+/// The load of each node by one set of settings.
+#[derive(Debug, Clone)]
+pub struct Book {
+    settings: Settings,
+    tracked: Vec<Box<str>>,
+    others: Side,
+    prod: Side,
+    /// What nodes have, by resource and node.
+    capacity: Vec<Vec<i64>>,
+    /// Nodes whose reports count in scores.
+    fresh: NodeSet,
+    /// When the report of a node will be old, where it is not.
+    expiries: Vec<Option<Moment>>,
+    places: usize,
+}
+
+impl Book {
+    pub(super) fn new(settings: Settings) -> Self {
+        let tracked = settings.tracked();
+        let columns = || vec![Vec::new(); tracked.len()];
+        let side = || Side { rooms: columns(), scored: columns() };
+        Self {
+            others: side(),
+            prod: side(),
+            capacity: columns(),
+            fresh: NodeSet::new(),
+            expiries: Vec::new(),
+            places: 0,
+            settings,
+            tracked,
+        }
+    }
+
+    /// By what it judges.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The resources that are looked at, by name.
+    #[must_use]
+    pub fn tracked(&self) -> &[Box<str>] {
+        &self.tracked
+    }
+
+    /// What a pod is taken to use.
+    #[must_use]
+    pub fn estimate(&self, requests: &Amounts, needs: Option<&LoadNeeds>) -> Estimate {
+        self.settings.estimate.estimate(&self.tracked, requests, needs)
+    }
+
+    /// How much more a pod may be taken to use, by resource and then by node.
+    #[must_use]
+    pub fn rooms(&self, is_prod: bool) -> &[Vec<i64>] {
+        if is_prod { &self.prod.rooms } else { &self.others.rooms }
+    }
+
+    /// What counts as used in scores, and what nodes have, by resource and then by node.
+    #[must_use]
+    pub fn scored(&self, is_prod: bool) -> (&[Vec<i64>], &[Vec<i64>]) {
+        let side = if is_prod { &self.prod } else { &self.others };
+        (&side.scored, &self.capacity)
+    }
+
+    /// Nodes whose reports count in scores.
+    #[must_use]
+    pub fn fresh(&self) -> &NodeSet {
+        &self.fresh
+    }
+
+    /// Whether a node takes what a pod is taken to use.
+    #[must_use]
+    pub fn fits(&self, node: NodeIndex, estimate: &Estimate) -> bool {
+        let rooms = self.rooms(estimate.is_prod).iter();
+        let room = |column: &Vec<i64>| column.get(node.get()).copied().unwrap_or(i64::MAX);
+        estimate.is_daemon
+            || rooms.zip(&estimate.amounts).all(|(column, more)| *more <= room(column))
+    }
+
+    /// When the report of a node will be old.
+    pub(super) fn expiry(&self, node: NodeIndex) -> Option<Moment> {
+        self.expiries.get(node.get()).copied().flatten()
+    }
+
+    fn grow(&mut self, places: usize) {
+        if self.places >= places {
+            return;
+        }
+        let Self { others, prod, capacity, .. } = self;
+        for column in others.rooms.iter_mut().chain(&mut prod.rooms) {
+            column.resize(places, i64::MAX);
+        }
+        for column in others.scored.iter_mut().chain(&mut prod.scored).chain(capacity) {
+            column.resize(places, 0);
+        }
+        self.expiries.resize(places, None);
+        self.places = places;
+    }
+
+    /// Finds out the load of a node.
+    pub(super) fn put<'a>(
+        &mut self,
+        node: NodeIndex,
+        known: &Known<'_>,
+        residents: impl Iterator<Item = Resident<'a>>,
+    ) {
+        self.grow(node.get() + 1);
+        let sums = self.sums(known.report, residents);
+        let at = node.get();
+        let capacity: Vec<i64> = self.tracked.iter().map(|name| capacity(name, known)).collect();
+        for (column, own) in self.capacity.iter_mut().zip(&capacity) {
+            column[at] = *own;
+        }
+        let expiry = known.report.and_then(|report| report.at);
+        let expiry = expiry.map(|at| at.after(self.settings.expires_after));
+        let is_old = expiry.is_none_or(|expiry| expiry <= known.now);
+        self.expiries[at] = expiry.filter(|_| !is_old);
+        let usage = known.report.and_then(|report| report.node.as_ref());
+        self.fresh.set(node, usage.is_some() && !is_old);
+        for is_prod in [false, true] {
+            let rooms = self.room(known, &sums, &capacity, is_prod, is_old);
+            let view = match &self.settings.score.window {
+                _ if is_prod && self.settings.score.by_prod => View::Prod,
+                Some((figure, window)) => View::Window(*figure, *window),
+                None => View::Plain,
+            };
+            let scored = self.load(known.report, &sums, view);
+            let side = if is_prod { &mut self.prod } else { &mut self.others };
+            for (column, own) in side.rooms.iter_mut().zip(rooms) {
+                column[at] = own;
+            }
+            for (column, own) in side.scored.iter_mut().zip(scored) {
+                column[at] = own;
+            }
+        }
+    }
+
+    /// How much more a pod may be taken to use.
+    fn room(
+        &self,
+        known: &Known<'_>,
+        sums: &Sums,
+        capacity: &[i64],
+        is_prod: bool,
+        is_old: bool,
+    ) -> Vec<i64> {
+        let all = |amount: i64| vec![amount; self.tracked.len()];
+        let (percents, view) = self.limits(known.rules, is_prod);
+        let is_off = percents.values().all(|percent| *percent == 0);
+        let Some(report) = known.report.filter(|_| !self.settings.is_soft && !is_off) else {
+            return all(i64::MAX);
+        };
+        match self.settings.stale {
+            Stale::Refused if is_old => return all(i64::MIN),
+            Stale::Forgotten if is_old => return all(i64::MAX),
+            _ if report.node.is_none() => return all(i64::MAX),
+            _ => {}
+        }
+        let load = self.load(Some(report), sums, view);
+        let rooms = self.tracked.iter().zip(load).zip(capacity);
+        rooms
+            .map(|((name, load), capacity)| {
+                let most = percents.get(name).copied().unwrap_or(0);
+                if most == 0 { i64::MAX } else { room(load, *capacity, most) }
+            })
+            .collect()
+    }
+
+    /// What must not be exceeded, and of what.
+    fn limits<'a>(&'a self, rules: Option<&'a LoadRules>, is_prod: bool) -> (&'a Percents, View) {
+        let own = |pick: fn(&LoadRules) -> Option<&Percents>| rules.and_then(pick);
+        let prod = own(|rules| rules.prod.as_ref()).unwrap_or(&self.settings.prod);
+        if is_prod && prod.values().any(|percent| *percent != 0) {
+            return (prod, View::Prod);
+        }
+        let window = rules.and_then(|rules| rules.window.as_ref());
+        if let Some(window) = window.or(self.settings.window.as_ref()) {
+            return (&window.percents, View::Window(window.figure, window.window));
+        }
+        (own(|rules| rules.usage.as_ref()).unwrap_or(&self.settings.usage), View::Plain)
+    }
+
+    /// What counts as used, by tracked resource.
+    fn load(&self, report: Option<&LoadReport>, sums: &Sums, view: View) -> Vec<i64> {
+        let used = |amounts: &Amounts| -> Vec<i64> {
+            self.tracked.iter().map(|name| amount(amounts, name)).collect()
+        };
+        let plus = |used: Vec<i64>, more: &[i64]| -> Vec<i64> {
+            used.into_iter().zip(more).map(|(used, more)| used.saturating_add(*more)).collect()
+        };
+        let Some(usage) = report.and_then(|report| report.node.as_ref()) else {
+            return vec![0; self.tracked.len()];
+        };
+        let plain = || plus(used(&usage.now), &sums.delta);
+        match view {
+            View::Plain => plain(),
+            View::Prod => plus(sums.prod_usage.clone(), &sums.prod_delta),
+            View::Window(figure, window) => {
+                let mut windows = usage.windows.iter();
+                let found = windows.find(|own| {
+                    (window.is_zero() || own.length == window) && own.figures.contains_key(&figure)
+                });
+                match found.and_then(|own| own.figures.get(&figure)) {
+                    Some(figures) => plus(used(figures), &sums.delta),
+                    None if window.is_zero() => plain(),
+                    None => sums.estimated.clone(),
+                }
+            }
+        }
+    }
+
+    fn sums<'a>(
+        &self,
+        report: Option<&LoadReport>,
+        residents: impl Iterator<Item = Resident<'a>>,
+    ) -> Sums {
+        let none = || vec![0; self.tracked.len()];
+        let mut sums =
+            Sums { delta: none(), estimated: none(), prod_usage: none(), prod_delta: none() };
+        let estimating = &self.settings.estimate;
+        if let Some(usage) = report.and_then(|report| report.node.as_ref())
+            && estimating.prod_with_system
+        {
+            for (sum, name) in sums.prod_usage.iter_mut().zip(&self.tracked) {
+                *sum = amount(&usage.system, name);
+            }
+        }
+        for pod in residents {
+            let estimate = self.estimate(pod.requests, pod.needs);
+            let usage = report.and_then(|report| {
+                // A tuple of texts is looked for by one that owns them.
+                report.pods.get(&(pod.namespace.into(), pod.name.into()))
+            });
+            let is_early = report.is_none_or(|report| self.is_early(report, &pod));
+            let is_estimated = usage.is_none() || is_early;
+            for (at, more) in estimate.amounts.iter().enumerate() {
+                let used = usage.map_or(0, |usage| amount(&usage.now, &self.tracked[at]));
+                sums.estimated[at] = sums.estimated[at].saturating_add(*more);
+                let beyond = more.saturating_sub(used).max(0);
+                if is_estimated {
+                    sums.delta[at] = sums.delta[at].saturating_add(beyond);
+                }
+                if !estimate.is_prod {
+                    continue;
+                }
+                match usage {
+                    Some(usage) if usage.is_prod => {
+                        sums.prod_usage[at] = sums.prod_usage[at].saturating_add(used);
+                        let beyond = if is_estimated { beyond } else { 0 };
+                        sums.prod_delta[at] = sums.prod_delta[at].saturating_add(beyond);
+                    }
+                    // What it uses counts elsewhere.
+                    Some(_) => sums.prod_delta[at] = sums.prod_delta[at].saturating_add(*more),
+                    None => sums.prod_delta[at] = sums.prod_delta[at].saturating_add(beyond),
+                }
+            }
+        }
+        sums
+    }
+
+    /// Whether a report does not say yet what a pod will use.
+    fn is_early(&self, report: &LoadReport, pod: &Resident<'_>) -> bool {
+        let Some(at) = report.at else { return true };
+        let Some(scheduled) = pod.times.scheduled else { return true };
+        let EstimateSettings { after_scheduled, after_initialized, allows_own, .. } =
+            &self.settings.estimate;
+        let own =
+            |pick: fn(&LoadNeeds) -> Option<u64>| pod.needs.filter(|_| *allows_own).and_then(pick);
+        let after_initialized = own(|needs| needs.after_initialized).or(*after_initialized);
+        let after_scheduled = own(|needs| needs.after_scheduled).or(*after_scheduled);
+        let some = |seconds: Option<u64>| seconds.filter(|seconds| *seconds > 0);
+        let until = match (some(after_initialized), pod.times.initialized) {
+            (Some(seconds), Some(initialized)) => Some((initialized, seconds)),
+            _ => some(after_scheduled).map(|seconds| (scheduled, seconds)),
+        };
+        let until = until.map(|(since, seconds)| since.after(Duration::from_secs(seconds)));
+        at < scheduled.after(report.interval) || until.is_some_and(|until| until > at)
+    }
+
+    /// Why a node cannot take what a pod is taken to use; none where it can.
+    pub(super) fn overload(
+        &self,
+        node: NodeIndex,
+        known: &Known<'_>,
+        estimate: &Estimate,
+    ) -> Option<Overload> {
+        if self.fits(node, estimate) {
+            return None;
+        }
+        let (percents, view) = self.limits(known.rules, estimate.is_prod);
+        let side = self.rooms(estimate.is_prod);
+        let at = node.get();
+        let short =
+            side.iter().zip(&estimate.amounts).position(|(column, more)| *more > column[at]);
+        let short = short?;
+        if side[short][at] == i64::MIN {
+            return Some(Overload::Expired);
+        }
+        let resource = &self.tracked[short];
+        let most = percents.get(resource).copied().unwrap_or(0);
+        let capacity = self.capacity[short][at];
+        let load = most_load(capacity, most).saturating_sub(side[short][at]);
+        Some(Overload::Beyond {
+            resource: resource.clone(),
+            is_window: matches!(view, View::Window(..)),
+            percent: percent(load.saturating_add(estimate.amounts[short]), capacity),
+            most,
+        })
+    }
+}
+
+/// What a node has of a resource.
+fn capacity(name: &str, known: &Known<'_>) -> i64 {
+    let raw = known.rules.filter(|rules| rules.capacity_of.iter().any(|own| **own == *name));
+    amount(raw.map_or(known.allocatable, |rules| &rules.capacity), name)
+}
+
+/// What is used of what there is, as people are told it.
+fn percent(used: i64, capacity: i64) -> i64 {
+    (used as f64 / capacity as f64 * 100.0).round() as i64
+}
+
+/// The most that may be used of what there is.
+fn most_load(capacity: i64, most: i64) -> i64 {
+    let mut load = ((most as f64 + 0.5) * capacity as f64 / 100.0).floor() as i64 + 1;
+    while load > 0 && percent(load, capacity) > most {
+        load -= 1;
+    }
+    load
+}
+
+/// How much more may be used where so much is.
+fn room(load: i64, capacity: i64, most: i64) -> i64 {
+    match capacity {
+        0 => i64::MAX,
+        // What says that a report is old is not a room.
+        _ => most_load(capacity, most).saturating_sub(load).max(i64::MIN + 1),
+    }
+}

@@ -1,0 +1,84 @@
+//! What a pod is taken to use before its node reports it.
+
+use api::priority::PriorityBand;
+use api::resource_names::KnownResource;
+
+use super::EstimateSettings;
+use crate::needs::{Amounts, LoadNeeds};
+
+/// What a container is taken to use that says nothing of CPU.
+const CPU_MILLIS_UNLESS_REQUESTED: i64 = 250;
+/// The same of memory.
+const MEMORY_BYTES_UNLESS_REQUESTED: i64 = 200 << 20;
+
+/// What a pod is taken to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    /// How much, by tracked resource.
+    pub amounts: Box<[i64]>,
+    /// Whether it earns money.
+    pub is_prod: bool,
+    /// Whether it runs on every node, whatever its load.
+    pub is_daemon: bool,
+}
+
+/// The amount of a resource of any name.
+pub(super) fn amount(amounts: &Amounts, name: &str) -> i64 {
+    match name {
+        "cpu" => amounts.cpu_millis,
+        "memory" => amounts.memory_bytes,
+        "ephemeral-storage" => amounts.storage_bytes,
+        _ => amounts.scalar(name),
+    }
+}
+
+impl EstimateSettings {
+    /// What a pod is taken to use of these resources.
+    #[must_use]
+    pub fn estimate(
+        &self,
+        tracked: &[Box<str>],
+        requests: &Amounts,
+        needs: Option<&LoadNeeds>,
+    ) -> Estimate {
+        let plain;
+        let needs = match needs {
+            Some(needs) => needs,
+            None => {
+                plain = LoadNeeds::of_requests(requests.cpu_millis + requests.memory_bytes > 0);
+                &plain
+            }
+        };
+        let amounts = tracked.iter().map(|name| self.of_resource(name, requests, needs));
+        Estimate {
+            amounts: amounts.collect(),
+            is_prod: needs.band == PriorityBand::Prod,
+            is_daemon: needs.is_daemon,
+        }
+    }
+
+    fn of_resource(&self, name: &str, requests: &Amounts, needs: &LoadNeeds) -> i64 {
+        let own = needs.factors.iter().filter(|_| self.allows_own);
+        let own = own.into_iter().find(|(own, _)| **own == *name).map(|(_, factor)| *factor);
+        let Some(factor) = own.or_else(|| self.factors.get(name).copied()) else { return 0 };
+        let known = KnownResource::named(name);
+        // Whoever has no resources of their own uses those of everybody.
+        let in_band = match (known, needs.band) {
+            (None, PriorityBand::Batch | PriorityBand::Mid) => return 0,
+            (_, PriorityBand::Free) | (None, _) => Some(name),
+            (Some(known), band) => known.in_band(Some(band)).map(KnownResource::as_str),
+        };
+        let Some(in_band) = in_band else { return 0 };
+        let (request, limit) = (amount(requests, in_band), amount(&needs.limits, in_band));
+        let asked = request.max(limit);
+        if asked == 0 {
+            return match known {
+                Some(KnownResource::Cpu) => CPU_MILLIS_UNLESS_REQUESTED,
+                Some(KnownResource::Memory) => MEMORY_BYTES_UNLESS_REQUESTED,
+                _ => 0,
+            };
+        }
+        let estimate = (asked as f64 * factor as f64 / 100.0).round() as i64;
+        if limit > 0 { estimate.min(limit) } else { estimate }
+    }
+}

@@ -1,0 +1,122 @@
+//! Pods go where machines are really idle, as nodes report it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use chassis::client::Call;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::yard::{Yard, configured, on_both};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const METRICS: &str = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics";
+const TOO_HOT: &str = "1 node(s) cpu usage exceed threshold";
+/// How long a server may take to serve a kind, and a scheduler to find it.
+const PATIENCE: Duration = Duration::from_secs(40);
+const POLL: Duration = Duration::from_millis(200);
+
+/// Has the server know the kind of reports, and waits until it does.
+async fn define(yard: &Yard) -> Result<()> {
+    let mut all = api::crds::all();
+    let own = all.find(|crd| crd.name == "nodemetrics.slo.koordinator.sh").context("it is ours")?;
+    let call = Call::new(Method::POST, DEFINITIONS).body("application/yaml", own.yaml);
+    match yard.client.call_unread(call).await {
+        // A server that stories share has it already.
+        Err(error) if error.is_already_exists() => {}
+        made => made?,
+    }
+    let begun = Instant::now();
+    while let Err(error) = yard.client.call_unread(Call::new(Method::GET, METRICS)).await {
+        ensure!(begun.elapsed() < PATIENCE, "the kind is not served: {error}");
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// A node reports that so many of its CPUs are in use.
+async fn report(yard: &Yard, node: &str, cpu: &str) -> Result<()> {
+    let usage = json!({ "nodeUsage": { "resources": { "cpu": cpu, "memory": "1Gi" } } });
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let status = json!({ "status": { "updateTime": now, "nodeMetric": usage } });
+    yard.patch_status(&format!("{METRICS}/{node}"), status).await
+}
+
+async fn begin_reports(yard: &Yard, node: &str, cpu: &str) -> Result<()> {
+    let metric = json!({ "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric",
+                         "metadata": { "name": node } });
+    yard.create(METRICS, &metric).await?;
+    report(yard, node, cpu).await
+}
+
+async fn end_reports(yard: &Yard, node: &str) -> Result<()> {
+    let call = Call::new(Method::DELETE, format!("{METRICS}/{node}"));
+    Ok(yard.client.call_unread(call).await?)
+}
+
+fn load_aware() -> Value {
+    let enabled = json!({ "enabled": [{ "name": "LoadAwareScheduling" }] });
+    json!({ "profiles": [{ "schedulerName": "default-scheduler",
+                           "plugins": { "filter": enabled, "score": enabled } }] })
+}
+
+fn only_on(node: &str) -> Value {
+    json!({ "spec": { "nodeSelector": { "kubernetes.io/hostname": node } } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hot_node_is_left_alone_until_it_has_cooled() {
+    on_both("loads", async |yard| {
+        define(yard).await?;
+        for (node, cpu) in [("hot", "7"), ("cool", "1")] {
+            yard.node(node, 8).await?;
+            begin_reports(yard, node, cpu).await?;
+        }
+        let own = yard.schedule(configured(&load_aware())?).await?;
+        yard.pod("anywhere", "1").await?;
+        yard.until_on("anywhere", "cool").await?;
+        yard.pod_like("there", "1", only_on("hot")).await?;
+        let why = yard.until_waits("there", "Unschedulable").await?;
+        ensure!(why.contains(TOO_HOT), "{why}");
+        report(yard, "hot", "1").await?;
+        yard.until_on("there", "hot").await?;
+        own.end().await?;
+        for node in ["hot", "cool"] {
+            end_reports(yard, node).await?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_reports_every_node_is_taken_until_somebody_does() {
+    on_both("loadless", async |yard| {
+        yard.node("only", 64).await?;
+        // On one of the servers the kind is not even defined.
+        let own = yard.schedule(configured(&load_aware())?).await?;
+        yard.pod("first", "1").await?;
+        yard.until_on("first", "only").await?;
+        define(yard).await?;
+        begin_reports(yard, "only", "60").await?;
+        let begun = Instant::now();
+        for number in 0.. {
+            let name = format!("next-{number}");
+            yard.pod(&name, "100m").await?;
+            let settled = |seen: &crate::yard::Seen| {
+                !seen.node(&name).is_empty() || seen.condition(&name).is_some()
+            };
+            yard.until(&format!("{name} is decided on"), settled).await?;
+            if yard.seen(|seen| seen.node(&name).is_empty()) {
+                let why = yard.until_waits(&name, "Unschedulable").await?;
+                ensure!(why.contains(TOO_HOT), "{why}");
+                break;
+            }
+            ensure!(begun.elapsed() < PATIENCE, "the report is not heard of");
+            tokio::time::sleep(POLL).await;
+        }
+        own.end().await?;
+        end_reports(yard, "only").await
+    })
+    .await;
+}
