@@ -426,9 +426,7 @@ impl Ledger {
         row.claim = Some(node);
         self.claimed.insert(uid.clone());
         let (pod, priority) = (row.passing(), row.priority);
-        self.occupy(node, pod);
-        self.residents.arrive(node, priority, uid);
-        self.settle_load(node);
+        self.move_in(node, uid, pod, priority);
         Ok(())
     }
 
@@ -441,9 +439,7 @@ impl Ledger {
         let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
         self.claimed.remove(uid);
         if let Some(node) = claim.filter(|_| row.bound.is_none()) {
-            self.residents.leave(node, priority, uid);
-            self.settle_load(node);
-            self.vacate(node, pod);
+            self.move_out(node, uid, pod, priority);
         }
         Ok(())
     }
@@ -516,21 +512,25 @@ impl Ledger {
             self.claimed.remove(uid);
         }
         if let Some(node) = row.node() {
-            self.residents.leave(node, row.priority, uid);
-            self.settle_load(node);
-            self.vacate(node, row.passing());
+            self.move_out(node, uid, row.passing(), row.priority);
         }
         self.astray.follow(uid, row.astray.as_deref(), None);
         self.nominations.follow(uid, row.nominated(), None);
         self.release(row.ask);
     }
 
-    /// A pod comes to a node or leaves it.
-    pub(crate) fn shift(&mut self, node: NodeIndex, pod: Passing, way: Way) {
-        match way {
-            Way::In => self.occupy(node, pod),
-            Way::Out => self.vacate(node, pod),
-        }
+    /// A pod is on a node: it takes what it takes, and all that is found out from who is there counts it.
+    pub(crate) fn move_in(&mut self, node: NodeIndex, uid: &Uid, pod: Passing, priority: i32) {
+        self.occupy(node, pod);
+        self.residents.arrive(node, priority, uid);
+        self.settle_load(node);
+    }
+
+    /// It is there no longer. Where nobody else holds the place of the node, that is free.
+    pub(crate) fn move_out(&mut self, node: NodeIndex, uid: &Uid, pod: Passing, priority: i32) {
+        self.residents.leave(node, priority, uid);
+        self.settle_load(node);
+        self.vacate(node, pod);
     }
 
     fn occupy(&mut self, node: NodeIndex, pod: Passing) {

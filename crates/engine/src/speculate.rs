@@ -6,7 +6,7 @@
 //! small questions of preemption there is [`crate::judge::Trial`], which moves less.
 
 use crate::fact::Uid;
-use crate::ledger::{ClaimError, Ledger, NodeIndex, Way};
+use crate::ledger::{ClaimError, Ledger, NodeIndex};
 
 /// Why a speculation cannot be kept, or a pod cannot be moved in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,8 +96,7 @@ impl Speculation<'_> {
         if pinned {
             self.ledger.nodes.pods[node.get()] += 1;
         }
-        self.ledger.residents.leave(node, priority, uid);
-        self.ledger.shift(node, pod, Way::Out);
+        self.ledger.move_out(node, uid, pod, priority);
         self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, pinned });
         Ok(node)
     }
@@ -136,8 +135,7 @@ impl Speculation<'_> {
         let row = self.ledger.pods.get_mut(uid).expect("no pod goes while others think");
         (row.bound, row.claim) = (bound, claim);
         let (pod, priority) = (row.passing(), row.priority);
-        self.ledger.shift(node, pod, Way::In);
-        self.ledger.residents.arrive(node, priority, uid);
+        self.ledger.move_in(node, uid, pod, priority);
     }
 
     /// Makes true what was thought of: pods that were placed have claims now.

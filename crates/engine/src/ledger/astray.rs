@@ -14,8 +14,7 @@ impl Ledger {
             row.astray = None;
             row.bound = Some(node);
             let (pod, priority) = (row.passing(), row.priority);
-            self.occupy(node, pod);
-            self.residents.arrive(node, priority, &uid);
+            self.move_in(node, &uid, pod, priority);
         }
     }
 

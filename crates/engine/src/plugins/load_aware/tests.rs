@@ -509,3 +509,24 @@ fn loads_do_not_depend_on_what_came_first() {
         assert_eq!(*expected.get_or_insert(used.clone()), used, "{order:?}");
     }
 }
+
+#[test]
+fn a_speculation_that_is_dropped_leaves_no_trace_in_loads() {
+    let mut world = standard();
+    world.report(using("32", "10Gi"));
+    world.pod("a", placed(requesting("16", "32Gi"), REPORTED));
+    world.pod("b", requesting("8", "8Gi"));
+    let node = world.ledger.nodes.find("n").unwrap();
+    let before = world.cpu_used();
+    world.ledger.speculate(|thought| {
+        thought.evict(&Uid::new("a")).unwrap();
+        thought.place(&Uid::new("b"), node).unwrap();
+    });
+    assert_eq!(world.cpu_used(), before);
+    let gone = world.ledger.speculate(|thought| {
+        thought.evict(&Uid::new("a")).unwrap();
+        let book = thought.ledger().loads.book(&world.settings).unwrap();
+        book.scored(false).0[0][0]
+    });
+    assert_eq!((gone, world.cpu_used()), (32_000, before));
+}
