@@ -3,8 +3,8 @@
 /// What words end with that were longer.
 const CUT: &str = " ...";
 
-/// Words of so many bytes at most, with a sign where there were more. Nothing that is not shown is
-/// kept.
+/// Words of so many bytes at most, or of four where that is less, with a sign where there were more.
+/// Nothing that is not shown is kept.
 #[must_use]
 pub fn cut(mut words: String, bytes_max: usize) -> String {
     if words.len() > bytes_max {

@@ -311,6 +311,11 @@ pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
     Decider::new(profile.score(LoadAware::default(), Weight(1)), ledger, 7)
 }
 
+/// The same without load, which preemption does not count on: a plan does.
+pub(crate) fn loadless(ledger: &mut Ledger) -> Decider {
+    Decider::new(Profile::kubernetes(), ledger, 7)
+}
+
 /// What can be seen of a ledger through an ask, by names.
 fn seen(ledger: &Ledger, decider: &mut Decider, ask: Ask) -> BTreeMap<String, String> {
     let scores = decider.scores(ledger, ask);

@@ -263,6 +263,7 @@ impl Ledger {
             Fact::NodeGone(name) => {
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
                     self.terms.topologies.follow(node, &self.nodes, &self.symbols);
+                    self.settle_load(node);
                 }
             }
             Fact::Namespace { name, labels } => {
@@ -295,6 +296,8 @@ impl Ledger {
             if spreads_itself { None } else { self.like(namespace, labels, needs.owner.as_ref()) };
         let (asks, symbols) = (&mut self.asks, &mut self.symbols);
         let volumes = Some(&needs.volumes).filter(|own| !own.volumes.is_empty());
+        // Pods that differ in nothing else are alike where nobody looks at loads.
+        let load = needs.load.as_ref().filter(|_| self.loads.are_kept());
         Ask {
             requests: asks.requests.hold_as(requests, || requests.clone()),
             taken: asks.requests.hold_as(taken, || taken.clone()),
@@ -307,7 +310,7 @@ impl Ledger {
             identity: self.terms.crowds.hold_identity(namespace, labels, symbols),
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
-            load: needs.load.as_ref().map(|own| asks.loads.hold_as(own, || own.clone())),
+            load: load.map(|own| asks.loads.hold_as(own, || own.clone())),
             resource_claims: needs.resource_claims,
             too_many_terms: needs.too_many_terms,
         }

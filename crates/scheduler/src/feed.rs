@@ -38,8 +38,8 @@ const POD_SCHEDULED: &str = "PodScheduled";
 
 /// Whoever reads every kind.
 pub(crate) trait Reader {
-    /// Reads all objects of a kind with these fields: what is told of each, and of one that is
-    /// gone.
+    /// Reads all objects of a kind with these fields, where it is read at all: what is told of each,
+    /// and of one that is gone.
     fn read<T: Resource + Object>(
         &mut self,
         kind: Kind,
@@ -92,6 +92,8 @@ pub(crate) struct Feed<'a> {
     pub(crate) awaited: &'a Awaited,
     /// How much of nodes and pods is looked at.
     pub(crate) sight: Sight,
+    /// What is read; of other kinds nothing is.
+    pub(crate) kinds: &'a BTreeSet<Kind>,
     /// Put up when this process leads; none where it need not.
     pub(crate) fence: Option<&'a Fence>,
     pub(crate) stop: &'a CancellationToken,
@@ -99,10 +101,10 @@ pub(crate) struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Starts the watches of these kinds; they run until `stop` is cancelled.
-    pub(crate) fn start(mut self, kinds: &BTreeSet<Kind>) {
+    /// Starts the watches; they run until `stop` is cancelled.
+    pub(crate) fn start(mut self) {
         let sight = self.sight;
-        read_all(&mut self, sight, kinds);
+        read_all(&mut self, sight);
     }
 }
 
@@ -114,6 +116,9 @@ impl Reader for Feed<'_> {
         message: impl Fn(T) -> Message + Send + 'static,
         gone: impl Fn(&Key, &str) -> Message + Send + 'static,
     ) {
+        if !self.kinds.contains(&kind) {
+            return;
+        }
         let access = self.client.access::<T>(ResourceType::of::<T>(), "");
         let reflector = Reflector::new(access).fields(fields).seed(self.seed).metrics(self.metrics);
         let reflector = if kind.may_be_absent() { reflector.may_be_absent() } else { reflector };
@@ -154,6 +159,7 @@ impl Reader for Feed<'_> {
 /// Lists of every kind, each read once, in pages.
 struct Lists<'a> {
     client: &'a Client,
+    kinds: &'a BTreeSet<Kind>,
     tasks: JoinSet<Result<(Kind, Vec<Message>), Error>>,
 }
 
@@ -162,8 +168,8 @@ struct Lists<'a> {
 /// # Errors
 /// When a kind cannot be listed.
 pub(crate) async fn list(client: &Client, kinds: &BTreeSet<Kind>) -> Result<Vec<Message>, Error> {
-    let mut lists = Lists { client, tasks: JoinSet::new() };
-    read_all(&mut lists, Sight::Own, kinds);
+    let mut lists = Lists { client, kinds, tasks: JoinSet::new() };
+    read_all(&mut lists, Sight::Own);
     let mut all = Vec::new();
     while let Some(ended) = lists.tasks.join_next().await {
         match ended {
@@ -183,6 +189,9 @@ impl Reader for Lists<'_> {
         message: impl Fn(T) -> Message + Send + 'static,
         _gone: impl Fn(&Key, &str) -> Message + Send + 'static,
     ) {
+        if !self.kinds.contains(&kind) {
+            return;
+        }
         let access = self.client.access::<T>(ResourceType::of::<T>(), "");
         let field_selector = fields.to_owned();
         let mut options = ListOptions { field_selector, limit: PAGE, ..ListOptions::default() };
@@ -191,7 +200,7 @@ impl Reader for Lists<'_> {
             loop {
                 let page = match access.list(&options).await {
                     Err(error) if error.is_not_found() && kind.may_be_absent() => {
-                        return Ok((kind, told));
+                        return Ok((kind, Vec::new()));
                     }
                     page => page?,
                 };
@@ -210,7 +219,7 @@ impl Reader for Lists<'_> {
 }
 
 /// Has every kind read.
-fn read_all(reader: &mut impl Reader, sight: Sight, kinds: &BTreeSet<Kind>) {
+fn read_all(reader: &mut impl Reader, sight: Sight) {
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Pod, PODS_THAT_LIVE, sight.pod(), move |_, uid| gone(uid));
     fact(reader, Kind::Node, sight.node(), |key| Fact::NodeGone(key.name().into()));
@@ -218,9 +227,7 @@ fn read_all(reader: &mut impl Reader, sight: Sight, kinds: &BTreeSet<Kind>) {
     fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
     owners(reader);
     storage(reader);
-    if kinds.contains(&Kind::NodeMetric) {
-        fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
-    }
+    fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
 }
 
 fn owners(reader: &mut impl Reader) {

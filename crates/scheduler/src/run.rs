@@ -281,9 +281,9 @@ impl Term {
         let (sink, tasks) = (&messages, &mut feed);
         let fence = turn.as_ref().and_then(|turn| turn.fence.as_ref());
         let (awaited, stop_feed, sight) = (&options.awaited, &end_feed, Sight::of(configuration));
-        let kinds = Kind::read_by(core.engine().ledger());
-        Feed { client, sink, seed, metrics, awaited, sight, fence, stop: stop_feed, tasks }
-            .start(&kinds);
+        let kinds = &Kind::read_by(core.engine().ledger());
+        Feed { client, sink, seed, metrics, awaited, sight, kinds, fence, stop: stop_feed, tasks }
+            .start();
         let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
         extenders.watch(how, &mut feed);
 

@@ -5,6 +5,7 @@
 
 mod slots;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -440,7 +441,7 @@ impl Hands {
         &self,
         namespace: &str,
         place: &mut Place,
-        mut write: impl FnMut() -> F,
+        write: impl Fn() -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -538,18 +539,23 @@ impl Hands {
         let (uid, now) = (&victim.uid.0, self.clock().now());
         let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
         self.patch_status(victim, patch, place).await?;
-        let (options, mut tries) = (&DeleteOptions::of(uid), 0);
-        let delete = || {
-            tries += 1;
-            pods.delete(&victim.name, options)
+        let (options, was_unclear) = (&DeleteOptions::of(uid), AtomicBool::new(false));
+        let delete = async || {
+            let answer = pods.delete(&victim.name, options).await;
+            let is_unclear = answer.as_ref().is_err_and(is_unclear);
+            was_unclear.fetch_or(is_unclear, Ordering::Relaxed);
+            answer
         };
         match self.again(namespace, place, delete).await {
-            Ok(_) => {}
-            // The answer to an earlier try was lost.
-            Err(error) if error.is_not_found() && tries > 1 => {}
-            Err(error) => return Err(error),
+            Ok(_) => Ok(Some(pod.metadata.resource_version)),
+            // It is gone, or another one has its name: the answer to an earlier try was lost, or somebody
+            // else was faster.
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                let is_ours = was_unclear.load(Ordering::Relaxed);
+                Ok(is_ours.then_some(pod.metadata.resource_version))
+            }
+            Err(error) => Err(error),
         }
-        Ok(Some(pod.metadata.resource_version))
     }
 
     async fn prepare(&self, order: PrepareOrder, bench: Arc<Slots>) {

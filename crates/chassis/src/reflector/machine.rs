@@ -161,8 +161,10 @@ pub struct Machine {
     failures: u32,
     /// Whether the server may not know the kind.
     may_be_absent: bool,
-    /// Whether it does not, as far as is known.
+    /// Whether the last list showed that it does not.
     is_absent: bool,
+    /// Whether that was told.
+    is_absence_told: bool,
 }
 
 impl Machine {
@@ -182,6 +184,7 @@ impl Machine {
             failures: 0,
             may_be_absent: false,
             is_absent: false,
+            is_absence_told: false,
         }
     }
 
@@ -278,6 +281,7 @@ impl Machine {
 
     fn begin_list<T>(&mut self, effects: &mut Vec<Effect<T>>) {
         self.list = self.list.wrapping_add(1);
+        self.is_absent = false;
         self.phase = Phase::Listing;
         let limit = if self.expired_lists >= EXPIRED_LISTS_MAX { 0 } else { PAGE_LIMIT };
         effects.push(Effect::List { limit, continue_token: None });
@@ -310,7 +314,7 @@ impl Machine {
         }
         self.sweep(effects);
         self.expired_lists = 0;
-        self.is_absent = false;
+        self.is_absence_told = false;
         self.position = page.resource_version;
         effects.push(Effect::Deliver(Delta::Synced));
         self.begin_watch(now, effects);
@@ -377,14 +381,32 @@ impl Machine {
         );
     }
 
+    /// There is nothing of the kind, whatever was listed before.
+    fn be_absent<T>(&mut self, effects: &mut Vec<Effect<T>>) {
+        self.is_absent = true;
+        let is_news = !std::mem::replace(&mut self.is_absence_told, true);
+        if is_news {
+            let look = ABSENT_LOOK.as_secs();
+            let what =
+                format!("the server does not know the kind; it is looked for every {look} s");
+            effects.push(Effect::Report(what));
+        }
+        let gone = std::mem::take(&mut self.known);
+        if is_news || !gone.is_empty() {
+            let gone = gone.into_iter();
+            effects.extend(
+                gone.map(|(key, known)| Effect::Deliver(Delta::Deleted { key, uid: known.uid })),
+            );
+            effects.push(Effect::Deliver(Delta::Synced));
+        }
+        self.phase = Phase::WaitingToList;
+        effects.push(Effect::WakeAfter(ABSENT_LOOK));
+    }
+
     fn fail_list<T>(&mut self, failure: &Failure, effects: &mut Vec<Effect<T>>) {
         match failure {
             Failure::Refused(refusal) if refusal.code == 404 && self.may_be_absent => {
-                self.is_absent = true;
-                self.sweep(effects);
-                effects.push(Effect::Deliver(Delta::Synced));
-                self.phase = Phase::WaitingToList;
-                effects.push(Effect::WakeAfter(ABSENT_LOOK));
+                self.be_absent(effects);
             }
             Failure::Refused(refusal) if refusal.asks_for_relist() => {
                 // The pages took longer than the server keeps a version.

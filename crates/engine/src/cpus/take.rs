@@ -380,11 +380,10 @@ impl<'a> Taking<'a> {
                     cores.retain(|cpus| !cpus.iter().any(is_apart));
                 }
                 let mut groups = self.grouped(by, cores);
-                if heeds {
-                    for (_, cpus) in &mut groups {
-                        let mut seen = BTreeSet::new();
-                        cpus.retain(|cpu| seen.insert(cpu.core));
-                    }
+                for (_, cpus) in &mut groups {
+                    cpus.sort_by_key(|cpu| (self.times(&[*cpu]), cpu.id));
+                    let mut seen = BTreeSet::new();
+                    cpus.retain(|cpu| !heeds || seen.insert(cpu.core));
                 }
                 if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
                     let spread = spread(cpus, self.topology.threads());

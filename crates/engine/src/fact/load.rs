@@ -130,8 +130,10 @@ pub struct LoadRules {
     pub window: Option<WindowLimits>,
 }
 
+/// Percentages, each between 0 and 100; none where there are none.
 fn some(percents: Option<Percents>) -> Option<Percents> {
-    percents.filter(|percents| !percents.is_empty())
+    let percents = percents.filter(|percents| !percents.is_empty())?;
+    Some(percents.into_iter().map(|(name, percent)| (name, percent.clamp(0, 100))).collect())
 }
 
 impl LoadRules {
@@ -218,28 +220,18 @@ impl LoadTimes {
     }
 }
 
-/// What of a pod its load is estimated by, besides its requests; none where that follows from these.
-pub(super) fn load_needs(pod: &Pod, limits: Amounts) -> Option<LoadNeeds> {
-    let (metadata, requested) = (&pod.metadata, requests_some(pod));
-    let factors = load::scaling_factors(pod).ok().flatten();
-    let mut owners = metadata.owner_references.iter();
+/// What of a pod its load is estimated by, besides these requests; none where that follows from them.
+pub(super) fn load_needs(pod: &Pod, requests: &Amounts, limits: Amounts) -> Option<LoadNeeds> {
+    let factors = load::scaling_factors(pod).ok().flatten().unwrap_or_default();
+    let factors = factors.into_iter().filter(|(_, factor)| *factor >= 0);
+    let mut owners = pod.metadata.owner_references.iter();
     let needs = LoadNeeds {
         band: PriorityBand::of_pod(pod),
         limits,
-        factors: factors.unwrap_or_default().into_iter().collect(),
+        factors: factors.collect(),
         after_scheduled: load::seconds(pod, load::SECONDS_AFTER_SCHEDULED),
         after_initialized: load::seconds(pod, load::SECONDS_AFTER_INITIALIZED),
         is_daemon: owners.any(|owner| owner.kind == "DaemonSet"),
     };
-    (needs != LoadNeeds::of_requests(requested)).then_some(needs)
-}
-
-/// Whether a container requests any CPU or memory.
-fn requests_some(pod: &Pod) -> bool {
-    let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
-    let own = containers.map(|container| &container.resources.requests);
-    let whole = pod.spec.resources.iter().map(|whole| &whole.requests);
-    own.chain(whole).any(|list| {
-        ["cpu", "memory"].iter().any(|name| list.get(*name).is_some_and(|own| own.sign() > 0))
-    })
+    (needs != LoadNeeds::of_requests(requests)).then_some(needs)
 }

@@ -178,6 +178,7 @@ impl From<&Pod> for Needs {
         let (requests, taken) = requests(pod);
         let too_many_terms = too_many_terms(pod);
         let of_terms = Some(pod).filter(|_| too_many_terms.is_none());
+        let load = load_needs(pod, &requests.charged, limits(pod));
         Self {
             requests,
             taken,
@@ -190,7 +191,7 @@ impl From<&Pod> for Needs {
             too_many_terms,
             owner: owner(pod),
             volumes: volumes(pod),
-            load: load_needs(pod, limits(pod)),
+            load,
             resource_claims: !spec.resource_claims.is_empty(),
         }
     }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Step, decider, labels, needs, node, play, pod, seen, step, uid};
+use super::{Step, decider, labels, loadless, needs, node, play, pod, seen, step, uid};
 use crate::decide::Decider;
 use crate::fact::{Budget, Fact, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex, Passing, Tally};
@@ -308,7 +308,8 @@ proptest! {
     fn victims_are_of_lower_priority_enough_and_none_too_many(
         steps in prop_oneof![1 => vec(step(), 1..80), 4 => crowded()],
     ) {
-        let (mut ledger, mut decider) = after(&steps);
+        let mut ledger = after(&steps).0;
+        let mut decider = loadless(&mut ledger);
         let settings = Settings { candidate_nodes_percent_min: 100, candidate_nodes_min: 1 };
         for pod in waiting(&ledger) {
             let before = told(&ledger);
@@ -336,7 +337,8 @@ proptest! {
     fn no_decision_takes_what_is_not_there(
         steps in prop_oneof![vec(step(), 1..80), crowded()],
     ) {
-        let (mut ledger, mut decider) = after(&steps);
+        let mut ledger = after(&steps).0;
+        let mut decider = loadless(&mut ledger);
         for pod in waiting(&ledger) {
             let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
             let ask = ledger.pod(&pod).unwrap().ask;
@@ -364,7 +366,8 @@ proptest! {
     fn who_is_awaited_still_fits_beside_who_was_let_in(
         steps in prop_oneof![vec(step(), 1..80), crowded()],
     ) {
-        let (mut ledger, mut decider) = after(&steps);
+        let mut ledger = after(&steps).0;
+        let mut decider = loadless(&mut ledger);
         for pod in waiting(&ledger) {
             let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
             let row = ledger.pod(&pod).unwrap();

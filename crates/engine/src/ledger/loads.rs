@@ -39,6 +39,11 @@ impl Loads {
         !self.books.is_empty()
     }
 
+    /// The books, in the order in which they were asked for.
+    pub fn books(&self) -> impl Iterator<Item = &Book> {
+        self.books.iter().map(|book| &**book)
+    }
+
     /// The book of these settings; none where nobody asked for it.
     #[must_use]
     pub fn book(&self, settings: &Settings) -> Option<&Book> {

@@ -22,9 +22,10 @@ pub struct LoadNeeds {
 }
 
 impl LoadNeeds {
-    /// Those of a pod that says nothing but whether it requests anything.
+    /// Those of a pod that says nothing but what it requests.
     #[must_use]
-    pub fn of_requests(requested: bool) -> Self {
+    pub fn of_requests(requests: &Amounts) -> Self {
+        let requested = requests.cpu_millis > 0 || requests.memory_bytes > 0;
         Self {
             band: if requested { PriorityBand::Prod } else { PriorityBand::Batch },
             limits: Amounts::default(),

@@ -7,9 +7,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use crate::decide::mixed;
+use rustc_hash::FxBuildHasher;
+
+use crate::judge::Judging;
 use crate::ledger::{Ask, Book, Estimate, Ledger, LoadSettings, NodeIndex, Overload};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, SCORE_MAX, Score};
@@ -33,9 +36,7 @@ impl LoadAware {
 
 /// A number for what a pod is taken to use.
 fn key(estimate: &Estimate) -> Key {
-    let start = u64::from(estimate.is_prod);
-    let amounts = estimate.amounts.iter();
-    amounts.fold(mixed(start), |key, amount| mixed(key ^ amount.cast_unsigned()))
+    FxBuildHasher.hash_one((estimate.is_prod, &estimate.amounts))
 }
 
 impl Filter for LoadAware {
@@ -75,6 +76,12 @@ impl Filter for LoadAware {
             }
         };
         Some(Refusal::new(Code::Unschedulable, reason))
+    }
+
+    /// As upstream, nobody counts on a load that would be lower if somebody went: what a pod uses is
+    /// measured, and that it is gone shows in the next report.
+    fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {
+        Judging::Fixed
     }
 
     fn tell(&self, arguments: &mut Arguments) {
@@ -147,6 +154,6 @@ fn idle(used: i64, capacity: i64) -> i64 {
     if capacity == 0 || used > capacity {
         return 0;
     }
-    let free = i128::from(capacity) - i128::from(used);
+    let free = i128::from(capacity) - i128::from(used.max(0));
     i64::try_from(free * i128::from(SCORE_MAX) / i128::from(capacity)).unwrap_or(0)
 }

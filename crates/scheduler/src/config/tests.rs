@@ -1,4 +1,8 @@
+use std::collections::BTreeMap;
+
 use chassis::connection::Trust;
+use engine::fact::{Aggregation, WindowLimits};
+use engine::ledger::{EstimateSettings, LoadSettings, ScoreSettings, Stale};
 use engine::profile::Profile;
 use proptest::prelude::*;
 
@@ -322,9 +326,22 @@ fn s10_16_arguments_of_load_that_cannot_be_are_refused() {
         ".nodeMetricExpirationSeconds: Invalid value: 0: must be greater than 0",
     );
     check(
-        "{aggregated: {usageAggregationType: p96}}",
+        "{aggregated: {usageThresholds: {cpu: 60}, usageAggregationType: p96}}",
         ".aggregated.usageAggregationType: Invalid value: \"p96\": must be one of avg, p50, p90, \
          p95, p99",
+    );
+    check(
+        "{aggregated: {usageThresholds: {cpu: 60}}}",
+        ".aggregated.usageThresholds: Forbidden: means nothing without usageAggregationType; add that \
+         or leave this out",
+    );
+    check(
+        "{estimatedSecondsAfterInitialized: -1}",
+        ".estimatedSecondsAfterInitialized: Invalid value: -1: must be zero or positive",
+    );
+    check(
+        "{dominantResourceWeight: 101}",
+        ".dominantResourceWeight: Invalid value: 101: must be in [0, 100]",
     );
     check(
         "{estimator: mine}",
@@ -332,22 +349,62 @@ fn s10_16_arguments_of_load_that_cannot_be_are_refused() {
     );
 }
 
-#[test]
-fn the_arguments_of_koordinators_chart_are_understood() {
-    let args = "{filterExpiredNodeMetrics: false, nodeMetricExpirationSeconds: 300, \
-                resourceWeights: {cpu: 1, memory: 1}, usageThresholds: {cpu: 65, memory: 95}, \
-                estimatedScalingFactors: {cpu: 85, memory: 70}}";
+/// How load is judged with these arguments.
+fn loads(args: &str) -> LoadSettings {
     let body = format!(
         "profiles: [{{plugins: {{filter: {{enabled: [{{name: LoadAwareScheduling}}]}}, score: \
          {{enabled: [{{name: LoadAwareScheduling, weight: 1}}]}}}}, pluginConfig: [{{name: \
          LoadAwareScheduling, args: {args}}}]}}]"
     );
     let profile = configuration(&body).unwrap().profiles[0].assemble().profile;
-    let settings: Vec<&engine::ledger::LoadSettings> = profile.loads().collect();
-    assert_eq!(settings.len(), 2);
-    assert_eq!(settings[0], settings[1]);
-    assert_eq!(settings[0].expires_after, Duration::from_secs(300));
-    assert_eq!(settings[0].stale, engine::ledger::Stale::Believed);
-    let plain = engine::ledger::LoadSettings::default();
-    assert_eq!((&settings[0].usage, &settings[0].estimate), (&plain.usage, &plain.estimate));
+    let settings: Vec<&LoadSettings> = profile.loads().collect();
+    assert_eq!((settings.len(), settings[0]), (2, settings[1]));
+    settings[0].clone()
+}
+
+#[test]
+fn each_argument_of_load_is_heeded() {
+    let each = |list: &[(&str, i64)]| -> BTreeMap<Box<str>, i64> {
+        list.iter().map(|(name, number)| ((*name).into(), *number)).collect()
+    };
+    let settings = loads(
+        "{filterExpiredNodeMetrics: true, enableScheduleWhenNodeMetricsExpired: true, \
+         nodeMetricExpirationSeconds: 300, resourceWeights: {cpu: 2}, dominantResourceWeight: 3, \
+         usageThresholds: {cpu: 11}, prodUsageThresholds: {memory: 12}, prodUsageIncludeSys: true, \
+         scoreAccordingProdUsage: true, estimatedScalingFactors: {cpu: 81}, \
+         estimatedSecondsAfterPodScheduled: 4, estimatedSecondsAfterInitialized: 5, \
+         allowCustomizeEstimation: true, supportedResources: [a.b/c], soft: true, \
+         aggregated: {usageThresholds: {cpu: 13}, usageAggregationType: p95, \
+         usageAggregatedDuration: 5m, scoreAggregationType: avg, scoreAggregatedDuration: 10m}}",
+    );
+    let expected = LoadSettings {
+        usage: each(&[("cpu", 11)]),
+        prod: each(&[("memory", 12)]),
+        window: Some(WindowLimits {
+            percents: each(&[("cpu", 13)]),
+            figure: Aggregation::P95,
+            window: Duration::from_mins(5),
+        }),
+        expires_after: Duration::from_mins(5),
+        stale: Stale::Forgotten,
+        is_soft: true,
+        score: ScoreSettings {
+            weights: each(&[("cpu", 2)]),
+            dominant: 3,
+            by_prod: true,
+            window: Some((Aggregation::Avg, Duration::from_mins(10))),
+        },
+        estimate: EstimateSettings {
+            factors: each(&[("cpu", 81), ("memory", 70)]),
+            after_scheduled: Some(4),
+            after_initialized: Some(5),
+            allows_own: true,
+            prod_with_system: true,
+        },
+        more: vec!["a.b/c".into()],
+    };
+    assert_eq!(settings, expected);
+    assert_eq!(loads("{}"), LoadSettings::default());
+    // As Koordinator's chart has it.
+    assert_eq!(loads("{filterExpiredNodeMetrics: false}").stale, Stale::Believed);
 }

@@ -334,8 +334,10 @@ async fn of_a_pod_that_had_to_go_it_is_told_though_the_answer_was_lost() {
     check(&[200], &["POST events"]).await;
     check(&[503, 200], &["DELETE a0", "POST events"]).await;
     check(&[503, 404], &["DELETE a0", "POST events"]).await;
+    check(&[503, 409], &["DELETE a0", "POST events"]).await;
     // Somebody else was faster.
     check(&[404], &[]).await;
+    check(&[409], &[]).await;
 }
 
 #[tokio::test]

@@ -514,21 +514,34 @@ fn a_kind_that_need_not_be_there_is_nothing_until_it_is() {
         (told.collect::<Vec<_>>().join(" "), machine.is_settled())
     };
     let is = |told: &str, settled: bool| (told.to_owned(), settled);
-    assert_eq!(step(Input::Start), is("list", false));
-    assert_eq!(step(Input::Failed(unknown_kind())), is("synced wait", true));
-    // Whoever has to know what there is by now has it looked for at once.
-    assert_eq!(step(Input::Relist), is("list", false));
-    let page = Page {
-        items: vec![object("a", 1, 1)],
-        malformed: Vec::new(),
-        resource_version: "1".to_owned(),
-        next: None,
+    let page = |name: &str, next: Option<&str>| {
+        Input::Page(Page {
+            items: vec![object(name, 1, 1)],
+            malformed: Vec::new(),
+            resource_version: "1".to_owned(),
+            next: next.map(str::to_owned),
+        })
     };
-    assert_eq!(step(Input::Page(page)), is("upserted synced watch", true));
-    // It goes again, with all that there was of it.
-    assert_eq!(step(Input::Failed(unknown_kind())), is("report wait", false));
+    let unknown = || Input::Failed(unknown_kind());
+    assert_eq!(step(Input::Start), is("list", false));
+    assert_eq!(step(unknown()), is("report synced wait", true));
+    // That is told once.
     assert_eq!(step(Input::Woke), is("list", false));
-    assert_eq!(step(Input::Failed(unknown_kind())), is("deleted synced wait", true));
+    assert_eq!(step(unknown()), is("wait", true));
+    // Whoever has to know what there is by now has it looked for at once, and is not told by a list
+    // that fails.
+    assert_eq!(step(Input::Relist), is("list", false));
+    assert_eq!(step(Input::Failed(Failure::Lost("no".to_owned()))), is("report wait", false));
+    assert_eq!(step(Input::Woke), is("list", false));
+    assert_eq!(step(page("a", None)), is("upserted synced watch", true));
+    // It goes again, with all that there was of it, be it from half a list.
+    assert_eq!(step(unknown()), is("report wait", false));
+    assert_eq!(step(Input::Woke), is("list", false));
+    assert_eq!(step(page("b", Some("more"))), is("upserted list", false));
+    assert_eq!(step(unknown()), is("report deleted deleted synced wait", true));
+    assert_eq!(step(Input::Woke), is("list", false));
+    assert_eq!(step(page("c", Some("more"))), is("upserted list", false));
+    assert_eq!(step(unknown()), is("deleted synced wait", true));
     // Of one that must be there, that is a trouble.
     let mut machine = Machine::new(1);
     assert_eq!(machine.step::<Nameplate>(Duration::ZERO, Input::Start).len(), 1);

@@ -99,6 +99,8 @@ fn s10_39_one_thread_of_each_core_that_has_one() {
     let machine = machine(2, 1, 4, 2);
     check(&machine, "0,2", &want(4, SPREAD, Most), "1,3,4,6");
     check(&machine, "0,2", &want(4, SPREAD, Least), "8,10,12,14");
+    // Threads of cores that are begun already go by their numbers as all others do.
+    check(&machine, "0,2", &want(3, SPREAD, Most), "1,3,4");
 }
 
 #[test]

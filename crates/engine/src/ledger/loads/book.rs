@@ -229,7 +229,7 @@ impl Book {
     ) -> Vec<i64> {
         let all = |amount: i64| vec![amount; self.tracked.len()];
         let (percents, view) = self.limits(known.rules, is_prod);
-        let is_off = percents.values().all(|percent| *percent == 0);
+        let is_off = !self.limits_any(percents);
         let Some(report) = known.report.filter(|_| !self.settings.is_soft && !is_off) else {
             return all(i64::MAX);
         };
@@ -249,11 +249,16 @@ impl Book {
             .collect()
     }
 
+    /// Whether percentages limit anything that is looked at.
+    fn limits_any(&self, percents: &Percents) -> bool {
+        self.tracked.iter().any(|name| percents.get(name).is_some_and(|percent| *percent != 0))
+    }
+
     /// What must not be exceeded, and of what.
     fn limits<'a>(&'a self, rules: Option<&'a LoadRules>, is_prod: bool) -> (&'a Percents, View) {
         let own = |pick: fn(&LoadRules) -> Option<&Percents>| rules.and_then(pick);
         let prod = own(|rules| rules.prod.as_ref()).unwrap_or(&self.settings.prod);
-        if is_prod && prod.values().any(|percent| *percent != 0) {
+        if is_prod && self.limits_any(prod) {
             return (prod, View::Prod);
         }
         let window = rules.and_then(|rules| rules.window.as_ref());
@@ -405,7 +410,8 @@ fn percent(used: i64, capacity: i64) -> i64 {
 
 /// The most that may be used of what there is.
 fn most_load(capacity: i64, most: i64) -> i64 {
-    let mut load = ((most as f64 + 0.5) * capacity as f64 / 100.0).floor() as i64 + 1;
+    let mut load =
+        (((most as f64 + 0.5) * capacity as f64 / 100.0).floor() as i64).saturating_add(1);
     while load > 0 && percent(load, capacity) > most {
         load -= 1;
     }

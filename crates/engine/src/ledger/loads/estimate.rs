@@ -45,7 +45,7 @@ impl EstimateSettings {
         let needs = match needs {
             Some(needs) => needs,
             None => {
-                plain = LoadNeeds::of_requests(requests.cpu_millis + requests.memory_bytes > 0);
+                plain = LoadNeeds::of_requests(requests);
                 &plain
             }
         };

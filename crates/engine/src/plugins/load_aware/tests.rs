@@ -84,8 +84,12 @@ impl World {
         self.ledger.apply(Fact::Node(NodeFact::from(&node)));
     }
 
-    fn report(&mut self, mut status: Value) {
-        status["updateTime"] = REPORTED.into();
+    fn report(&mut self, status: Value) {
+        self.report_at(REPORTED, status);
+    }
+
+    fn report_at(&mut self, time: &str, mut status: Value) {
+        status["updateTime"] = time.into();
         let metric = json!({ "metadata": { "name": "n" }, "status": status });
         let metric: NodeMetric = serde_json::from_value(metric).unwrap();
         self.ledger.apply(Fact::from(&metric));
@@ -256,8 +260,9 @@ fn with_two_prod_pods(settings: LoadSettings) -> World {
 
 #[test]
 fn s10_10_pods_that_earn_money_have_thresholds_of_their_own() {
+    let usage = percents(&[("cpu", 100), ("memory", 100)]);
     let prod = percents(&[("cpu", 60)]);
-    let mut world = with_two_prod_pods(LoadSettings { prod, ..LoadSettings::default() });
+    let mut world = with_two_prod_pods(LoadSettings { usage, prod, ..LoadSettings::default() });
     world.says(requesting("20", "0"), CPU);
 }
 
@@ -304,10 +309,12 @@ fn s10_15_an_old_report_is_refused_or_forgotten_or_believed() {
         world.says(empty(), CPU);
         world.pass(180);
         world.says(empty(), expected);
-        // The next report is a new one, whatever time it is.
+        // One that is as old changes nothing of that; a new one does.
         world.report(using("1", "0"));
-        world.pass(180);
-        assert_eq!(world.said(empty()) == "0", stale != Stale::Refused);
+        let old = if stale == Stale::Refused { EXPIRED } else { "0" };
+        world.says(empty(), old);
+        world.report_at("2026-01-01T12:03:00Z", using("1", "0"));
+        world.says(empty(), "98");
     };
     check(Stale::Refused, EXPIRED);
     check(Stale::Forgotten, "0");
@@ -529,4 +536,40 @@ fn a_speculation_that_is_dropped_leaves_no_trace_in_loads() {
         book.scored(false).0[0][0]
     });
     assert_eq!((gone, world.cpu_used()), (32_000, before));
+}
+
+#[test]
+fn what_annotations_say_stays_within_bounds() {
+    let mut world = standard();
+    let rules = r#"{"usageThresholds":{"cpu":9223372036854775807}}"#;
+    world.node(json!({ "scheduling.koordinator.sh/usage-thresholds": rules }));
+    world.report(using("90", "0"));
+    world.passes(empty());
+    // What nobody looks at limits nothing, not even reports that are old.
+    let rules = r#"{"usageThresholds":{"example.com/chip":1}}"#;
+    world.node(json!({ "scheduling.koordinator.sh/usage-thresholds": rules }));
+    world.pass(1000);
+    world.passes(empty());
+    let mut settings = LoadSettings::default();
+    settings.estimate.allows_own = true;
+    let pod = with_own_factors(requesting("4", "8Gi"), r#"{"cpu":-100000}"#);
+    assert_eq!(super::tests::world(settings).estimate(pod)[0], 3400);
+}
+
+#[test]
+fn what_a_sandbox_takes_makes_nobody_earn_money() {
+    let mut pod = empty();
+    pod["spec"]["overhead"] = json!({ "cpu": "250m" });
+    let mut world = standard();
+    let ask = world.pod("p", pod);
+    let book = world.ledger.loads.book(&world.settings).unwrap();
+    assert!(!world.ledger.estimate(book, ask).is_prod);
+}
+
+#[test]
+fn profiles_that_judge_alike_share_a_book() {
+    let mut world = standard();
+    let plugin = LoadAware { settings: Arc::new(LoadSettings::default()) };
+    drop(Decider::new(Profile::default().filter(plugin), &mut world.ledger, 0));
+    assert_eq!(world.ledger.loads.books().count(), 1);
 }

@@ -101,6 +101,23 @@ impl Check<'_> {
         figure
     }
 
+    fn seconds(&mut self, field: &str, seconds: Option<i64>) -> Option<u64> {
+        let seconds = seconds?;
+        if seconds < 0 {
+            let fix = "must be zero or positive";
+            self.errors.push(Error::invalid(&self.path.child(field), seconds, fix));
+        }
+        u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)
+    }
+
+    /// What means nothing without another field is not left out in silence.
+    fn needs(&mut self, field: &str, is_set: bool, other: &str, has_other: bool) {
+        if is_set && !has_other {
+            let fix = format!("means nothing without {other}; add that or leave this out");
+            self.errors.push(Error::forbidden(&self.path.child(field), fix));
+        }
+    }
+
     fn length(&mut self, field: &str, length: Option<time::Duration>) -> Duration {
         let nanos = length.map_or(0, time::Duration::as_nanos);
         if nanos < 0 {
@@ -110,10 +127,6 @@ impl Check<'_> {
         }
         Duration::from_nanos(u64::try_from(nanos).unwrap_or_default())
     }
-}
-
-fn seconds(seconds: Option<i64>) -> Option<u64> {
-    seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0)
 }
 
 impl Written for LoadAwareArgs {
@@ -138,8 +151,11 @@ impl Written for LoadAwareArgs {
             let fix = "has no estimatedScalingFactors; add one or leave the weight out";
             errors.push(Error::invalid(&path, weights[name], fix));
         }
-        let expiration = self.node_metric_expiration_seconds.unwrap_or(180);
-        if expiration <= 0 {
+        let expiration = self.node_metric_expiration_seconds;
+        let expires_after = expiration.map_or(plain.expires_after, |seconds| {
+            Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+        });
+        if let Some(expiration) = expiration.filter(|seconds| *seconds <= 0) {
             let path = path.child("nodeMetricExpirationSeconds");
             errors.push(Error::invalid(&path, expiration, "must be greater than 0"));
         }
@@ -157,6 +173,10 @@ impl Written for LoadAwareArgs {
         check.within("resourceWeights", &weights, 1, "(0, 100]");
         check.within("usageThresholds", &usage, 0, "[0, 100]");
         check.within("prodUsageThresholds", &self.prod_usage_thresholds, 0, "[0, 100]");
+        let scheduled = self.estimated_seconds_after_pod_scheduled;
+        let after_scheduled = check.seconds("estimatedSecondsAfterPodScheduled", scheduled);
+        let initialized = self.estimated_seconds_after_initialized;
+        let after_initialized = check.seconds("estimatedSecondsAfterInitialized", initialized);
         let (window, score_window) = windows(self.aggregated, path, errors);
         let stale = match (
             self.filter_expired_node_metrics.unwrap_or(true),
@@ -171,7 +191,7 @@ impl Written for LoadAwareArgs {
                 usage,
                 prod: self.prod_usage_thresholds,
                 window,
-                expires_after: Duration::from_secs(u64::try_from(expiration).unwrap_or_default()),
+                expires_after,
                 stale,
                 is_soft: self.soft,
                 score: ScoreSettings {
@@ -182,8 +202,8 @@ impl Written for LoadAwareArgs {
                 },
                 estimate: EstimateSettings {
                     factors,
-                    after_scheduled: seconds(self.estimated_seconds_after_pod_scheduled),
-                    after_initialized: seconds(self.estimated_seconds_after_initialized),
+                    after_scheduled,
+                    after_initialized,
                     allows_own: self.allow_customize_estimation,
                     prod_with_system: self.prod_usage_include_sys,
                 },
@@ -202,6 +222,19 @@ fn windows(written: Option<AggregatedArgs>, path: &Path, errors: &mut Errors) ->
     let mut check = Check { path, errors };
     let percents = written.usage_thresholds;
     check.within("usageThresholds", &percents, 0, "[0, 100]");
+    let (has_type, has_limits) = (!written.usage_aggregation_type.is_empty(), !percents.is_empty());
+    let (usage, score) = ("usageAggregationType", "scoreAggregationType");
+    check.needs("usageThresholds", has_limits, usage, has_type);
+    check.needs(usage, has_type, "usageThresholds", has_limits);
+    let has_score = !written.score_aggregation_type.is_empty();
+    let score_length = written.score_aggregated_duration.is_some();
+    check.needs(
+        "usageAggregatedDuration",
+        written.usage_aggregated_duration.is_some(),
+        usage,
+        has_type,
+    );
+    check.needs("scoreAggregatedDuration", score_length, score, has_score);
     let figure = check.figure("usageAggregationType", &written.usage_aggregation_type);
     let window = check.length("usageAggregatedDuration", written.usage_aggregated_duration);
     let limits = figure.filter(|_| !percents.is_empty());
