@@ -20,6 +20,7 @@
 //! ```
 
 pub mod cpu_set;
+pub mod cpus;
 pub mod crds;
 pub mod csi_driver;
 pub mod csi_node;
@@ -34,6 +35,7 @@ pub mod malformed;
 pub mod namespace;
 pub mod node;
 pub mod node_metric;
+pub mod node_resource_topology;
 pub mod node_selector;
 pub mod object_meta;
 pub mod object_reference;
@@ -72,6 +74,7 @@ pub use malformed::Malformed;
 pub use namespace::Namespace;
 pub use node::Node;
 pub use node_metric::NodeMetric;
+pub use node_resource_topology::NodeResourceTopology;
 pub use object::condition::{self, Condition};
 pub use object_meta::{ObjectMeta, OwnerReference};
 pub use object_reference::ObjectReference;

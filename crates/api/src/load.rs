@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use object::time::Duration;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use crate::malformed::Malformed;
+use crate::malformed::{Malformed, annotation};
 use crate::node::Node;
 use crate::pod::{Pod, ResourceList};
 
@@ -51,15 +50,6 @@ pub struct AggregatedThresholds {
     pub usage_aggregated_duration: Option<Duration>,
 }
 
-fn parse<T: DeserializeOwned>(
-    annotations: &BTreeMap<String, String>,
-    key: &'static str,
-    fix: &'static str,
-) -> Result<Option<T>, Malformed> {
-    let Some(text) = annotations.get(key) else { return Ok(None) };
-    serde_json::from_str(text).map(Some).map_err(|_| Malformed::new(key, text, fix))
-}
-
 impl UsageThresholds {
     /// What a node says; none where it says nothing.
     ///
@@ -67,7 +57,7 @@ impl UsageThresholds {
     /// When it cannot be read.
     pub fn of(node: &Node) -> Result<Option<Self>, Malformed> {
         let fix = r#"write JSON such as {"usageThresholds":{"cpu":65}}"#;
-        parse(&node.metadata.annotations, USAGE_THRESHOLDS, fix)
+        annotation(&node.metadata.annotations, USAGE_THRESHOLDS, fix)
     }
 }
 
@@ -76,7 +66,7 @@ impl UsageThresholds {
 /// # Errors
 /// When it cannot be read.
 pub fn raw_allocatable(node: &Node) -> Result<Option<ResourceList>, Malformed> {
-    parse(&node.metadata.annotations, RAW_ALLOCATABLE, r#"write JSON such as {"cpu":"32"}"#)
+    annotation(&node.metadata.annotations, RAW_ALLOCATABLE, r#"write JSON such as {"cpu":"32"}"#)
 }
 
 /// How much of what it requests a pod is taken to use, where it says so.
@@ -84,7 +74,7 @@ pub fn raw_allocatable(node: &Node) -> Result<Option<ResourceList>, Malformed> {
 /// # Errors
 /// When it cannot be read.
 pub fn scaling_factors(pod: &Pod) -> Result<Option<Percents>, Malformed> {
-    parse(&pod.metadata.annotations, SCALING_FACTORS, r#"write JSON such as {"cpu":85}"#)
+    annotation(&pod.metadata.annotations, SCALING_FACTORS, r#"write JSON such as {"cpu":85}"#)
 }
 
 /// A number of seconds of a pod, where it says one.

@@ -1,6 +1,9 @@
 //! The error that every label and annotation protocol shares.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use serde::de::DeserializeOwned;
 
 /// Longest part of a bad value that a message repeats, in characters.
 const SHOWN_CHARS_MAX: usize = 64;
@@ -39,6 +42,16 @@ impl fmt::Display for Malformed {
 }
 
 impl std::error::Error for Malformed {}
+
+/// Reads an annotation that holds JSON; none where it is not there.
+pub(crate) fn annotation<T: DeserializeOwned>(
+    annotations: &BTreeMap<String, String>,
+    key: &'static str,
+    fix: &'static str,
+) -> Result<Option<T>, Malformed> {
+    let Some(text) = annotations.get(key) else { return Ok(None) };
+    serde_json::from_str(text).map(Some).map_err(|_| Malformed::new(key, text, fix))
+}
 
 #[cfg(test)]
 mod tests {

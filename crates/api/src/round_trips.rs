@@ -11,9 +11,9 @@ use crate::crds;
 use crate::crds::facts::{parse, samples};
 use crate::crds::judged::{judge, schema_of};
 use crate::{
-    Deployment, Event, Job, Lease, Namespace, Node, NodeMetric, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, Resource, ServiceAccount,
-    VolumeAttachment,
+    Deployment, Event, Job, Lease, Namespace, Node, NodeMetric, NodeResourceTopology,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, Resource,
+    ServiceAccount, VolumeAttachment,
 };
 
 mod nulls;
@@ -356,6 +356,17 @@ fn a_node_metric_reads_its_sample_and_writes_what_the_schema_has() {
     }));
 }
 
+#[test]
+fn a_layout_reads_its_sample_and_writes_what_the_schema_has() {
+    check_custom::<NodeResourceTopology>();
+    check::<NodeResourceTopology>(json!({
+        "apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology",
+        "metadata": metadata(), "topologyPolicies": ["Restricted"],
+        "zones": [{ "name": "node-0", "type": "Node", "resources": [
+            { "name": "cpu", "capacity": "32", "allocatable": "31", "available": "30" }] }],
+    }));
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let names = "metadata|spec|status|labels|containers|conditions|phase|selector|template|name|\
                  affinity|nodeAffinity|volumes|csi|ephemeral|source|capacity|accessModes";
@@ -389,6 +400,7 @@ proptest! {
         read::<Job>(&value);
         read::<PodDisruptionBudget>(&value);
         read::<NodeMetric>(&value);
+        read::<NodeResourceTopology>(&value);
         read::<Lease>(&value);
         read::<PersistentVolume>(&value);
         read::<PersistentVolumeClaim>(&value);

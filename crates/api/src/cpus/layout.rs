@@ -1,0 +1,232 @@
+//! Which CPUs a machine has and which of them are given away by others, as annotations of its
+//! [`NodeResourceTopology`] say.
+
+use serde::Deserialize;
+
+use super::node::{AMPLIFICATION_RATIO, amplification_ratios, node_reservation};
+use crate::cpu_set::CpuSet;
+use crate::malformed::{Malformed, annotation};
+use crate::node_resource_topology::NodeResourceTopology;
+
+/// Annotation: which CPUs there are.
+pub const CPU_TOPOLOGY: &str = "node.koordinator.sh/cpu-topology";
+/// Annotation: which CPUs the kubelet gave to pods.
+pub const POD_CPU_ALLOCS: &str = "node.koordinator.sh/pod-cpu-allocs";
+/// Annotation: how the kubelet gives CPUs to pods.
+pub const CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
+/// Annotation: which CPUs daemons of the machine have.
+pub const SYSTEM_QOS_RESOURCE: &str = "node.koordinator.sh/system-qos-resource";
+
+/// A CPU and where it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CpuInfo {
+    /// Its number.
+    pub id: u32,
+    /// The core of its socket that it is a thread of.
+    pub core: u32,
+    /// Its socket.
+    pub socket: u32,
+    /// Its NUMA node.
+    pub node: u32,
+}
+
+#[derive(Deserialize)]
+struct CpuTopologyWire {
+    #[serde(default)]
+    detail: Vec<CpuInfo>,
+}
+
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
+struct PodCpuAlloc {
+    uid: String,
+    cpuset: String,
+    managed_by_kubelet: bool,
+}
+
+/// How the kubelet gives CPUs to pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CpuManagerPolicy {
+    /// Its name.
+    pub policy: String,
+    /// Further words.
+    pub options: std::collections::BTreeMap<String, String>,
+    /// CPUs that it keeps, as Linux writes them.
+    #[serde(rename = "reservedCPUs")]
+    pub reserved_cpus: String,
+}
+
+/// Whether the kubelet gives pods CPUs of their own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum KubeletStatic {
+    /// It does not.
+    #[default]
+    No,
+    /// It does.
+    Yes,
+    /// It does, and only whole cores.
+    FullCores,
+}
+
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SystemQos {
+    cpuset: String,
+    cpuset_exclusive: bool,
+}
+
+impl Default for SystemQos {
+    fn default() -> Self {
+        Self { cpuset: String::new(), cpuset_exclusive: true }
+    }
+}
+
+/// Which CPUs a machine has and which of them nobody gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// All of them; none where nothing is known.
+    pub cpus: Vec<CpuInfo>,
+    /// Those that others give away or keep.
+    pub reserved: CpuSet,
+    /// Whether the kubelet gives pods CPUs of their own.
+    pub kubelet: KubeletStatic,
+    /// Whether amounts of zones are larger than what is there already, where a node offers more than it
+    /// has.
+    pub is_amplified: bool,
+    /// What could not be read, and is left out.
+    pub malformed: Vec<Malformed>,
+}
+
+fn cpus(key: &'static str, text: &str) -> Result<CpuSet, Malformed> {
+    CpuSet::parse(text).map_err(|error| Malformed::new(key, &error.value, error.fix))
+}
+
+impl Layout {
+    /// What annotations say. Whatever cannot be read is left out, and told.
+    #[must_use]
+    pub fn of(wire: &NodeResourceTopology) -> Self {
+        let mut malformed = Vec::new();
+        let mut layout = Self::default();
+        let metadata = &wire.metadata;
+        layout.is_amplified = metadata.annotations.contains_key(AMPLIFICATION_RATIO);
+        malformed.extend(amplification_ratios(metadata).err());
+        let fix = r#"write JSON such as {"detail":[{"id":0,"core":0,"socket":0,"node":0}]}"#;
+        match annotation::<CpuTopologyWire>(&metadata.annotations, CPU_TOPOLOGY, fix) {
+            Ok(own) => layout.cpus = own.map(|own| own.detail).unwrap_or_default(),
+            Err(error) => malformed.push(error),
+        }
+        let mut keep = |reserved: Result<CpuSet, Malformed>| match reserved {
+            Ok(cpus) => layout.reserved = layout.reserved.and(&cpus),
+            Err(error) => malformed.push(error),
+        };
+        keep(kubelet_pods(wire));
+        keep(node_reservation(metadata).map(|own| own.map(|(_, cpus)| cpus).unwrap_or_default()));
+        keep(system(wire));
+        match manager(wire) {
+            Ok((kubelet, reserved)) => {
+                keep(reserved);
+                layout.kubelet = kubelet;
+            }
+            Err(error) => malformed.push(error),
+        }
+        layout.malformed = malformed;
+        layout
+    }
+}
+
+/// CPUs of pods that the kubelet gave them.
+fn kubelet_pods(wire: &NodeResourceTopology) -> Result<CpuSet, Malformed> {
+    let fix = r#"write JSON such as [{"uid":"…","cpuset":"0-1","managedByKubelet":true}]"#;
+    let all: Option<Vec<PodCpuAlloc>> =
+        annotation(&wire.metadata.annotations, POD_CPU_ALLOCS, fix)?;
+    let mut kept = CpuSet::new();
+    for own in all.unwrap_or_default() {
+        if own.managed_by_kubelet && !own.uid.is_empty() {
+            kept = kept.and(&cpus(POD_CPU_ALLOCS, &own.cpuset)?);
+        }
+    }
+    Ok(kept)
+}
+
+/// CPUs of daemons that share theirs with nobody.
+fn system(wire: &NodeResourceTopology) -> Result<CpuSet, Malformed> {
+    let fix = r#"write JSON such as {"cpuset":"0-1","cpusetExclusive":true}"#;
+    let own: Option<SystemQos> = annotation(&wire.metadata.annotations, SYSTEM_QOS_RESOURCE, fix)?;
+    match own.filter(|own| own.cpuset_exclusive) {
+        Some(own) => cpus(SYSTEM_QOS_RESOURCE, &own.cpuset),
+        None => Ok(CpuSet::new()),
+    }
+}
+
+/// How the kubelet gives CPUs away, and which it keeps.
+fn manager(
+    wire: &NodeResourceTopology,
+) -> Result<(KubeletStatic, Result<CpuSet, Malformed>), Malformed> {
+    let fix = r#"write JSON such as {"policy":"static","options":{"full-pcpus-only":"true"}}"#;
+    let own = annotation::<CpuManagerPolicy>(&wire.metadata.annotations, CPU_MANAGER_POLICY, fix)?;
+    let own = own.unwrap_or_default();
+    let is_full = own.options.get("full-pcpus-only").is_some_and(|word| word == "true");
+    let kubelet = match (own.policy.as_str(), is_full) {
+        ("static", true) => KubeletStatic::FullCores,
+        ("static", false) => KubeletStatic::Yes,
+        _ => KubeletStatic::No,
+    };
+    Ok((kubelet, cpus(CPU_MANAGER_POLICY, &own.reserved_cpus)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::NODE_RESERVATION;
+    use super::*;
+
+    fn layout(annotations: Value) -> Layout {
+        let wire = json!({ "metadata": { "annotations": annotations } });
+        Layout::of(&serde_json::from_value(wire).unwrap())
+    }
+
+    #[test]
+    fn whoever_keeps_cpus_keeps_them_from_everybody() {
+        let own = layout(json!({
+            CPU_TOPOLOGY: r#"{"detail":[{"id":0,"core":0,"socket":0,"node":0},{"id":1,"core":0,"socket":1,"node":1}]}"#,
+            POD_CPU_ALLOCS: r#"[{"uid":"a","cpuset":"0-1","managedByKubelet":true},
+                {"uid":"b","cpuset":"2","managedByKubelet":false},{"cpuset":"3","managedByKubelet":true}]"#,
+            CPU_MANAGER_POLICY: r#"{"policy":"static","options":{"full-pcpus-only":"true"},"reservedCPUs":"4"}"#,
+            NODE_RESERVATION: r#"{"reservedCPUs":"5"}"#,
+            SYSTEM_QOS_RESOURCE: r#"{"cpuset":"6"}"#,
+        }));
+        assert_eq!(own.reserved.to_string(), "0-1,4-6");
+        assert_eq!((own.kubelet, own.is_amplified), (KubeletStatic::FullCores, false));
+        assert_eq!(own.cpus[1], CpuInfo { id: 1, core: 0, socket: 1, node: 1 });
+        assert_eq!(own.malformed, []);
+        let shared =
+            layout(json!({ SYSTEM_QOS_RESOURCE: r#"{"cpuset":"6","cpusetExclusive":false}"# }));
+        assert!(shared.reserved.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_and_the_rest_counts() {
+        let own = layout(json!({
+            CPU_TOPOLOGY: "{", POD_CPU_ALLOCS: r#"[{"uid":"a","cpuset":"x","managedByKubelet":true}]"#,
+            CPU_MANAGER_POLICY: r#"{"policy":"static","reservedCPUs":"7-"}"#, NODE_RESERVATION: "no",
+            SYSTEM_QOS_RESOURCE: r#"{"cpuset":"6"}"#, AMPLIFICATION_RATIO: "2",
+        }));
+        let keys: Vec<&str> = own.malformed.iter().map(|error| error.key).collect();
+        assert_eq!(
+            keys,
+            [
+                AMPLIFICATION_RATIO,
+                CPU_TOPOLOGY,
+                POD_CPU_ALLOCS,
+                NODE_RESERVATION,
+                CPU_MANAGER_POLICY
+            ]
+        );
+        assert_eq!((own.reserved.to_string().as_str(), own.kubelet), ("6", KubeletStatic::Yes));
+        assert_eq!(layout(json!({})), Layout::default());
+    }
+}
