@@ -35,9 +35,9 @@ const DEFINITIONS: &str = "crates/api/crds";
 ///
 /// Builds etcd, the programs of Kubernetes 1.35 and the scheduler's oracle with Go 1.25 or newer on
 /// the first run, into a cache folder outside the tree (GANTRY_CACHE, else XDG_CACHE_HOME/gantry, else ~/.cache/gantry), starts one etcd
-/// and two kube-apiservers, runs all tests against them and ends them. KUBEBUILDER_ASSETS names
-/// a folder with programs to use instead. The Python client of Kubernetes is installed into the
-/// same cache folder, with Python 3.10 or newer.
+/// and two kube-apiservers, runs all tests against them and ends them. Last it plays the scheduler's
+/// benchmark in small. KUBEBUILDER_ASSETS names a folder with programs to use instead. The Python
+/// client of Kubernetes is installed into the same cache folder, with Python 3.10 or newer.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask test")]
 pub struct Arguments {

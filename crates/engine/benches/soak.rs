@@ -20,8 +20,10 @@ const PODS: usize = 10_000_000;
 const NODES: usize = 200;
 /// Pods that are there at a time.
 const ALIVE: usize = 5_000;
-/// Pods after which the cluster is as full as it gets and memory is read first.
-const BEGIN: usize = 20 * ALIVE;
+/// Pods after which the cluster and the answers that are kept are as full as they get, and memory is
+/// read first. (Each pod with a resource of its own is a shape of its own, and these are kept until
+/// their bytes are used up.)
+const BEGIN: usize = 200 * ALIVE;
 /// Parts of the memory in the beginning that may be there in the end.
 const GROWTH_MAX: f64 = 1.1;
 

@@ -232,7 +232,8 @@ pub struct Ledger {
     pub budgets: Budgets,
     /// Nodes on which room is being made for pods.
     pub nominations: PodsByName,
-    pub(crate) pods: FxHashMap<Uid, PodRow>,
+    /// A table has room for twice as many as come and go: rows have places of their own.
+    pub(crate) pods: FxHashMap<Uid, Box<PodRow>>,
     /// Pods that may have a claim: all that have one are among them.
     claimed: FxHashSet<Uid>,
     /// Pods that are bound to nodes which are not there, by the names of these.
@@ -379,12 +380,12 @@ impl Ledger {
     /// A pod.
     #[must_use]
     pub fn pod(&self, uid: &Uid) -> Option<&PodRow> {
-        self.pods.get(uid)
+        self.pods.get(uid).map(|row| &**row)
     }
 
     /// Every pod, in no order.
     pub fn pods(&self) -> impl Iterator<Item = (&Uid, &PodRow)> {
-        self.pods.iter()
+        self.pods.iter().map(|(uid, row)| (uid, &**row))
     }
 
     /// A copy for questions about nodes. It has every node with all that pods take of it and want
@@ -451,7 +452,7 @@ impl Ledger {
         let ask = self.hold(&fact.namespace, &fact.labels, &fact.needs);
         let bound = fact.node.as_deref().and_then(|name| self.nodes.find(name));
         let astray = fact.node.as_ref().filter(|_| bound.is_none());
-        let old = self.pods.get(&fact.uid);
+        let old = self.pods.get(&fact.uid).map(|row| &**row);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| fact.node.is_none());
         let (was, is) = (old.and_then(PodRow::node), bound.or(claim));
@@ -481,7 +482,7 @@ impl Ledger {
             claim,
         };
         let (pod, priority) = (row.passing(), row.priority);
-        let old = self.pods.insert(fact.uid.clone(), row);
+        let old = self.pods.insert(fact.uid.clone(), Box::new(row));
         let lived = was.zip(old.as_ref().map(|old| old.priority));
         if lived != is.map(|node| (node, priority)) {
             if let Some((node, priority)) = lived {

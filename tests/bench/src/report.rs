@@ -15,6 +15,8 @@ pub enum Bar {
     TimesAtMost(f64),
     /// A ratio of at most one to this.
     OneToAtMost(f64),
+    /// A ratio that is only told.
+    ToldTimes,
 }
 
 impl Bar {
@@ -27,6 +29,7 @@ impl Bar {
             Self::TimesAtLeast(ratio) => figure >= ratio,
             Self::TimesAtMost(ratio) => figure <= ratio,
             Self::OneToAtMost(parts) => figure * parts <= 1.0,
+            Self::ToldTimes => !figure.is_nan(),
         }
     }
 
@@ -39,7 +42,7 @@ impl Bar {
             Self::Under(_) => format!("{figure:.2}"),
             Self::PercentAtLeast(_) => format!("{:.0} %", figure * 100.0),
             Self::TimesAtLeast(_) => format!("{figure:.1}x"),
-            Self::TimesAtMost(_) => format!("{figure:.2}x"),
+            Self::TimesAtMost(_) | Self::ToldTimes => format!("{figure:.2}x"),
             Self::OneToAtMost(_) => format!("1/{:.1}", 1.0 / figure),
         }
     }
@@ -47,7 +50,11 @@ impl Bar {
     /// Met or missed, in a word.
     #[must_use]
     pub fn verdict(self, figure: f64) -> &'static str {
-        if self.is_met(figure) { "met" } else { "missed" }
+        match (self.is_met(figure), self) {
+            (false, _) => "missed",
+            (true, Self::ToldTimes) => "",
+            (true, _) => "met",
+        }
     }
 }
 
@@ -59,6 +66,7 @@ impl fmt::Display for Bar {
             Self::TimesAtLeast(ratio) => write!(f, "at least {ratio}x"),
             Self::TimesAtMost(ratio) => write!(f, "at most {ratio}x"),
             Self::OneToAtMost(parts) => write!(f, "at most 1/{parts}"),
+            Self::ToldTimes => f.write_str("none"),
         }
     }
 }
@@ -120,6 +128,7 @@ mod tests {
         check(Bar::TimesAtLeast(4.0), 4.0, 3.99);
         check(Bar::TimesAtMost(1.5), 1.5, 1.51);
         check(Bar::OneToAtMost(8.0), 0.125, 0.126);
+        assert_eq!((Bar::ToldTimes.verdict(7.0), Bar::ToldTimes.verdict(f64::NAN)), ("", "missed"));
     }
 
     #[test]
@@ -134,6 +143,7 @@ mod tests {
         check(Bar::TimesAtLeast(4.0), 6.15, "6.2x of at least 4x");
         check(Bar::TimesAtMost(1.5), 1.326, "1.33x of at most 1.5x");
         check(Bar::OneToAtMost(5.0), 0.1, "1/10.0 of at most 1/5");
+        check(Bar::ToldTimes, 1.7, "1.70x of none");
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub enum Row {
     Bind,
     /// The same, and writes the event.
     BindEvent,
-    /// The same, and lets answers gather as Gantry does. No bar is held against it.
+    /// The same, and lets answers gather as Gantry does. What is held against it is told, and has no
+    /// bar.
     BindEventGathering,
 }
 
@@ -35,11 +36,6 @@ impl Row {
     pub const ALL: [Self; 5] =
         [Self::KubeScheduler, Self::Gantry, Self::Bind, Self::BindEvent, Self::BindEventGathering];
 
-    /// Whether a bar is about it.
-    pub fn is_judged(self) -> bool {
-        self != Self::BindEventGathering
-    }
-
     /// How tables call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +43,7 @@ impl Row {
             Self::Gantry => "Gantry",
             Self::Bind => "limit: bind",
             Self::BindEvent => "limit: bind + event",
-            Self::BindEventGathering => "limit: bind + event, answers gather",
+            Self::BindEventGathering => "limit: bind + event, gathering",
         }
     }
 

@@ -60,14 +60,17 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
         };
         let mut turns: Vec<Option<Row>> = subject.map_or(Vec::new(), |row| vec![Some(row), None]);
         turns.extend(arguments.has(Row::KubeScheduler).then_some(Some(Row::KubeScheduler)));
-        // None always follows the same.
+        // No row always follows the same one.
         if round % 2 == 0 {
             turns.reverse();
         }
         for turn in turns {
             match turn {
                 Some(row) => {
-                    note(row.name(), first_bind(&cluster, programs, &audit, row).await?.0);
+                    let (figure, listed) = first_bind(&cluster, programs, &audit, row).await?;
+                    let is_the_same = Some(row) != subject || listed == lists;
+                    ensure!(is_the_same, "other lists than at first: {lists:?}, then {listed:?}");
+                    note(row.name(), figure);
                 }
                 None => note(REFERENCE, read_lists(&cluster, programs, &audit, &lists).await?),
             }

@@ -127,6 +127,7 @@ async fn measure(
     seconds: u64,
 ) -> Result<Sample> {
     let pods = (rate * seconds as f64) as usize;
+    ensure!(pods > 1, "{rate:.1} pods/s for {seconds} s are no load; let them arrive for longer");
     let mut pending = Pending::open(&cluster.client).await?;
     let mut contender = Contender::start(row, programs, cluster.kubeconfig())?;
     warm_up(cluster, &mut pending, &mut contender).await?;

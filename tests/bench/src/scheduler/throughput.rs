@@ -56,9 +56,9 @@ struct Bound {
 pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
     let cluster = Cluster::start(programs, &[]).await?;
     println!(
-        "\nOffered load: all pods are there before a row begins. Client limits: the writers keep \
-         {IN_FLIGHT} requests under way over HTTP/1.1; both schedulers may send \
-         {REQUESTS_PER_SECOND_MAX} requests a second."
+        "\nOffered load: all pods are there before a row begins. Client limits: a writer keeps \
+         {IN_FLIGHT} requests under way over HTTP/1.1, Bindings and Events together; Gantry keeps up to \
+         64 of each; both schedulers may send {REQUESTS_PER_SECOND_MAX} requests a second."
     );
     let mut met = true;
     for size in &arguments.sizes {
@@ -190,7 +190,7 @@ fn print(samples: &Samples<Sample>) {
     }
 }
 
-fn bars(workload: Workload) -> [Comparison<Sample>; 5] {
+fn bars(workload: Workload) -> [Comparison<Sample>; 6] {
     let (share, limit_cpu, their_cpu) = match workload {
         Workload::Plain => (90.0, 1.5, 5.0),
         Workload::Mixed => (85.0, 1.8, 8.0),
@@ -213,6 +213,12 @@ fn bars(workload: Workload) -> [Comparison<Sample>; 5] {
             than: Row::BindEvent,
             of: |sample| sample.cpu,
             bar: Bar::TimesAtMost(limit_cpu),
+        },
+        Comparison {
+            what: "CPU per pod",
+            than: Row::BindEventGathering,
+            of: |sample| sample.cpu,
+            bar: Bar::ToldTimes,
         },
         Comparison {
             what: "CPU per pod",

@@ -110,6 +110,15 @@ impl Check<'_> {
         u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)
     }
 
+    fn expiration(&mut self, seconds: Option<i64>) -> Option<Duration> {
+        let seconds = seconds?;
+        if seconds <= 0 {
+            let path = self.path.child("nodeMetricExpirationSeconds");
+            self.errors.push(Error::invalid(&path, seconds, "must be greater than 0"));
+        }
+        u64::try_from(seconds).ok().map(Duration::from_secs)
+    }
+
     /// What means nothing without another field is not left out in silence.
     fn needs(&mut self, field: &str, is_set: bool, other: &str, has_other: bool) {
         if is_set && !has_other {
@@ -151,14 +160,6 @@ impl Written for LoadAwareArgs {
             let fix = "has no estimatedScalingFactors; add one or leave the weight out";
             errors.push(Error::invalid(&path, weights[name], fix));
         }
-        let expiration = self.node_metric_expiration_seconds;
-        let expires_after = expiration.map_or(plain.expires_after, |seconds| {
-            Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
-        });
-        if let Some(expiration) = expiration.filter(|seconds| *seconds <= 0) {
-            let path = path.child("nodeMetricExpirationSeconds");
-            errors.push(Error::invalid(&path, expiration, "must be greater than 0"));
-        }
         if !self.estimator.is_empty() && self.estimator != ESTIMATOR {
             let fix = format!("there is only {ESTIMATOR}");
             errors.push(Error::invalid(&path.child("estimator"), self.estimator.as_str(), fix));
@@ -169,6 +170,8 @@ impl Written for LoadAwareArgs {
             errors.push(Error::invalid(&path, dominant, "must be in [0, 100]"));
         }
         let mut check = Check { path, errors };
+        let expiration = self.node_metric_expiration_seconds;
+        let expires_after = check.expiration(expiration).unwrap_or(plain.expires_after);
         check.within("estimatedScalingFactors", &factors, 1, "(0, 100]");
         check.within("resourceWeights", &weights, 1, "(0, 100]");
         check.within("usageThresholds", &usage, 0, "[0, 100]");
@@ -178,10 +181,9 @@ impl Written for LoadAwareArgs {
         let initialized = self.estimated_seconds_after_initialized;
         let after_initialized = check.seconds("estimatedSecondsAfterInitialized", initialized);
         let (window, score_window) = windows(self.aggregated, path, errors);
-        let stale = match (
-            self.filter_expired_node_metrics.unwrap_or(true),
-            self.enable_schedule_when_node_metrics_expired,
-        ) {
+        let (filters, schedules) =
+            (self.filter_expired_node_metrics, self.enable_schedule_when_node_metrics_expired);
+        let stale = match (filters.unwrap_or(true), schedules) {
             (false, _) => Stale::Believed,
             (true, true) => Stale::Forgotten,
             (true, false) => Stale::Refused,
