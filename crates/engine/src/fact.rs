@@ -25,7 +25,7 @@ pub use load::{
 pub(crate) use pod_terms::TERMS_MAX;
 pub use storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
-    PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,
+    PersistentVolume, Source, StorageFact, TopologyRequirement, Version, Zone,
 };
 
 use crate::moment::Moment;

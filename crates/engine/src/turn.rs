@@ -154,7 +154,7 @@ impl Waiting {
 /// What the API server said for sure of what was to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The pod is bound as asked, or all that prepares it is written.
+    /// The pod is bound as asked.
     Done,
     /// The pod is gone, or has another node.
     Lost,
@@ -505,13 +505,23 @@ impl Engine {
         self.regroup(now);
     }
 
-    /// Takes in what the API server said of a binding or of a preparation. While nothing is
-    /// certain, the node stays charged.
+    /// Takes in what the API server said of a binding, or of a preparation that is not
+    /// [done](Self::prepared). While nothing is certain, the node stays charged.
     pub fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) {
         // What was done, the objects themselves will tell.
         if answer != Answer::Done {
             self.recall(uid);
             self.withdraw(uid, answer, now);
+        }
+    }
+
+    /// All that prepares a pod is written, and made these versions of the objects, in the order of the
+    /// writes; 0 is none that can be told.
+    pub fn prepared(&mut self, uid: &Uid, versions: &[u64], now: Moment) {
+        self.preparations.written(uid, versions);
+        // Later versions may have been told before the answer came.
+        for ended in self.preparations.ended(std::slice::from_ref(uid), &mut self.ledger) {
+            self.end(ended, now);
         }
     }
 

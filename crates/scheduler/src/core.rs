@@ -344,7 +344,10 @@ impl Core {
         let Flight { mission, pod, attempt, decided, .. } = self.forget(uid)?;
         let (answer, failure) = match answer {
             Answer::Abandoned => return None,
-            Answer::Prepared => (turn::Answer::Done, None),
+            Answer::Prepared(versions) => {
+                self.engine.prepared(uid, &versions, now);
+                return None;
+            }
             Answer::Unprepared(why) => {
                 let message = format!("running PreBind plugin \"VolumeBinding\": {why}");
                 (turn::Answer::Refused, Some(message))

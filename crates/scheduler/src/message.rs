@@ -127,8 +127,9 @@ pub enum Message {
 pub enum Answer {
     /// What became of the Binding is definite.
     Definite(Outcome),
-    /// All that prepares the pod is written.
-    Prepared,
+    /// All that prepares the pod is written, and made these versions of the objects; 0 is one that
+    /// cannot be told.
+    Prepared(Box<[u64]>),
     /// What prepares the pod cannot be written, for this reason.
     Unprepared(Box<str>),
     /// This process no longer leads, or ends: whoever leads next will see what became of it.

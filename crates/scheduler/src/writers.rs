@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use api::{PersistentVolume, PersistentVolumeClaim, Pod};
+use api::{PersistentVolume, PersistentVolumeClaim, Pod, Resource};
 use chassis::client::{
     Access, Binding, Client, DeleteOptions, Error, Nameplate, Patch, Reason, Refusal, ResourceType,
 };
@@ -571,20 +571,23 @@ impl Hands {
     }
 
     async fn ready_all(&self, order: &PrepareOrder, place: &mut Place) -> Answer {
+        let mut versions = Vec::with_capacity(order.writes.len());
         for write in &order.writes {
             if !self.may_write().await {
                 return Answer::Abandoned;
             }
-            if let Err(why) = self.ready(write, place).await {
-                let is_over = self.stop.is_cancelled();
-                return if is_over { Answer::Abandoned } else { Answer::Unprepared(why.into()) };
+            match self.ready(write, place).await {
+                Ok(version) => versions.push(version),
+                Err(_) if self.stop.is_cancelled() => return Answer::Abandoned,
+                Err(why) => return Answer::Unprepared(why.into()),
             }
         }
-        Answer::Prepared
+        Answer::Prepared(versions.into())
     }
 
-    /// Carries out one write that prepares a pod; an error in words where it cannot be.
-    async fn ready(&self, write: &Write, place: &mut Place) -> Result<(), String> {
+    /// Carries out one write that prepares a pod, and says which version that made; an error in words
+    /// where it cannot be.
+    async fn ready(&self, write: &Write, place: &mut Place) -> Result<u64, String> {
         match write {
             Write::KeepVolume { volume, claim } => {
                 // A volume that is kept for a claim that is gone is lost with it.
@@ -606,29 +609,31 @@ impl Hands {
     }
 
     /// Reads an object and patches it as it needs, anew where it has changed meanwhile: the change
-    /// may be our own, of which we did not hear. It is for somebody in a namespace.
+    /// may be our own, of which we did not hear. It is for somebody in a namespace. The version is
+    /// returned in which it is as needed.
     async fn mend<T>(
         &self,
         objects: &Access<T>,
         (name, namespace): (&str, &str),
         place: &mut Place,
         step: impl Fn(&T) -> Step,
-    ) -> Result<(), String>
+    ) -> Result<u64, String>
     where
-        T: DeserializeOwned,
+        T: Resource + DeserializeOwned,
     {
+        let version = |own: &T| own.meta().resource_version.parse().unwrap_or(0);
         let told = |error: Error| format!("binding volumes: {}", error.told());
         let mut tries = 0;
         loop {
             let own = self.again(namespace, place, || objects.get(name)).await.map_err(told)?;
             let patch = match step(&own) {
-                Step::Nothing => return Ok(()),
+                Step::Nothing => return Ok(version(&own)),
                 Step::Never(why) => return Err(why),
                 Step::Patch(patch) => Patch::Merge(patch),
             };
             tries += 1;
             match self.again(namespace, place, || objects.patch(name, &patch)).await {
-                Ok(_) => return Ok(()),
+                Ok(own) => return Ok(version(&own)),
                 Err(error) if error.is_conflict() && tries < CONFLICTS_MAX => {}
                 Err(error) => return Err(told(error)),
             }

@@ -277,7 +277,7 @@ impl World {
             },
             Verdict::Prepare(node, writes) => match self.draw.below(10) {
                 0..=5 => {
-                    self.engine.answered(&pod.uid, Answer::Done, self.now);
+                    self.engine.prepared(&pod.uid, &[], self.now);
                     for write in writes {
                         self.carry_out(&write, &node)?;
                     }

@@ -45,6 +45,8 @@ impl StorageFact {
 /// A persistent volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersistentVolume {
+    /// Which version of it this is.
+    pub version: Version,
     /// The class; empty where it has none.
     pub class: Box<str>,
     /// How much it holds.
@@ -138,11 +140,26 @@ pub struct Driver {
     pub handle: Box<str>,
 }
 
+/// Which version of an object was told: of two, the higher one is later. Nothing else follows from it,
+/// so that objects which differ in nothing else are equal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Version(pub u64);
+
+impl PartialEq for Version {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Version {}
+
 /// A claim on a persistent volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// Which claim it is.
     pub uid: Box<str>,
+    /// Which version of it this is.
+    pub version: Version,
     /// The class; empty where it has none.
     pub class: Box<str>,
     /// How much it must hold; nothing where it does not say.

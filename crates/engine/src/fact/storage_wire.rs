@@ -13,7 +13,7 @@ use super::in_tree;
 use super::in_tree::{TOPOLOGY_LABELS, aws_handle, azure_handle, gce_handle, reach_taken_over};
 use super::storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, InTree,
-    PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,
+    PersistentVolume, Source, StorageFact, TopologyRequirement, Version, Zone,
 };
 use super::wire::term;
 use crate::needs::{Disk, NodeTerm, Volume, Volumes};
@@ -22,6 +22,10 @@ const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const TAKEN_OVER: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
+fn version(metadata: &ObjectMeta) -> Version {
+    Version(metadata.resource_version.parse().unwrap_or(0))
+}
 
 fn name(metadata: &ObjectMeta) -> Box<str> {
     metadata.name.as_str().into()
@@ -59,6 +63,7 @@ impl From<&api::PersistentVolume> for StorageFact {
             Some(Zone { label, values: in_tree::zones(metadata.labels.get(label)?)? })
         });
         let fact = PersistentVolume {
+            version: version(metadata),
             class: class(metadata, &spec.storage_class_name),
             capacity: spec.capacity.get("storage").cloned().unwrap_or(Quantity::ZERO),
             access_modes: words(&spec.access_modes),
@@ -112,6 +117,7 @@ impl From<&PersistentVolumeClaim> for StorageFact {
         let own_class = spec.storage_class_name.as_deref().unwrap_or_default();
         let fact = Claim {
             uid: metadata.uid.as_str().into(),
+            version: version(metadata),
             class: class(metadata, own_class),
             request: spec.resources.requests.get("storage").cloned(),
             access_modes: words(&spec.access_modes),

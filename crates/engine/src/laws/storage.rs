@@ -11,7 +11,7 @@ use proptest::sample::select;
 
 use crate::fact::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Fact, InTree,
-    PersistentVolume, Source, StorageFact, TopologyRequirement, Zone,
+    PersistentVolume, Source, StorageFact, TopologyRequirement, Version, Zone,
 };
 use crate::ledger::Ledger;
 use crate::needs::{Disk, NodeTerm, Operator, Requirement, Volume, Volumes};
@@ -91,6 +91,7 @@ fn persistent_volume() -> impl Strategy<Value = PersistentVolume> {
     )
         .prop_map(|(class, capacity, access_modes, claim, reach, zones, source)| {
             PersistentVolume {
+                version: Version::default(),
                 class,
                 capacity,
                 access_modes,
@@ -113,6 +114,7 @@ fn claim() -> impl Strategy<Value = Claim> {
     (name(&CLASSES), size(), modes(), option::of(name(&PERSISTENT)), any::<bool>(), selected)
         .prop_map(|(class, request, access_modes, volume, bind_completed, selected_node)| Claim {
             uid: "claim".into(),
+            version: Version::default(),
             class,
             request: Some(request),
             access_modes,

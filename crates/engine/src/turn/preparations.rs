@@ -52,6 +52,13 @@ impl Preparations {
         was_begun
     }
 
+    /// What prepares a pod is written, and made these versions.
+    pub(super) fn written(&mut self, uid: &Uid, versions: &[u64]) {
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.preparation.written(versions);
+        }
+    }
+
     fn take(&mut self, uid: &Uid) -> Option<Entry> {
         let entry = self.pods.remove(uid)?;
         self.deadlines.remove(&(entry.until, uid.clone()));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fact::{
     Claim, ClaimReference, Class, DEFAULT_SCHEDULER, NodeFact, PersistentVolume, Source,
-    StorageFact,
+    StorageFact, Version,
 };
 use crate::laws::fact;
 use crate::needs::{
@@ -489,8 +489,14 @@ fn which_pods_are_alike_is_known_as_late_as_the_decision() {
 
 /// A claim of class `late`, which waits for a node; bound to a volume where one is named.
 fn claim(name: &str, selected: Option<&str>, volume: Option<&str>) -> Fact {
+    claim_at(0, name, selected, volume)
+}
+
+/// The same in this version.
+fn claim_at(version: u64, name: &str, selected: Option<&str>, volume: Option<&str>) -> Fact {
     let claim = Claim {
         uid: name.into(),
+        version: Version(version),
         class: "late".into(),
         request: None,
         access_modes: Box::default(),
@@ -514,6 +520,7 @@ fn volume(name: &str, claim: Option<&str>) -> Fact {
         uid: name.into(),
     });
     let volume = PersistentVolume {
+        version: Version::default(),
         class: "late".into(),
         capacity: Quantity::ZERO,
         access_modes: Box::default(),
@@ -565,7 +572,7 @@ fn a_volume_is_promised_to_one_claim_and_the_pod_is_bound_when_the_claim_is() {
     let none = "two waits, try 1: 0/1 nodes are available: \
                 1 node(s) didn't find available persistent volumes to bind.";
     assert_eq!(decided(&mut engine, START), [none]);
-    engine.answered(&Uid::new("one"), Answer::Done, START);
+    engine.prepared(&Uid::new("one"), &[7], START);
     // What was true before the write does not take it back.
     engine.apply(volume("disk", None), START);
     engine.apply(volume("disk", Some("data")), START);
@@ -606,6 +613,32 @@ fn a_volume_is_made_for_the_node_or_the_pod_is_tried_again() {
     let node = "one is not ready: binding volumes: failed to get node \"a\": node \"a\" not found";
     check(&[Fact::NodeGone("a".into())], START, &[node]);
     check(&[Fact::PodGone(Uid::new("one"))], late, &[]);
+}
+
+#[test]
+fn what_was_taken_back_while_nobody_looked_is_taken_back() {
+    let failed = "one is not ready: binding volumes: provisioning failed for PVC \"data\"";
+    let check = |what: &str, seen: u64, written: u64, answered_first: bool, expected: &[&str]| {
+        let mut engine = storage("somebody");
+        engine.apply(with_claim("one", "data"), START);
+        assert_eq!(decided(&mut engine, START).len(), 1);
+        let answer = |engine: &mut Engine| engine.prepared(&Uid::new("one"), &[written], START);
+        let tell = |engine: &mut Engine| engine.apply(claim_at(seen, "data", None, None), START);
+        if answered_first {
+            answer(&mut engine);
+            tell(&mut engine);
+        } else {
+            tell(&mut engine);
+            answer(&mut engine);
+        }
+        let told = decided(&mut engine, START);
+        assert_eq!(told.iter().map(String::as_str).collect::<Vec<_>>(), expected, "{what}");
+    };
+    for answered_first in [true, false] {
+        check("it is what was before the write", 6, 7, answered_first, &[]);
+        check("it is later than the write", 8, 7, answered_first, &[failed]);
+        check("nobody knows what the write made", 8, 0, answered_first, &[]);
+    }
 }
 
 #[test]

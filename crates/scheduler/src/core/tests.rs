@@ -427,7 +427,9 @@ fn an_answer_is_about_its_own_errand_and_no_other_of_the_pod() {
     let own = errand(&core, "p");
     let other = Errand { number: own.number + 1, ..own.clone() };
     let no = Answer::Definite(Outcome::NotBound("no".into()));
-    for answer in [Answer::Unprepared("no".into()), Answer::Prepared, Answer::Abandoned, no] {
+    for answer in
+        [Answer::Unprepared("no".into()), Answer::Prepared([].into()), Answer::Abandoned, no]
+    {
         assert_eq!(core.take(Message::Answered(other.clone(), answer), START), None);
     }
     assert_eq!(core.take(Message::Unclear(other), START), None);
@@ -616,7 +618,7 @@ fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
         }
     };
     let prepared = |core: &mut Core| {
-        let written = Message::Answered(errand(core, "p"), Answer::Prepared);
+        let written = Message::Answered(errand(core, "p"), Answer::Prepared([0].into()));
         assert_eq!(core.take(written, START), None);
     };
     let bound = |core: &mut Core, later: Moment| {

@@ -399,7 +399,7 @@ async fn what_nobody_wants_any_longer_is_not_prepared() {
             _ => None,
         })
         .collect();
-    assert_eq!(answered, [(98, Answer::Abandoned), (99, Answer::Prepared)]);
+    assert_eq!(answered, [(98, Answer::Abandoned), (99, Answer::Prepared([0].into()))]);
     let volumes: Vec<String> = bench.asked.lock().unwrap().clone();
     let of = |name: &str| volumes.iter().filter(|line| line.ends_with(name)).count();
     assert_eq!((of("/v98"), of("/v99")), (0, 2), "read and patched, or neither");

@@ -102,6 +102,7 @@ mod tests {
         let (key, values) = ("host".into(), [host.into()].into());
         let labels = [Requirement { key, operator: Operator::In, values }].into();
         PersistentVolume {
+            version: crate::fact::Version::default(),
             class: Box::default(),
             capacity: Quantity::ZERO,
             access_modes: Box::default(),

@@ -7,7 +7,7 @@
 use super::super::volume_restrictions::volumes;
 use super::VolumeBinding;
 use super::plan::{Binding, reaches_volume};
-use crate::fact::{ClaimReference, StorageFact};
+use crate::fact::{ClaimReference, StorageFact, Version};
 use crate::ledger::{Ask, Ledger, NodeId, NodeIndex};
 
 /// A write that gets a volume ready.
@@ -99,6 +99,10 @@ struct Wanted {
     claim: Box<str>,
     /// The volume that it is to get; none where one is made.
     volume: Option<Box<str>>,
+    /// Which of the writes fulfils the promise; none where that was done before.
+    write: Option<usize>,
+    /// The version that the write made, once that is known.
+    written: Option<u64>,
     /// Whether the promise was seen fulfilled: what is gone after that was taken back.
     seen: bool,
     /// The volume that the claim was last seen bound to.
@@ -127,6 +131,7 @@ impl Preparation {
             let claim = ledger.storage.claim(&namespace, &binding.claim);
             let uid = claim.map(|claim| claim.uid.clone()).unwrap_or_default();
             let selected = claim.is_some_and(|claim| claim.selected_node.is_some());
+            let write = (binding.volume.is_some() || !selected).then_some(writes.len());
             match &binding.volume {
                 Some(volume) => {
                     let claim = ClaimReference { namespace: key.0, name: key.1, uid };
@@ -143,7 +148,14 @@ impl Preparation {
                 }
             }
             let Binding { claim, volume } = binding;
-            wanted.push(Wanted { claim, volume, seen: selected, bound: None });
+            wanted.push(Wanted {
+                claim,
+                volume,
+                write,
+                written: None,
+                seen: selected,
+                bound: None,
+            });
         }
         let node = ledger.nodes.id(node);
         Some((Self { namespace, node, node_name, wanted }, writes))
@@ -157,6 +169,14 @@ impl Preparation {
                 Some(volume) => promises.release_volume(&volume),
                 None => promises.release_node(&(self.namespace.clone(), claim)),
             }
+        }
+    }
+
+    /// The writes are done, and made these versions, in their order; 0 is none that can be told.
+    pub fn written(&mut self, versions: &[u64]) {
+        for wanted in &mut self.wanted {
+            let version = wanted.write.and_then(|write| versions.get(write).copied());
+            wanted.written = version.filter(|version| *version > 0);
         }
     }
 
@@ -214,14 +234,19 @@ impl Wanted {
                 is_made: self.volume.is_none(),
             });
         };
-        let holds = match &self.volume {
+        let (holds, version) = match &self.volume {
             Some(volume) => {
-                let kept = ledger.storage.volume(volume).and_then(|volume| volume.claim.as_ref());
-                kept.is_some_and(|kept| *kept.name == *self.claim && *kept.namespace == *namespace)
+                let volume = ledger.storage.volume(volume);
+                let kept = volume.and_then(|volume| volume.claim.as_ref());
+                let holds = kept
+                    .is_some_and(|kept| *kept.name == *self.claim && *kept.namespace == *namespace);
+                (holds, volume.map(|volume| volume.version))
             }
-            None => claim.selected_node.as_deref() == Some(node_name),
+            None => (claim.selected_node.as_deref() == Some(node_name), Some(claim.version)),
         };
-        self.seen |= holds;
+        // What happened between two looks is not told: that it was so follows from what is later.
+        let is_later = |(written, Version(version))| version >= written;
+        self.seen |= holds || self.written.zip(version).is_some_and(is_later);
         if self.seen && !holds {
             return Progress::Failed(match &self.volume {
                 Some(volume) => Failure::Unkept { volume: volume.clone() },
@@ -251,6 +276,8 @@ mod tests {
         let wanted = |claim: &str, volume: Option<&str>, bound: Option<&str>| Wanted {
             claim: claim.into(),
             volume: volume.map(Into::into),
+            write: None,
+            written: None,
             seen: false,
             bound: bound.map(Into::into),
         };

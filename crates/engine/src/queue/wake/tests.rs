@@ -6,7 +6,7 @@ use object::selector::label::Selector;
 use super::*;
 use crate::fact::{
     Attachment, Capacity, Claim, Class, CsiDriver, CsiNode, Fact, NodeFact, PersistentVolume,
-    PodFact, Source, StorageFact, Uid, Zone,
+    PodFact, Source, StorageFact, Uid, Version, Zone,
 };
 use crate::moment::Moment;
 use crate::needs::{Disk, Needs, Owner, OwnerKind, Volume, Volumes};
@@ -73,6 +73,7 @@ fn what_a_change_can_cure_follows_from_what_the_profile_says() {
 fn claim(class: &str, volume: Option<&str>) -> Claim {
     Claim {
         uid: Box::default(),
+        version: Version::default(),
         class: class.into(),
         request: None,
         access_modes: Box::default(),
@@ -90,6 +91,7 @@ fn claim(class: &str, volume: Option<&str>) -> Claim {
 
 fn volume(class: &str) -> PersistentVolume {
     PersistentVolume {
+        version: Version::default(),
         class: class.into(),
         capacity: Quantity::ZERO,
         access_modes: Box::default(),
