@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         ledger.apply(Fact::Pod(Box::new(fact.clone())));
         let ask = ledger.pod(&uid).expect("it was just told").ask;
         let node = decider.pick(&ledger, ask, number as u64).expect("a node takes it");
-        ledger.claim(&uid, node).expect("it has no node yet");
+        ledger.claim(&uid, node, None).expect("it has no node yet");
         fact.node = Some(ledger.nodes.name(node).into());
         ledger.apply(Fact::Pod(Box::new(fact)));
         alive.push_back(uid);

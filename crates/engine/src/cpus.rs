@@ -5,5 +5,5 @@
 mod take;
 mod topology;
 
-pub use take::{Binding, Exclusive, Held, Hold, NotTaken, Strategy, Want, take};
+pub use take::{Binding, Exclusive, Free, Held, Hold, NotTaken, Strategy, Want, take};
 pub use topology::{Cpu, CpuTopology};

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
+use crate::fact::Allotment;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::plugin::{Lent, Normalise, Plugin, Plugins, Reads, SCORE_MAX, Wanted};
@@ -52,6 +53,9 @@ impl Decider {
         }
         for settings in profile.loads() {
             ledger.keep_loads(settings);
+        }
+        if profile.filters.iter().any(|filter| filter.allots()) {
+            ledger.keep_cpus();
         }
         Self {
             plan: Plan::new(&profile),
@@ -264,6 +268,22 @@ impl Decider {
             let mut filters = self.profile.filters.iter();
             filters.find_map(|filter| Some((filter.plugin(), filter.refusal(ledger, ask, node)?)))
         })
+    }
+
+    /// What of a node is the pod's own from now on, besides amounts.
+    ///
+    /// # Errors
+    /// Why it gets none. A node that was picked has them.
+    pub fn allot(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+    ) -> Result<Option<Allotment>, (Plugin, Refusal)> {
+        match self.profile.filters.iter().find(|filter| filter.allots()) {
+            Some(filter) => filter.allot(ledger, ask, node).map_err(|why| (filter.plugin(), why)),
+            None => Ok(None),
+        }
     }
 
     /// Why a node cannot take the pod, from every plugin that refuses it.

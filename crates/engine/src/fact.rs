@@ -5,6 +5,7 @@
 //! open claims, whatever the order was.
 
 mod amounts;
+mod cpus;
 mod in_tree;
 mod load;
 mod pod_terms;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use object::selector::label::Selector;
 use object::taint::Taint;
 
+pub use cpus::{Allotment, CpuLayout, CpuRules, NumaPolicy};
 pub use in_tree::{TOPOLOGY_LABELS, successor};
 pub use load::{
     Aggregation, LoadReport, LoadRules, NodeUsage, Percents, PodUsage, UsageWindow, WindowLimits,
@@ -66,6 +68,13 @@ pub enum Fact {
         node: Box<str>,
         /// What it reports.
         report: Option<Arc<LoadReport>>,
+    },
+    /// The CPUs and NUMA nodes of a node are laid out like this; none when nobody knows any longer.
+    Layout {
+        /// The node.
+        node: Box<str>,
+        /// How.
+        layout: Option<Arc<CpuLayout>>,
     },
     /// A pod is gone, or has ended and takes nothing of its node any longer.
     PodGone(Uid),
@@ -133,6 +142,8 @@ pub struct NodeFact {
     pub images: Arc<[(Box<str>, i64)]>,
     /// How its load is judged, where it says so.
     pub load: Option<Arc<LoadRules>>,
+    /// How its CPUs are given away, where it says so.
+    pub cpus: Option<Arc<CpuRules>>,
     /// What else those outside may go by.
     pub rest: NodeRest,
 }
@@ -175,6 +186,8 @@ pub struct PodFact {
     pub started: Option<Moment>,
     /// From when on its load is reported.
     pub load_times: LoadTimes,
+    /// What it got of CPUs and NUMA nodes, where it says so.
+    pub allotment: Option<Allotment>,
     /// Whether pods of lower priority may be pushed out for it.
     pub may_preempt: bool,
     /// Whether it is being deleted to make room for another pod.
@@ -215,6 +228,7 @@ impl PodFact {
             extended: Box::default(),
             started: None,
             load_times: LoadTimes::default(),
+            allotment: None,
             needs: Needs::default(),
             rest: 0,
         }

@@ -105,7 +105,7 @@ impl<'a> Trial<'a> {
     }
 
     fn turn(&mut self, pod: Passing, node: NodeIndex, way: Way) {
-        self.ledger.shift_load(node, pod.ask, way);
+        self.ledger.shift_load(node, pod, way);
         for judge in &mut self.judges {
             if let Judging::Whole(judge) = judge {
                 judge.follow(self.ledger, pod, node, way);

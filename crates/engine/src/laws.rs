@@ -11,18 +11,21 @@ use object::taint::{Effect, Taint, Toleration, TolerationOperator};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
+use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive};
 use crate::decide::Decider;
 use crate::fact::{
-    DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact, NodeRest, NodeUsage, PodFact,
-    PodUsage, Uid,
+    Allotment, CpuLayout, CpuRules, DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact,
+    NodeRest, NodeUsage, PodFact, PodUsage, Uid,
 };
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::{
-    Amounts, Clause, Constraint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner,
-    OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement, Spread, Tolerations,
+    Amounts, Clause, Constraint, CpuNeeds, HostPort, Images, Needs, NodeAffinity, NodeTerm,
+    Operator, Owner, OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement,
+    Spread, Tolerations, Wish,
 };
 use crate::plugins::load_aware::LoadAware;
+use crate::plugins::node_numa_resource::NodeNuma;
 use crate::profile::{Profile, Weight};
 
 mod cost;
@@ -69,19 +72,67 @@ fn node() -> impl Strategy<Value = NodeFact> {
     let image = (prop_oneof!["web:1", "db:2"].prop_map(Into::into), Just(400_i64 << 20));
     let images = proptest::collection::btree_set(image, 0..3);
     let name = (0..12_u8).prop_map(|number| format!("node-{number}").into());
-    (name, labels(), vec(taint(), 0..2), any::<bool>(), amounts(40), 0..6_i64, images).prop_map(
-        |(name, labels, taints, unschedulable, allocatable, pods_allowed, images)| NodeFact {
+    let own = (images, cpu_rules());
+    (name, labels(), vec(taint(), 0..2), any::<bool>(), amounts(40), 0..6_i64, own).prop_map(
+        |(name, labels, taints, unschedulable, allocatable, pods_allowed, own)| NodeFact {
             name,
             labels,
             taints: taints.into(),
             unschedulable,
             allocatable,
             pods_allowed,
-            images: images.into_iter().collect::<Vec<_>>().into(),
+            images: own.0.into_iter().collect::<Vec<_>>().into(),
             load: None,
+            cpus: own.1,
             rest: NodeRest::default(),
         },
     )
+}
+
+fn binding() -> impl Strategy<Value = Binding> {
+    prop_oneof![Just(Binding::FullCores), Just(Binding::SpreadByCores)]
+}
+
+fn cpu_rules() -> impl Strategy<Value = Option<Arc<CpuRules>>> {
+    let rules = (proptest::option::of(binding()), proptest::option::of(1_001..3_000_u32));
+    let rules = rules.prop_map(|(binding, cpu_ratio)| {
+        Arc::new(CpuRules { binding, cpu_ratio, ..CpuRules::default() })
+    });
+    proptest::option::weighted(0.2, rules)
+}
+
+fn cpu_needs() -> impl Strategy<Value = Option<CpuNeeds>> {
+    let wish = prop_oneof![Just(Wish::Default), binding().prop_map(Wish::So)];
+    let exclusive =
+        prop_oneof![Just(Exclusive::None), Just(Exclusive::Core), Just(Exclusive::Numa)];
+    let needs =
+        (any::<[bool; 2]>(), wish, exclusive).prop_map(|([is_sensitive, must], wish, own)| {
+            let (required, preferred) = if must { (Some(wish), None) } else { (None, Some(wish)) };
+            CpuNeeds { is_sensitive, required, preferred, exclusive: own, ..CpuNeeds::default() }
+        });
+    proptest::option::weighted(0.3, needs)
+}
+
+fn allotment() -> impl Strategy<Value = Option<Allotment>> {
+    let own = proptest::collection::btree_set(0..8_u32, 0..3).prop_map(|cpus| Allotment {
+        cpus: cpus.into_iter().collect(),
+        exclusive: Exclusive::Core,
+        ..Allotment::default()
+    });
+    proptest::option::weighted(0.3, own)
+}
+
+/// A node says which CPUs it has: so many cores with two threads each.
+fn layout() -> impl Strategy<Value = Fact> {
+    let own = proptest::option::weighted(0.8, (0..5_u32, any::<bool>()));
+    (0..12_u8, own).prop_map(|(node, own)| {
+        let layout = own.map(|(cores, is_full_only)| {
+            let cpu = |id| Cpu { id, core: id / 2, numa: id / 4, socket: id / 4 };
+            let topology = CpuTopology::new((0..2 * cores).map(cpu));
+            Arc::new(CpuLayout { topology, is_full_only, ..CpuLayout::default() })
+        });
+        Fact::Layout { node: format!("node-{node}").into(), layout }
+    })
 }
 
 fn requests() -> impl Strategy<Value = Requests> {
@@ -186,10 +237,10 @@ fn needs() -> impl Strategy<Value = Needs> {
     let pod_affinity = prop_oneof![Just(PodAffinity::default()), pod_affinity()];
     let spread = prop_oneof![Just(Spread::default()), spread()];
     let tolerations = vec(toleration, 0..2);
-    let terms = (pod_affinity, spread);
+    let terms = (pod_affinity, spread, cpu_needs());
     (requests(), requests(), ports, tolerations, affinity, images, terms, storage::volumes())
         .prop_map(|(requests, taken, ports, tolerations, node_affinity, images, terms, volumes)| {
-            let (pod_affinity, spread) = terms;
+            let (pod_affinity, spread, cpus) = terms;
             Needs {
                 requests,
                 taken,
@@ -202,6 +253,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 owner: Some(Owner { kind: OwnerKind::ReplicaSet, name: "web".into() }),
                 volumes,
                 load: None,
+                cpus,
                 resource_claims: false,
                 too_many_terms: None,
             }
@@ -213,7 +265,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
         proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
     let nominated =
         proptest::option::weighted(0.2, (0..12_u8).prop_map(|number| format!("node-{number}")));
-    let rank = (0..4_i32, any::<[bool; 2]>(), proptest::option::of(0..5_u64));
+    let rank = (0..4_i32, any::<[bool; 2]>(), proptest::option::of(0..5_u64), allotment());
     (0..20_u8, labels(), bound, any::<bool>(), needs(), nominated, rank).prop_map(
         |(number, labels, node, deleting, needs, nominated, rank)| PodFact {
             uid: uid(number),
@@ -224,6 +276,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
             nominated: nominated.map(Into::into),
             started: rank.2.map(Moment),
             load_times: LoadTimes { scheduled: rank.2.map(Moment), initialized: None },
+            allotment: rank.3,
             may_preempt: !rank.1[1],
             giving_way: deleting && rank.1[0],
             priority: rank.0,
@@ -295,6 +348,7 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
         1 => preemption::budget(),
         6 => storage::fact().prop_map(Fact::Storage),
         2 => load(),
+        2 => layout(),
     ]
 }
 
@@ -307,13 +361,14 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
 }
 
 pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
-    let profile = Profile::kubernetes().filter(LoadAware::default());
-    Decider::new(profile.score(LoadAware::default(), Weight(1)), ledger, 7)
+    let profile = Profile::kubernetes().filter(LoadAware::default()).filter(NodeNuma::default());
+    let profile = profile.score(LoadAware::default(), Weight(1));
+    Decider::new(profile.score(NodeNuma::default(), Weight(1)), ledger, 7)
 }
 
 /// The same without load, which preemption does not count on: a plan does.
 pub(crate) fn loadless(ledger: &mut Ledger) -> Decider {
-    Decider::new(Profile::kubernetes(), ledger, 7)
+    Decider::new(Profile::kubernetes().filter(NodeNuma::default()), ledger, 7)
 }
 
 /// What can be seen of a ledger through an ask, by names.
@@ -338,7 +393,8 @@ fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
             let Some(row) = ledger.pod(&uid(*pod)).filter(waits) else { return };
             let ask = row.ask;
             if let Some(node) = decider.pick(ledger, ask, number) {
-                ledger.claim(&uid(*pod), node).unwrap();
+                let own = decider.allot(ledger, ask, node).expect("a node that takes it has CPUs");
+                ledger.claim(&uid(*pod), node, own.as_ref()).unwrap();
             }
         }
         Step::Refuse(pod) => {
@@ -452,8 +508,8 @@ fn a_claim_ends_only_by_a_definite_answer_or_with_the_pod() {
         }
         ledger.apply(Fact::Pod(Box::new(pod_on(None))));
         let a = ledger.nodes.find("a").unwrap();
-        ledger.claim(&uid(1), a).unwrap();
-        assert!(ledger.claim(&uid(1), a).is_err(), "no pod is placed twice");
+        ledger.claim(&uid(1), a, None).unwrap();
+        assert!(ledger.claim(&uid(1), a, None).is_err(), "no pod is placed twice");
         steps(&mut ledger);
         let pods = ["a", "b"].map(|name| ledger.nodes.pods[ledger.nodes.find(name).unwrap().get()]);
         assert_eq!(pods, expected);

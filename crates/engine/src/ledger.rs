@@ -7,6 +7,7 @@
 mod astray;
 mod budgets;
 mod changes;
+mod cpus;
 mod crowds;
 mod loads;
 mod nodes;
@@ -28,6 +29,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
+pub use cpus::{Cpus, NodeCpus};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
 pub use loads::{
     Book, Estimate, EstimateSettings, LoadRooms, Loads, Overload, ScoreSettings,
@@ -45,11 +47,11 @@ pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};
 pub use topology::{Topologies, Topology, TopologyKey};
 
-use crate::fact::{Fact, LoadTimes, PodFact, Uid};
+use crate::fact::{Allotment, Fact, LoadTimes, PodFact, Uid};
 use crate::moment::Moment;
 use crate::needs::{
-    Clause, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity, PodSelector, Ports,
-    Requests, Spread, Tolerations, Volumes,
+    Clause, CpuNeeds, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity, PodSelector,
+    Ports, Requests, Spread, Tolerations, Volumes,
 };
 use crate::nominations::Nomination;
 use crate::pool::{Id, Pool};
@@ -83,6 +85,8 @@ pub struct Ask {
     pub volumes: Option<Id<Volumes>>,
     /// What its load is estimated by, where that does not follow from its requests.
     pub load: Option<Id<LoadNeeds>>,
+    /// What it wants of CPUs and NUMA nodes, where it wants anything.
+    pub cpus: Option<Id<CpuNeeds>>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
     /// How many terms it has about other pods, where these are too many.
@@ -114,6 +118,10 @@ pub struct Asks {
     pub volumes: Pool<Volumes>,
     /// What the loads of pods are estimated by.
     pub loads: Pool<LoadNeeds>,
+    /// What pods want of CPUs and NUMA nodes.
+    pub cpus: Pool<CpuNeeds>,
+    /// What they got of them.
+    pub allotments: Pool<Allotment>,
 }
 
 impl Asks {
@@ -127,6 +135,8 @@ impl Asks {
             && self.images.is_empty()
             && self.volumes.is_empty()
             && self.loads.is_empty()
+            && self.cpus.is_empty()
+            && self.allotments.is_empty()
     }
 }
 
@@ -153,6 +163,8 @@ pub struct PodRow {
     pub(crate) load_times: Option<Box<LoadTimes>>,
     /// What it asks of a node, or takes of one.
     pub ask: Ask,
+    /// What it got of CPUs and NUMA nodes.
+    pub(crate) allotment: Option<Id<Allotment>>,
     /// What of it only those outside read, as a hash.
     pub(crate) rest: u64,
     /// The node on which room is being made for it.
@@ -188,7 +200,7 @@ impl PodRow {
     /// What of it its node feels.
     #[must_use]
     pub fn passing(&self) -> Passing {
-        Passing { ask: self.ask, deleting: self.deleting }
+        Passing { ask: self.ask, deleting: self.deleting, allotment: self.allotment }
     }
 
     /// Whether the API server says that it is bound.
@@ -224,6 +236,8 @@ pub struct Ledger {
     pub storage: Storage,
     /// How much of nodes is really in use.
     pub loads: Loads,
+    /// Which CPUs are whose.
+    pub cpus: Cpus,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     /// Who is where.
@@ -258,12 +272,14 @@ impl Ledger {
             Fact::Node(fact) => {
                 let node = self.nodes.put(&fact, &mut self.symbols);
                 self.terms.topologies.follow(node, &self.nodes, &self.symbols);
+                self.settle_cpus(node);
                 self.settle_astray(&fact.name);
                 self.settle_load(node);
             }
             Fact::NodeGone(name) => {
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
                     self.terms.topologies.follow(node, &self.nodes, &self.symbols);
+                    self.settle_cpus(node);
                     self.settle_load(node);
                 }
             }
@@ -278,6 +294,7 @@ impl Ledger {
             }
             Fact::Storage(fact) => self.storage.apply(fact),
             Fact::Load { node, report } => self.put_report(node, report),
+            Fact::Layout { node, layout } => self.put_layout(node, layout),
             Fact::Pod(pod) => self.put_pod(*pod),
             Fact::PodGone(uid) => self.remove_pod(&uid),
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
@@ -299,6 +316,7 @@ impl Ledger {
         let volumes = Some(&needs.volumes).filter(|own| !own.volumes.is_empty());
         // Pods that differ in nothing else are alike where nobody looks at loads.
         let load = needs.load.as_ref().filter(|_| self.loads.are_kept());
+        let cpus = needs.cpus.as_ref().filter(|_| self.cpus.are_kept());
         Ask {
             requests: asks.requests.hold_as(requests, || requests.clone()),
             taken: asks.requests.hold_as(taken, || taken.clone()),
@@ -312,6 +330,7 @@ impl Ledger {
             like: like.map(|like| self.terms.crowds.hold(&like, symbols)),
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
             load: load.map(|own| asks.loads.hold_as(own, || own.clone())),
+            cpus: cpus.map(|own| asks.cpus.hold_as(own, || own.clone())),
             resource_claims: needs.resource_claims,
             too_many_terms: needs.too_many_terms,
         }
@@ -370,6 +389,9 @@ impl Ledger {
         if let Some(load) = ask.load {
             asks.loads.release(load);
         }
+        if let Some(cpus) = ask.cpus {
+            asks.cpus.release(cpus);
+        }
     }
 
     /// What of whose an ask is counts for its answers, as long as nobody comes to care for more.
@@ -402,6 +424,7 @@ impl Ledger {
             owners: self.owners.clone(),
             storage: self.storage.clone(),
             loads: self.loads.clone(),
+            cpus: self.cpus.clone(),
             symbols: self.symbols.clone(),
             residents: Residents::default(),
             budgets: Budgets::default(),
@@ -418,16 +441,23 @@ impl Ledger {
         self.pods.len()
     }
 
-    /// Charges a node for a pod that we decided to bind to it.
+    /// Charges a node for a pod that we decided to bind to it, and gives it these CPUs there.
     ///
     /// # Errors
     /// When the pod is gone or has a node.
-    pub fn claim(&mut self, uid: &Uid, node: NodeIndex) -> Result<(), ClaimError> {
+    pub fn claim(
+        &mut self,
+        uid: &Uid,
+        node: NodeIndex,
+        allotment: Option<&Allotment>,
+    ) -> Result<(), ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
         row.claim = Some(node);
+        let allotments = &mut self.asks.allotments;
+        row.allotment = allotment.map(|own| allotments.hold_as(own, || own.clone()));
         self.claimed.insert(uid.clone());
         let (pod, priority) = (row.passing(), row.priority);
         self.move_in(node, uid, pod, priority);
@@ -443,7 +473,9 @@ impl Ledger {
         let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
         self.claimed.remove(uid);
         if let Some(node) = claim.filter(|_| row.bound.is_none()) {
+            row.allotment = None;
             self.move_out(node, uid, pod, priority);
+            self.release_allotment(pod.allotment);
         }
         Ok(())
     }
@@ -464,6 +496,14 @@ impl Ledger {
         let nomination = Nomination::told(old.map(|old| &old.nomination), fact.nominated);
         self.nominations.follow(&fact.uid, old.and_then(PodRow::nominated), nomination.node());
         let load_times = self.kept_times(fact.load_times);
+        // What was given with a claim is the pod's for as long as the claim is.
+        let allotment = match (claim, fact.allotment.filter(|_| fact.node.is_some())) {
+            (Some(_), _) => {
+                let own = self.pods.get(&fact.uid).and_then(|old| old.allotment);
+                own.inspect(|own| self.asks.allotments.hold_again(*own))
+            }
+            (None, told) => self.hold_allotment(told),
+        };
         let row = PodRow {
             namespace: fact.namespace,
             name: fact.name,
@@ -475,6 +515,7 @@ impl Ledger {
             started: fact.started,
             load_times,
             ask,
+            allotment,
             rest: fact.rest,
             nomination,
             bound,
@@ -504,6 +545,7 @@ impl Ledger {
         }
         if let Some(old) = old {
             self.release(old.ask);
+            self.release_allotment(old.allotment);
         }
         for node in [is, was.filter(|_| was != is)].into_iter().flatten() {
             self.settle_load(node);
@@ -521,6 +563,19 @@ impl Ledger {
         self.astray.follow(uid, row.astray.as_deref(), None);
         self.nominations.follow(uid, row.nominated(), None);
         self.release(row.ask);
+        self.release_allotment(row.allotment);
+    }
+
+    /// What a pod says that it got, held once more; nothing where nobody gives CPUs away.
+    fn hold_allotment(&mut self, told: Option<Allotment>) -> Option<Id<Allotment>> {
+        let told = told.filter(|_| self.cpus.are_kept())?;
+        Some(self.asks.allotments.hold(told).0)
+    }
+
+    fn release_allotment(&mut self, allotment: Option<Id<Allotment>>) {
+        if let Some(id) = allotment {
+            self.asks.allotments.release(id);
+        }
     }
 
     /// A pod is on a node: it takes what it takes, and all that is found out from who is there counts it.
@@ -538,7 +593,7 @@ impl Ledger {
     }
 
     fn occupy(&mut self, node: NodeIndex, pod: Passing) {
-        self.shift_load(node, pod.ask, Way::In);
+        self.shift_load(node, pod, Way::In);
         self.terms.crowds.arrive(pod.ask.identity, node, pod.deleting);
         self.terms.arrive(pod.ask.pod_affinity, node);
     }
@@ -546,11 +601,16 @@ impl Ledger {
     fn vacate(&mut self, node: NodeIndex, pod: Passing) {
         self.terms.crowds.leave(pod.ask.identity, node, pod.deleting);
         self.terms.leave(pod.ask.pod_affinity, node);
-        self.shift_load(node, pod.ask, Way::Out);
+        self.shift_load(node, pod, Way::Out);
     }
 
     /// What a pod takes of its node is taken, or is free again.
-    pub(crate) fn shift_load(&mut self, node: NodeIndex, ask: Ask, way: Way) {
+    pub(crate) fn shift_load(&mut self, node: NodeIndex, pod: Passing, way: Way) {
+        if let Some(id) = pod.allotment {
+            let Self { asks, cpus, nodes, .. } = self;
+            cpus.shift(node, nodes.places(), asks.allotments.get(id), way);
+        }
+        let ask = pod.ask;
         let (taken, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
         match way {
             Way::In => self.nodes.occupy(node, taken, ports),

@@ -4,6 +4,7 @@
 //! and nothing is kept that no plugin reads. Pods that ask the same share one [`Needs`], in parts
 //! that plugins know by number.
 
+mod cpus;
 mod load;
 mod node_affinity;
 mod pod_selector;
@@ -11,6 +12,7 @@ mod ports;
 mod requests;
 mod volumes;
 
+pub use cpus::{CpuNeeds, Wish};
 pub use load::LoadNeeds;
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
 pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Reach, Spread};
@@ -48,6 +50,8 @@ pub struct Needs {
     pub volumes: Volumes,
     /// What its load is estimated by, where that does not follow from its requests.
     pub load: Option<LoadNeeds>,
+    /// What it wants of CPUs and NUMA nodes, where it wants anything.
+    pub cpus: Option<CpuNeeds>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
 }

@@ -6,6 +6,7 @@
 
 mod list;
 
+use crate::fact::Allotment;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, LoadSettings, NodeIndex};
 use crate::node_set::NodeSet;
@@ -73,6 +74,24 @@ pub trait Filter: Send + Sync {
 
     /// Tells the queue what of the profile the plugin's word on changes depends on.
     fn tell(&self, _arguments: &mut Arguments) {}
+
+    /// What of the node is the pod's own from now on, besides amounts: which CPUs.
+    ///
+    /// # Errors
+    /// Why it gets none. A node that the filter keeps has them.
+    fn allot(
+        &self,
+        _ledger: &Ledger,
+        _ask: Ask,
+        _node: NodeIndex,
+    ) -> Result<Option<Allotment>, Refusal> {
+        Ok(None)
+    }
+
+    /// Whether it gives CPUs away.
+    fn allots(&self) -> bool {
+        false
+    }
 
     /// How it judges single nodes while pods come and go in thought.
     fn judge(&self, _ledger: &Ledger, _ask: Ask) -> Judging {

@@ -5,6 +5,7 @@ pub mod image_locality;
 pub mod inter_pod_affinity;
 pub mod load_aware;
 pub mod node_affinity;
+pub mod node_numa_resource;
 pub mod node_ports;
 pub mod node_resources;
 pub mod node_unschedulable;

@@ -3,6 +3,7 @@
 //! Events, conditions and explanations render the same value. The text of each reason is that of
 //! kube-scheduler, because people and programs search for it.
 
+mod cpus;
 mod volumes;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use object::taint::Taint;
 
 use crate::plugin::Plugin;
 
+pub use cpus::CpuReason;
 pub use volumes::VolumeReason;
 
 /// Whether evicting pods of the node could help.
@@ -104,6 +106,8 @@ pub enum Reason {
     },
     /// The node has not reported for too long how much of it is in use.
     LoadUnknown,
+    /// CPUs of its own.
+    Cpus(CpuReason),
     /// A volume of the pod.
     Volume(VolumeReason),
     /// The pod claims devices, which nobody here can give yet.
@@ -147,6 +151,7 @@ impl fmt::Display for Reason {
                 );
             }
             Self::Extender { words, .. } => words,
+            Self::Cpus(reason) => return reason.fmt(f),
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
             Self::LoadUnknown => "node(s) nodeMetric expired",

@@ -5,7 +5,7 @@
 //! once or not at all, moving a pod, and asking what would fit are all this one thing. For the many
 //! small questions of preemption there is [`crate::judge::Trial`], which moves less.
 
-use crate::fact::Uid;
+use crate::fact::{Allotment, Uid};
 use crate::ledger::{ClaimError, Ledger, NodeIndex};
 
 /// Why a speculation cannot be kept, or a pod cannot be moved in it.
@@ -70,15 +70,21 @@ impl Speculation<'_> {
         self.ledger
     }
 
-    /// Puts a pod on a node. If the speculation is kept, the pod has a claim on the node.
+    /// Puts a pod on a node, with these CPUs. If the speculation is kept, the pod has a claim on the
+    /// node.
     ///
     /// # Errors
     /// When the pod or the node is gone, or the pod has a node.
-    pub fn place(&mut self, uid: &Uid, node: NodeIndex) -> Result<(), SpeculateError> {
+    pub fn place(
+        &mut self,
+        uid: &Uid,
+        node: NodeIndex,
+        allotment: Option<&Allotment>,
+    ) -> Result<(), SpeculateError> {
         if !self.ledger.nodes.present().contains(node) {
             return Err(SpeculateError::NoNode);
         }
-        self.ledger.claim(uid, node)?;
+        self.ledger.claim(uid, node, allotment)?;
         self.done.push(Done::Placed(uid.clone()));
         Ok(())
     }

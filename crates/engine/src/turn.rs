@@ -22,7 +22,7 @@ use rustc_hash::FxBuildHasher;
 use crate::cache;
 use crate::decide::Decider;
 use crate::examination::Examination;
-use crate::fact::{Fact, PodFact, PodRef, Uid};
+use crate::fact::{Allotment, Fact, PodFact, PodRef, Uid};
 use crate::ledger::{Ask, ClaimError, Joined, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
@@ -61,9 +61,9 @@ pub struct Decision {
 /// What is to be done about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is to be bound to this node, which is charged for it already. The engine waits for the
-    /// answer.
-    Bind(Box<str>),
+    /// It is to be bound to this node, which is charged for it already, and gets these CPUs there. The
+    /// engine waits for the answer.
+    Bind(Box<str>, Option<Box<Allotment>>),
     /// It is to get this node, which is charged for it already, but first volumes have to be made
     /// ready by these writes. The engine waits for the answer, then for the facts to show it, and
     /// decides again.
@@ -108,8 +108,11 @@ impl Waiting {
     pub fn beyond_nodes(&self) -> Option<&Reason> {
         let everywhere = self.examination.everywhere.iter();
         let mut reasons = everywhere.flat_map(|(_, refusal)| &refusal.reasons);
-        reasons
-            .find(|reason| matches!(reason, Reason::ResourceClaims | Reason::TooManyTerms { .. }))
+        reasons.find(|reason| match reason {
+            Reason::ResourceClaims | Reason::TooManyTerms { .. } => true,
+            Reason::Cpus(reason) => reason.is_beyond_nodes(),
+            _ => false,
+        })
     }
 
     /// Why a pod waits that no node can take, as things are. Nothing changes.
@@ -417,7 +420,18 @@ impl Engine {
         let elsewhere = (self.ledger.nominated(&pod.uid))
             .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
         let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
-        self.ledger.claim(&pod.uid, node).expect("a pod in the queue has no node");
+        let ask = self.ledger.pod(&pod.uid).expect(KNOWN).ask;
+        let decider = &self.profiles[question.profile].1;
+        let allotment = match decider.allot(&self.ledger, ask, node) {
+            Ok(allotment) => allotment,
+            Err((plugin, refusal)) => {
+                let words: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
+                let words = format!("running Reserve plugin \"{plugin}\": {}", words.join(", "));
+                return self.fail(&pod.uid, words.into(), now);
+            }
+        };
+        let claimed = self.ledger.claim(&pod.uid, node, allotment.as_ref());
+        claimed.expect("a pod in the queue has no node");
         self.refused.clear();
         let history = self.queue.placed(&pod.uid).unwrap_or_default();
         if let Some(own) = self.unbound.get_mut(&pod.uid) {
@@ -426,7 +440,6 @@ impl Engine {
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);
         }
-        let ask = self.ledger.pod(&pod.uid).expect(KNOWN).ask;
         self.place(pod, (question.profile, ask, node), attempts, now)
     }
 
@@ -462,8 +475,14 @@ impl Engine {
                 self.preparations.begin(pod.clone(), attempts, preparation, until);
                 Verdict::Prepare(name, writes)
             }
-            None => Verdict::Bind(name),
+            None => Verdict::Bind(name, self.allotted(&pod.uid)),
         }
+    }
+
+    /// The CPUs that a pod gets with its node.
+    fn allotted(&self, uid: &Uid) -> Option<Box<Allotment>> {
+        let id = self.ledger.pod(uid)?.allotment?;
+        Some(Box::new(self.ledger.asks.allotments.get(id).clone()))
     }
 
     /// The volumes of a pod are ready, or will not be.
@@ -472,7 +491,7 @@ impl Engine {
         let Some(own) = self.unbound.get(&pod.uid) else { return };
         let scheduler = self.profiles[own.profile].0.clone();
         let verdict = match outcome {
-            Ok(node) => Verdict::Bind(node),
+            Ok(node) => Verdict::Bind(node, self.allotted(&pod.uid)),
             Err(failure) => {
                 self.withdraw(&pod.uid, Answer::Refused, now);
                 Verdict::Unprepared(failure)

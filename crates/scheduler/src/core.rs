@@ -65,6 +65,8 @@ const UNSCHEDULABLE: &str = "Unschedulable";
 const RESOURCE_CLAIMS: &str = "ResourceClaimsNotAllocated";
 /// The reason of a condition when the pod has more terms about other pods than are kept.
 const TOO_MANY_TERMS: &str = "TooManyTerms";
+/// The reason where what a pod wants of CPUs cannot be had anywhere.
+const INVALID_CPU_REQUEST: &str = "InvalidCPURequest";
 /// The reason of a condition when the attempt itself failed.
 pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
@@ -87,7 +89,7 @@ impl Mission {
     /// What somebody is to be sent for, if anything, where this binder binds.
     fn of(verdict: &Verdict, binder: Binder) -> Option<Self> {
         match verdict {
-            Verdict::Bind(_) => Some(Self::Bind(binder)),
+            Verdict::Bind(..) => Some(Self::Bind(binder)),
             Verdict::Prepare(..) => Some(Self::Prepare),
             _ => None,
         }
@@ -502,9 +504,11 @@ impl Core {
         let begun = begun.at;
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
-            Verdict::Bind(node) => {
+            Verdict::Bind(node, allotment) => {
                 let number = self.begin(Mission::Bind(binder), &pod, attempt, begun, None);
-                Order::Bind(BindOrder { pod, number, version, node, scheduler, binder })
+                let stamps = allotment.iter().flat_map(|own| own.stamps());
+                let stamps = stamps.map(|(key, text)| (key.to_owned(), text)).collect();
+                Order::Bind(BindOrder { pod, number, version, node, scheduler, binder, stamps })
             }
             Verdict::Prepare(_, writes) => {
                 let recall = Recall::default();
@@ -528,6 +532,7 @@ impl Core {
                 let reason = match waiting.beyond_nodes() {
                     None => UNSCHEDULABLE,
                     Some(Reason::TooManyTerms { .. }) => TOO_MANY_TERMS,
+                    Some(Reason::Cpus(_)) => INVALID_CPU_REQUEST,
                     Some(_) => RESOURCE_CLAIMS,
                 };
                 let why = Why { reason, message, nominated };
@@ -549,7 +554,7 @@ impl Core {
         let failure = match verdict {
             Verdict::Wait(_) => Some(Failure::Unschedulable),
             Verdict::Failed(_) | Verdict::Unprepared(_) => Some(Failure::Error),
-            Verdict::Bind(_) | Verdict::Prepare(..) => held_back.map(|_| Failure::Error),
+            Verdict::Bind(..) | Verdict::Prepare(..) => held_back.map(|_| Failure::Error),
             Verdict::Consult(..) => None,
         };
         if let Some(failure) = failure {

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 use api::condition;
 use api::{
-    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, NodeMetric, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Resource,
-    Service, StatefulSet, StorageClass, VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, NodeMetric, NodeResourceTopology,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
+    ReplicationController, Resource, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 use chassis::client::{Client, Error, ListOptions, Object, ResourceType};
 use chassis::controller::go_on_panicking;
@@ -228,6 +228,12 @@ fn read_all(reader: &mut impl Reader, sight: Sight) {
     owners(reader);
     storage(reader);
     fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
+    fact(
+        reader,
+        Kind::NodeResourceTopology,
+        |one: &NodeResourceTopology| one.into(),
+        |key| Fact::Layout { node: key.name().into(), layout: None },
+    );
 }
 
 fn owners(reader: &mut impl Reader) {

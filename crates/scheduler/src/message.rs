@@ -1,6 +1,6 @@
 //! What the engine's thread is told, and what it asks to be written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chassis::key::Key;
@@ -49,11 +49,13 @@ pub enum Kind {
     PodDisruptionBudget,
     /// Loads of nodes.
     NodeMetric,
+    /// Layouts of nodes.
+    NodeResourceTopology,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Node,
         Self::Pod,
         Self::Namespace,
@@ -70,6 +72,7 @@ impl Kind {
         Self::VolumeAttachment,
         Self::PodDisruptionBudget,
         Self::NodeMetric,
+        Self::NodeResourceTopology,
     ];
 
     /// Those that a ledger has to know: nobody reads what no profile looks at.
@@ -77,6 +80,7 @@ impl Kind {
     pub fn read_by(ledger: &Ledger) -> BTreeSet<Self> {
         let is_read = |kind: &Self| match kind {
             Self::NodeMetric => ledger.loads.are_kept(),
+            Self::NodeResourceTopology => ledger.cpus.are_kept(),
             _ => true,
         };
         Self::ALL.into_iter().filter(is_read).collect()
@@ -85,7 +89,7 @@ impl Kind {
     /// Whether a server may not know it: it is none of Kubernetes' own.
     #[must_use]
     pub fn may_be_absent(self) -> bool {
-        self == Self::NodeMetric
+        matches!(self, Self::NodeMetric | Self::NodeResourceTopology)
     }
 }
 
@@ -194,6 +198,8 @@ pub struct BindOrder {
     pub scheduler: Arc<str>,
     /// By whom.
     pub binder: Binder,
+    /// Annotations that the pod gets with it.
+    pub stamps: BTreeMap<String, String>,
 }
 
 impl BindOrder {

@@ -264,6 +264,7 @@ impl Hands {
                             pod: &order.pod.name,
                             uid: Some(&uid.0),
                             node: &order.node,
+                            annotations: order.stamps.clone(),
                             ..Binding::default()
                         };
                         match pods.bind(&binding).await {

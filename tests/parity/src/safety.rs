@@ -216,7 +216,7 @@ impl World {
     /// Holds a decision against the rules.
     fn judge(&mut self, decision: &Decision) {
         let (node, prepares) = match &decision.verdict {
-            Verdict::Bind(node) => (node.to_string(), false),
+            Verdict::Bind(node, _) => (node.to_string(), false),
             Verdict::Prepare(node, _) => (node.to_string(), true),
             Verdict::Wait(_)
             | Verdict::Unprepared(_)
@@ -253,7 +253,7 @@ impl World {
         }
         match self.claims.get(uid) {
             // Now that its volumes are ready.
-            Some(claim) if claim.preparing && *verdict == Verdict::Bind(node.into()) => {
+            Some(claim) if claim.preparing && *verdict == Verdict::Bind(node.into(), None) => {
                 return (claim.node != node).then(|| format!("it was promised {}", claim.node));
             }
             Some(claim) => return Some(format!("it has {} already", claim.node)),
@@ -271,7 +271,7 @@ impl World {
     fn answer(&mut self, decision: Decision) -> Result<()> {
         let Decision { pod, verdict, .. } = decision;
         match verdict {
-            Verdict::Bind(node) => match self.draw.below(10) {
+            Verdict::Bind(node, _) => match self.draw.below(10) {
                 0..=6 => self.settle(&pod.uid, &node),
                 _ => self.open.push((pod.uid, node.into())),
             },

@@ -243,7 +243,7 @@ impl World {
             let ask = self.ledger.pod(&uid).expect("it was just told").ask;
             let node = self.decider.pick(&self.ledger, ask, self.decided as u64);
             let node = node.expect("a measurement in which every pod finds a node");
-            self.ledger.claim(&uid, node).expect("it has no node yet");
+            self.ledger.claim(&uid, node, None).expect("it has no node yet");
             self.placed.push_back(uid);
             self.decided += 1;
             if self.decided.is_multiple_of(self.decisions_per_deletion) {

@@ -20,6 +20,17 @@ pub enum Binding {
     SpreadByCores,
 }
 
+impl Binding {
+    /// The name that users write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FullCores => "FullPCPUs",
+            Self::SpreadByCores => "SpreadByPCPUs",
+        }
+    }
+}
+
 /// What a pod does not share with others who want the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Exclusive {
@@ -58,10 +69,10 @@ impl Strategy {
 pub struct Hold {
     /// How often.
     pub times: u32,
-    /// Whether one of them shares its core with nobody of his sort.
-    pub core: bool,
+    /// How often by one who shares its core with nobody of his sort.
+    pub core: u32,
     /// The same of its NUMA node.
-    pub numa: bool,
+    pub numa: u32,
 }
 
 /// What is held of a node's CPUs.
@@ -79,14 +90,67 @@ impl Held {
         for cpu in cpus.iter() {
             let hold = self.holds.entry(cpu).or_default();
             hold.times += 1;
-            hold.core |= exclusive == Exclusive::Core;
-            hold.numa |= exclusive == Exclusive::Numa;
+            hold.core += u32::from(exclusive == Exclusive::Core);
+            hold.numa += u32::from(exclusive == Exclusive::Numa);
+        }
+    }
+
+    /// Somebody who held these CPUs holds them no longer.
+    pub fn release(&mut self, cpus: &CpuSet, exclusive: Exclusive) {
+        for cpu in cpus.iter() {
+            let Some(hold) = self.holds.get_mut(&cpu) else { continue };
+            hold.times = hold.times.saturating_sub(1);
+            hold.core = hold.core.saturating_sub(u32::from(exclusive == Exclusive::Core));
+            hold.numa = hold.numa.saturating_sub(u32::from(exclusive == Exclusive::Numa));
+            if hold.times == 0 {
+                self.holds.remove(&cpu);
+            }
+        }
+    }
+
+    /// How many CPUs nobody holds.
+    #[must_use]
+    pub fn free(&self, topology: &CpuTopology) -> Free {
+        let is_free = |cpu: &&Cpu| self.times(cpu.id) == 0 && !self.reserved.contains(cpu.id);
+        let mut cores = BTreeMap::<u32, u32>::new();
+        for cpu in topology.cpus().iter().filter(is_free) {
+            *cores.entry(cpu.core).or_default() += 1;
+        }
+        let threads = u32::try_from(topology.threads()).unwrap_or(u32::MAX);
+        let whole = cores.values().filter(|free| **free == threads).count();
+        Free {
+            all: cores.values().sum(),
+            of_whole_cores: u32::try_from(whole).unwrap_or(u32::MAX).saturating_mul(threads),
+            cores: u32::try_from(cores.len()).unwrap_or(u32::MAX),
         }
     }
 
     /// How often a CPU is held.
     fn times(&self, cpu: u32) -> u32 {
         self.holds.get(&cpu).map_or(0, |hold| hold.times)
+    }
+}
+
+/// How many CPUs of a node nobody holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Free {
+    /// In all.
+    pub all: u32,
+    /// On cores of which nobody holds any.
+    pub of_whole_cores: u32,
+    /// Cores that have any.
+    pub cores: u32,
+}
+
+impl Free {
+    /// How many of them can be given to one who must have them so; to anybody where it does not matter.
+    #[must_use]
+    pub fn lying(self, required: Option<Binding>) -> u32 {
+        match required {
+            None => self.all,
+            Some(Binding::FullCores) => self.of_whole_cores,
+            Some(Binding::SpreadByCores) => self.cores,
+        }
     }
 }
 
@@ -116,16 +180,8 @@ pub enum NotTaken {
     #[error("not enough cpus available to satisfy request")]
     TooFew,
     /// They do not lie as they must.
-    #[error("insufficient CPUs to satisfy required cpu bind policy {}", policy(*.0))]
+    #[error("insufficient CPUs to satisfy required cpu bind policy {}", .0.name())]
     Unbindable(Binding),
-}
-
-/// The name that users write.
-fn policy(binding: Binding) -> &'static str {
-    match binding {
-        Binding::FullCores => "FullPCPUs",
-        Binding::SpreadByCores => "SpreadByPCPUs",
-    }
 }
 
 /// The CPUs that a pod gets.
@@ -222,8 +278,8 @@ impl<'a> Taking<'a> {
                 holds.filter_map(|(cpu, _)| topology.find(*cpu).map(of)).collect()
             };
         Self {
-            cores_apart: apart(Exclusive::Core, |hold| hold.core, |cpu| cpu.core),
-            numas_apart: apart(Exclusive::Numa, |hold| hold.numa, |cpu| cpu.numa),
+            cores_apart: apart(Exclusive::Core, |hold| hold.core > 0, |cpu| cpu.core),
+            numas_apart: apart(Exclusive::Numa, |hold| hold.numa > 0, |cpu| cpu.numa),
             topology,
             held,
             want,

@@ -13,10 +13,13 @@ use object::selector::label::Selector;
 use rustc_hash::FxBuildHasher;
 
 use super::amounts::{amounts, limits, named, pods, requests};
+use super::cpus::{cpu_needs, offered};
 use super::load::load_needs;
 use super::pod_terms::{pod_affinity, spread, too_many_terms};
 use super::storage_wire::volumes;
-use super::{Budget, Fact, LoadRules, LoadTimes, NodeFact, NodeRest, PodFact, Uid};
+use super::{
+    Allotment, Budget, CpuRules, Fact, LoadRules, LoadTimes, NodeFact, NodeRest, PodFact, Uid,
+};
 use crate::moment::Moment;
 use crate::needs::{
     Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
@@ -43,10 +46,11 @@ impl From<&Node> for NodeFact {
                 .collect(),
             taints: node.spec.taints.as_slice().into(),
             unschedulable: node.spec.unschedulable,
-            allocatable: amounts(named(&status.allocatable)),
+            allocatable: offered(node, amounts(named(&status.allocatable))),
             pods_allowed: pods(&status.allocatable),
             images: images.into(),
             load: LoadRules::of(node),
+            cpus: CpuRules::of(node),
             rest: NodeRest::default(),
         }
     }
@@ -115,6 +119,7 @@ impl From<&Pod> for PodFact {
             nominated: (!nominated.is_empty()).then(|| nominated.into()),
             started: started(pod),
             load_times: LoadTimes::of(pod),
+            allotment: Allotment::of(pod),
             may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
             giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),
@@ -192,6 +197,7 @@ impl From<&Pod> for Needs {
             owner: owner(pod),
             volumes: volumes(pod),
             load,
+            cpus: cpu_needs(pod),
             resource_claims: !spec.resource_claims.is_empty(),
         }
     }

@@ -12,7 +12,7 @@ use crate::ledger::Ledger;
 use crate::needs::{Needs, Owner, OwnerKind};
 
 /// How many kinds are told apart.
-const KINDS: usize = 14;
+const KINDS: usize = 15;
 const FACTS_MAX: usize = 60;
 
 /// Which kind a fact is about. Services and controllers are kinds of their own.
@@ -32,6 +32,7 @@ fn kind(fact: &Fact) -> usize {
         Fact::Storage(StorageFact::Capacity(..)) => 11,
         Fact::Storage(StorageFact::Attachment(..)) => 12,
         Fact::Load { .. } => 13,
+        Fact::Layout { .. } => 14,
     }
 }
 
@@ -69,6 +70,9 @@ fn whole(mut ledger: Ledger, asks: &[Needs], like: &BTreeMap<Box<str>, Box<str>>
     for number in 0..12 {
         let node = format!("node-{number}");
         told.push(format!("{node} awaits {:?}", ledger.awaited(&node).collect::<Vec<_>>()));
+        let place = ledger.nodes.find(&node).filter(|node| ledger.nodes.present().contains(*node));
+        let place = place.and_then(|node| ledger.cpus.of(node));
+        told.push(format!("{:?}", place.map(|own| (&own.held, own.free, own.bound))));
     }
     for uid in (0..20).map(uid) {
         told.push(format!("{uid:?} is promised {:?}", ledger.nominated(&uid)));

@@ -258,7 +258,7 @@ proptest! {
             for (pod, node) in &moves {
                 let node = node.and_then(|node| thought.ledger().nodes.find(&format!("node-{node}")));
                 match node {
-                    Some(node) => drop(thought.place(&uid(*pod), node)),
+                    Some(node) => drop(thought.place(&uid(*pod), node, None)),
                     None => drop(thought.evict(&uid(*pod))),
                 }
                 let mut fresh = decider(thought.ledger_mut());
@@ -289,12 +289,12 @@ proptest! {
         }).collect();
         ledger.speculate(|thought| {
             for (pod, node) in &places {
-                thought.place(pod, *node).unwrap();
+                thought.place(pod, *node, None).unwrap();
             }
             thought.keep().unwrap();
         });
         for (pod, node) in &places {
-            other.claim(pod, *node).unwrap();
+            other.claim(pod, *node, None).unwrap();
         }
         prop_assert_eq!(told(&ledger), told(&other));
         for pod in (0..PODS).map(uid) {
@@ -352,7 +352,7 @@ proptest! {
                 let mut users = ledger.storage.users(&namespace, claim);
                 prop_assert!(!users.any(|node| ledger.nodes.present().contains(node)));
             }
-            ledger.claim(&pod, node).unwrap();
+            ledger.claim(&pod, node, None).unwrap();
             let needs = Needs {
                 requests: ledger.asks.requests.get(ask.requests).clone(),
                 ports: ledger.asks.ports.get(ask.ports).clone(),

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::changes::Changes;
 use super::resources::{ResourceIndex, Resources};
 use super::symbols::{Symbol, Symbols};
-use crate::fact::{LoadRules, NodeFact, NodeRest};
+use crate::fact::{CpuRules, LoadRules, NodeFact, NodeRest};
 use crate::needs::{Amounts, HostPort, Ports, Requests};
 use crate::node_set::NodeSet;
 use crate::shared::Chunked;
@@ -58,6 +58,7 @@ struct Row {
     /// Images and their sizes, sorted by name.
     images: Arc<[(Box<str>, i64)]>,
     load: Option<Arc<LoadRules>>,
+    cpus: Option<Arc<CpuRules>>,
     rest: NodeRest,
 }
 
@@ -185,6 +186,12 @@ impl Nodes {
         self.rows[node.get()].load.as_ref()
     }
 
+    /// How the CPUs of a node are given away, where it says so.
+    #[must_use]
+    pub fn cpu_rules(&self, node: NodeIndex) -> Option<&Arc<CpuRules>> {
+        self.rows[node.get()].cpus.as_ref()
+    }
+
     /// Ports that pods of a node take.
     #[must_use]
     pub fn ports(&self, node: NodeIndex) -> &[HostPort] {
@@ -231,6 +238,7 @@ impl Nodes {
             pods_allowed: self.pods_allowed[node.get()],
             images: Arc::default(),
             load: row.load.clone(),
+            cpus: row.cpus.clone(),
             rest: row.rest,
         })
     }
@@ -277,6 +285,7 @@ impl Nodes {
         row.taints = Arc::clone(&fact.taints);
         row.images = Arc::clone(&fact.images);
         row.load.clone_from(&fact.load);
+        row.cpus.clone_from(&fact.cpus);
         row.rest = fact.rest;
         self.comings += u64::from(!was_present);
         self.present.insert(node);
@@ -333,6 +342,7 @@ impl Nodes {
         row.taints = Arc::default();
         row.images = Arc::default();
         row.load = None;
+        row.cpus = None;
         self.pods_allowed[node.get()] = 0;
         self.resources.allow(node, &Amounts::default());
         self.changed.note(node, self.rows.len());

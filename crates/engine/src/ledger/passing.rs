@@ -1,6 +1,8 @@
 //! Pods that come and go in thought.
 
 use super::Ask;
+use crate::fact::Allotment;
+use crate::pool::Id;
 
 /// A pod that comes to a node or leaves it, in thought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +11,8 @@ pub struct Passing {
     pub ask: Ask,
     /// Whether it is being deleted, so that those who plan ahead do not count it.
     pub deleting: bool,
+    /// What it got of CPUs and NUMA nodes.
+    pub allotment: Option<Id<Allotment>>,
 }
 
 /// Which way a pod goes.

@@ -74,6 +74,8 @@ plugins! {
     DefaultBinder,
     /// Nodes may be in use more than is requested of them.
     LoadAwareScheduling,
+    /// CPUs are given to pods, and lie as they should.
+    NodeNUMAResource,
     /// Nodes say what they can do.
     NodeDeclaredFeatures,
     /// Pods that belong together start together.

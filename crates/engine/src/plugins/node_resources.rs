@@ -6,4 +6,5 @@ mod strategy;
 
 pub use balanced::BalancedAllocation;
 pub use fit::Fit;
+pub(super) use strategy::{Counted, are_most, parts};
 pub use strategy::{Strategy, Weighted};

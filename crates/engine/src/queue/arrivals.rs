@@ -89,6 +89,7 @@ impl Change {
                 What::Else => "UnschedulablePodUpdate",
             },
             Self::Load { .. } => "NodeMetricUpdate",
+            Self::Layout(_) => "NodeResourceTopologyUpdate",
             Self::Outside(what) => match what {
                 Outside::NodeConditions => "NodeUpdateNodeCondition",
                 Outside::NodeAnnotations => "NodeUpdateNodeAnnotation",

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use object::taint::Toleration;
 
-use crate::fact::{Fact, NodeFact, NodeRest, PodFact, StorageFact, Uid};
+use crate::fact::{Allotment, Fact, NodeFact, NodeRest, PodFact, StorageFact, Uid};
 use crate::ledger::{Ledger, LoadRooms, PodRow};
-use crate::needs::{Amounts, HostPort, PodTerm, Volumes};
+use crate::needs::{Amounts, CpuNeeds, HostPort, LoadNeeds, PodTerm, Volumes};
 use crate::plugin::{Plugin, Plugins};
 
 /// Something that changed.
@@ -43,6 +43,8 @@ pub enum Change {
         /// How much more could be used of it before.
         before: LoadRooms,
     },
+    /// The CPUs of this node are laid out otherwise now.
+    Layout(Box<str>),
     /// Something changed that nobody but those outside reads.
     Outside(Outside),
     /// Somebody asks to try this pod at once.
@@ -109,6 +111,12 @@ pub struct PodView {
     pub away: Box<[PodTerm]>,
     /// Volumes that its place depends on.
     pub volumes: Volumes,
+    /// What its load is estimated by, where anybody looks at that.
+    pub load: Option<LoadNeeds>,
+    /// What it wants of CPUs, where anybody gives them away.
+    pub cpus: Option<CpuNeeds>,
+    /// What it got of them.
+    pub allotment: Option<Allotment>,
     /// Its node, or the one that it leaves.
     pub node: Option<Box<str>>,
     /// Whether volumes were promised to it that it does not get.
@@ -122,6 +130,9 @@ impl PodView {
         let (asks, terms, ask) = (&ledger.asks, &ledger.terms, row.ask);
         Self {
             volumes: ask.volumes.map(|id| asks.volumes.get(id).clone()).unwrap_or_default(),
+            load: ask.load.map(|id| asks.loads.get(id).clone()),
+            cpus: ask.cpus.map(|id| asks.cpus.get(id).clone()),
+            allotment: row.allotment.map(|id| asks.allotments.get(id).clone()),
             node: row.bound_to(ledger).map(Into::into),
             breaks_promises: false,
             namespace: row.namespace.clone(),
@@ -151,9 +162,15 @@ impl PodView {
     }
 }
 
-impl From<&PodFact> for PodView {
-    fn from(fact: &PodFact) -> Self {
+impl PodView {
+    /// What of a pod the ledger will keep.
+    pub(super) fn of_fact(ledger: &Ledger, fact: &PodFact) -> Self {
+        let (is_load_kept, are_cpus_kept) = (ledger.loads.are_kept(), ledger.cpus.are_kept());
+        let allotment = fact.allotment.as_ref().filter(|_| are_cpus_kept && fact.node.is_some());
         Self {
+            load: fact.needs.load.clone().filter(|_| is_load_kept),
+            cpus: fact.needs.cpus.clone().filter(|_| are_cpus_kept),
+            allotment: allotment.cloned(),
             volumes: fact.needs.volumes.clone(),
             node: fact.node.clone(),
             breaks_promises: false,
@@ -212,6 +229,10 @@ impl Change {
                 let same = ledger.owners.selector(namespace, owner) == selector.as_ref();
                 (!same).then(|| Self::Owners(namespace.clone()))
             }
+            Fact::Layout { node, layout } => {
+                let same = ledger.cpus.layout(node) == layout.as_ref();
+                (!same && ledger.cpus.are_kept()).then(|| Self::Layout(node.clone()))
+            }
             Fact::Load { node, report } => {
                 let same = ledger.loads.report(node) == report.as_deref();
                 (!same && ledger.loads.are_kept()).then(|| Self::load(ledger, node))
@@ -229,7 +250,12 @@ impl Change {
     /// Those whose refusals it may cure; the others need not be asked.
     #[must_use]
     pub fn concerns(&self) -> Plugins {
-        let of_node = [Plugin::NodeResourcesFit, Plugin::NodePorts, Plugin::LoadAwareScheduling];
+        let of_node = [
+            Plugin::NodeResourcesFit,
+            Plugin::NodePorts,
+            Plugin::LoadAwareScheduling,
+            Plugin::NodeNUMAResource,
+        ];
         let outside = || Plugins::from_iter(OUTSIDE);
         let with = |plugins: &[Plugin]| outside().and(plugins.iter().copied().collect());
         match self {
@@ -240,10 +266,13 @@ impl Change {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
             Self::Placed { old: None, .. } => with(&OF_PODS),
-            Self::Placed { .. } => {
-                with(&OF_PODS).and(with(&[Plugin::NodeResourcesFit, Plugin::LoadAwareScheduling]))
-            }
+            Self::Placed { .. } => with(&OF_PODS).and(with(&[
+                Plugin::NodeResourcesFit,
+                Plugin::LoadAwareScheduling,
+                Plugin::NodeNUMAResource,
+            ])),
             Self::Load { .. } => Plugins::from_iter([Plugin::LoadAwareScheduling]),
+            Self::Layout(_) => Plugins::from_iter([Plugin::NodeNUMAResource]),
             Self::Namespace => with(&[Plugin::InterPodAffinity]),
             Self::Owners(_) => Plugins::from_iter([Plugin::PodTopologySpread]),
             Self::Storage { .. } => with(&OF_STORAGE),
@@ -268,7 +297,7 @@ impl Change {
     pub(super) fn node(&self) -> Option<&str> {
         match self {
             Self::Node { old, new } => new.as_deref().or(old.as_deref()).map(|node| &*node.name),
-            Self::Load { node, .. } => Some(node),
+            Self::Load { node, .. } | Self::Layout(node) => Some(node),
             Self::Placed { old, new } => {
                 // Where it comes to, it takes room.
                 old.as_deref().or(new.as_deref()).and_then(|pod| pod.node.as_deref())
@@ -294,7 +323,7 @@ impl Change {
         let outside = |what: Outside| (row?.rest != fact.rest).then_some(Self::Outside(what));
         let old = || row.map(|row| Box::new(PodView::of_row(ledger, row)));
         let leaving = || row.map(|row| Box::new(PodView::leaving(ledger, row)));
-        let new = Box::new(PodView::from(fact));
+        let new = Box::new(PodView::of_fact(ledger, fact));
         let was_bound = row.is_some_and(PodRow::is_bound);
         match (was_bound, fact.node.is_some()) {
             (_, true) => {

@@ -332,7 +332,12 @@ fn a_change_is_held_only_against_groups_whose_refusal_it_may_cure() {
     }
     let asked =
         |queue: &Queue, change: &Change| queue.waiting.refused_by(change.concerns()).count();
-    let view = || Some(Box::new(PodView::from(&PodFact::new("bound", "default", "bound"))));
+    let view = || {
+        Some(Box::new(PodView::of_fact(
+            &Ledger::default(),
+            &PodFact::new("bound", "default", "bound"),
+        )))
+    };
     let bound = Change::Placed { old: None, new: view() };
     let gone = Change::Placed { old: view(), new: None };
     assert_eq!([&bound, &gone, &Change::Namespace].map(|change| asked(&queue, change)), [0, 3, 0]);
@@ -364,7 +369,7 @@ fn a_pod_that_room_is_made_for_elsewhere_does_not_wake() {
         queue.reject(&next.uid, refused(), &ledger, now);
     }
     let gone = PodFact { node: Some("a".into()), ..PodFact::new("gone", "default", "gone") };
-    let old = Some(Box::new(PodView::from(&gone)));
+    let old = Some(Box::new(PodView::of_fact(&Ledger::default(), &gone)));
     queue.notice(&ledger, Change::Placed { old, new: None }, now);
     let waits = [0, 1, 2].map(|number| queue.standing(&crate::laws::uid(number)));
     let waits = waits.map(|standing| standing == Some(Standing::Waiting));

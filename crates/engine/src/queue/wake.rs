@@ -4,6 +4,7 @@
 //! answers are those of kube-scheduler's queueing hints; where it is known to wake a pod in vain,
 //! or to leave one asleep that could run, the answer says so.
 
+mod cpus;
 mod loads;
 mod nodes;
 mod pods;
@@ -17,6 +18,7 @@ use super::change::Change;
 use crate::ledger::{Ask, Ledger, LoadSettings};
 use crate::plugin::Plugin;
 use crate::plugins::node_affinity::NodeAffinity;
+use crate::plugins::node_numa_resource::CpuSettings;
 use crate::plugins::node_resources::Fit;
 use crate::plugins::pod_topology_spread::PodTopologySpread;
 
@@ -31,6 +33,8 @@ pub struct Arguments {
     pub spread: PodTopologySpread,
     /// Of LoadAwareScheduling, where it refuses nodes.
     pub load: Option<Arc<LoadSettings>>,
+    /// Of NodeNUMAResource, where it refuses nodes.
+    pub cpus: Option<CpuSettings>,
 }
 
 impl Arguments {
@@ -41,6 +45,7 @@ impl Arguments {
             && self.fit.ignored_groups == other.fit.ignored_groups
             && self.spread.defaults == other.spread.defaults
             && self.load == other.load
+            && self.cpus == other.cpus
     }
 }
 
@@ -155,6 +160,7 @@ pub fn hint_by(
         }
         Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
         Change::Load { node, before } => loads::hint(&asked, node, Some(before)),
+        Change::Layout(node) => cpus::hint(&asked, Some(node)),
         Change::Outside(_) | Change::Asked(_) | Change::PassedOver(_) | Change::Overdue => Hint::No,
     }
 }

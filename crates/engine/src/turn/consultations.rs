@@ -313,7 +313,7 @@ impl Engine {
     }
 
     /// Those who were asked failed, and so did the attempt.
-    fn fail(&mut self, uid: &Uid, why: Box<str>, now: Moment) -> Verdict {
+    pub(super) fn fail(&mut self, uid: &Uid, why: Box<str>, now: Moment) -> Verdict {
         let left = self.nominate(uid, None);
         self.queue.reject(uid, Rejection::default(), &self.ledger, now);
         if let Some(left) = left {

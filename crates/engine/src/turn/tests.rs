@@ -58,7 +58,7 @@ pub(in crate::turn) fn decided(engine: &mut Engine, now: Moment) -> Vec<String> 
     let written = |decision: Decision| {
         let Decision { pod, attempts, verdict, .. } = decision;
         match verdict {
-            Verdict::Bind(node) => format!("{} to {node}, try {attempts}", pod.name),
+            Verdict::Bind(node, _) => format!("{} to {node}, try {attempts}", pod.name),
             Verdict::Prepare(node, writes) => format!("{} to {node} after {writes:?}", pod.name),
             Verdict::Consult(ticket, nodes) => {
                 format!("{} of {}? {}", pod.name, nodes.join("+"), ticket.0)
@@ -373,7 +373,7 @@ fn a_pod_with_too_many_terms_waits_and_says_so() {
         engine.apply(Fact::from(&pod), START);
         let decision = engine.decide(START).unwrap();
         let told = match decision.verdict {
-            Verdict::Bind(node) => node.to_string(),
+            Verdict::Bind(node, _) => node.to_string(),
             Verdict::Wait(why) => {
                 assert!(why.beyond_nodes().is_some());
                 why.examination.to_string()

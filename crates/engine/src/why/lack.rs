@@ -7,7 +7,7 @@ use object::quantity::{Format, Quantity};
 use crate::ledger::{Ledger, NodeIndex};
 use crate::needs::Needs;
 use crate::plugin::Plugin;
-use crate::reason::{Reason, Refusal, VolumeReason};
+use crate::reason::{CpuReason, Reason, Refusal, VolumeReason};
 
 /// What a node lacks to take a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,33 @@ pub fn amount(resource: &str, amount: i64) -> String {
     }
 }
 
+fn cpus(reason: &CpuReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match reason {
+        CpuReason::NoLayout => f.write_str("does not report which CPUs it has"),
+        CpuReason::Conflict { pod, node } => {
+            let (node, pod) = (node.name(), pod.name());
+            write!(f, "gives CPUs away as {node}, and the pod must have them as {pod}")
+        }
+        CpuReason::NotMultiple { count, threads } => {
+            write!(f, "gives whole cores of {threads} CPUs away, and {count} are asked")
+        }
+        CpuReason::TooFew { count, free } => {
+            write!(f, "has {free} CPUs free that lie as they must, and {count} are asked")
+        }
+        CpuReason::Amplified { requested, used, allocatable } => write!(
+            f,
+            "is short of amplified cpu: {} asked, {} of {} free",
+            amount("cpu", *requested),
+            amount("cpu", allocatable.saturating_sub(*used)),
+            amount("cpu", *allocatable),
+        ),
+        CpuReason::NotWhole { millis } => {
+            write!(f, "gives whole CPUs away, and {} is asked", amount("cpu", *millis))
+        }
+        CpuReason::Malformed(words) => f.write_str(words),
+    }
+}
+
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
@@ -92,6 +119,7 @@ impl fmt::Display for Lack {
                 write!(f, "{percent} % of its {resource} {when}, of which at most {most} % may be")
             }
             Reason::LoadUnknown => f.write_str("has not reported for too long how much is used"),
+            Reason::Cpus(reason) => cpus(reason, f),
             Reason::TooManyPods { allowed } => write!(f, "has as many pods as it takes: {allowed}"),
             Reason::ShortOf { resource, requested, used, allocatable } => {
                 let free = allocatable.saturating_sub(*used);

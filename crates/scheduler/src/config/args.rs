@@ -4,6 +4,7 @@
 //! described twice.
 
 mod affinity;
+mod cpus;
 mod load;
 mod resources;
 mod spread;
@@ -15,6 +16,7 @@ use engine::plugin::Plugin;
 use engine::plugins::inter_pod_affinity::InterPodAffinity;
 use engine::plugins::load_aware::LoadAware;
 use engine::plugins::node_affinity::NodeAffinity;
+use engine::plugins::node_numa_resource::NodeNuma;
 use engine::plugins::node_resources::{BalancedAllocation, Fit};
 use engine::plugins::pod_topology_spread::PodTopologySpread;
 use engine::preemption::Settings as DefaultPreemption;
@@ -49,6 +51,8 @@ pub struct PluginArgs {
     pub dynamic_resources: DynamicResources,
     /// Of LoadAwareScheduling.
     pub load_aware: LoadAware,
+    /// Of NodeNUMAResource.
+    pub node_numa: NodeNuma,
 }
 
 /// How volumes are bound.
@@ -124,6 +128,7 @@ impl Reader<'_> {
             Plugin::DefaultPreemption => put(&mut args.default_preemption, &fields, path, errors),
             Plugin::DynamicResources => put(&mut args.dynamic_resources, &fields, path, errors),
             Plugin::LoadAwareScheduling => put(&mut args.load_aware, &fields, path, errors),
+            Plugin::NodeNUMAResource => put(&mut args.node_numa, &fields, path, errors),
             _ if fields.is_empty() => {}
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");

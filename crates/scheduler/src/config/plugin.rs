@@ -104,6 +104,9 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         Plugin::DefaultBinder => &[At::Bind],
         Plugin::GangScheduling => &[At::PreEnqueue, At::Reserve, At::Permit],
         Plugin::LoadAwareScheduling => &[At::PreFilter, At::Filter, At::Score, At::Reserve],
+        Plugin::NodeNUMAResource => {
+            &[At::PreFilter, At::Filter, At::Score, At::Reserve, At::PreBind]
+        }
         Plugin::Extender | Plugin::Other => &[],
     }
 }

@@ -68,6 +68,7 @@ impl ProfileConfig {
                 Plugin::InterPodAffinity => profile.filter(args.inter_pod_affinity),
                 Plugin::DynamicResources => profile.filter(DynamicResources),
                 Plugin::LoadAwareScheduling => profile.filter(args.load_aware.clone()),
+                Plugin::NodeNUMAResource => profile.filter(args.node_numa.clone()),
                 other => {
                     elsewhere.push((ExtensionPoint::Filter, *other));
                     profile
@@ -89,6 +90,7 @@ impl ProfileConfig {
                 Plugin::InterPodAffinity => profile.score(args.inter_pod_affinity, weight),
                 Plugin::ImageLocality => profile.score(ImageLocality, weight),
                 Plugin::LoadAwareScheduling => profile.score(args.load_aware.clone(), weight),
+                Plugin::NodeNUMAResource => profile.score(args.node_numa.clone(), weight),
                 other => {
                     elsewhere.push((ExtensionPoint::Score, other));
                     profile

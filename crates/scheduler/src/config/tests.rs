@@ -408,3 +408,56 @@ fn each_argument_of_load_is_heeded() {
     // As Koordinator's chart has it.
     assert_eq!(loads("{filterExpiredNodeMetrics: false}").stale, Stale::Believed);
 }
+
+/// What NodeNUMAResource does with these arguments, or what is wrong with them.
+fn cpus(args: &str) -> Result<engine::plugins::node_numa_resource::NodeNuma, String> {
+    let body = format!(
+        "profiles: [{{plugins: {{filter: {{enabled: [{{name: NodeNUMAResource}}]}}}}, pluginConfig: \
+         [{{name: NodeNUMAResource, args: {args}}}]}}]"
+    );
+    let configuration = configuration(&body).map_err(|error| error.to_string())?;
+    Ok(configuration.profiles[0].args.node_numa.clone())
+}
+
+#[test]
+fn each_argument_of_cpus_is_heeded() {
+    use engine::cpus::{Binding, Strategy as Filling};
+    use engine::plugins::node_resources::{Strategy, Weighted};
+
+    let own = cpus(
+        "{defaultCPUBindPolicy: SpreadByPCPUs, scoringStrategy: {type: MostAllocated, resources: \
+         [{name: memory, weight: 3}]}, numaScoringStrategy: {type: MostAllocated}}",
+    )
+    .unwrap();
+    assert_eq!(own.settings.binding, Some(Binding::SpreadByCores));
+    assert_eq!(own.settings.strategy, Filling::MostAllocated);
+    assert_eq!(own.score, Strategy::MostAllocated);
+    assert_eq!(own.resources, [Weighted { resource: "memory".into(), weight: 3 }]);
+    let plain = cpus("{}").unwrap();
+    assert_eq!(plain.settings.binding, Some(Binding::FullCores));
+    assert_eq!(plain.settings.strategy, Filling::LeastAllocated);
+    assert_eq!(cpus("{defaultCPUBindPolicy: ''}").unwrap().settings.binding, None);
+}
+
+#[test]
+fn arguments_of_cpus_that_cannot_be_are_refused() {
+    let check = |args: &str, expected: &str| {
+        let told = cpus(args).unwrap_err();
+        assert!(told.contains(expected), "{args}: {told}");
+    };
+    check(
+        "{defaultCPUBindPolicy: ConstrainedBurst}",
+        ".defaultCPUBindPolicy: Unsupported value: \"ConstrainedBurst\"",
+    );
+    check("{scoringStrategy: {type: Balanced}}", ".scoringStrategy.type: Unsupported value");
+    check(
+        "{numaScoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: \
+         [{utilization: 0, score: 0}]}}}",
+        ".numaScoringStrategy.type: Unsupported value: \"RequestedToCapacityRatio\"",
+    );
+    check(
+        "{scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 101}]}}",
+        "resource weight of cpu not in valid range (0, 100]",
+    );
+    check("{defaultCpuBindPolicy: FullPCPUs}", "defaultCpuBindPolicy");
+}

@@ -127,7 +127,7 @@ impl Fate {
     /// much to keep.
     pub(crate) fn of(verdict: &Verdict, message: &str) -> Self {
         match verdict {
-            Verdict::Bind(node) => Self::Bind(node.clone()),
+            Verdict::Bind(node, _) => Self::Bind(node.clone()),
             Verdict::Prepare(node, _) => Self::Prepare(node.clone()),
             Verdict::Consult(_, nodes) => Self::Consult(nodes.len()),
             Verdict::Wait(_) => Self::Wait(message.into()),

@@ -148,6 +148,7 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
             scheduler: "s".into(),
             binder: Binder::Extender,
             version: Box::default(),
+            stamps: std::collections::BTreeMap::new(),
         };
         let event = configured(&address, answer, line).bind(&order).await;
         let event = event.map(|event| match event {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use chassis::client::{Options, Refusal};
@@ -180,6 +181,7 @@ fn binding_of(namespace: &str, number: usize) -> Work {
         node: "n1".into(),
         scheduler: "s".into(),
         binder: Binder::Server,
+        stamps: BTreeMap::new(),
     })
 }
 

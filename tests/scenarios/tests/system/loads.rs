@@ -3,36 +3,22 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use chassis::client::Call;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::yard::{Yard, configured, on_both};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const METRICS: &str = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics";
 const TOO_HOT: &str = "1 node(s) cpu usage exceed threshold";
-/// How long a server may take to serve a kind, and a scheduler to find it.
+/// How long a scheduler may take to find a kind.
 const PATIENCE: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(200);
 
-/// Has the server know the kind of reports, and waits until it does.
+/// Has the server know the kind of reports.
 async fn define(yard: &Yard) -> Result<()> {
-    let mut all = api::crds::all();
-    let own = all.find(|crd| crd.name == "nodemetrics.slo.koordinator.sh").context("it is ours")?;
-    let call = Call::new(Method::POST, DEFINITIONS).body("application/yaml", own.yaml);
-    match yard.client.call_unread(call).await {
-        // A server that stories share has it already.
-        Err(error) if error.is_already_exists() => {}
-        made => made?,
-    }
-    let begun = Instant::now();
-    while let Err(error) = yard.client.call_unread(Call::new(Method::GET, METRICS)).await {
-        ensure!(begun.elapsed() < PATIENCE, "the kind is not served: {error}");
-        tokio::time::sleep(POLL).await;
-    }
-    Ok(())
+    yard.define("nodemetrics.slo.koordinator.sh", METRICS).await
 }
 
 /// A node reports that so many of its CPUs are in use.

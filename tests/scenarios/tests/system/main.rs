@@ -4,6 +4,7 @@
 
 mod adoption;
 mod budgets;
+mod cpus;
 mod deployments;
 mod events;
 mod extenders;

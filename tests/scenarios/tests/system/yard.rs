@@ -25,6 +25,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::way::Way;
 
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// How long a server may take to serve a kind.
+const SERVED_WITHIN: Duration = Duration::from_secs(40);
 /// How often an object is looked at of which there is no watch.
 const OBJECT_POLL: Duration = Duration::from_millis(20);
 
@@ -171,6 +174,23 @@ impl Yard {
         // A new node is taken for not ready until a controller sees that it is.
         let taints = node["spec"]["taints"].clone();
         self.patch_node(name, json!({ "spec": { "taints": taints } })).await
+    }
+
+    /// Has the server know one of our own kinds, and waits until it serves it at this path.
+    pub async fn define(&self, kind: &str, path: &str) -> Result<()> {
+        let own = api::crds::all().find(|crd| crd.name == kind).context("it is ours")?;
+        let call = Call::new(Method::POST, DEFINITIONS).body("application/yaml", own.yaml);
+        match self.client.call_unread(call).await {
+            // A server that stories share has it already.
+            Err(error) if error.is_already_exists() => {}
+            made => made?,
+        }
+        let begun = Instant::now();
+        while let Err(error) = self.client.call_unread(Call::new(Method::GET, path)).await {
+            ensure!(begun.elapsed() < SERVED_WITHIN, "the kind is not served: {error}");
+            tokio::time::sleep(OBJECT_POLL).await;
+        }
+        Ok(())
     }
 
     /// Makes a node while a scheduler is at work, and waits until that has seen it: a pod that asks

@@ -400,7 +400,7 @@ fn s10_24_so_does_what_pods_will_use_that_have_just_come() {
     world.report(using("32", "10Gi"));
     world.pod("a", requesting("16", "32Gi"));
     let node = world.ledger.nodes.find("n").unwrap();
-    world.ledger.claim(&Uid::new("a"), node).unwrap();
+    world.ledger.claim(&Uid::new("a"), node, None).unwrap();
     world.says(requesting("16", "32Gi"), "63");
     world.pod("a", placed(requesting("16", "32Gi"), REPORTED));
     world.says(requesting("16", "32Gi"), "63");
@@ -527,7 +527,7 @@ fn a_speculation_that_is_dropped_leaves_no_trace_in_loads() {
     let before = world.cpu_used();
     world.ledger.speculate(|thought| {
         thought.evict(&Uid::new("a")).unwrap();
-        thought.place(&Uid::new("b"), node).unwrap();
+        thought.place(&Uid::new("b"), node, None).unwrap();
     });
     assert_eq!(world.cpu_used(), before);
     let gone = world.ledger.speculate(|thought| {

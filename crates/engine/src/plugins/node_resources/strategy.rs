@@ -59,6 +59,11 @@ impl<'a> Part<'a> {
         (self.exact && small).then_some((self.allocatable, self.requested, self.added))
     }
 
+    /// The same where the pod adds this.
+    pub fn adding(&mut self, added: i64) {
+        self.added = added;
+    }
+
     /// What the node has, and what is requested of it with the pod.
     pub fn at(&self, node: usize) -> (i64, i64) {
         (self.allocatable[node], self.requested[node].saturating_add(self.added))

@@ -50,6 +50,12 @@ pub(super) fn hint(asked: &Asked<'_>, old: Option<&NodeFact>, new: Option<&NodeF
             let may = old.is_none_or(is_other);
             if may { super::loads::hint(asked, &new.name, None) } else { Hint::No }
         }
+        Plugin::NodeNUMAResource => {
+            let is_other =
+                |old: &NodeFact| old.cpus != new.cpus || old.allocatable != new.allocatable;
+            let may = old.is_none_or(is_other);
+            if may { super::cpus::hint(asked, Some(&new.name)) } else { Hint::No }
+        }
         Plugin::PodTopologySpread => return spread(asked, old, Some(new)),
         Plugin::InterPodAffinity => affinity(ledger, ask, old, new),
         Plugin::NodeVolumeLimits => Hint::missed_when(old.is_none(), Missed::NewNode),

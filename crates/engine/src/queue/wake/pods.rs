@@ -36,6 +36,9 @@ pub(super) fn placed(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodV
             let node = old.or(new).and_then(|pod| pod.node.as_deref());
             node.map_or(Hint::No, |node| super::loads::hint(asked, node, None))
         }
+        Plugin::NodeNUMAResource => {
+            super::cpus::hint(asked, old.or(new).and_then(|pod| pod.node.as_deref()))
+        }
         Plugin::VolumeRestrictions => gone.map_or(Hint::No, |old| sharing(ledger, ask, old)),
         Plugin::NodeVolumeLimits => Hint::when(gone.is_some_and(|old| {
             let counts = |volume: &Volume| match volume {
@@ -194,6 +197,8 @@ pub(super) fn own(asked: &Asked<'_>, old: &PodView, new: &PodView) -> Hint {
                 Hint::missed_when(otherwise, Missed::OwnLabels)
             })
         }
+        Plugin::LoadAwareScheduling => Hint::when(old.load != new.load),
+        Plugin::NodeNUMAResource => Hint::when(old.cpus != new.cpus || old.taken != new.taken),
         Plugin::InterPodAffinity => Hint::missed_when(relabelled, Missed::OwnLabels),
         _ => Hint::No,
     }

@@ -31,7 +31,7 @@ fn node(pairs: &[(&str, &str)]) -> Option<Box<NodeFact>> {
 fn bound(pairs: &[(&str, &str)]) -> Option<Box<PodView>> {
     let node = Some("node".into());
     let fact = PodFact { labels: labels(pairs), node, ..PodFact::new("other", "default", "other") };
-    Some(Box::new(PodView::from(&fact)))
+    Some(Box::new(PodView::of_fact(&Ledger::default(), &fact)))
 }
 
 #[test]
@@ -235,7 +235,10 @@ fn a_pod_that_goes_cures_what_it_did_not_share() {
         let ask = ledger.hold("default", &BTreeMap::new(), &of("default", own));
         let mut gone = PodFact::new("gone", namespace, "gone");
         (gone.node, gone.needs) = (Some("node".into()), of(namespace, theirs));
-        let change = Change::Placed { old: Some(Box::new(PodView::from(&gone))), new: None };
+        let change = Change::Placed {
+            old: Some(Box::new(PodView::of_fact(&Ledger::default(), &gone))),
+            new: None,
+        };
         let found = [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits]
             .map(|plugin| hint(plugin, &ledger, ask, &change));
         assert_eq!(found, expected, "{change:?}");
@@ -266,7 +269,7 @@ fn the_node_that_a_pod_did_not_get_is_for_others() {
     }
     let bound = |engine: &mut Engine| {
         let decision = engine.decide(NOW)?;
-        Some((decision.pod.name.clone(), matches!(decision.verdict, Verdict::Bind(_))))
+        Some((decision.pod.name.clone(), matches!(decision.verdict, Verdict::Bind(..))))
     };
     assert_eq!(bound(&mut engine), Some(("one".into(), true)));
     assert_eq!(bound(&mut engine), Some(("two".into(), false)));

@@ -60,7 +60,7 @@ fn end(engine: &mut Engine) -> String {
         engine.done(&decision.pod.uid, START);
         let name = decision.pod.name;
         return match decision.verdict {
-            Verdict::Bind(node) => format!("{name} to {node}"),
+            Verdict::Bind(node, _) => format!("{name} to {node}"),
             Verdict::Wait(why) => match why.room() {
                 Some(room) => format!("{name} for {}", room.victims[0].pod.name),
                 None => format!("{name} waits: {why}"),
@@ -211,7 +211,7 @@ fn room_for_three_wakes_no_more_than_four_of_ten_thousand() {
     }
     let decisions = |engine: &mut Engine| {
         let all: Vec<Decision> = std::iter::from_fn(|| engine.decide(START)).collect();
-        let bound = all.iter().filter(|one| matches!(one.verdict, Verdict::Bind(_))).count();
+        let bound = all.iter().filter(|one| matches!(one.verdict, Verdict::Bind(..))).count();
         (all.len(), bound)
     };
     assert_eq!(decisions(&mut engine), (10_000, 0));
@@ -253,7 +253,7 @@ fn settle(engine: &mut Engine, at_most: usize) {
         let row = engine.ledger().pod(&decision.pod.uid).expect("it is there");
         let priority = row.priority;
         match &decision.verdict {
-            Verdict::Bind(node) => {
+            Verdict::Bind(node, _) => {
                 let claimed = row.node().map(|node| engine.ledger().nodes.name(node));
                 assert_eq!(claimed, Some(&**node));
             }

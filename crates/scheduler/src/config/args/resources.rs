@@ -28,7 +28,7 @@ pub(super) struct FitArgs {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ScoringStrategy {
+pub(super) struct ScoringStrategy {
     #[serde(rename = "type", deserialize_with = "or_default")]
     kind: String,
     #[serde(deserialize_with = "or_default")]
@@ -118,7 +118,7 @@ impl Written for FitArgs {
 }
 
 impl ScoringStrategy {
-    fn check(self, path: &Path, errors: &mut Errors) -> (Strategy, Vec<Weighted>) {
+    pub(super) fn check(self, path: &Path, errors: &mut Errors) -> (Strategy, Vec<Weighted>) {
         for (index, resource) in self.resources.iter().enumerate() {
             let (name, weight) = (&resource.name, resource.weight());
             if !(1..=100).contains(&weight) {

@@ -1,0 +1,275 @@
+//! What is said of CPUs and NUMA nodes: by layouts, on nodes and on pods.
+
+use std::sync::Arc;
+
+use api::cpus::{self as wire, CpuBindPolicy, CpuExclusivePolicy, KubeletStatic, Layout};
+use api::node::Node;
+use api::pod::Pod;
+use api::priority::PriorityBand;
+use api::qos::QosClass;
+use api::resource_names::KnownResource;
+use api::{CpuSet, Malformed, NodeResourceTopology};
+
+use super::Fact;
+use super::amounts::{amounts, named};
+use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive, Strategy};
+use crate::needs::{Amounts, CpuNeeds, Wish};
+
+/// Cores of different sockets may have one number; sockets have fewer cores than this.
+const CORES_MAX: u32 = 1 << 16;
+
+/// What is known of the CPUs and NUMA nodes of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuLayout {
+    /// Its CPUs; none where nothing is known.
+    pub topology: CpuTopology,
+    /// CPUs that nobody gets.
+    pub reserved: CpuSet,
+    /// Whether the kubelet gives pods whole cores only.
+    pub is_full_only: bool,
+    /// How what pods get lies on NUMA nodes, as the kubelet does it.
+    pub policy: Option<NumaPolicy>,
+    /// What pods may use of each NUMA node, by its number.
+    pub zones: Vec<(u32, Amounts)>,
+    /// Whether that is more than the machine has already, where the node offers more than it has.
+    pub is_amplified: bool,
+}
+
+/// How what a pod gets lies on NUMA nodes.
+pub type NumaPolicy = wire::NumaTopologyPolicy;
+
+/// What is said on a node of how its CPUs are given away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuRules {
+    /// How the CPUs of every pod on it lie to each other.
+    pub binding: Option<Binding>,
+    /// Which NUMA nodes are filled first.
+    pub strategy: Option<Strategy>,
+    /// How what pods get lies on NUMA nodes.
+    pub policy: Option<NumaPolicy>,
+    /// CPUs that nobody gets.
+    pub reserved: CpuSet,
+    /// How much more CPU than it has it offers, in thousandths.
+    pub cpu_ratio: Option<u32>,
+}
+
+/// What a pod got of CPUs and NUMA nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Allotment {
+    /// CPUs that are its own.
+    pub cpus: CpuSet,
+    /// How they had to lie to each other.
+    pub required: Option<Wish>,
+    /// How they would best lie to each other.
+    pub preferred: Option<Wish>,
+    /// What they do not share.
+    pub exclusive: Exclusive,
+    /// How much of each NUMA node.
+    pub zones: Box<[(u32, Amounts)]>,
+}
+
+fn binding(policy: wire::NodeCpuBindPolicy) -> Option<Binding> {
+    match policy {
+        wire::NodeCpuBindPolicy::None => None,
+        wire::NodeCpuBindPolicy::FullPCPUsOnly => Some(Binding::FullCores),
+        wire::NodeCpuBindPolicy::SpreadByPCPUs => Some(Binding::SpreadByCores),
+    }
+}
+
+fn strategy(wire: wire::NumaAllocateStrategy) -> Strategy {
+    match wire {
+        wire::NumaAllocateStrategy::MostAllocated => Strategy::MostAllocated,
+        wire::NumaAllocateStrategy::LeastAllocated => Strategy::LeastAllocated,
+    }
+}
+
+impl CpuRules {
+    /// What a node says; none where it says nothing, or nothing that can be read.
+    #[must_use]
+    pub fn of(node: &Node) -> Option<Arc<Self>> {
+        let metadata = &node.metadata;
+        let reservation = wire::node_reservation(metadata).ok().flatten();
+        let ratios = wire::amplification_ratios(metadata).ok().flatten().unwrap_or_default();
+        let policy = wire::NodeCpuBindPolicy::of(metadata).ok().flatten();
+        let rules = Self {
+            binding: policy.and_then(binding),
+            strategy: wire::NumaAllocateStrategy::of(metadata).ok().flatten().map(strategy),
+            policy: wire::NumaTopologyPolicy::of(metadata).ok().flatten(),
+            reserved: reservation.map(|(_, cpus)| cpus).unwrap_or_default(),
+            cpu_ratio: ratios.get("cpu").copied().filter(|ratio| *ratio > 1_000),
+        };
+        (rules != Self::default()).then(|| Arc::new(rules))
+    }
+
+    /// What a node says that cannot be read.
+    #[must_use]
+    pub fn malformed(node: &Node) -> Vec<Malformed> {
+        let metadata = &node.metadata;
+        let all = [
+            wire::node_reservation(metadata).err(),
+            wire::amplification_ratios(metadata).err(),
+            wire::NodeCpuBindPolicy::of(metadata).err(),
+            wire::NumaAllocateStrategy::of(metadata).err(),
+            wire::NumaTopologyPolicy::of(metadata).err(),
+        ];
+        all.into_iter().flatten().collect()
+    }
+}
+
+/// What a node offers to pods, of what it says that it has: less what is kept from them. What pods of
+/// the band batch may use is less already.
+pub(super) fn offered(node: &Node, has: Amounts) -> Amounts {
+    let reservation = wire::node_reservation(&node.metadata).ok().flatten();
+    let applies = |own: &wire::NodeReservation| {
+        own.apply_policy != Some(wire::ReservationApplyPolicy::ReservedCPUsOnly)
+    };
+    let Some((own, cpus)) = reservation.filter(|(own, _)| applies(own)) else { return has };
+    let mut kept = amounts(named(&own.resources));
+    if !cpus.is_empty() {
+        kept.cpu_millis = i64::try_from(cpus.len()).unwrap_or(i64::MAX).saturating_mul(1_000);
+    }
+    let less = |has: i64, kept: i64| has.saturating_sub(kept).max(0);
+    let batch = [KnownResource::BatchCpu, KnownResource::BatchMemory];
+    let is_batch = |name: &str| batch.iter().any(|own| own.as_str() == name);
+    let scalars = has.scalars.into_iter().map(|(name, amount)| {
+        let kept = if is_batch(&name) { 0 } else { kept.scalar(&name) };
+        (name, less(amount, kept))
+    });
+    Amounts {
+        cpu_millis: less(has.cpu_millis, kept.cpu_millis),
+        memory_bytes: less(has.memory_bytes, kept.memory_bytes),
+        storage_bytes: less(has.storage_bytes, kept.storage_bytes),
+        scalars: scalars.collect(),
+    }
+}
+
+/// How the kubelet of a node lays out what pods get: the first of its words that we know.
+fn kubelet_policy(words: &[String]) -> Option<NumaPolicy> {
+    words.iter().find_map(|word| match word.as_str() {
+        "BestEffort" | "BestEffortPodLevel" => Some(NumaPolicy::BestEffort),
+        "Restricted" | "RestrictedPodLevel" => Some(NumaPolicy::Restricted),
+        "SingleNUMANodePodLevel" => Some(NumaPolicy::SingleNUMANode),
+        _ => None,
+    })
+}
+
+impl From<&NodeResourceTopology> for CpuLayout {
+    fn from(wire: &NodeResourceTopology) -> Self {
+        let layout = Layout::of(wire);
+        let cpus = layout.cpus.iter().map(|cpu| Cpu {
+            id: cpu.id,
+            core: cpu.socket.wrapping_mul(CORES_MAX).wrapping_add(cpu.core),
+            numa: cpu.node,
+            socket: cpu.socket,
+        });
+        let topology = CpuTopology::new(cpus);
+        let zones = wire.zones.iter().filter_map(|zone| {
+            let list = zone.resources.iter();
+            let list = list.map(|own| (own.name.clone(), own.allocatable.clone())).collect();
+            Some((zone.numa()?, amounts(named(&list))))
+        });
+        let mut zones: Vec<(u32, Amounts)> = zones.collect();
+        zones.sort_by_key(|(numa, _)| *numa);
+        zones.dedup_by_key(|(numa, _)| *numa);
+        Self {
+            topology,
+            reserved: layout.reserved,
+            is_full_only: layout.kubelet == KubeletStatic::FullCores,
+            policy: kubelet_policy(&wire.topology_policies),
+            zones,
+            is_amplified: layout.is_amplified,
+        }
+    }
+}
+
+impl From<&NodeResourceTopology> for Fact {
+    fn from(wire: &NodeResourceTopology) -> Self {
+        let node = wire.metadata.name.as_str().into();
+        Self::Layout { node, layout: Some(Arc::new(CpuLayout::from(wire))) }
+    }
+}
+
+fn wish(policy: CpuBindPolicy) -> Wish {
+    match policy {
+        CpuBindPolicy::Default => Wish::Default,
+        CpuBindPolicy::FullPCPUs => Wish::So(Binding::FullCores),
+        CpuBindPolicy::SpreadByPCPUs => Wish::So(Binding::SpreadByCores),
+    }
+}
+
+fn exclusive(policy: CpuExclusivePolicy) -> Exclusive {
+    match policy {
+        CpuExclusivePolicy::None => Exclusive::None,
+        CpuExclusivePolicy::PCPULevel => Exclusive::Core,
+        CpuExclusivePolicy::NUMANodeLevel => Exclusive::Numa,
+    }
+}
+
+/// What a pod wants of CPUs and NUMA nodes; none where it wants nothing of the kind.
+pub(super) fn cpu_needs(pod: &Pod) -> Option<CpuNeeds> {
+    let read = || Ok((wire::ResourceSpec::of(pod)?, wire::NumaTopologySpec::of(pod)?));
+    let (spec, numa) = match read() {
+        Ok(read) => read,
+        Err(error) => {
+            let error: Malformed = error;
+            let malformed = Some(error.to_string().into());
+            return Some(CpuNeeds { malformed, ..CpuNeeds::default() });
+        }
+    };
+    let class = QosClass::of_labels(&pod.metadata.labels).ok().flatten();
+    let is_sensitive = matches!(class, Some(QosClass::Lse | QosClass::Lsr))
+        && PriorityBand::of_pod(pod) == PriorityBand::Prod;
+    let needs = CpuNeeds {
+        is_sensitive,
+        required: spec.required.map(wish),
+        preferred: spec.preferred.map(wish),
+        exclusive: spec.exclusive.map(exclusive).unwrap_or_default(),
+        numa: numa.numa_topology_policy,
+        is_apart: numa.exclusive.map(|own| own == wire::NumaExclusive::Required),
+        malformed: None,
+    };
+    (needs != CpuNeeds::default()).then_some(needs)
+}
+
+impl Allotment {
+    /// What a pod got, as it says itself; none where it says nothing, or nothing that can be read.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let (status, cpus) = wire::ResourceStatus::of(pod).ok().flatten()?;
+        let spec = wire::ResourceSpec::of(pod).unwrap_or_default();
+        let zones = status.numa_node_resources.iter();
+        let mut zones: Vec<(u32, Amounts)> =
+            zones.map(|own| (own.node, amounts(named(&own.resources)))).collect();
+        zones.sort_by_key(|(numa, _)| *numa);
+        let own = Self {
+            cpus,
+            required: spec.required.map(wish),
+            preferred: spec.preferred.map(wish),
+            exclusive: spec.exclusive.map(exclusive).unwrap_or_default(),
+            zones: zones.into(),
+        };
+        (!own.cpus.is_empty() || !own.zones.is_empty()).then_some(own)
+    }
+
+    /// The annotations by which the pod says so.
+    #[must_use]
+    pub fn stamps(&self) -> [(&'static str, String); 2] {
+        let policy = |wish: Wish| match wish {
+            Wish::Default => CpuBindPolicy::Default,
+            Wish::So(Binding::FullCores) => CpuBindPolicy::FullPCPUs,
+            Wish::So(Binding::SpreadByCores) => CpuBindPolicy::SpreadByPCPUs,
+        };
+        let spec = wire::ResourceSpec {
+            required: self.required.map(policy),
+            preferred: self.preferred.map(policy),
+            exclusive: match self.exclusive {
+                Exclusive::None => None,
+                Exclusive::Core => Some(CpuExclusivePolicy::PCPULevel),
+                Exclusive::Numa => Some(CpuExclusivePolicy::NUMANodeLevel),
+            },
+        };
+        let status =
+            wire::ResourceStatus { cpuset: self.cpus.to_string(), numa_node_resources: Vec::new() };
+        [(wire::RESOURCE_SPEC, spec.to_text()), (wire::RESOURCE_STATUS, status.to_text())]
+    }
+}

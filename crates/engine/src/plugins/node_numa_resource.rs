@@ -1,0 +1,327 @@
+//! NodeNUMAResource: latency-sensitive pods get CPUs of their own, which lie as they should.
+//!
+//! Whether a node has them follows from three counts that the ledger keeps of it; which they are is
+//! found out once, when the pod gets the node ([`crate::cpus`]).
+
+#[cfg(test)]
+mod tests;
+
+use std::hash::BuildHasher as _;
+
+use rustc_hash::FxBuildHasher;
+
+use super::node_resources::{Counted, Strategy as ScoreStrategy, Weighted, are_most, parts};
+use crate::cpus::{Binding, Exclusive, Strategy, Want, take};
+use crate::fact::Allotment;
+use crate::ledger::{Ask, Ledger, NodeCpus, NodeIndex};
+use crate::needs::{CpuNeeds, Wish};
+use crate::node_set::NodeSet;
+use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
+use crate::queue::Arguments;
+use crate::reason::{Code, CpuReason, Reason, Refusal};
+
+/// What profiles say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuSettings {
+    /// How the CPUs of pods lie that do not say it; none where these get none.
+    pub binding: Option<Binding>,
+    /// Which CPUs are given first where a node does not say it.
+    pub strategy: Strategy,
+}
+
+impl Default for CpuSettings {
+    fn default() -> Self {
+        Self { binding: Some(Binding::FullCores), strategy: Strategy::LeastAllocated }
+    }
+}
+
+/// Gives CPUs to pods, and refuses nodes that have none for them.
+#[derive(Debug, Clone)]
+pub struct NodeNuma {
+    /// How.
+    pub settings: CpuSettings,
+    /// How the use of resources makes a score.
+    pub score: ScoreStrategy,
+    /// Which resources.
+    pub resources: Vec<Weighted>,
+}
+
+impl Default for NodeNuma {
+    fn default() -> Self {
+        Self {
+            settings: CpuSettings::default(),
+            score: ScoreStrategy::LeastAllocated,
+            resources: Weighted::cpu_and_memory(),
+        }
+    }
+}
+
+/// Thousandths of a CPU in a CPU, and of a ratio in one.
+const MILLIS: i64 = 1_000;
+
+/// What a pod asks for.
+struct Asked<'a> {
+    millis: i64,
+    needs: Option<&'a CpuNeeds>,
+    /// Whether it must be so, and how its CPUs lie, where it is one that gets its own everywhere.
+    wish: Option<(bool, Binding)>,
+}
+
+/// CPUs that a pod gets on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owed {
+    count: u32,
+    binding: Binding,
+    is_required: bool,
+}
+
+/// So much more of CPU as a node offers more than it has.
+fn amplified(millis: i64, ratio: Option<u32>) -> i64 {
+    let Some(ratio) = ratio else { return millis };
+    let whole = i128::from(millis) * i128::from(ratio);
+    let rounded = whole.div_euclid(1_000) + i128::from(whole.rem_euclid(1_000) != 0);
+    i64::try_from(rounded).unwrap_or(i64::MAX)
+}
+
+impl CpuSettings {
+    fn asked<'a>(&self, ledger: &'a Ledger, ask: Ask) -> Asked<'a> {
+        let millis = ledger.asks.requests.get(ask.requests).charged.cpu_millis;
+        let needs = ask.cpus.map(|id| ledger.asks.cpus.get(id));
+        let wish = needs.and_then(|needs| needs.wish(self.binding)).filter(|_| millis > 0);
+        Asked { millis, needs, wish }
+    }
+
+    /// Why a node has no CPUs for the pod; none where it has.
+    pub(crate) fn lack(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<CpuReason> {
+        let asked = self.asked(ledger, ask);
+        if asked.millis <= 0 {
+            return None;
+        }
+        let own = ledger.cpus.of(node);
+        let owed = match asked.owed(own) {
+            Ok(owed) => owed,
+            Err(why) => return Some(why),
+        };
+        asked.amplified_lack(ledger, node, own, owed.is_some()).or_else(|| {
+            let (owed, own) = (owed?, own?);
+            let required = owed.is_required.then_some(owed.binding);
+            let free = own.free.lying(required);
+            (owed.count > free).then_some(CpuReason::TooFew { count: owed.count, free })
+        })
+    }
+}
+
+impl Asked<'_> {
+    fn whole(&self) -> Result<u32, CpuReason> {
+        let millis = self.millis;
+        match millis % MILLIS {
+            0 => Ok(u32::try_from(millis / MILLIS).unwrap_or(u32::MAX)),
+            _ => Err(CpuReason::NotWhole { millis }),
+        }
+    }
+
+    /// How many CPUs the pod gets on a node, and how they lie; none where it gets none of its own.
+    fn owed(&self, own: Option<&NodeCpus>) -> Result<Option<Owed>, CpuReason> {
+        let node = own.and_then(|own| own.binding);
+        let (is_required, binding) = match (self.wish, node) {
+            (None, None) => return Ok(None),
+            (Some((true, pod)), Some(node)) if pod != node => {
+                self.whole()?;
+                self.layout(own)?;
+                return Err(CpuReason::Conflict { pod, node });
+            }
+            (_, Some(node)) => (true, node),
+            (Some(wish), None) => wish,
+        };
+        let count = self.whole()?;
+        let threads = self.layout(own)?;
+        let is_full = is_required && binding == Binding::FullCores;
+        if is_full && !count.is_multiple_of(threads) {
+            return Err(CpuReason::NotMultiple { count, threads });
+        }
+        Ok(Some(Owed { count, binding, is_required }))
+    }
+
+    /// How the CPUs of the pod had to lie and would best lie to each other, now that it is known.
+    fn told(&self, owed: Owed, node: Option<Binding>) -> (Option<Wish>, Option<Wish>) {
+        let (required, preferred) =
+            self.needs.map(|needs| (needs.required, needs.preferred)).unwrap_or_default();
+        let so = Some(Wish::So(owed.binding));
+        match (required, preferred) {
+            (None | Some(Wish::Default), _) if node.is_some() => (so, preferred),
+            (None, None | Some(Wish::Default)) => (None, so),
+            told => told,
+        }
+    }
+
+    /// How many CPUs a core of the node has.
+    fn layout(&self, own: Option<&NodeCpus>) -> Result<u32, CpuReason> {
+        let layout = own.and_then(|own| own.layout.as_ref());
+        let layout = layout.filter(|layout| !layout.topology.is_empty());
+        let threads = layout.ok_or(CpuReason::NoLayout)?.topology.threads();
+        Ok(u32::try_from(threads.max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// What a CPU of its own counts where a node offers more than it has, and what others have.
+    fn amplified(
+        &self,
+        ledger: &Ledger,
+        node: NodeIndex,
+        own: &NodeCpus,
+        owns: bool,
+    ) -> (i64, i64) {
+        let requested = ledger.nodes.resources.cpu.requested[node.get()];
+        let need = if owns { amplified(self.millis, own.ratio) } else { self.millis };
+        let bound = i64::from(own.bound) * MILLIS;
+        let used = match bound > 0 && requested >= bound {
+            true => requested - bound + amplified(bound, own.ratio),
+            false => requested,
+        };
+        (need, used)
+    }
+
+    fn amplified_lack(
+        &self,
+        ledger: &Ledger,
+        node: NodeIndex,
+        own: Option<&NodeCpus>,
+        owns: bool,
+    ) -> Option<CpuReason> {
+        let own = own.filter(|own| own.ratio.is_some())?;
+        let (requested, used) = self.amplified(ledger, node, own, owns);
+        let allocatable = ledger.nodes.resources.cpu.allocatable[node.get()];
+        (requested > allocatable.saturating_sub(used)).then_some(CpuReason::Amplified {
+            requested,
+            used,
+            allocatable,
+        })
+    }
+}
+
+fn refusal(why: CpuReason) -> Refusal {
+    let code = match why {
+        CpuReason::TooFew { .. } | CpuReason::Amplified { .. } => Code::Unschedulable,
+        _ => Code::Unresolvable,
+    };
+    Refusal::new(code, Reason::Cpus(why))
+}
+
+impl NodeNuma {
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Key {
+        let cpus = ask.cpus.map(|id| ledger.asks.cpus.stamp(id));
+        FxBuildHasher.hash_one((ledger.asks.requests.stamp(ask.requests), cpus))
+    }
+}
+
+impl Filter for NodeNuma {
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeNUMAResource
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Load
+    }
+
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
+        let asked = self.settings.asked(ledger, ask);
+        let is_concerned = asked.wish.is_some() || !ledger.cpus.particular().is_empty();
+        (asked.millis > 0 && is_concerned).then(|| self.key(ledger, ask))
+    }
+
+    fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
+        let asked = self.settings.asked(ledger, ask);
+        let malformed = asked.needs.and_then(|needs| needs.malformed.clone());
+        let malformed = malformed.map(CpuReason::Malformed);
+        let why = malformed.or_else(|| asked.wish.and_then(|_| asked.whole().err()));
+        why.map_or(Ok(()), |why| Err(refusal(why)))
+    }
+
+    fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
+        nodes.keep_where(|node| self.settings.lack(ledger, ask, node).is_none());
+    }
+
+    fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
+        self.settings.lack(ledger, ask, node).map(refusal)
+    }
+
+    fn tell(&self, arguments: &mut Arguments) {
+        arguments.cpus = Some(self.settings.clone());
+    }
+
+    fn allots(&self) -> bool {
+        true
+    }
+
+    fn allot(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+    ) -> Result<Option<Allotment>, Refusal> {
+        let asked = self.settings.asked(ledger, ask);
+        let own = ledger.cpus.of(node).filter(|_| asked.millis > 0);
+        let Some((own, owed)) = own.zip(asked.owed(own).map_err(refusal)?) else {
+            return Ok(None);
+        };
+        let Some(layout) = &own.layout else { return Err(refusal(CpuReason::NoLayout)) };
+        let want = Want {
+            count: owed.count as usize,
+            binding: Some(owed.binding),
+            is_required: owed.is_required,
+            exclusive: asked.needs.map_or(Exclusive::None, |needs| needs.exclusive),
+            strategy: own.strategy.unwrap_or(self.settings.strategy),
+            ..Want::default()
+        };
+        let free = own.free.lying(owed.is_required.then_some(owed.binding));
+        let too_few = |_| refusal(CpuReason::TooFew { count: owed.count, free });
+        let cpus = take(&layout.topology, &own.held, &want).map_err(too_few)?;
+        let (required, preferred) = asked.told(owed, own.binding);
+        let (exclusive, zones) = (want.exclusive, Box::default());
+        Ok(Some(Allotment { cpus, required, preferred, exclusive, zones }))
+    }
+}
+
+impl Score for NodeNuma {
+    fn plugin(&self) -> Plugin {
+        Plugin::NodeNUMAResource
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Load
+    }
+
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
+        Some(self.key(ledger, ask))
+    }
+
+    fn normalise(&self) -> Normalise {
+        Normalise::No
+    }
+
+    fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]) {
+        let (cpu, others): (Vec<Weighted>, Vec<Weighted>) =
+            self.resources.iter().cloned().partition(|own| &*own.resource == "cpu");
+        let mut parts = parts(ledger, ask, &[&cpu[..], &others].concat(), Counted::Charged);
+        if are_most(nodes, raw.len()) {
+            self.score.score_all(&parts, raw);
+        } else {
+            nodes.each(|node| {
+                raw[node] = i32::try_from(self.score.score(&parts, node)).unwrap_or(i32::MAX);
+            });
+        }
+        // Where nodes offer more CPU than they have, CPUs that are somebody's own count for more.
+        let asked = self.settings.asked(ledger, ask);
+        for node in nodes.iter().filter(|node| ledger.cpus.particular().contains(*node)) {
+            let Some(own) = ledger.cpus.of(node).filter(|own| own.ratio.is_some()) else {
+                continue;
+            };
+            let owns = asked.owed(Some(own)).is_ok_and(|owed| owed.is_some());
+            let (need, used) = asked.amplified(ledger, node, own, owns);
+            let requested = ledger.nodes.resources.cpu.requested[node.get()];
+            let added = need.saturating_add(used.saturating_sub(requested));
+            parts.iter_mut().take(cpu.len()).for_each(|part| part.adding(added));
+            let score = self.score.score(&parts, node.get());
+            raw[node.get()] = i32::try_from(score).unwrap_or(i32::MAX);
+        }
+    }
+}

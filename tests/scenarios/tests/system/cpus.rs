@@ -1,0 +1,115 @@
+//! Latency-sensitive pods get CPUs of their own.
+
+use anyhow::{Context as _, Result, ensure};
+use api::cpus::{CPU_TOPOLOGY, RESOURCE_SPEC, RESOURCE_STATUS};
+use chassis::client::Call;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::yard::{Yard, configured, on_both};
+
+const LAYOUTS: &str = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies";
+
+fn with_cpus() -> Value {
+    let enabled = json!({ "enabled": [{ "name": "NodeNUMAResource" }] });
+    json!({ "profiles": [{ "schedulerName": "default-scheduler",
+                           "plugins": { "filter": enabled, "score": enabled } }] })
+}
+
+/// A node reports that it has so many CPUs, on cores of two.
+async fn report(yard: &Yard, node: &str, cpus: u32) -> Result<()> {
+    let cpu = |id: u32| json!({ "id": id, "core": id / 2, "socket": 0, "node": 0 });
+    let detail = json!({ "detail": (0..cpus).map(cpu).collect::<Vec<_>>() }).to_string();
+    let layout = json!({ "apiVersion": "topology.node.k8s.io/v1alpha1",
+        "kind": "NodeResourceTopology",
+        "metadata": { "name": node, "annotations": { CPU_TOPOLOGY: detail } },
+        "topologyPolicies": ["None"], "zones": [] });
+    yard.create(LAYOUTS, &layout).await
+}
+
+fn sensitive(spec: Value) -> Value {
+    let annotations = match spec {
+        Value::Null => json!({}),
+        spec => json!({ RESOURCE_SPEC: spec.to_string() }),
+    };
+    json!({ "metadata": { "labels": { "koordinator.sh/qosClass": "LSR" },
+                          "annotations": annotations } })
+}
+
+/// What a pod says of the CPUs it got: how they lie, and which.
+fn got(yard: &Yard, pod: &str) -> Result<(String, String)> {
+    yard.seen(|seen| {
+        let annotations = &seen.pods.get(pod)?.metadata.annotations;
+        Some((annotations.get(RESOURCE_SPEC)?.clone(), annotations.get(RESOURCE_STATUS)?.clone()))
+    })
+    .with_context(|| format!("{pod} does not say which CPUs it got"))
+}
+
+async fn until_got(yard: &Yard, pod: &str, cpus: &str) -> Result<()> {
+    yard.until_on(pod, "cpus").await?;
+    let expected = json!({ "cpuset": cpus }).to_string();
+    let (_, status) = got(yard, pod)?;
+    ensure!(status == expected, "{pod} got {status}, not {expected}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sensitive_pod_gets_cpus_of_its_own_and_keeps_them_through_a_restart() {
+    on_both("cpus", async |yard| {
+        yard.define("noderesourcetopologies.topology.node.k8s.io", LAYOUTS).await?;
+        yard.node("cpus", 10).await?;
+        let own = yard.schedule(configured(&with_cpus())?).await?;
+        yard.pod_like("first", "4", sensitive(Value::Null)).await?;
+        let why = yard.until_waits("first", "Unschedulable").await?;
+        ensure!(why.contains("1 node(s) invalid CPU Topology"), "{why}");
+        // Who waits for it hears of a layout that comes late.
+        report(yard, "cpus", 10).await?;
+        until_got(yard, "first", "0-3").await?;
+        let (spec, _) = got(yard, "first")?;
+        ensure!(spec == r#"{"preferredCPUBindPolicy":"FullPCPUs"}"#, "{spec}");
+        yard.pod_like("shared", "1", json!({})).await?;
+        yard.until_on("shared", "cpus").await?;
+        ensure!(got(yard, "shared").is_err(), "it did not ask for CPUs of its own");
+        let spread = sensitive(json!({ "requiredCPUBindPolicy": "SpreadByPCPUs" }));
+        yard.pod_like("spread", "3", spread).await?;
+        until_got(yard, "spread", "4,6,8").await?;
+        own.end().await?;
+        // Whoever comes next knows whose they are.
+        let own = yard.schedule(configured(&with_cpus())?).await?;
+        let full = sensitive(json!({ "requiredCPUBindPolicy": "FullPCPUs" }));
+        yard.pod_like("next", "2", full).await?;
+        let why = yard.until_waits("next", "Unschedulable").await?;
+        ensure!(why.contains("1 not enough cpus available to satisfy request"), "{why}");
+        yard.delete_pod("first").await?;
+        until_got(yard, "next", "0-1").await?;
+        own.end().await?;
+        let call = Call::new(Method::DELETE, format!("{LAYOUTS}/cpus"));
+        Ok(yard.client.call_unread(call).await?)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_node_can_give_is_told_in_words_until_it_is_mended() {
+    on_both("uncpus", async |yard| {
+        yard.node("plain", 8).await?;
+        let own = yard.schedule(configured(&with_cpus())?).await?;
+        let burst = json!({ "requiredCPUBindPolicy": "ConstrainedBurst" });
+        yard.pod_like("burst", "1", sensitive(burst)).await?;
+        let why = yard.until_waits("burst", "InvalidCPURequest").await?;
+        let words = [RESOURCE_SPEC, "ConstrainedBurst is not supported"];
+        ensure!(words.iter().all(|word| why.contains(word)), "{why}");
+        yard.pod_like("half", "1500m", sensitive(Value::Null)).await?;
+        let why = yard.until_waits("half", "InvalidCPURequest").await?;
+        ensure!(why.contains("the requested CPUs must be integer"), "{why}");
+        // Others go on.
+        yard.pod("other", "1").await?;
+        yard.until_on("other", "plain").await?;
+        let labels = json!({ "metadata": { "labels": { "koordinator.sh/qosClass": "LS" },
+                                           "annotations": { RESOURCE_SPEC: null } } });
+        yard.patch_pod("burst", labels).await?;
+        yard.until_on("burst", "plain").await?;
+        own.end().await
+    })
+    .await;
+}
