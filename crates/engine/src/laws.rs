@@ -15,7 +15,7 @@ use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive};
 use crate::decide::Decider;
 use crate::fact::{
     Allotment, CpuLayout, CpuRules, DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact,
-    NodeRest, NodeUsage, PodFact, PodUsage, Uid,
+    NodeRest, NodeUsage, NumaPolicy, PodFact, PodUsage, Uid,
 };
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
@@ -94,9 +94,12 @@ fn binding() -> impl Strategy<Value = Binding> {
 }
 
 fn cpu_rules() -> impl Strategy<Value = Option<Arc<CpuRules>>> {
-    let rules = (proptest::option::of(binding()), proptest::option::of(1_001..3_000_u32));
-    let rules = rules.prop_map(|(binding, cpu_ratio)| {
-        Arc::new(CpuRules { binding, cpu_ratio, ..CpuRules::default() })
+    let ratio = btree_map(Just("cpu").prop_map(Into::into), 1_001..3_000_u32, 0..2);
+    let policies = [NumaPolicy::BestEffort, NumaPolicy::Restricted, NumaPolicy::SingleNUMANode];
+    let policy = proptest::option::of(proptest::sample::select(policies.to_vec()));
+    let rules = (proptest::option::of(binding()), ratio, policy);
+    let rules = rules.prop_map(|(binding, ratios, policy)| {
+        Arc::new(CpuRules { binding, ratios, policy, ..CpuRules::default() })
     });
     proptest::option::weighted(0.2, rules)
 }
@@ -129,7 +132,9 @@ fn layout() -> impl Strategy<Value = Fact> {
         let layout = own.map(|(cores, is_full_only)| {
             let cpu = |id| Cpu { id, core: id / 2, numa: id / 4, socket: id / 4 };
             let topology = CpuTopology::new((0..2 * cores).map(cpu));
-            Arc::new(CpuLayout { topology, is_full_only, ..CpuLayout::default() })
+            let zone = |numa| (numa, Amounts { cpu_millis: 4_000, ..Amounts::default() });
+            let zones = (0..cores.div_ceil(2)).map(zone).collect();
+            Arc::new(CpuLayout { topology, is_full_only, zones, ..CpuLayout::default() })
         });
         Fact::Layout { node: format!("node-{node}").into(), layout }
     })

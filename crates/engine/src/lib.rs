@@ -16,6 +16,7 @@ pub mod moment;
 pub mod needs;
 mod node_set;
 mod nominations;
+pub mod numa;
 pub mod plugin;
 pub mod plugins;
 mod pool;

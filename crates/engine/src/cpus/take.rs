@@ -111,7 +111,18 @@ impl Held {
     /// How many CPUs nobody holds.
     #[must_use]
     pub fn free(&self, topology: &CpuTopology) -> Free {
-        let is_free = |cpu: &&Cpu| self.times(cpu.id) == 0 && !self.reserved.contains(cpu.id);
+        self.free_where(topology, |_| true)
+    }
+
+    /// How many of these.
+    #[must_use]
+    pub fn free_within(&self, topology: &CpuTopology, cpus: &CpuSet) -> Free {
+        self.free_where(topology, |cpu| cpus.contains(cpu.id))
+    }
+
+    fn free_where(&self, topology: &CpuTopology, counts: impl Fn(&Cpu) -> bool) -> Free {
+        let is_free =
+            |cpu: &&Cpu| self.times(cpu.id) == 0 && !self.reserved.contains(cpu.id) && counts(cpu);
         let mut cores = BTreeMap::<u32, u32>::new();
         for cpu in topology.cpus().iter().filter(is_free) {
             *cores.entry(cpu.core).or_default() += 1;

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use api::cpus::{self as wire, CpuBindPolicy, CpuExclusivePolicy, KubeletStatic, Layout};
+use api::cpus::{self as wire, CpuBindPolicy, CpuExclusivePolicy, KubeletStatic, Layout, Ratios};
 use api::node::Node;
 use api::pod::Pod;
 use api::priority::PriorityBand;
 use api::qos::QosClass;
 use api::resource_names::KnownResource;
 use api::{CpuSet, Malformed, NodeResourceTopology};
+
+use object::quantity::{Format, Quantity};
 
 use super::Fact;
 use super::amounts::{amounts, named};
@@ -49,8 +51,8 @@ pub struct CpuRules {
     pub policy: Option<NumaPolicy>,
     /// CPUs that nobody gets.
     pub reserved: CpuSet,
-    /// How much more CPU than it has it offers, in thousandths.
-    pub cpu_ratio: Option<u32>,
+    /// How much more than it has it offers, in thousandths, of resources of which it does.
+    pub ratios: Ratios,
 }
 
 /// What a pod got of CPUs and NUMA nodes.
@@ -96,7 +98,7 @@ impl CpuRules {
             strategy: wire::NumaAllocateStrategy::of(metadata).ok().flatten().map(strategy),
             policy: wire::NumaTopologyPolicy::of(metadata).ok().flatten(),
             reserved: reservation.map(|(_, cpus)| cpus).unwrap_or_default(),
-            cpu_ratio: ratios.get("cpu").copied().filter(|ratio| *ratio > 1_000),
+            ratios: ratios.into_iter().filter(|(_, ratio)| *ratio > 1_000).collect(),
         };
         (rules != Self::default()).then(|| Arc::new(rules))
     }
@@ -231,6 +233,21 @@ pub(super) fn cpu_needs(pod: &Pod) -> Option<CpuNeeds> {
     (needs != CpuNeeds::default()).then_some(needs)
 }
 
+/// What a pod got of a NUMA node, as it says itself.
+fn told((node, amounts): &(u32, Amounts)) -> wire::NumaResources {
+    let plain = [
+        ("cpu", Quantity::from_millis(amounts.cpu_millis, Format::DecimalSi)),
+        ("memory", Quantity::from_units(amounts.memory_bytes, Format::BinarySi)),
+        ("ephemeral-storage", Quantity::from_units(amounts.storage_bytes, Format::BinarySi)),
+    ];
+    let scalars = amounts.scalars.iter();
+    let scalars =
+        scalars.map(|(name, own)| (&**name, Quantity::from_units(*own, Format::DecimalSi)));
+    let all = plain.into_iter().chain(scalars).filter(|(_, own)| !own.is_zero());
+    let resources = all.map(|(name, own)| (name.to_owned(), own)).collect();
+    wire::NumaResources { node: *node, resources }
+}
+
 impl Allotment {
     /// What a pod got, as it says itself; none where it says nothing, or nothing that can be read.
     #[must_use]
@@ -268,8 +285,10 @@ impl Allotment {
                 Exclusive::Numa => Some(CpuExclusivePolicy::NUMANodeLevel),
             },
         };
-        let status =
-            wire::ResourceStatus { cpuset: self.cpus.to_string(), numa_node_resources: Vec::new() };
+        let status = wire::ResourceStatus {
+            cpuset: self.cpus.to_string(),
+            numa_node_resources: self.zones.iter().map(told).collect(),
+        };
         [(wire::RESOURCE_SPEC, spec.to_text()), (wire::RESOURCE_STATUS, status.to_text())]
     }
 }

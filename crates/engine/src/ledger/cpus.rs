@@ -3,14 +3,17 @@
 //! Layouts are kept by the name of the node, which may not be there yet. What pods hold is counted by
 //! CPU, whatever is known of the layout: a layout that comes late finds everything in its place.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::CpuSet;
+use api::cpus::Ratios;
 use rustc_hash::FxHashMap;
 
 use super::{Ledger, NodeIndex, Way};
 use crate::cpus::{Binding, Free, Held, Strategy};
-use crate::fact::{Allotment, CpuLayout};
+use crate::fact::{Allotment, CpuLayout, NumaPolicy};
+use crate::needs::Amounts;
 use crate::node_set::NodeSet;
 use crate::shared::Chunked;
 
@@ -35,12 +38,18 @@ pub struct NodeCpus {
     pub binding: Option<Binding>,
     /// Which are given first, where the node says so.
     pub strategy: Option<Strategy>,
-    /// How much more CPU than it has the node offers, in thousandths; none where it does not.
-    pub ratio: Option<u32>,
+    /// How much more than it has the node offers, in thousandths, of resources of which it does.
+    pub ratios: Ratios,
+    /// How what pods get lies on NUMA nodes, where the node says so.
+    pub policy: Option<NumaPolicy>,
     /// How many are free.
     pub free: Free,
     /// How many pods hold, one for each pod that does.
     pub bound: u32,
+    /// The CPUs of each pod that has some, and of how many.
+    pub sets: BTreeMap<CpuSet, u32>,
+    /// What pods have of NUMA nodes, by their numbers.
+    pub zones: BTreeMap<u32, Amounts>,
 }
 
 impl Cpus {
@@ -106,10 +115,13 @@ impl Ledger {
             true => Some(Binding::FullCores),
             false => rules.binding,
         };
-        (own.strategy, own.ratio) = (rules.strategy, rules.cpu_ratio);
+        own.strategy = rules.strategy;
+        own.ratios.clone_from(&rules.ratios);
+        own.policy = rules.policy.or(layout.as_ref().and_then(|layout| layout.policy));
         own.layout = layout;
         own.count();
-        let is_particular = own.binding.is_some() || own.ratio.is_some();
+        let is_particular =
+            own.binding.is_some() || own.policy.is_some() || own.ratio("cpu").is_some();
         cpus.particular.set(node, is_particular);
         let places = nodes.places();
         nodes.load_changed.note(node, places);
@@ -132,10 +144,26 @@ impl Cpus {
             Way::In => {
                 own.held.hold(&allotment.cpus, allotment.exclusive);
                 own.bound = own.bound.saturating_add(count);
+                if count > 0 {
+                    *own.sets.entry(allotment.cpus.clone()).or_default() += 1;
+                }
             }
             Way::Out => {
                 own.held.release(&allotment.cpus, allotment.exclusive);
                 own.bound = own.bound.saturating_sub(count);
+                if let Some(times) = own.sets.get_mut(&allotment.cpus) {
+                    *times -= 1;
+                    if *times == 0 {
+                        own.sets.remove(&allotment.cpus);
+                    }
+                }
+            }
+        }
+        for (zone, amounts) in &allotment.zones {
+            let sum = own.zones.entry(*zone).or_default();
+            sum.add(amounts, way.sign());
+            if sum.is_nothing() {
+                own.zones.remove(zone);
             }
         }
         own.count();
@@ -143,6 +171,12 @@ impl Cpus {
 }
 
 impl NodeCpus {
+    /// How much more of a resource than it has the node offers, in thousandths.
+    #[must_use]
+    pub fn ratio(&self, resource: &str) -> Option<u32> {
+        self.ratios.get(resource).copied()
+    }
+
     fn count(&mut self) {
         let topology = self.layout.as_ref().map(|layout| &layout.topology);
         self.free = topology.map(|topology| self.held.free(topology)).unwrap_or_default();

@@ -22,6 +22,56 @@ impl Amounts {
         plain == [0; 3] && self.scalars.is_empty()
     }
 
+    /// The amount of a resource.
+    #[must_use]
+    pub fn of(&self, resource: &str) -> i64 {
+        match resource {
+            "cpu" => self.cpu_millis,
+            "memory" => self.memory_bytes,
+            "ephemeral-storage" => self.storage_bytes,
+            name => self.scalar(name),
+        }
+    }
+
+    /// Resources of which there is more than nothing.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let plain = ["cpu", "memory", "ephemeral-storage"];
+        let scalars = self.scalars.iter().map(|(name, _)| &**name);
+        plain.into_iter().chain(scalars).filter(|name| self.of(name) > 0)
+    }
+
+    /// Adds other amounts, or takes them away. What becomes nothing is not named any longer.
+    pub fn add(&mut self, other: &Self, sign: i64) {
+        let sum = |own: &mut i64, more: i64| *own = own.saturating_add(more.saturating_mul(sign));
+        sum(&mut self.cpu_millis, other.cpu_millis);
+        sum(&mut self.memory_bytes, other.memory_bytes);
+        sum(&mut self.storage_bytes, other.storage_bytes);
+        for (name, more) in &other.scalars {
+            match self.scalars.binary_search_by(|(own, _)| own.cmp(name)) {
+                Ok(place) => {
+                    sum(&mut self.scalars[place].1, *more);
+                    if self.scalars[place].1 == 0 {
+                        self.scalars.remove(place);
+                    }
+                }
+                Err(place) => self.scalars.insert(place, (name.clone(), more.saturating_mul(sign))),
+            }
+        }
+    }
+
+    /// With this much of a resource.
+    pub fn put(&mut self, resource: &str, amount: i64) {
+        match resource {
+            "cpu" => self.cpu_millis = amount,
+            "memory" => self.memory_bytes = amount,
+            "ephemeral-storage" => self.storage_bytes = amount,
+            name => match self.scalars.binary_search_by(|(own, _)| (**own).cmp(name)) {
+                Ok(place) => self.scalars[place].1 = amount,
+                Err(place) => self.scalars.insert(place, (name.into(), amount)),
+            },
+        }
+    }
+
     /// The amount of a scalar resource.
     #[must_use]
     pub fn scalar(&self, name: &str) -> i64 {

@@ -3,6 +3,8 @@
 //! Whether a node has them follows from three counts that the ledger keeps of it; which they are is
 //! found out once, when the pod gets the node ([`crate::cpus`]).
 
+mod zones;
+
 #[cfg(test)]
 mod tests;
 
@@ -12,26 +14,34 @@ use rustc_hash::FxBuildHasher;
 
 use super::node_resources::{Counted, Strategy as ScoreStrategy, Weighted, are_most, parts};
 use crate::cpus::{Binding, Exclusive, Strategy, Want, take};
-use crate::fact::Allotment;
+use crate::fact::{Allotment, NumaPolicy};
 use crate::ledger::{Ask, Ledger, NodeCpus, NodeIndex};
-use crate::needs::{CpuNeeds, Wish};
+use crate::needs::{Amounts, CpuNeeds, Wish};
 use crate::node_set::NodeSet;
+use crate::numa::Unplaced;
 use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
 use crate::queue::Arguments;
 use crate::reason::{Code, CpuReason, Reason, Refusal};
+use zones::Choosing;
 
 /// What profiles say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuSettings {
     /// How the CPUs of pods lie that do not say it; none where these get none.
     pub binding: Option<Binding>,
-    /// Which CPUs are given first where a node does not say it.
+    /// Which CPUs and NUMA nodes are given first where a node does not say it.
     pub strategy: Strategy,
+    /// What resources count where NUMA nodes are compared.
+    pub zone_weights: Vec<Weighted>,
 }
 
 impl Default for CpuSettings {
     fn default() -> Self {
-        Self { binding: Some(Binding::FullCores), strategy: Strategy::LeastAllocated }
+        Self {
+            binding: Some(Binding::FullCores),
+            strategy: Strategy::LeastAllocated,
+            zone_weights: Weighted::cpu_and_memory(),
+        }
     }
 }
 
@@ -61,6 +71,7 @@ const MILLIS: i64 = 1_000;
 
 /// What a pod asks for.
 struct Asked<'a> {
+    requests: &'a Amounts,
     millis: i64,
     needs: Option<&'a CpuNeeds>,
     /// Whether it must be so, and how its CPUs lie, where it is one that gets its own everywhere.
@@ -85,29 +96,43 @@ fn amplified(millis: i64, ratio: Option<u32>) -> i64 {
 
 impl CpuSettings {
     fn asked<'a>(&self, ledger: &'a Ledger, ask: Ask) -> Asked<'a> {
-        let millis = ledger.asks.requests.get(ask.requests).charged.cpu_millis;
+        let requests = &ledger.asks.requests.get(ask.requests).charged;
+        let millis = requests.cpu_millis;
         let needs = ask.cpus.map(|id| ledger.asks.cpus.get(id));
         let wish = needs.and_then(|needs| needs.wish(self.binding)).filter(|_| millis > 0);
-        Asked { millis, needs, wish }
+        Asked { requests, millis, needs, wish }
     }
 
     /// Why a node has no CPUs for the pod; none where it has.
     pub(crate) fn lack(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<CpuReason> {
-        let asked = self.asked(ledger, ask);
-        if asked.millis <= 0 {
-            return None;
+        self.check(ledger, &self.asked(ledger, ask), node).err()
+    }
+
+    fn check(&self, ledger: &Ledger, asked: &Asked<'_>, node: NodeIndex) -> Result<(), CpuReason> {
+        if asked.requests.is_nothing() {
+            return Ok(());
         }
         let own = ledger.cpus.of(node);
-        let owed = match asked.owed(own) {
-            Ok(owed) => owed,
-            Err(why) => return Some(why),
-        };
-        asked.amplified_lack(ledger, node, own, owed.is_some()).or_else(|| {
-            let (owed, own) = (owed?, own?);
-            let required = owed.is_required.then_some(owed.binding);
-            let free = own.free.lying(required);
-            (owed.count > free).then_some(CpuReason::TooFew { count: owed.count, free })
-        })
+        let choosing = asked.choosing(own)?;
+        let owed = asked.owed(own)?;
+        if let Some(lack) = asked.amplified_lack(ledger, node, own, owed.is_some()) {
+            return Err(lack);
+        }
+        match (choosing, own, owed) {
+            // On as few NUMA nodes as can be: no reason to refuse any.
+            (Some(Choosing { policy: NumaPolicy::BestEffort, .. }) | None, own, owed) => {
+                let Some((own, owed)) = own.zip(owed) else { return Ok(()) };
+                let free = own.free.lying(owed.is_required.then_some(owed.binding));
+                match owed.count > free {
+                    true => Err(CpuReason::TooFew { count: owed.count, free }),
+                    false => Ok(()),
+                }
+            }
+            (Some(_), None, _) => Err(CpuReason::Numa(Unplaced::NoZones)),
+            (Some(choosing), Some(own), owed) => {
+                asked.pieces(self, own, choosing, owed).map(|_| ())
+            }
+        }
     }
 }
 
@@ -115,6 +140,7 @@ impl Asked<'_> {
     fn whole(&self) -> Result<u32, CpuReason> {
         let millis = self.millis;
         match millis % MILLIS {
+            _ if millis <= 0 => Ok(0),
             0 => Ok(u32::try_from(millis / MILLIS).unwrap_or(u32::MAX)),
             _ => Err(CpuReason::NotWhole { millis }),
         }
@@ -122,7 +148,7 @@ impl Asked<'_> {
 
     /// How many CPUs the pod gets on a node, and how they lie; none where it gets none of its own.
     fn owed(&self, own: Option<&NodeCpus>) -> Result<Option<Owed>, CpuReason> {
-        let node = own.and_then(|own| own.binding);
+        let node = own.and_then(|own| own.binding).filter(|_| self.millis > 0);
         let (is_required, binding) = match (self.wish, node) {
             (None, None) => return Ok(None),
             (Some((true, pod)), Some(node)) if pod != node => {
@@ -171,10 +197,11 @@ impl Asked<'_> {
         owns: bool,
     ) -> (i64, i64) {
         let requested = ledger.nodes.resources.cpu.requested[node.get()];
-        let need = if owns { amplified(self.millis, own.ratio) } else { self.millis };
+        let ratio = own.ratio("cpu");
+        let need = if owns { amplified(self.millis, ratio) } else { self.millis };
         let bound = i64::from(own.bound) * MILLIS;
         let used = match bound > 0 && requested >= bound {
-            true => requested - bound + amplified(bound, own.ratio),
+            true => requested - bound + amplified(bound, ratio),
             false => requested,
         };
         (need, used)
@@ -187,7 +214,7 @@ impl Asked<'_> {
         own: Option<&NodeCpus>,
         owns: bool,
     ) -> Option<CpuReason> {
-        let own = own.filter(|own| own.ratio.is_some())?;
+        let own = own.filter(|own| own.ratio("cpu").is_some() && self.millis > 0)?;
         let (requested, used) = self.amplified(ledger, node, own, owns);
         let allocatable = ledger.nodes.resources.cpu.allocatable[node.get()];
         (requested > allocatable.saturating_sub(used)).then_some(CpuReason::Amplified {
@@ -201,12 +228,37 @@ impl Asked<'_> {
 fn refusal(why: CpuReason) -> Refusal {
     let code = match why {
         CpuReason::TooFew { .. } | CpuReason::Amplified { .. } => Code::Unschedulable,
+        CpuReason::Numa(Unplaced::Unsatisfied(_) | Unplaced::Unaligned) => Code::Unschedulable,
         _ => Code::Unresolvable,
     };
     Refusal::new(code, Reason::Cpus(why))
 }
 
 impl NodeNuma {
+    /// How good the NUMA nodes are that a pod would get; nothing where it would get none.
+    fn score_of_zones(&self, asked: &Asked<'_>, own: &NodeCpus, choosing: Choosing) -> i64 {
+        let pieces = asked.owed(Some(own)).and_then(|owed| {
+            Ok((asked.pieces(&self.settings, own, choosing, owed)?, owed.is_some()))
+        });
+        let (Ok((pieces, owns)), Some(layout)) = (pieces, &own.layout) else { return 0 };
+        let part = |weighted: &Weighted| {
+            let name = &*weighted.resource;
+            let mut sums = (0_i64, 0_i64);
+            for (zone, given) in &pieces {
+                let has = layout.zones.iter().find(|(id, _)| id == zone);
+                let ratio = own.ratio(name);
+                let has = has.map_or(0, |(_, has)| has.of(name));
+                let has = if layout.is_amplified { has } else { amplified(has, ratio) };
+                let more = given.of(name);
+                let more = if owns && name == "cpu" { amplified(more, ratio) } else { more };
+                let used = own.zones.get(zone).map_or(0, |used| used.of(name));
+                sums = (sums.0.saturating_add(has), sums.1.saturating_add(used + more));
+            }
+            (sums.0, sums.1, weighted.weight)
+        };
+        self.score.of(self.resources.iter().map(part))
+    }
+
     fn key(&self, ledger: &Ledger, ask: Ask) -> Key {
         let cpus = ask.cpus.map(|id| ledger.asks.cpus.stamp(id));
         FxBuildHasher.hash_one((ledger.asks.requests.stamp(ask.requests), cpus))
@@ -224,8 +276,9 @@ impl Filter for NodeNuma {
 
     fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
         let asked = self.settings.asked(ledger, ask);
-        let is_concerned = asked.wish.is_some() || !ledger.cpus.particular().is_empty();
-        (asked.millis > 0 && is_concerned).then(|| self.key(ledger, ask))
+        let wishes = asked.wish.is_some() || asked.needs.is_some_and(|needs| needs.numa.is_some());
+        let is_concerned = wishes || !ledger.cpus.particular().is_empty();
+        (!asked.requests.is_nothing() && is_concerned).then(|| self.key(ledger, ask))
     }
 
     fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
@@ -259,9 +312,17 @@ impl Filter for NodeNuma {
         node: NodeIndex,
     ) -> Result<Option<Allotment>, Refusal> {
         let asked = self.settings.asked(ledger, ask);
-        let own = ledger.cpus.of(node).filter(|_| asked.millis > 0);
-        let Some((own, owed)) = own.zip(asked.owed(own).map_err(refusal)?) else {
-            return Ok(None);
+        let Some(own) = ledger.cpus.of(node) else { return Ok(None) };
+        let zones = match asked.choosing(Some(own)).map_err(refusal)? {
+            Some(choosing) => {
+                let owed = asked.owed(Some(own)).map_err(refusal)?;
+                asked.pieces(&self.settings, own, choosing, owed).map_err(refusal)?
+            }
+            None => Vec::new(),
+        };
+        let Some(owed) = asked.owed(Some(own)).map_err(refusal)? else {
+            let own = Allotment { zones: zones.into(), ..Allotment::default() };
+            return Ok(Some(own).filter(|own| !own.zones.is_empty()));
         };
         let Some(layout) = &own.layout else { return Err(refusal(CpuReason::NoLayout)) };
         let want = Want {
@@ -274,9 +335,14 @@ impl Filter for NodeNuma {
         };
         let free = own.free.lying(owed.is_required.then_some(owed.binding));
         let too_few = |_| refusal(CpuReason::TooFew { count: owed.count, free });
-        let cpus = take(&layout.topology, &own.held, &want).map_err(too_few)?;
+        let of_zones = !zones.is_empty();
+        let cpus = match of_zones {
+            true => zones::take_of_each(own, layout, &zones, &want),
+            false => take(&layout.topology, &own.held, &want),
+        };
+        let cpus = cpus.map_err(too_few)?;
         let (required, preferred) = asked.told(owed, own.binding);
-        let (exclusive, zones) = (want.exclusive, Box::default());
+        let (exclusive, zones) = (want.exclusive, zones.into());
         Ok(Some(Allotment { cpus, required, preferred, exclusive, zones }))
     }
 }
@@ -309,12 +375,18 @@ impl Score for NodeNuma {
                 raw[node] = i32::try_from(self.score.score(&parts, node)).unwrap_or(i32::MAX);
             });
         }
-        // Where nodes offer more CPU than they have, CPUs that are somebody's own count for more.
         let asked = self.settings.asked(ledger, ask);
         for node in nodes.iter().filter(|node| ledger.cpus.particular().contains(*node)) {
-            let Some(own) = ledger.cpus.of(node).filter(|own| own.ratio.is_some()) else {
+            let Some(own) = ledger.cpus.of(node) else { continue };
+            if let Ok(Some(choosing)) = asked.choosing(Some(own)) {
+                let score = self.score_of_zones(&asked, own, choosing);
+                raw[node.get()] = i32::try_from(score).unwrap_or(i32::MAX);
                 continue;
-            };
+            }
+            if own.ratio("cpu").is_none() {
+                continue;
+            }
+            // Where a node offers more CPU than it has, CPUs that are somebody's own count for more.
             let owns = asked.owed(Some(own)).is_ok_and(|owed| owed.is_some());
             let (need, used) = asked.amplified(ledger, node, own, owns);
             let requested = ledger.nodes.resources.cpu.requested[node.get()];

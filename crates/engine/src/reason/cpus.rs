@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::cpus::Binding;
+use crate::fact::NumaPolicy;
+use crate::numa::Unplaced;
 
 /// Why a node has no CPUs for a pod. The texts are Koordinator's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,15 @@ pub enum CpuReason {
         /// How many are free that lie as they must.
         free: u32,
     },
+    /// The node puts pods on NUMA nodes otherwise than the pod must be put.
+    OtherPolicy {
+        /// As the pod must be put.
+        pod: NumaPolicy,
+        /// As the node puts pods.
+        node: NumaPolicy,
+    },
+    /// Its NUMA nodes have no place for the pod.
+    Numa(Unplaced),
     /// The node offers more CPU than it has, and has too little for this one.
     Amplified {
         /// What the pod needs, in thousandths.
@@ -68,6 +79,8 @@ impl fmt::Display for CpuReason {
             Self::NotMultiple { .. } => "node(s) requested cpus not multiple cpus per core",
             Self::TooFew { .. } => "not enough cpus available to satisfy request",
             Self::Amplified { .. } => "Insufficient amplified cpu",
+            Self::OtherPolicy { .. } => "node(s) NUMA Topology policy not match",
+            Self::Numa(unplaced) => return unplaced.fmt(f),
         })
     }
 }

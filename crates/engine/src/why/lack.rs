@@ -6,6 +6,7 @@ use object::quantity::{Format, Quantity};
 
 use crate::ledger::{Ledger, NodeIndex};
 use crate::needs::Needs;
+use crate::numa::Unplaced;
 use crate::plugin::Plugin;
 use crate::reason::{CpuReason, Reason, Refusal, VolumeReason};
 
@@ -83,6 +84,21 @@ fn cpus(reason: &CpuReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         ),
         CpuReason::NotWhole { millis } => {
             write!(f, "gives whole CPUs away, and {} is asked", amount("cpu", *millis))
+        }
+        CpuReason::OtherPolicy { pod, node } => write!(
+            f,
+            "puts pods on NUMA nodes by {}, and the pod must be put by {}",
+            node.as_str(),
+            pod.as_str()
+        ),
+        CpuReason::Numa(Unplaced::NoZones) => {
+            f.write_str("does not report what its NUMA nodes have")
+        }
+        CpuReason::Numa(Unplaced::Unsatisfied(resource)) => {
+            write!(f, "has NUMA nodes with too little {resource}")
+        }
+        CpuReason::Numa(Unplaced::Unaligned) => {
+            f.write_str("has NUMA nodes with enough, which other pods use otherwise")
         }
         CpuReason::Malformed(words) => f.write_str(words),
     }

@@ -426,9 +426,11 @@ fn each_argument_of_cpus_is_heeded() {
 
     let own = cpus(
         "{defaultCPUBindPolicy: SpreadByPCPUs, scoringStrategy: {type: MostAllocated, resources: \
-         [{name: memory, weight: 3}]}, numaScoringStrategy: {type: MostAllocated}}",
+         [{name: memory, weight: 3}]}, numaScoringStrategy: {type: MostAllocated, resources: [{name: \
+         cpu, weight: 2}]}}",
     )
     .unwrap();
+    assert_eq!(own.settings.zone_weights, [Weighted { resource: "cpu".into(), weight: 2 }]);
     assert_eq!(own.settings.binding, Some(Binding::SpreadByCores));
     assert_eq!(own.settings.strategy, Filling::MostAllocated);
     assert_eq!(own.score, Strategy::MostAllocated);

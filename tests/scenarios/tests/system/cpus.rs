@@ -1,7 +1,7 @@
 //! Latency-sensitive pods get CPUs of their own.
 
 use anyhow::{Context as _, Result, ensure};
-use api::cpus::{CPU_TOPOLOGY, RESOURCE_SPEC, RESOURCE_STATUS};
+use api::cpus::{CPU_TOPOLOGY, NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS};
 use chassis::client::Call;
 use http::Method;
 use serde_json::{Value, json};
@@ -16,14 +16,19 @@ fn with_cpus() -> Value {
                            "plugins": { "filter": enabled, "score": enabled } }] })
 }
 
-/// A node reports that it has so many CPUs, on cores of two.
-async fn report(yard: &Yard, node: &str, cpus: u32) -> Result<()> {
-    let cpu = |id: u32| json!({ "id": id, "core": id / 2, "socket": 0, "node": 0 });
-    let detail = json!({ "detail": (0..cpus).map(cpu).collect::<Vec<_>>() }).to_string();
+/// A node reports that it has so many NUMA nodes of so many CPUs, on cores of two.
+async fn report(yard: &Yard, node: &str, numas: u32, cpus: u32) -> Result<()> {
+    let cpu = |id: u32| json!({ "id": id, "core": id / 2, "socket": 0, "node": id / cpus });
+    let detail = json!({ "detail": (0..numas * cpus).map(cpu).collect::<Vec<_>>() }).to_string();
+    let zone = |numa: u32| {
+        let cpus = cpus.to_string();
+        json!({ "name": format!("node-{numa}"), "type": "Node", "resources": [
+            { "name": "cpu", "capacity": cpus, "allocatable": cpus, "available": cpus }] })
+    };
     let layout = json!({ "apiVersion": "topology.node.k8s.io/v1alpha1",
         "kind": "NodeResourceTopology",
         "metadata": { "name": node, "annotations": { CPU_TOPOLOGY: detail } },
-        "topologyPolicies": ["None"], "zones": [] });
+        "topologyPolicies": ["None"], "zones": (0..numas).map(zone).collect::<Vec<_>>() });
     yard.create(LAYOUTS, &layout).await
 }
 
@@ -63,7 +68,7 @@ async fn a_sensitive_pod_gets_cpus_of_its_own_and_keeps_them_through_a_restart()
         let why = yard.until_waits("first", "Unschedulable").await?;
         ensure!(why.contains("1 node(s) invalid CPU Topology"), "{why}");
         // Who waits for it hears of a layout that comes late.
-        report(yard, "cpus", 10).await?;
+        report(yard, "cpus", 1, 10).await?;
         until_got(yard, "first", "0-3").await?;
         let (spec, _) = got(yard, "first")?;
         ensure!(spec == r#"{"preferredCPUBindPolicy":"FullPCPUs"}"#, "{spec}");
@@ -84,6 +89,50 @@ async fn a_sensitive_pod_gets_cpus_of_its_own_and_keeps_them_through_a_restart()
         until_got(yard, "next", "0-1").await?;
         own.end().await?;
         let call = Call::new(Method::DELETE, format!("{LAYOUTS}/cpus"));
+        Ok(yard.client.call_unread(call).await?)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_put_on_one_numa_node_or_on_as_few_as_can_be() {
+    on_both("numa", async |yard| {
+        yard.define("noderesourcetopologies.topology.node.k8s.io", LAYOUTS).await?;
+        yard.node("numa", 8).await?;
+        report(yard, "numa", 2, 4).await?;
+        let own = yard.schedule(configured(&with_cpus())?).await?;
+        let policy = |policy: &str| {
+            let spec = json!({ "numaTopologyPolicy": policy }).to_string();
+            json!({ "metadata": { "annotations": { NUMA_TOPOLOGY_SPEC: spec } } })
+        };
+        let status = |pod: &str| {
+            let own = |seen: &crate::yard::Seen| {
+                seen.pods.get(pod)?.metadata.annotations.get(RESOURCE_STATUS).cloned()
+            };
+            yard.seen(own).unwrap_or_default()
+        };
+        let of = |zone: u32, cpu: &str| {
+            json!({ "numaNodeResources": [{ "node": zone, "resources": { "cpu": cpu } }] }).to_string()
+        };
+        for (pod, zone) in [("first", 0), ("second", 1)] {
+            yard.pod_like(pod, "2500m", policy("SingleNUMANode")).await?;
+            yard.until_on(pod, "numa").await?;
+            let told = status(pod);
+            ensure!(told == of(zone, "2500m"), "{pod}: {told}");
+        }
+        // There is room on the node, but not on any one of its NUMA nodes.
+        yard.pod_like("third", "2", policy("SingleNUMANode")).await?;
+        let why = yard.until_waits("third", "Unschedulable").await?;
+        ensure!(why.contains("1 Unsatisfied NUMA cpu"), "{why}");
+        yard.pod_like("fourth", "2", policy("Restricted")).await?;
+        yard.until_on("fourth", "numa").await?;
+        let told = status("fourth");
+        let both = r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1"}},{"node":1,"resources":{"cpu":"1"}}]}"#;
+        ensure!(told == both, "{told}");
+        yard.delete_pod("first").await?;
+        yard.until_on("third", "numa").await?;
+        own.end().await?;
+        let call = Call::new(Method::DELETE, format!("{LAYOUTS}/numa"));
         Ok(yard.client.call_unread(call).await?)
     })
     .await;

@@ -2,10 +2,10 @@
 
 use api::cpus::{
     AMPLIFICATION_RATIO, CPU_BIND_POLICY_LABEL, CPU_MANAGER_POLICY, CPU_TOPOLOGY, NODE_RESERVATION,
-    RESOURCE_SPEC, RESOURCE_STATUS,
+    NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS,
 };
 use api::{CpuSet, Node, NodeResourceTopology, Pod};
-use proptest::prelude::*;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 use super::*;
@@ -366,4 +366,126 @@ proptest! {
             json!({ "preferredCPUBindPolicy": "SpreadByPCPUs" }))).parse::<String>().unwrap(),
             format!("{}-15", kept + 1).replace("15-15", "15"));
     }
+}
+
+/// A machine with so many NUMA nodes of so many CPUs and GiB, CPUs numbered in a row.
+fn machine(world: &mut World, numas: u32, cpus: u32, memory: u32, policy: &str) {
+    let detail = (0..numas * cpus).map(|id| {
+        let numa = id / cpus;
+        json!({ "id": id, "core": id / 2, "socket": numa, "node": numa })
+    });
+    let detail = json!({ "detail": detail.collect::<Vec<_>>() }).to_string();
+    let amount = |name: &str, amount: String| json!({ "name": name, "capacity": amount, "allocatable": amount, "available": amount });
+    let zone = |numa: u32| {
+        json!({ "name": format!("node-{numa}"), "type": "Node", "resources": [
+            amount("cpu", cpus.to_string()), amount("memory", format!("{memory}Gi"))] })
+    };
+    let wire = json!({
+        "metadata": { "name": "n", "annotations": { CPU_TOPOLOGY: detail } },
+        "topologyPolicies": [policy], "zones": (0..numas).map(zone).collect::<Vec<_>>() });
+    let wire: NodeResourceTopology = serde_json::from_value(wire).unwrap();
+    world.ledger.apply(Fact::from(&wire));
+    let memory =
+        json!({ "status": { "allocatable": { "memory": format!("{}Gi", numas * memory) } } });
+    world.node(numas * cpus, memory);
+}
+
+impl World {
+    /// What a pod gets of which NUMA nodes, or why it gets nothing.
+    fn zones(&mut self, name: &str, pod: Value) -> String {
+        let said = self.said(name, pod);
+        let row = self.ledger.pod(&Uid::new(name)).unwrap();
+        let Some(id) = row.allotment else { return said };
+        let own = self.ledger.asks.allotments.get(id).zones.iter();
+        let own = own.map(|(zone, amounts)| format!("{}m of {zone}", amounts.cpu_millis));
+        let own = own.collect::<Vec<_>>().join(", ");
+        if said.is_empty() { own } else { format!("{said}: {own}") }
+    }
+}
+
+fn with_policy(pod: Value, policy: &str) -> Value {
+    let spec = json!({ "numaTopologyPolicy": policy }).to_string();
+    merged(pod, json!({ "metadata": { "annotations": { NUMA_TOPOLOGY_SPEC: spec } } }))
+}
+
+#[test]
+fn s10_55_whole_cores_of_several_numa_nodes() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 52, 128, "Restricted");
+    // More is accounted for than CPUs are bound.
+    for (zone, cpus) in [(0, "0-43"), (1, "53-96")] {
+        let own = json!([{ "node": zone, "resources": { "cpu": "48" } }]);
+        let status = json!({ "cpuset": cpus, "numaNodeResources": own }).to_string();
+        let more = json!({ "metadata": { "annotations": { RESOURCE_STATUS: status } },
+                           "spec": { "nodeName": "n" } });
+        world.tell(cpus, merged(lsr("44"), more));
+    }
+    let said = world.zones("c", asking("LSR", "8", required("FullPCPUs")));
+    assert_eq!(said, "44-47,98-101: 4000m of 0, 4000m of 1");
+}
+
+#[test]
+fn s10_56_one_thread_of_each_core_of_several_numa_nodes() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 8, 128, "Restricted");
+    world.bound("a", lsr("9"), "1,3,5,7,9-13");
+    world.bound("b", lsr("2"), "14-15");
+    let said = world.zones("c", asking("LSR", "5", required("SpreadByPCPUs")));
+    assert_eq!(said, "0,2,4,6,8: 4000m of 0, 1000m of 1");
+}
+
+#[test]
+fn s10_58_policies_of_pod_and_node_that_differ_do_not_meet() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 8, 128, "Restricted");
+    let pod = asking("LS", "2", Value::Null);
+    let said = world.said("a", with_policy(pod.clone(), "SingleNUMANode"));
+    assert_eq!(said, "node(s) NUMA Topology policy not match");
+    assert_eq!(world.zones("b", with_policy(pod, "Restricted")), "2000m of 0");
+}
+
+#[test]
+fn s10_59_a_pod_that_wants_one_numa_node_keeps_off_those_that_others_span() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 8, 128, "None");
+    world.bound("spans", lsr("2"), "0,8");
+    let pod = asking("LS", "2", Value::Null);
+    let said = world.said("a", with_policy(pod.clone(), "SingleNUMANode"));
+    assert_eq!(said, "Unaligned NUMA Hint");
+    machine(&mut world, 2, 8, 128, "SingleNUMANodePodLevel");
+    assert_eq!(world.zones("b", pod), "2000m of 0");
+}
+
+#[test]
+fn s10_60_nodes_are_scored_by_the_numa_nodes_that_a_pod_gets() {
+    let plugin = NodeNuma { score: ScoreStrategy::MostAllocated, ..NodeNuma::default() };
+    let check = |numas, cpus, memory, expected| {
+        let mut world = world_by(plugin.clone());
+        machine(&mut world, numas, cpus, memory, "SingleNUMANodePodLevel");
+        let more = json!({ "spec": { "containers": [{ "name": "c", "resources": { "requests": {
+            "cpu": "21", "memory": "40Gi" } } }] } });
+        assert_eq!(world.score("a", merged(asking("LS", "21", Value::Null), more)), expected);
+    };
+    check(2, 52, 128, 35);
+    check(1, 64, 128, 31);
+}
+
+#[test]
+fn a_node_that_does_not_report_its_numa_nodes_takes_no_pod_that_needs_them() {
+    let mut world = world(8);
+    let pod = with_policy(asking("LS", "2", Value::Null), "Restricted");
+    assert_eq!(world.said("a", pod.clone()), "node(s) missing NUMA resources");
+    assert_eq!(world.said("b", with_policy(pod, "BestEffort")), "shared");
+}
+
+#[test]
+fn what_is_taken_of_a_numa_node_comes_back() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 8, 128, "SingleNUMANodePodLevel");
+    let pod = |cpu: &str| asking("LS", cpu, Value::Null);
+    assert_eq!(world.zones("a", pod("6")), "6000m of 0");
+    assert_eq!(world.zones("b", pod("6")), "6000m of 1");
+    assert_eq!(world.said("c", pod("3")), "Unsatisfied NUMA cpu");
+    world.ledger.apply(Fact::PodGone(Uid::new("a")));
+    assert_eq!(world.zones("c", pod("3")), "3000m of 0");
 }

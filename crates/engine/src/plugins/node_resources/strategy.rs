@@ -162,9 +162,16 @@ impl Strategy {
 
     /// The score of a node.
     pub fn score(&self, parts: &[Part<'_>], node: usize) -> i64 {
-        let (mut sum, mut weights) = (0_i64, 0_i64);
-        for part in parts {
+        self.of(parts.iter().map(|part| {
             let (allocatable, requested) = part.at(node);
+            (allocatable, requested, part.weight)
+        }))
+    }
+
+    /// The score of something that has so much, of which so much is asked, and that counts so much.
+    pub fn of(&self, parts: impl IntoIterator<Item = (i64, i64, i64)>) -> i64 {
+        let (mut sum, mut weights) = (0_i64, 0_i64);
+        for (allocatable, requested, weight) in parts {
             if allocatable <= 0 {
                 continue;
             }
@@ -181,8 +188,8 @@ impl Strategy {
                     }
                 }
             };
-            sum = score.saturating_mul(part.weight).saturating_add(sum);
-            weights = part.weight.saturating_add(weights);
+            sum = score.saturating_mul(weight).saturating_add(sum);
+            weights = weight.saturating_add(weights);
         }
         match self {
             _ if weights <= 0 => 0,

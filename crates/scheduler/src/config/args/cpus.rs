@@ -63,13 +63,13 @@ impl Written for NodeNumaArgs {
         };
         filling(&score, &at, errors);
         let at = path.child("numaScoringStrategy");
-        let strategy = match self.numa_scoring {
+        let (strategy, zone_weights) = match self.numa_scoring {
             Some(scoring) => {
-                let (strategy, _) = scoring.check(&at, errors);
-                filling(&strategy, &at, errors)
+                let (strategy, weights) = scoring.check(&at, errors);
+                (filling(&strategy, &at, errors), weights)
             }
-            None => plain.settings.strategy,
+            None => (plain.settings.strategy, plain.settings.zone_weights),
         };
-        NodeNuma { settings: CpuSettings { binding, strategy }, score, resources }
+        NodeNuma { settings: CpuSettings { binding, strategy, zone_weights }, score, resources }
     }
 }
