@@ -270,11 +270,16 @@ impl Ledger {
     pub fn apply(&mut self, fact: Fact) {
         match fact {
             Fact::Node(fact) => {
+                let is_new = (self.nodes.find(&fact.name))
+                    .is_none_or(|node| !self.nodes.present().contains(node));
                 let node = self.nodes.put(&fact, &mut self.symbols);
                 self.terms.topologies.follow(node, &self.nodes, &self.symbols);
                 self.settle_cpus(node);
                 self.settle_astray(&fact.name);
                 self.settle_load(node);
+                if is_new {
+                    self.loads.welcome(node);
+                }
             }
             Fact::NodeGone(name) => {
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {

@@ -252,6 +252,7 @@ impl Engine {
     pub fn apply(&mut self, fact: Fact, now: Moment) {
         self.refused.clear();
         let listening = self.queue.is_listening();
+        self.ledger.loads.watch(listening);
         let change = listening.then(|| Change::of(&self.ledger, &fact)).flatten();
         let told = match &fact {
             Fact::Pod(pod) => {
@@ -276,6 +277,15 @@ impl Engine {
         self.regroup(now);
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
+        }
+        self.notice_loads(now);
+    }
+
+    /// Tells the queue of which nodes more can be used than before.
+    fn notice_loads(&mut self, now: Moment) {
+        for (node, before) in self.ledger.loads.take_grown() {
+            let node = self.ledger.nodes.name(node).into();
+            self.queue.notice(&self.ledger, Change::Load { node, before }, now);
         }
     }
 
@@ -390,14 +400,11 @@ impl Engine {
     /// Takes in which nodes have not reported their load for too long.
     fn expire_loads(&mut self, now: Moment) {
         while let Some(node) = self.ledger.loads.expired(now) {
-            let name: Box<str> = self.ledger.nodes.name(node).into();
-            let change = Change::load(&self.ledger, &name);
+            self.ledger.loads.watch(self.queue.is_listening());
             self.ledger.pass(node, now);
             self.refused.clear();
-            if self.queue.is_listening() {
-                self.queue.notice(&self.ledger, change, now);
-            }
         }
+        self.notice_loads(now);
     }
 
     /// What the answer to a pod of the queue follows from.
@@ -568,6 +575,7 @@ impl Engine {
         let row = row.clone();
         self.refused.clear();
         let change = Change::unplaced(&self.ledger, uid);
+        self.ledger.loads.watch(self.queue.is_listening());
         let _ = self.ledger.disclaim(uid);
         if answer == Answer::Lost {
             // What became of it, it will tell itself.
@@ -582,6 +590,7 @@ impl Engine {
         for change in change.into_iter().chain(left) {
             self.queue.notice(&self.ledger, change, now);
         }
+        self.notice_loads(now);
     }
 
     /// When something is due, if no fact comes before.

@@ -30,6 +30,10 @@ pub struct Loads {
     /// When reports will be old, soonest first, by book.
     expiries: BTreeSet<(Moment, usize, NodeIndex)>,
     now: Moment,
+    /// Whether anybody wants to know where more can be used than before.
+    is_watched: bool,
+    /// Nodes of which more can be used, and how much it was before, since somebody last asked.
+    grown: Vec<(NodeIndex, LoadRooms)>,
 }
 
 impl Loads {
@@ -57,12 +61,30 @@ impl Loads {
         Some((number, book))
     }
 
-    /// How much more can be used of a node; none where it is not there.
-    pub(crate) fn rooms(&self, node: Option<NodeIndex>) -> LoadRooms {
+    /// Whether anybody wants to know where more can be used than before.
+    pub(crate) fn watch(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
+    }
+
+    /// Nodes of which more can be used, and how much it was before, since this was last asked.
+    pub(crate) fn take_grown(&mut self) -> Vec<(NodeIndex, LoadRooms)> {
+        std::mem::take(&mut self.grown)
+    }
+
+    /// A node has come, of which nothing could be used before.
+    pub(super) fn welcome(&mut self, node: NodeIndex) {
+        if self.is_watched {
+            let nothing = |book: &Arc<Book>| [false, true].map(|_| book.nothing());
+            let before = LoadRooms(self.books.iter().map(nothing).collect());
+            self.grown.push((node, before));
+        }
+    }
+
+    /// How much more can be used of a node.
+    fn rooms(&self, node: NodeIndex) -> LoadRooms {
         let of = |book: &Arc<Book>, is_prod| -> Box<[i64]> {
             let rooms = book.rooms(is_prod).iter();
-            let room = |column: &Vec<i64>| node.and_then(|node| column.get(node.get())).copied();
-            rooms.map(|column| room(column).unwrap_or(i64::MIN)).collect()
+            rooms.map(|column| column.get(node.get()).copied().unwrap_or(i64::MIN)).collect()
         };
         LoadRooms(self.books.iter().map(|book| [of(book, false), of(book, true)]).collect())
     }
@@ -91,6 +113,13 @@ impl Loads {
 pub struct LoadRooms(Vec<[Box<[i64]>; 2]>);
 
 impl LoadRooms {
+    /// Whether there is more of anything than before.
+    fn is_beyond(&self, before: &Self) -> bool {
+        let sides =
+            |rooms: &Self| rooms.0.iter().flatten().flatten().copied().collect::<Vec<i64>>();
+        sides(self).into_iter().zip(sides(before)).any(|(now, before)| now > before)
+    }
+
     /// Whether the node takes a pod, by a book.
     pub(crate) fn fit(&self, book: usize, estimate: &Estimate) -> bool {
         let Some(rooms) = self.0.get(book) else { return false };
@@ -142,6 +171,8 @@ impl Ledger {
         if !self.loads.are_kept() {
             return;
         }
+        let before = self.loads.is_watched.then(|| self.loads.rooms(node));
+        let mut has_changed = false;
         let Self { nodes, residents, pods, asks, loads, .. } = self;
         let allocatable = nodes.resources.allowed(node);
         let rules = nodes.load_rules(node).cloned();
@@ -164,11 +195,16 @@ impl Ledger {
                 times: row.load_times.as_deref().copied().unwrap_or_default(),
             });
             let book = Arc::make_mut(book);
-            book.put(node, &known, rows);
+            has_changed |= book.put(node, &known, rows);
             loads.expiries.extend(book.expiry(node).map(|at| (at, number, node)));
         }
-        let places = nodes.places();
-        nodes.load_changed.note(node, places);
+        if has_changed {
+            let places = nodes.places();
+            nodes.load_changed.note(node, places);
+        }
+        if let Some(before) = before.filter(|before| loads.rooms(node).is_beyond(before)) {
+            loads.grown.push((node, before));
+        }
     }
 
     /// What a pod is taken to use by a book.

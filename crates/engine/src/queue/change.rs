@@ -36,7 +36,7 @@ pub enum Change {
         /// What it is.
         new: Box<PodView>,
     },
-    /// The load of a node is another now.
+    /// More can be used of a node than before.
     Load {
         /// The node.
         node: Box<str>,
@@ -233,10 +233,8 @@ impl Change {
                 let same = ledger.cpus.layout(node) == layout.as_ref();
                 (!same && ledger.cpus.are_kept()).then(|| Self::Layout(node.clone()))
             }
-            Fact::Load { node, report } => {
-                let same = ledger.loads.report(node) == report.as_deref();
-                (!same && ledger.loads.are_kept()).then(|| Self::load(ledger, node))
-            }
+            // Of which nodes more can be used is seen when the ledger has taken it in.
+            Fact::Load { .. } => None,
             // They say who may make room, not whether there is room.
             Fact::Budget { .. } => None,
             Fact::Storage(new) => {
@@ -250,12 +248,7 @@ impl Change {
     /// Those whose refusals it may cure; the others need not be asked.
     #[must_use]
     pub fn concerns(&self) -> Plugins {
-        let of_node = [
-            Plugin::NodeResourcesFit,
-            Plugin::NodePorts,
-            Plugin::LoadAwareScheduling,
-            Plugin::NodeNUMAResource,
-        ];
+        let of_node = [Plugin::NodeResourcesFit, Plugin::NodePorts, Plugin::NodeNUMAResource];
         let outside = || Plugins::from_iter(OUTSIDE);
         let with = |plugins: &[Plugin]| outside().and(plugins.iter().copied().collect());
         match self {
@@ -266,11 +259,9 @@ impl Change {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
             Self::Placed { old: None, .. } => with(&OF_PODS),
-            Self::Placed { .. } => with(&OF_PODS).and(with(&[
-                Plugin::NodeResourcesFit,
-                Plugin::LoadAwareScheduling,
-                Plugin::NodeNUMAResource,
-            ])),
+            Self::Placed { .. } => {
+                with(&OF_PODS).and(with(&[Plugin::NodeResourcesFit, Plugin::NodeNUMAResource]))
+            }
             Self::Load { .. } => Plugins::from_iter([Plugin::LoadAwareScheduling]),
             Self::Layout(_) => Plugins::from_iter([Plugin::NodeNUMAResource]),
             Self::Namespace => with(&[Plugin::InterPodAffinity]),
@@ -304,11 +295,6 @@ impl Change {
             }
             _ => None,
         }
-    }
-
-    /// The load of a node will be another. To be asked before the ledger is told.
-    pub(crate) fn load(ledger: &Ledger, node: &str) -> Self {
-        Self::Load { node: node.into(), before: ledger.loads.rooms(ledger.nodes.find(node)) }
     }
 
     fn of_rest(old: NodeRest, new: NodeRest) -> Option<Self> {

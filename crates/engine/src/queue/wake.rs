@@ -159,7 +159,7 @@ pub fn hint_by(
             Hint::missed_when(may, Missed::Owners)
         }
         Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
-        Change::Load { node, before } => loads::hint(&asked, node, Some(before)),
+        Change::Load { node, before } => loads::hint(&asked, node, before),
         Change::Layout(node) => cpus::hint(&asked, Some(node)),
         Change::Outside(_) | Change::Asked(_) | Change::PassedOver(_) | Change::Overdue => Hint::No,
     }

@@ -138,6 +138,11 @@ impl Book {
         if is_prod { &self.prod.rooms } else { &self.others.rooms }
     }
 
+    /// The room of a node that is not there, by resource.
+    pub(super) fn nothing(&self) -> Box<[i64]> {
+        vec![i64::MIN; self.tracked.len()].into()
+    }
+
     /// What counts as used in scores, and what nodes have, by resource and then by node.
     #[must_use]
     pub fn scored(&self, is_prod: bool) -> (&[Vec<i64>], &[Vec<i64>]) {
@@ -180,25 +185,31 @@ impl Book {
         self.places = places;
     }
 
-    /// Finds out the load of a node.
+    /// Finds out the load of a node, and says whether it is another than before.
     pub(super) fn put<'a>(
         &mut self,
         node: NodeIndex,
         known: &Known<'_>,
         residents: impl Iterator<Item = Resident<'a>>,
-    ) {
+    ) -> bool {
         self.grow(node.get() + 1);
+        let mut has_changed = false;
+        let mut write = |place: &mut i64, own: i64| {
+            has_changed |= *place != own;
+            *place = own;
+        };
         let sums = self.sums(known.report, residents);
         let at = node.get();
         let capacity: Vec<i64> = self.tracked.iter().map(|name| capacity(name, known)).collect();
         for (column, own) in self.capacity.iter_mut().zip(&capacity) {
-            column[at] = *own;
+            write(&mut column[at], *own);
         }
         let expiry = known.report.and_then(|report| report.at);
         let expiry = expiry.map(|at| at.after(self.settings.expires_after));
         let is_old = expiry.is_none_or(|expiry| expiry <= known.now);
         self.expiries[at] = expiry.filter(|_| !is_old);
         let usage = known.report.and_then(|report| report.node.as_ref());
+        let was_fresh = self.fresh.contains(node);
         self.fresh.set(node, usage.is_some() && !is_old);
         for is_prod in [false, true] {
             let rooms = self.room(known, &sums, &capacity, is_prod, is_old);
@@ -209,13 +220,11 @@ impl Book {
             };
             let scored = self.load(known.report, &sums, view);
             let side = if is_prod { &mut self.prod } else { &mut self.others };
-            for (column, own) in side.rooms.iter_mut().zip(rooms) {
-                column[at] = own;
-            }
-            for (column, own) in side.scored.iter_mut().zip(scored) {
-                column[at] = own;
-            }
+            let columns =
+                side.rooms.iter_mut().zip(rooms).chain(side.scored.iter_mut().zip(scored));
+            columns.for_each(|(column, own)| write(&mut column[at], own));
         }
+        has_changed || was_fresh != self.fresh.contains(node)
     }
 
     /// How much more a pod may be taken to use.

@@ -44,12 +44,6 @@ pub(super) fn hint(asked: &Asked<'_>, old: Option<&NodeFact>, new: Option<&NodeF
             Hint::of_both(is && !was, is && !(was && was_added), Missed::AddedAffinity)
         }
         Plugin::NodeResourcesFit => fit(asked, old, new),
-        Plugin::LoadAwareScheduling => {
-            let is_other =
-                |old: &NodeFact| old.load != new.load || old.allocatable != new.allocatable;
-            let may = old.is_none_or(is_other);
-            if may { super::loads::hint(asked, &new.name, None) } else { Hint::No }
-        }
         Plugin::NodeNUMAResource => {
             let is_other =
                 |old: &NodeFact| old.cpus != new.cpus || old.allocatable != new.allocatable;

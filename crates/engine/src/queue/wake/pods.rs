@@ -32,10 +32,6 @@ pub(super) fn placed(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodV
             let collide = own.iter().any(|own| freed.iter().any(|port| port.collides_with(own)));
             Hint::when(collide)
         }
-        Plugin::LoadAwareScheduling => {
-            let node = old.or(new).and_then(|pod| pod.node.as_deref());
-            node.map_or(Hint::No, |node| super::loads::hint(asked, node, None))
-        }
         Plugin::NodeNUMAResource => {
             super::cpus::hint(asked, old.or(new).and_then(|pod| pod.node.as_deref()))
         }
