@@ -8,6 +8,7 @@
 //! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
 
 mod consultations;
+mod loads;
 mod preparations;
 mod searches;
 mod unbound;
@@ -281,14 +282,6 @@ impl Engine {
         self.notice_loads(now);
     }
 
-    /// Tells the queue of which nodes more can be used than before.
-    fn notice_loads(&mut self, now: Moment) {
-        for (node, before) in self.ledger.loads.take_grown() {
-            let node = self.ledger.nodes.name(node).into();
-            self.queue.notice(&self.ledger, Change::Load { node, before }, now);
-        }
-    }
-
     /// A selector has come that tells pods apart which were alike before: the queue has to know.
     fn regroup(&mut self, now: Moment) {
         let moved = match self.ledger.terms.crowds.take_joined() {
@@ -395,16 +388,6 @@ impl Engine {
             None => return self.refuse(pod, question, attempts, tie, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
-    }
-
-    /// Takes in which nodes have not reported their load for too long.
-    fn expire_loads(&mut self, now: Moment) {
-        while let Some(node) = self.ledger.loads.expired(now) {
-            self.ledger.loads.watch(self.queue.is_listening());
-            self.ledger.pass(node, now);
-            self.refused.clear();
-        }
-        self.notice_loads(now);
     }
 
     /// What the answer to a pod of the queue follows from.
