@@ -11,6 +11,7 @@ pub mod node_resources;
 pub mod node_unschedulable;
 pub mod node_volume_limits;
 pub mod pod_topology_spread;
+pub mod scarce_resource_avoidance;
 pub mod taint_toleration;
 mod terms;
 pub mod volume_binding;

@@ -76,6 +76,10 @@ plugins! {
     LoadAwareScheduling,
     /// CPUs are given to pods, and lie as they should.
     NodeNUMAResource,
+    /// Each resource has a strategy of its own.
+    NodeResourcesFitPlus,
+    /// Scarce resources are left to those who ask for them.
+    ScarceResourceAvoidance,
     /// Nodes say what they can do.
     NodeDeclaredFeatures,
     /// Pods that belong together start together.

@@ -368,15 +368,18 @@ impl Score for NodeNuma {
         let (cpu, others): (Vec<Weighted>, Vec<Weighted>) =
             self.resources.iter().cloned().partition(|own| &*own.resource == "cpu");
         let mut parts = parts(ledger, ask, &[&cpu[..], &others].concat(), Counted::Charged);
-        if are_most(nodes, raw.len()) {
+        let all = ledger.nodes.present();
+        let scored = if are_most(nodes, raw.len()) {
             self.score.score_all(&parts, raw);
+            all
         } else {
             nodes.each(|node| {
                 raw[node] = i32::try_from(self.score.score(&parts, node)).unwrap_or(i32::MAX);
             });
-        }
+            nodes
+        };
         let asked = self.settings.asked(ledger, ask);
-        for node in nodes.iter().filter(|node| ledger.cpus.particular().contains(*node)) {
+        for node in scored.iter().filter(|node| ledger.cpus.particular().contains(*node)) {
             let Some(own) = ledger.cpus.of(node) else { continue };
             if let Ok(Some(choosing)) = asked.choosing(Some(own)) {
                 let score = self.score_of_zones(&asked, own, choosing);

@@ -17,8 +17,9 @@ use engine::plugins::inter_pod_affinity::InterPodAffinity;
 use engine::plugins::load_aware::LoadAware;
 use engine::plugins::node_affinity::NodeAffinity;
 use engine::plugins::node_numa_resource::NodeNuma;
-use engine::plugins::node_resources::{BalancedAllocation, Fit};
+use engine::plugins::node_resources::{BalancedAllocation, Fit, FitPlus};
 use engine::plugins::pod_topology_spread::PodTopologySpread;
+use engine::plugins::scarce_resource_avoidance::ScarceResources;
 use engine::preemption::Settings as DefaultPreemption;
 use object::field::{Error, Errors, Fault, Path};
 use object::time;
@@ -53,6 +54,10 @@ pub struct PluginArgs {
     pub load_aware: LoadAware,
     /// Of NodeNUMAResource.
     pub node_numa: NodeNuma,
+    /// Of NodeResourcesFitPlus.
+    pub fit_plus: FitPlus,
+    /// Of ScarceResourceAvoidance.
+    pub scarce: ScarceResources,
 }
 
 /// How volumes are bound.
@@ -129,6 +134,8 @@ impl Reader<'_> {
             Plugin::DynamicResources => put(&mut args.dynamic_resources, &fields, path, errors),
             Plugin::LoadAwareScheduling => put(&mut args.load_aware, &fields, path, errors),
             Plugin::NodeNUMAResource => put(&mut args.node_numa, &fields, path, errors),
+            Plugin::NodeResourcesFitPlus => put(&mut args.fit_plus, &fields, path, errors),
+            Plugin::ScarceResourceAvoidance => put(&mut args.scarce, &fields, path, errors),
             _ if fields.is_empty() => {}
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");

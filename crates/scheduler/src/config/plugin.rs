@@ -101,6 +101,9 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         Plugin::DefaultPreemption => &[At::PreEnqueue, At::PostFilter],
         Plugin::NodeResourcesBalancedAllocation => &[At::PreScore, At::Score],
         Plugin::ImageLocality => &[At::Score],
+        Plugin::NodeResourcesFitPlus | Plugin::ScarceResourceAvoidance => {
+            &[At::PreScore, At::Score]
+        }
         Plugin::DefaultBinder => &[At::Bind],
         Plugin::GangScheduling => &[At::PreEnqueue, At::Reserve, At::Permit],
         Plugin::LoadAwareScheduling => &[At::PreFilter, At::Filter, At::Score, At::Reserve],

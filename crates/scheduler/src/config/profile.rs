@@ -91,6 +91,8 @@ impl ProfileConfig {
                 Plugin::ImageLocality => profile.score(ImageLocality, weight),
                 Plugin::LoadAwareScheduling => profile.score(args.load_aware.clone(), weight),
                 Plugin::NodeNUMAResource => profile.score(args.node_numa.clone(), weight),
+                Plugin::NodeResourcesFitPlus => profile.score(args.fit_plus.clone(), weight),
+                Plugin::ScarceResourceAvoidance => profile.score(args.scarce.clone(), weight),
                 other => {
                     elsewhere.push((ExtensionPoint::Score, other));
                     profile

@@ -463,3 +463,27 @@ fn arguments_of_cpus_that_cannot_be_are_refused() {
     );
     check("{defaultCpuBindPolicy: FullPCPUs}", "defaultCpuBindPolicy");
 }
+
+#[test]
+fn arguments_of_single_resources_are_heeded_or_refused() {
+    let read = |plugin: &str, args: &str| {
+        let body = format!(
+            "profiles: [{{plugins: {{score: {{enabled: [{{name: {plugin}, weight: 1}}]}}}}, \
+             pluginConfig: [{{name: {plugin}, args: {args}}}]}}]"
+        );
+        configuration(&body).map(|own| own.profiles[0].args.clone()).map_err(|e| e.to_string())
+    };
+    let fit = "NodeResourcesFitPlus";
+    let own = read(fit, "{resources: {cpu: {type: LeastAllocated, weight: 2}}}").unwrap();
+    let expected = (engine::plugins::node_resources::Strategy::LeastAllocated, 2);
+    assert_eq!(own.fit_plus.resources.get("cpu"), Some(&expected));
+    let own = read("ScarceResourceAvoidance", "{resources: [nvidia.com/gpu]}").unwrap();
+    assert_eq!(own.scarce.resources, ["nvidia.com/gpu".into()]);
+    let check = |plugin: &str, args: &str, expected: &str| {
+        let told = read(plugin, args).unwrap_err();
+        assert!(told.contains(expected), "{args}: {told}");
+    };
+    check(fit, "{resources: {cpu: {type: Balanced, weight: 1}}}", "[cpu].type: Unsupported value");
+    check(fit, "{resources: {cpu: {type: MostAllocated}}}", "[cpu].weight: Invalid value: 0");
+    check("ScarceResourceAvoidance", "{resources: ['no name']}", ".resources[0]: Invalid value");
+}

@@ -1,8 +1,9 @@
 //! Arguments of the plugins that look at resources.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use engine::plugins::node_resources::{BalancedAllocation, Fit, Strategy, Weighted};
+use engine::plugins::node_resources::{BalancedAllocation, Fit, FitPlus, Strategy, Weighted};
+use engine::plugins::scarce_resource_avoidance::ScarceResources;
 use object::field::{Error, Errors, Path};
 use object::names::validate_label_name;
 use serde::Deserialize;
@@ -203,5 +204,77 @@ impl Written for BalancedArgs {
             }
         }
         BalancedAllocation { resources: weighted(&self.resources) }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FitPlusArgs {
+    #[serde(deserialize_with = "or_default")]
+    resources: BTreeMap<String, Rating>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Rating {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    weight: i64,
+}
+
+impl Args for FitPlus {
+    type Written = FitPlusArgs;
+}
+
+/// Strategies that a single resource may have.
+const RATINGS: [&str; 2] = ["LeastAllocated", "MostAllocated"];
+/// A weight of one resource stays so small that scores can be added up.
+const RATING_WEIGHT_MAX: i64 = 1_000_000;
+
+impl Written for FitPlusArgs {
+    type Outcome = FitPlus;
+
+    fn check(self, path: &Path, errors: &mut Errors) -> FitPlus {
+        let mut resources = BTreeMap::new();
+        for (name, Rating { kind, weight }) in self.resources {
+            let path = path.child("resources").key(&name);
+            let strategy = match kind.as_str() {
+                "LeastAllocated" => Strategy::LeastAllocated,
+                "MostAllocated" => Strategy::MostAllocated,
+                kind => {
+                    errors.push(Error::not_supported(&path.child("type"), kind, &RATINGS));
+                    continue;
+                }
+            };
+            if !(1..=RATING_WEIGHT_MAX).contains(&weight) {
+                let fix = format!("must be in [1, {RATING_WEIGHT_MAX}]");
+                errors.push(Error::invalid(&path.child("weight"), weight, fix));
+            }
+            resources.insert(name.into(), (strategy, weight));
+        }
+        FitPlus { resources }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ScarceArgs {
+    #[serde(deserialize_with = "or_default")]
+    resources: Vec<String>,
+}
+
+impl Args for ScarceResources {
+    type Written = ScarceArgs;
+}
+
+impl Written for ScarceArgs {
+    type Outcome = ScarceResources;
+
+    fn check(self, path: &Path, errors: &mut Errors) -> ScarceResources {
+        for (index, name) in self.resources.iter().enumerate() {
+            errors.extend(validate_label_name(name, &path.child("resources").index(index)));
+        }
+        ScarceResources { resources: boxed(self.resources) }
     }
 }
