@@ -45,6 +45,18 @@ pub struct Pod {
 
 resource!(Pod, "", "v1", "Pod", "pods", true);
 
+/// Pod label that names another scheduler than the spec does.
+pub const SCHEDULER_NAME_LABEL: &str = "scheduling.koordinator.sh/scheduler-name";
+
+impl Pod {
+    /// The scheduler in charge: the one that its label names, else the one of its spec.
+    #[must_use]
+    pub fn scheduler(&self) -> &str {
+        let label = self.metadata.labels.get(SCHEDULER_NAME_LABEL);
+        label.filter(|name| !name.is_empty()).unwrap_or(&self.spec.scheduler_name)
+    }
+}
+
 /// What a pod runs and where it may.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

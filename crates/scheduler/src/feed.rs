@@ -6,6 +6,7 @@
 //! before, and when all is known that happened before it began to lead.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::condition;
 use api::{
@@ -26,6 +27,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
+use crate::complaints::Complaints;
 use crate::config::Configuration;
 use crate::extenders;
 use crate::message::{Kind, Message, PodNews, Scheduled, Unreadable, Written};
@@ -38,6 +40,9 @@ const POD_SCHEDULED: &str = "PodScheduled";
 
 /// Whoever reads every kind.
 pub(crate) trait Reader {
+    /// Who is told what of objects cannot be read; nobody where they are read once.
+    fn complaints(&self) -> Option<Arc<Complaints>>;
+
     /// Reads all objects of a kind with these fields, where it is read at all: what is told of each,
     /// and of one that is gone.
     fn read<T: Resource + Object>(
@@ -109,6 +114,10 @@ impl Feed<'_> {
 }
 
 impl Reader for Feed<'_> {
+    fn complaints(&self) -> Option<Arc<Complaints>> {
+        Some(Arc::default())
+    }
+
     fn read<T: Resource + Object>(
         &mut self,
         kind: Kind,
@@ -182,6 +191,10 @@ pub(crate) async fn list(client: &Client, kinds: &BTreeSet<Kind>) -> Result<Vec<
 }
 
 impl Reader for Lists<'_> {
+    fn complaints(&self) -> Option<Arc<Complaints>> {
+        None
+    }
+
     fn read<T: Resource + Object>(
         &mut self,
         kind: Kind,
@@ -222,18 +235,38 @@ impl Reader for Lists<'_> {
 fn read_all(reader: &mut impl Reader, sight: Sight) {
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Pod, PODS_THAT_LIVE, sight.pod(), move |_, uid| gone(uid));
-    fact(reader, Kind::Node, sight.node(), |key| Fact::NodeGone(key.name().into()));
+    nodes(reader, sight);
     fact(reader, Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
     fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
     owners(reader);
     storage(reader);
     fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
-    fact(
-        reader,
-        Kind::NodeResourceTopology,
-        |one: &NodeResourceTopology| one.into(),
-        |key| Fact::Layout { node: key.name().into(), layout: None },
-    );
+    layouts(reader);
+}
+
+fn nodes(reader: &mut impl Reader, sight: Sight) {
+    let (fact, complaints) = (sight.node(), reader.complaints());
+    let message = move |node: Node| {
+        if let Some(complaints) = &complaints {
+            complaints.hear_node(&node);
+        }
+        Message::Fact(fact(&node))
+    };
+    let gone = |key: &Key, _: &str| Message::Fact(Fact::NodeGone(key.name().into()));
+    reader.read(Kind::Node, "", message, gone);
+}
+
+fn layouts(reader: &mut impl Reader) {
+    let complaints = reader.complaints();
+    let message = move |layout: NodeResourceTopology| {
+        if let Some(complaints) = &complaints {
+            complaints.hear_layout(&layout);
+        }
+        Message::Fact(Fact::from(&layout))
+    };
+    let gone =
+        |key: &Key, _: &str| Message::Fact(Fact::Layout { node: key.name().into(), layout: None });
+    reader.read(Kind::NodeResourceTopology, "", message, gone);
 }
 
 fn owners(reader: &mut impl Reader) {

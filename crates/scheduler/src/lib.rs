@@ -33,6 +33,7 @@
 mod awaited;
 pub mod bind;
 mod clients;
+mod complaints;
 pub mod config;
 pub mod core;
 pub mod debug;

@@ -313,7 +313,7 @@ impl Answer {
         configuration: &'a Configuration,
     ) -> Option<&'a ProfileConfig> {
         let mut profiles = configuration.profiles.iter();
-        let own = profiles.find(|profile| profile.scheduler_name == pod.spec.scheduler_name);
+        let own = profiles.find(|profile| profile.scheduler_name == pod.scheduler());
         own.filter(|_| matches!(self.state, State::Waiting { .. }))
     }
 
@@ -366,8 +366,8 @@ impl State {
         } else if !spec.scheduling_gates.is_empty() {
             let gates = spec.scheduling_gates.iter();
             Self::Gated { gates: gates.map(|gate| gate.name.clone()).collect() }
-        } else if !known.contains(&spec.scheduler_name) {
-            Self::OtherScheduler { scheduler: spec.scheduler_name.clone(), known }
+        } else if !known.iter().any(|known| known == pod.scheduler()) {
+            Self::OtherScheduler { scheduler: pod.scheduler().to_owned(), known }
         } else {
             let nominated = Some(&status.nominated_node_name).filter(|node| !node.is_empty());
             Self::Waiting { standing: None, nominated: nominated.cloned() }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::pod::{Container, ContainerStatus, Pod, ResourceList, RestartPolicy};
+use api::resource_names::KnownResource;
 use object::names::qualified_name;
 use object::quantity::{Format, Quantity};
 
@@ -87,9 +88,20 @@ fn amounts_up_to<'a>(
     amounts
 }
 
-/// The names and quantities of a list on the wire.
+/// The names and quantities of a list on the wire. What has an older name has that of today, unless
+/// both are there.
 pub(super) fn named(list: &ResourceList) -> impl Iterator<Item = (&str, &Quantity)> {
-    list.iter().map(|(name, quantity)| (name.as_str(), quantity))
+    list.iter().filter_map(|(name, quantity)| {
+        let Some(today) = today(name) else { return Some((name.as_str(), quantity)) };
+        (!list.contains_key(today)).then_some((today, quantity))
+    })
+}
+
+/// What a resource is called today, where this is an older name of it.
+fn today(name: &str) -> Option<&'static str> {
+    // Only names with a domain ever changed.
+    let known = name.contains('/').then(|| KnownResource::named(name)).flatten()?;
+    Some(known.as_str()).filter(|today| *today != name)
 }
 
 fn add<'a>(sums: &mut Sums<'a>, list: impl IntoIterator<Item = (&'a str, Quantity)>) {

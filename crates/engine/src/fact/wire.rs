@@ -124,7 +124,7 @@ impl From<&Pod> for PodFact {
             giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),
             deleting: metadata.deletion_timestamp.is_some(),
-            scheduler: spec.scheduler_name.as_str().into(),
+            scheduler: pod.scheduler().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             extended: extended(pod),
             needs: Needs::from(pod),
@@ -304,5 +304,40 @@ fn field(wire: &NodeSelectorRequirement) -> Option<Field> {
     match (&*wire.key, wire.values.as_slice()) {
         ("metadata.name", [name]) => Some(Field { is, name: name.clone() }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn s10_73_a_label_names_another_scheduler_than_the_spec() {
+        let check = |labels: serde_json::Value, expected: &str| {
+            let pod = json!({ "metadata": { "labels": labels },
+                              "spec": { "schedulerName": "default-scheduler" } });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(&*PodFact::from(&pod).scheduler, expected);
+        };
+        check(
+            json!({ "scheduling.koordinator.sh/scheduler-name": "koord-scheduler" }),
+            "koord-scheduler",
+        );
+        check(json!({ "scheduling.koordinator.sh/scheduler-name": "" }), "default-scheduler");
+        check(json!({}), "default-scheduler");
+    }
+
+    #[test]
+    fn resources_have_the_names_of_today() {
+        let pod = json!({ "spec": { "containers": [{ "name": "c", "resources": { "requests": {
+            "koordinator.sh/batch-cpu": "1500", "kubernetes.io/batch-memory": "7",
+            "koordinator.sh/batch-memory": "9" } } }] } });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let charged = PodFact::from(&pod).needs.requests.charged;
+        let expected =
+            [("kubernetes.io/batch-cpu".into(), 1_500), ("kubernetes.io/batch-memory".into(), 7)];
+        assert_eq!(charged.scalars, expected);
     }
 }
