@@ -50,6 +50,7 @@ pub mod replica_set;
 pub mod replication_controller;
 pub mod resource;
 pub mod resource_names;
+pub mod scheduling_hint;
 pub mod service;
 pub mod service_account;
 pub mod stateful_set;

@@ -121,6 +121,9 @@ impl Decider {
         if self.refused_everywhere(ledger, ask).is_some() {
             return None;
         }
+        if let Some(node) = self.preferred(ledger, ask) {
+            return Some(node);
+        }
         let draw = mixed(self.seed ^ tie);
         let picked = if self.is_settled(ledger, ask) {
             let Self { profile, plan, cache, .. } = self;
@@ -131,6 +134,19 @@ impl Decider {
         };
         self.cache.shrink();
         picked
+    }
+
+    /// The first of those nodes that go before all others which can take the pod.
+    fn preferred(&mut self, ledger: &Ledger, ask: Ask) -> Option<NodeIndex> {
+        // Hardly any pod names some.
+        ask.hint?;
+        let preferred: Vec<NodeIndex> =
+            self.profile.filters.iter().flat_map(|filter| filter.prefers(ledger, ask)).collect();
+        if preferred.is_empty() {
+            return None;
+        }
+        let able = self.feasible(ledger, ask);
+        preferred.into_iter().find(|node| able.contains(*node))
     }
 
     /// The best node for a pod when this is added to what some nodes are worth.

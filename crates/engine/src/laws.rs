@@ -259,6 +259,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 volumes,
                 load: None,
                 cpus,
+                hint: None,
                 resource_claims: false,
                 too_many_terms: None,
             }

@@ -50,8 +50,8 @@ pub use topology::{Topologies, Topology, TopologyKey};
 use crate::fact::{Allotment, Fact, LoadTimes, PodFact, Uid};
 use crate::moment::Moment;
 use crate::needs::{
-    Clause, CpuNeeds, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity, PodSelector,
-    Ports, Requests, Spread, Tolerations, Volumes,
+    Clause, CpuNeeds, Hint, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity,
+    PodSelector, Ports, Requests, Spread, Tolerations, Volumes,
 };
 use crate::nominations::Nomination;
 use crate::pool::{Id, Pool};
@@ -87,6 +87,8 @@ pub struct Ask {
     pub load: Option<Id<LoadNeeds>>,
     /// What it wants of CPUs and NUMA nodes, where it wants anything.
     pub cpus: Option<Id<CpuNeeds>>,
+    /// Nodes that were chosen for it before.
+    pub hint: Option<Id<Hint>>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
     /// How many terms it has about other pods, where these are too many.
@@ -122,6 +124,8 @@ pub struct Asks {
     pub cpus: Pool<CpuNeeds>,
     /// What they got of them.
     pub allotments: Pool<Allotment>,
+    /// Nodes that were chosen for pods before.
+    pub hints: Pool<Hint>,
 }
 
 impl Asks {
@@ -137,6 +141,7 @@ impl Asks {
             && self.loads.is_empty()
             && self.cpus.is_empty()
             && self.allotments.is_empty()
+            && self.hints.is_empty()
     }
 }
 
@@ -336,6 +341,7 @@ impl Ledger {
             volumes: volumes.map(|own| asks.volumes.hold_as(own, || own.clone())),
             load: load.map(|own| asks.loads.hold_as(own, || own.clone())),
             cpus: cpus.map(|own| asks.cpus.hold_as(own, || own.clone())),
+            hint: needs.hint.as_ref().map(|own| asks.hints.hold_as(own, || own.clone())),
             resource_claims: needs.resource_claims,
             too_many_terms: needs.too_many_terms,
         }
@@ -396,6 +402,9 @@ impl Ledger {
         }
         if let Some(cpus) = ask.cpus {
             asks.cpus.release(cpus);
+        }
+        if let Some(hint) = ask.hint {
+            asks.hints.release(hint);
         }
     }
 

@@ -5,6 +5,7 @@
 //! that plugins know by number.
 
 mod cpus;
+mod hint;
 mod load;
 mod node_affinity;
 mod pod_selector;
@@ -13,6 +14,7 @@ mod requests;
 mod volumes;
 
 pub use cpus::{CpuNeeds, Wish};
+pub use hint::Hint;
 pub use load::LoadNeeds;
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
 pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Reach, Spread};
@@ -52,6 +54,8 @@ pub struct Needs {
     pub load: Option<LoadNeeds>,
     /// What it wants of CPUs and NUMA nodes, where it wants anything.
     pub cpus: Option<CpuNeeds>,
+    /// Nodes that were chosen for it before.
+    pub hint: Option<Hint>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
 }

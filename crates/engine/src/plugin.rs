@@ -62,6 +62,11 @@ pub trait Filter: Send + Sync {
         None
     }
 
+    /// Nodes of which the first that can take the pod gets it, whatever the others are worth.
+    fn prefers(&self, _ledger: &Ledger, _ask: Ask) -> Vec<NodeIndex> {
+        Vec::new()
+    }
+
     /// Labels whose values the plugin takes for domains, besides those that pods name.
     fn topology_keys(&self) -> Vec<&str> {
         Vec::new()

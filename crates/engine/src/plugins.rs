@@ -12,6 +12,7 @@ pub mod node_unschedulable;
 pub mod node_volume_limits;
 pub mod pod_topology_spread;
 pub mod scarce_resource_avoidance;
+pub mod scheduling_hint;
 pub mod taint_toleration;
 mod terms;
 pub mod volume_binding;

@@ -106,6 +106,8 @@ pub enum Reason {
     },
     /// The node has not reported for too long how much of it is in use.
     LoadUnknown,
+    /// What the pod says cannot be read.
+    Malformed(Box<str>),
     /// CPUs of its own.
     Cpus(CpuReason),
     /// A volume of the pod.
@@ -150,7 +152,7 @@ impl fmt::Display for Reason {
                      takes at most {most}"
                 );
             }
-            Self::Extender { words, .. } => words,
+            Self::Extender { words, .. } | Self::Malformed(words) => words,
             Self::Cpus(reason) => return reason.fmt(f),
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),

@@ -110,7 +110,7 @@ impl Waiting {
         let everywhere = self.examination.everywhere.iter();
         let mut reasons = everywhere.flat_map(|(_, refusal)| &refusal.reasons);
         reasons.find(|reason| match reason {
-            Reason::ResourceClaims | Reason::TooManyTerms { .. } => true,
+            Reason::ResourceClaims | Reason::TooManyTerms { .. } | Reason::Malformed(_) => true,
             Reason::Cpus(reason) => reason.is_beyond_nodes(),
             _ => false,
         })

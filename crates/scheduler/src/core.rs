@@ -67,6 +67,8 @@ const RESOURCE_CLAIMS: &str = "ResourceClaimsNotAllocated";
 const TOO_MANY_TERMS: &str = "TooManyTerms";
 /// The reason where what a pod wants of CPUs cannot be had anywhere.
 const INVALID_CPU_REQUEST: &str = "InvalidCPURequest";
+/// The reason where an annotation of a pod cannot be read.
+const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 /// The reason of a condition when the attempt itself failed.
 pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
@@ -533,6 +535,7 @@ impl Core {
                     None => UNSCHEDULABLE,
                     Some(Reason::TooManyTerms { .. }) => TOO_MANY_TERMS,
                     Some(Reason::Cpus(_)) => INVALID_CPU_REQUEST,
+                    Some(Reason::Malformed(_)) => INVALID_ANNOTATION,
                     Some(_) => RESOURCE_CLAIMS,
                 };
                 let why = Why { reason, message, nominated };

@@ -6,6 +6,7 @@ use std::hash::BuildHasher as _;
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use api::pod::{Pod, PodPhase, PreemptionPolicy, RestartPolicy};
+use api::scheduling_hint::SchedulingHint;
 use api::{
     ObjectMeta, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
 };
@@ -22,8 +23,8 @@ use super::{
 };
 use crate::moment::Moment;
 use crate::needs::{
-    Field, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind, Ports,
-    Preference, Requirement, Tolerations,
+    Field, Hint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind,
+    Ports, Preference, Requirement, Tolerations,
 };
 
 /// The condition by which a scheduler tells of a pod.
@@ -198,8 +199,21 @@ impl From<&Pod> for Needs {
             volumes: volumes(pod),
             load,
             cpus: cpu_needs(pod),
+            hint: hint(pod),
             resource_claims: !spec.resource_claims.is_empty(),
         }
+    }
+}
+
+/// Nodes that were chosen for a pod before.
+fn hint(pod: &Pod) -> Option<Hint> {
+    match SchedulingHint::of(pod) {
+        Ok(hint) => hint.map(|hint| Hint {
+            nodes: hint.node_names.into(),
+            preferred: hint.preferred_node_names.into(),
+            malformed: None,
+        }),
+        Err(error) => Some(Hint { malformed: Some(error.to_string().into()), ..Hint::default() }),
     }
 }
 

@@ -76,6 +76,8 @@ plugins! {
     LoadAwareScheduling,
     /// CPUs are given to pods, and lie as they should.
     NodeNUMAResource,
+    /// Nodes may have been chosen before.
+    SchedulingHint,
     /// Each resource has a strategy of its own.
     NodeResourcesFitPlus,
     /// Scarce resources are left to those who ask for them.

@@ -6,7 +6,7 @@ use object::taint::Toleration;
 
 use crate::fact::{Allotment, Fact, NodeFact, NodeRest, PodFact, StorageFact, Uid};
 use crate::ledger::{Ledger, LoadRooms, PodRow};
-use crate::needs::{Amounts, CpuNeeds, HostPort, LoadNeeds, PodTerm, Volumes};
+use crate::needs::{self, Amounts, CpuNeeds, HostPort, LoadNeeds, PodTerm, Volumes};
 use crate::plugin::{Plugin, Plugins};
 
 /// Something that changed.
@@ -117,6 +117,8 @@ pub struct PodView {
     pub cpus: Option<CpuNeeds>,
     /// What it got of them.
     pub allotment: Option<Allotment>,
+    /// Nodes that were chosen for it before.
+    pub hint: Option<needs::Hint>,
     /// Its node, or the one that it leaves.
     pub node: Option<Box<str>>,
     /// Whether volumes were promised to it that it does not get.
@@ -133,6 +135,7 @@ impl PodView {
             load: ask.load.map(|id| asks.loads.get(id).clone()),
             cpus: ask.cpus.map(|id| asks.cpus.get(id).clone()),
             allotment: row.allotment.map(|id| asks.allotments.get(id).clone()),
+            hint: ask.hint.map(|id| asks.hints.get(id).clone()),
             node: row.bound_to(ledger).map(Into::into),
             breaks_promises: false,
             namespace: row.namespace.clone(),
@@ -171,6 +174,7 @@ impl PodView {
             load: fact.needs.load.clone().filter(|_| is_load_kept),
             cpus: fact.needs.cpus.clone().filter(|_| are_cpus_kept),
             allotment: allotment.cloned(),
+            hint: fact.needs.hint.clone(),
             volumes: fact.needs.volumes.clone(),
             node: fact.node.clone(),
             breaks_promises: false,

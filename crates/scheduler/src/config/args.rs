@@ -20,6 +20,7 @@ use engine::plugins::node_numa_resource::NodeNuma;
 use engine::plugins::node_resources::{BalancedAllocation, Fit, FitPlus};
 use engine::plugins::pod_topology_spread::PodTopologySpread;
 use engine::plugins::scarce_resource_avoidance::ScarceResources;
+use engine::plugins::scheduling_hint::{SchedulingHint, TRIED_MAX};
 use engine::preemption::Settings as DefaultPreemption;
 use object::field::{Error, Errors, Fault, Path};
 use object::time;
@@ -58,6 +59,8 @@ pub struct PluginArgs {
     pub fit_plus: FitPlus,
     /// Of ScarceResourceAvoidance.
     pub scarce: ScarceResources,
+    /// Of SchedulingHint.
+    pub scheduling_hint: SchedulingHint,
 }
 
 /// How volumes are bound.
@@ -70,6 +73,29 @@ pub struct VolumeBinding {
 impl Default for VolumeBinding {
     fn default() -> Self {
         Self { bind_timeout: Duration::from_mins(10) }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SchedulingHintArgs {
+    max_hint_nodes: Option<i32>,
+}
+
+impl Args for SchedulingHint {
+    type Written = SchedulingHintArgs;
+}
+
+impl Written for SchedulingHintArgs {
+    type Outcome = SchedulingHint;
+
+    fn check(self, path: &Path, errors: &mut Errors) -> SchedulingHint {
+        let Some(most) = self.max_hint_nodes else { return SchedulingHint::default() };
+        if most <= 0 {
+            let fix = "must be greater than 0";
+            errors.push(Error::invalid(&path.child("maxHintNodes"), most, fix));
+        }
+        SchedulingHint { tried_max: usize::try_from(most).unwrap_or(TRIED_MAX) }
     }
 }
 
@@ -136,6 +162,7 @@ impl Reader<'_> {
             Plugin::NodeNUMAResource => put(&mut args.node_numa, &fields, path, errors),
             Plugin::NodeResourcesFitPlus => put(&mut args.fit_plus, &fields, path, errors),
             Plugin::ScarceResourceAvoidance => put(&mut args.scarce, &fields, path, errors),
+            Plugin::SchedulingHint => put(&mut args.scheduling_hint, &fields, path, errors),
             _ if fields.is_empty() => {}
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");

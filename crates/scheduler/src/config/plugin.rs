@@ -101,6 +101,7 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         Plugin::DefaultPreemption => &[At::PreEnqueue, At::PostFilter],
         Plugin::NodeResourcesBalancedAllocation => &[At::PreScore, At::Score],
         Plugin::ImageLocality => &[At::Score],
+        Plugin::SchedulingHint => &[At::PreFilter],
         Plugin::NodeResourcesFitPlus | Plugin::ScarceResourceAvoidance => {
             &[At::PreScore, At::Score]
         }

@@ -53,6 +53,9 @@ impl ProfileConfig {
         let prepares = self.lineup.at(ExtensionPoint::PreBind).contains(&Plugin::VolumeBinding);
         let volume_wait_max = prepares.then_some(args.volume_binding.bind_timeout);
         let mut profile = Profile { volume_wait_max, ..Profile::default() };
+        if self.lineup.at(ExtensionPoint::PreFilter).contains(&Plugin::SchedulingHint) {
+            profile = profile.filter(args.scheduling_hint);
+        }
         for plugin in self.lineup.at(ExtensionPoint::Filter) {
             profile = match plugin {
                 Plugin::NodeUnschedulable => profile.filter(NodeUnschedulable),

@@ -487,3 +487,20 @@ fn arguments_of_single_resources_are_heeded_or_refused() {
     check(fit, "{resources: {cpu: {type: MostAllocated}}}", "[cpu].weight: Invalid value: 0");
     check("ScarceResourceAvoidance", "{resources: ['no name']}", ".resources[0]: Invalid value");
 }
+
+#[test]
+fn a_hint_is_heeded_where_the_file_names_it_and_no_further_than_it_says() {
+    let read = |args: &str| {
+        let body = format!(
+            "profiles: [{{plugins: {{preFilter: {{enabled: [{{name: SchedulingHint}}]}}}}, \
+             pluginConfig: [{{name: SchedulingHint, args: {args}}}]}}]"
+        );
+        configuration(&body).map_err(|error| error.to_string())
+    };
+    let own = read("{maxHintNodes: 7}").unwrap();
+    assert_eq!(own.profiles[0].args.scheduling_hint.tried_max, 7);
+    let first = own.profiles[0].assemble().profile.filters[0].plugin();
+    assert_eq!(first, engine::plugin::Plugin::SchedulingHint);
+    let wrong = read("{maxHintNodes: 0}").unwrap_err();
+    assert!(wrong.contains(".maxHintNodes: Invalid value: 0: must be greater than 0"), "{wrong}");
+}

@@ -27,9 +27,10 @@ pub(super) fn hint(asked: &Asked<'_>, old: Option<&NodeFact>, new: Option<&NodeF
             let was = old.is_none_or(|old| old.unschedulable);
             Hint::when(was && !new.unschedulable)
         }
-        Plugin::NodeName | Plugin::NodePorts | Plugin::VolumeRestrictions => {
-            Hint::when(old.is_none())
-        }
+        Plugin::NodeName
+        | Plugin::NodePorts
+        | Plugin::VolumeRestrictions
+        | Plugin::SchedulingHint => Hint::when(old.is_none()),
         Plugin::VolumeBinding | Plugin::VolumeZone => Hint::when(relabelled),
         Plugin::TaintToleration => {
             let was = old.is_none_or(|old| keeps_away(ledger, ask, &old.taints));
