@@ -46,17 +46,7 @@ impl Decider {
     /// nothing.
     #[must_use]
     pub fn new(profile: Profile, ledger: &mut Ledger, seed: u64) -> Self {
-        let filters = profile.filters.iter().flat_map(|filter| filter.topology_keys());
-        let scores = profile.scores.iter().flat_map(|(score, _)| score.topology_keys());
-        for key in filters.chain(scores) {
-            ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
-        }
-        for settings in profile.loads() {
-            ledger.keep_loads(settings);
-        }
-        if profile.filters.iter().any(|filter| filter.allots()) {
-            ledger.keep_cpus();
-        }
+        profile.keep(ledger);
         Self {
             plan: Plan::new(&profile),
             profile,

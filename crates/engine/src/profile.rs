@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
-use crate::ledger::LoadSettings;
+use crate::ledger::{Ledger, LoadSettings};
 use crate::plugin::{Filter, Plugin, SCORE_MAX, Score};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
@@ -182,6 +182,21 @@ impl Profile {
     pub fn loads(&self) -> impl Iterator<Item = &LoadSettings> {
         let filters = self.filters.iter().filter_map(|filter| filter.loads());
         filters.chain(self.scores.iter().filter_map(|(score, _)| score.loads()))
+    }
+
+    /// Has a ledger keep all that the profile looks at. It is to be asked before the first fact.
+    pub fn keep(&self, ledger: &mut Ledger) {
+        let filters = self.filters.iter().flat_map(|filter| filter.topology_keys());
+        let scores = self.scores.iter().flat_map(|(score, _)| score.topology_keys());
+        for key in filters.chain(scores) {
+            ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
+        }
+        for settings in self.loads() {
+            ledger.keep_loads(settings);
+        }
+        if self.filters.iter().any(|filter| filter.allots()) {
+            ledger.keep_cpus();
+        }
     }
 
     /// With one more thing to try for a pod that no node can take.

@@ -99,7 +99,11 @@ fn pod_of(subject: &[String]) -> Result<&str> {
         _ => ("", ""),
     };
     if !matches!(kind, "pod" | "pods" | "po") {
-        bail!("{kind:?} cannot be asked about: only pods can, as in `why pod NAME`");
+        let example = match subject {
+            [name] if !name.contains('/') => format!("why pod {name}"),
+            _ => "why pod NAME".to_owned(),
+        };
+        bail!("{kind:?} cannot be asked about: only pods can, as in `{example}`");
     }
     if name.is_empty() || name.contains('/') {
         bail!("say which pod, as in `why pod NAME`");

@@ -250,9 +250,7 @@ pub async fn from_objects(
     let mut answer = Answer::begun(&pod, AnsweredBy::Objects, configuration);
     let Some(profile) = answer.profile(&pod, configuration) else { return Ok(answer) };
     let mut ledger = Ledger::default();
-    for settings in profile.assemble().profile.loads() {
-        ledger.keep_loads(settings);
-    }
+    profile.assemble().profile.keep(&mut ledger);
     for message in feed::list(client, &Kind::read_by(&ledger)).await? {
         match message {
             Message::Fact(fact) => ledger.apply(fact),

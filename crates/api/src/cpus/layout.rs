@@ -33,7 +33,6 @@ pub struct CpuInfo {
 
 #[derive(Deserialize)]
 struct CpuTopologyWire {
-    #[serde(default)]
     detail: Vec<CpuInfo>,
 }
 
@@ -211,7 +210,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_and_the_rest_counts() {
         let own = layout(json!({
-            CPU_TOPOLOGY: "{", POD_CPU_ALLOCS: r#"[{"uid":"a","cpuset":"x","managedByKubelet":true}]"#,
+            CPU_TOPOLOGY: r#"{"cpus":[0]}"#, POD_CPU_ALLOCS: r#"[{"uid":"a","cpuset":"x","managedByKubelet":true}]"#,
             CPU_MANAGER_POLICY: r#"{"policy":"static","reservedCPUs":"7-"}"#, NODE_RESERVATION: "no",
             SYSTEM_QOS_RESOURCE: r#"{"cpuset":"6"}"#, AMPLIFICATION_RATIO: "2",
         }));

@@ -9,6 +9,9 @@ use crate::answer::failure::GroupResource;
 use crate::request::Identity;
 use crate::request::authenticate::Credential;
 
+/// What strangers may read, as in any cluster.
+const OPEN: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
 /// Who asks, and who is known.
 pub struct Asker<'a> {
     /// The client.
@@ -17,7 +20,8 @@ pub struct Asker<'a> {
     pub credentials: &'a [Credential],
 }
 
-/// May somebody do something? Whoever has credentials may do everything.
+/// May somebody do something? Whoever has credentials may do everything; who has none may see whether a
+/// server is well, and which version it is.
 pub(super) enum Access {
     /// The client asks about itself.
     OfClient,
@@ -39,13 +43,23 @@ impl Strategy for Access {
         let errors = self.check(&object["spec"]);
         let kind = GroupResource { group: "authorization.k8s.io", resource: "" };
         Some(match errors.is_empty() {
-            true => Ok(json!({"allowed": true})),
+            true => Ok(json!({"allowed": self.is_allowed(&object["spec"])})),
             false => Err(Failure::invalid(&kind, "", &errors)),
         })
     }
 }
 
 impl Access {
+    fn is_allowed(&self, spec: &Value) -> bool {
+        let groups = spec["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_stranger = spec["user"] == "system:anonymous"
+            || groups.iter().any(|own| own == "system:unauthenticated");
+        let path = spec["nonResourceAttributes"]["path"].as_str().unwrap_or_default();
+        let is_open =
+            OPEN.iter().any(|open| path == *open || path.starts_with(&format!("{open}/")));
+        matches!(self, Self::OfClient) || !is_stranger || is_open
+    }
+
     fn check(&self, spec: &Value) -> Errors {
         let at = Path::new("spec");
         let mut errors = Errors::new();
@@ -109,4 +123,28 @@ fn user(identity: &Identity) -> Value {
     let mut groups = identity.groups.clone();
     groups.push("system:authenticated".to_owned());
     json!({"username": identity.user, "groups": groups})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_may_see_whether_a_server_is_well() {
+        let check = |user: &str, path: &str, expected: bool| {
+            let spec =
+                json!({"user": user, "nonResourceAttributes": {"path": path, "verb": "get"}});
+            assert_eq!(Access::OfSubject.is_allowed(&spec), expected, "{user} {path}");
+        };
+        for path in ["/healthz", "/livez", "/livez/ping", "/readyz", "/version"] {
+            check("system:anonymous", path, true);
+        }
+        for path in ["/metrics", "/debug/queue", "/livezz", ""] {
+            check("system:anonymous", path, false);
+            check("somebody", path, true);
+        }
+        let group = json!({"groups": ["system:unauthenticated"], "resourceAttributes": {}});
+        assert!(!Access::OfSubject.is_allowed(&group));
+        assert!(Access::OfClient.is_allowed(&group));
+    }
 }

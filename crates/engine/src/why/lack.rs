@@ -83,7 +83,7 @@ fn cpus(reason: &CpuReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             amount("cpu", *allocatable),
         ),
         CpuReason::NotWhole { millis } => {
-            write!(f, "gives whole CPUs away, and {} is asked", amount("cpu", *millis))
+            write!(f, "whole CPUs are given away, and {} is asked", amount("cpu", *millis))
         }
         CpuReason::OtherPolicy { pod, node } => write!(
             f,

@@ -48,6 +48,21 @@ async fn an_administrator_may_do_everything() {
 }
 
 #[tokio::test]
+async fn who_has_no_credentials_may_do_nothing() {
+    let stranger = |attributes: &str, value: Value| json!({"user": "system:anonymous", "groups": ["system:unauthenticated"], attributes: value});
+    let path = |path: &str| stranger("nonResourceAttributes", json!({"path": path, "verb": "get"}));
+    let asked = |spec: Value| {
+        access("subjectaccessreviews", spec).expect(201).with("/status/allowed", false)
+    };
+    Scenario::new("who_has_no_credentials_may_do_nothing")
+        .step(asked(stranger("resourceAttributes", pods("list"))))
+        .step(asked(path("/metrics")))
+        .step(asked(path("/debug/queue")))
+        .run()
+        .await;
+}
+
+#[tokio::test]
 async fn a_question_must_be_whole() {
     let both = json!({"resourceAttributes": pods("get"),
         "nonResourceAttributes": {"path": "/", "verb": "get"}});

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::cpus::{CPU_TOPOLOGY, NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS};
 use chassis::client::Call;
 use http::Method;
+use scheduler::why::from_objects;
 use serde_json::{Value, json};
 
 use crate::yard::{Yard, configured, on_both};
@@ -85,6 +86,11 @@ async fn a_sensitive_pod_gets_cpus_of_its_own_and_keeps_them_through_a_restart()
         yard.pod_like("next", "2", full).await?;
         let why = yard.until_waits("next", "Unschedulable").await?;
         ensure!(why.contains("1 not enough cpus available to satisfy request"), "{why}");
+        let configuration = configured(&with_cpus())?;
+        let answer = from_objects(&yard.client, &configuration, &yard.namespace, "next").await?;
+        let told = answer.to_string();
+        let lack = "has 0 CPUs free that lie as they must, and 2 are asked";
+        ensure!(told.contains(lack), "{told}");
         yard.delete_pod("first").await?;
         until_got(yard, "next", "0-1").await?;
         own.end().await?;
