@@ -46,8 +46,9 @@ pub struct NodeCpus {
     pub free: Free,
     /// How many pods hold, one for each pod that does.
     pub bound: u32,
-    /// The CPUs of each pod that has some, and of how many.
-    pub sets: BTreeMap<CpuSet, u32>,
+    /// The CPUs of each pod that has some, whether it says what it has of NUMA nodes, and how many
+    /// such pods there are.
+    pub sets: BTreeMap<(CpuSet, bool), u32>,
     /// What pods have of NUMA nodes, by their numbers.
     pub zones: BTreeMap<u32, Amounts>,
 }
@@ -140,21 +141,22 @@ impl Cpus {
         self.nodes.grow(places);
         let own = &mut self.nodes[node.get()];
         let count = u32::try_from(allotment.cpus.len()).unwrap_or(u32::MAX);
+        let set = (allotment.cpus.clone(), !allotment.zones.is_empty());
         match way {
             Way::In => {
                 own.held.hold(&allotment.cpus, allotment.exclusive);
                 own.bound = own.bound.saturating_add(count);
                 if count > 0 {
-                    *own.sets.entry(allotment.cpus.clone()).or_default() += 1;
+                    *own.sets.entry(set).or_default() += 1;
                 }
             }
             Way::Out => {
                 own.held.release(&allotment.cpus, allotment.exclusive);
                 own.bound = own.bound.saturating_sub(count);
-                if let Some(times) = own.sets.get_mut(&allotment.cpus) {
+                if let Some(times) = own.sets.get_mut(&set) {
                     *times -= 1;
                     if *times == 0 {
-                        own.sets.remove(&allotment.cpus);
+                        own.sets.remove(&set);
                     }
                 }
             }

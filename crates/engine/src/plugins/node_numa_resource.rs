@@ -313,7 +313,9 @@ impl Filter for NodeNuma {
     ) -> Result<Option<Allotment>, Refusal> {
         let asked = self.settings.asked(ledger, ask);
         let Some(own) = ledger.cpus.of(node) else { return Ok(None) };
-        let zones = match asked.choosing(Some(own)).map_err(refusal)? {
+        let choosing = asked.choosing(Some(own)).map_err(refusal)?;
+        let is_lenient = choosing.is_some_and(|own| own.policy == NumaPolicy::BestEffort);
+        let zones = match choosing {
             Some(choosing) => {
                 let owed = asked.owed(Some(own)).map_err(refusal)?;
                 asked.pieces(&self.settings, own, choosing, owed).map_err(refusal)?
@@ -335,10 +337,14 @@ impl Filter for NodeNuma {
         };
         let free = own.free.lying(owed.is_required.then_some(owed.binding));
         let too_few = |_| refusal(CpuReason::TooFew { count: owed.count, free });
-        let of_zones = !zones.is_empty();
-        let cpus = match of_zones {
-            true => zones::take_of_each(own, layout, &zones, &want),
-            false => take(&layout.topology, &own.held, &want),
+        let anywhere = || take(&layout.topology, &own.held, &want);
+        let cpus = match zones.is_empty() {
+            true => anywhere(),
+            false => match zones::take_of_each(own, layout, &zones, &want) {
+                // As well as can be is better than not at all.
+                Err(_) if is_lenient => anywhere(),
+                taken => taken,
+            },
         };
         let cpus = cpus.map_err(too_few)?;
         let (required, preferred) = asked.told(owed, own.binding);

@@ -489,3 +489,31 @@ fn what_is_taken_of_a_numa_node_comes_back() {
     world.ledger.apply(Fact::PodGone(Uid::new("a")));
     assert_eq!(world.zones("c", pod("3")), "3000m of 0");
 }
+
+#[test]
+fn what_shared_pods_and_pods_with_cpus_have_of_a_numa_node_adds_up() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 8, 128, "SingleNUMANodePodLevel");
+    // It has CPUs and says nothing of NUMA nodes, as where no policy was.
+    world.bound("old", lsr("4"), "0-3");
+    assert_eq!(world.zones("a", asking("LS", "8", Value::Null)), "8000m of 1");
+    assert_eq!(world.zones("b", asking("LS", "3", Value::Null)), "3000m of 0");
+    assert_eq!(world.said("c", asking("LS", "2", Value::Null)), "Unsatisfied NUMA cpu");
+    assert_eq!(world.zones("d", asking("LS", "1", Value::Null)), "1000m of 0");
+}
+
+#[test]
+fn as_well_as_can_be_is_better_than_not_at_all() {
+    let mut world = world_by(NodeNuma::default());
+    machine(&mut world, 2, 4, 128, "BestEffort");
+    world.node(64, json!({}));
+    // NUMA nodes have little left by what is accounted for, and CPUs of their own enough.
+    for (name, zone) in [("a", 0), ("b", 1)] {
+        let own = json!([{ "node": zone, "resources": { "cpu": "3" } }]);
+        let status = json!({ "numaNodeResources": own }).to_string();
+        let more = json!({ "metadata": { "annotations": { RESOURCE_STATUS: status } },
+                           "spec": { "nodeName": "n" } });
+        world.tell(name, merged(asking("LS", "3", Value::Null), more));
+    }
+    assert!(world.said("c", lsr("6")).starts_with("0-5"));
+}

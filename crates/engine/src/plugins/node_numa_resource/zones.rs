@@ -108,12 +108,15 @@ fn zone(
     let cpus = layout.topology.of_numa(id);
     let taken = own.zones.get(&id).cloned().unwrap_or_default();
     let reserved = millis(cpus.among(&own.held.reserved).len());
+    let bound = |counts: &dyn Fn(bool) -> bool| -> i64 {
+        let sets = own.sets.iter().filter(|((_, is_told), _)| counts(*is_told));
+        let of = sets.map(|((set, _), times)| {
+            i64::from(*times).saturating_mul(millis(set.among(&cpus).len()))
+        });
+        of.sum()
+    };
     // CPUs of pods that say nothing of NUMA nodes are where they are.
-    let bound = own
-        .sets
-        .iter()
-        .map(|(set, times)| i64::from(*times).saturating_mul(millis(set.among(&cpus).len())));
-    let bound: i64 = bound.sum();
+    let (bound, untold) = (bound(&|_| true), bound(&|is_told| !is_told));
     let room = |want: &Want| {
         let name = &*want.resource;
         let (mut total, mut used) = (has.of(name), taken.of(name));
@@ -122,14 +125,14 @@ fn zone(
         }
         if name == "cpu" {
             total = total.saturating_sub(reserved).max(0);
-            used = used.max(bound);
+            used = used.saturating_add(untold);
         }
         let ratio = own.ratio(name);
         if !layout.is_amplified {
             total = amplified(total, ratio);
         }
         if name == "cpu" {
-            used = used - bound + amplified(bound, ratio);
+            used = (used - bound).max(0) + amplified(bound, ratio);
         }
         let mut free = total.saturating_sub(used).max(0);
         if let Some(owed) = owed.filter(|_| name == "cpu") {
@@ -139,7 +142,8 @@ fn zone(
         }
         Some(Room { total, free })
     };
-    let spanning = own.sets.keys().filter(|set| !set.among(&cpus).is_empty());
+    let sets = own.sets.keys().map(|(set, _)| set);
+    let spanning = sets.filter(|set| !set.among(&cpus).is_empty());
     let spans = spanning.map(|set| !set.without(&cpus).is_empty());
     let used = spans.fold(Use::Idle, |used, spans| match (used, spans) {
         (Use::Shared, _) | (_, true) => Use::Shared,
