@@ -168,7 +168,8 @@ mod tests {
         check(&["po/web-0"], Ok("web-0"));
         let others = "cannot be asked about: only pods can, as in `why pod NAME`";
         check(&["node", "n1"], Err(&format!("\"node\" {others}")));
-        check(&["web-0"], Err(&format!("\"web-0\" {others}")));
+        let this = others.replace("NAME", "web-0");
+        check(&["web-0"], Err(&format!("\"web-0\" {this}")));
         check(&["deployment/web"], Err(&format!("\"deployment\" {others}")));
         for nothing in [&["pod"][..], &["pod", ""], &["pod/"], &["pod", "a/b"]] {
             check(nothing, Err("say which pod, as in `why pod NAME`"));
