@@ -1,8 +1,8 @@
 //! NUMA nodes: on which of them a pod is put, and how much of each it gets.
 //!
 //! It knows neither pods nor nodes of a cluster: whoever asks says what each NUMA node has and what is
-//! asked for. Sets of NUMA nodes are tried from the smallest on, so that a machine with many of them
-//! costs no more than its pods span.
+//! asked for. Sets of NUMA nodes are tried from the smallest that can have enough on, and not more than
+//! some thousands of them.
 
 mod split;
 
@@ -114,14 +114,20 @@ pub fn place(zones: &[Zone], question: &Question) -> Result<Vec<Piece>, Unplaced
     if zones.is_empty() {
         return Err(Unplaced::NoZones);
     }
-    let mut fits_somewhere = false;
+    let usable: Places = (0..zones.len()).filter(|at| has_some(&zones[*at], question)).collect();
+    // What all of them together do not have, no set of them has.
+    let fits = !usable.is_empty() && split(zones, &usable, &question.wants).missing.is_empty();
     let most = match question.policy {
+        _ if !fits => 0,
         Policy::Single => 1,
-        Policy::BestEffort | Policy::Restricted => zones.len(),
+        Policy::BestEffort | Policy::Restricted => usable.len(),
     };
-    for size in 1..=most {
+    let (mut left, mut fits_somewhere) = (SETS_MAX, false);
+    for size in fewest(zones, &usable, question)..=most {
         let mut best: Option<(i64, Vec<Piece>)> = None;
-        for places in combinations(zones.len(), size) {
+        for places in combinations(usable.len(), size).take(left) {
+            left -= 1;
+            let places: Places = places.into_iter().map(|at| usable[at]).collect();
             let Some(pieces) = tried(zones, &places, question) else { continue };
             fits_somewhere = true;
             if question.is_apart && is_used_otherwise(zones, &places) {
@@ -149,17 +155,36 @@ pub fn place(zones: &[Zone], question: &Question) -> Result<Vec<Piece>, Unplaced
     }
 }
 
-/// What a pod gets of these, where they have enough and each has some of everything that is asked.
-fn tried(zones: &[Zone], places: &[usize], question: &Question) -> Option<Vec<Piece>> {
-    let has_some = |place: &usize| {
-        let known = zones[*place].amounts.iter().zip(&question.wants);
-        known
-            .into_iter()
-            .all(|(room, want)| want.amount <= 0 || room.as_ref().is_none_or(|room| room.free > 0))
+/// Sets that are tried at most. Machines with so many NUMA nodes that there are more of them are rare,
+/// and what is not found among these is as good as not there.
+const SETS_MAX: usize = 4_096;
+
+/// Whether a NUMA node has some of everything that is asked and that it reports.
+fn has_some(zone: &Zone, question: &Question) -> bool {
+    zone.amounts
+        .iter()
+        .zip(&question.wants)
+        .all(|(room, want)| want.amount <= 0 || room.as_ref().is_none_or(|room| room.free > 0))
+}
+
+/// No smaller set has enough of each resource.
+fn fewest(zones: &[Zone], usable: &[usize], question: &Question) -> usize {
+    let of = |(number, want): (usize, &Want)| {
+        let grain = want.grain.max(1);
+        let free = usable.iter().filter_map(|at| zones[*at].amounts[number]);
+        let mut free: Vec<i64> = free.map(|room| room.free.max(0) / grain * grain).collect();
+        free.sort_unstable_by(|a, b| b.cmp(a));
+        let sums = free.iter().scan(0_i64, |sum, own| {
+            *sum = sum.saturating_add(*own);
+            Some(*sum)
+        });
+        sums.take_while(|sum| *sum < want.amount).count() + 1
     };
-    if !places.iter().all(has_some) {
-        return None;
-    }
+    question.wants.iter().enumerate().map(of).max().unwrap_or(1).clamp(1, usable.len().max(1))
+}
+
+/// What a pod gets of these, where they have enough.
+fn tried(zones: &[Zone], places: &[usize], question: &Question) -> Option<Vec<Piece>> {
     let Split { pieces, missing } = split(zones, places, &question.wants);
     missing.is_empty().then_some(pieces)
 }

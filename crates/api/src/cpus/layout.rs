@@ -121,7 +121,7 @@ impl Layout {
             Ok(cpus) => layout.reserved = layout.reserved.and(&cpus),
             Err(error) => malformed.push(error),
         };
-        keep(kubelet_pods(wire));
+        kubelet_pods(wire).into_iter().for_each(&mut keep);
         keep(node_reservation(metadata).map(|own| own.map(|(_, cpus)| cpus).unwrap_or_default()));
         keep(system(wire));
         match manager(wire) {
@@ -136,18 +136,17 @@ impl Layout {
     }
 }
 
-/// CPUs of pods that the kubelet gave them.
-fn kubelet_pods(wire: &NodeResourceTopology) -> Result<CpuSet, Malformed> {
+/// CPUs of each pod that the kubelet gave them.
+fn kubelet_pods(wire: &NodeResourceTopology) -> Vec<Result<CpuSet, Malformed>> {
     let fix = r#"write JSON such as [{"uid":"…","cpuset":"0-1","managedByKubelet":true}]"#;
-    let all: Option<Vec<PodCpuAlloc>> =
-        annotation(&wire.metadata.annotations, POD_CPU_ALLOCS, fix)?;
-    let mut kept = CpuSet::new();
-    for own in all.unwrap_or_default() {
-        if own.managed_by_kubelet && !own.uid.is_empty() {
-            kept = kept.and(&cpus(POD_CPU_ALLOCS, &own.cpuset)?);
+    match annotation::<Vec<PodCpuAlloc>>(&wire.metadata.annotations, POD_CPU_ALLOCS, fix) {
+        Ok(all) => {
+            let all = all.unwrap_or_default().into_iter();
+            let own = all.filter(|own| own.managed_by_kubelet && !own.uid.is_empty());
+            own.map(|own| cpus(POD_CPU_ALLOCS, &own.cpuset)).collect()
         }
+        Err(error) => vec![Err(error)],
     }
-    Ok(kept)
 }
 
 /// CPUs of daemons that share theirs with nobody.
@@ -210,7 +209,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_and_the_rest_counts() {
         let own = layout(json!({
-            CPU_TOPOLOGY: r#"{"cpus":[0]}"#, POD_CPU_ALLOCS: r#"[{"uid":"a","cpuset":"x","managedByKubelet":true}]"#,
+            CPU_TOPOLOGY: r#"{"cpus":[0]}"#, POD_CPU_ALLOCS: r#"[{"uid":"a","cpuset":"x","managedByKubelet":true},{"uid":"b","cpuset":"9","managedByKubelet":true}]"#,
             CPU_MANAGER_POLICY: r#"{"policy":"static","reservedCPUs":"7-"}"#, NODE_RESERVATION: "no",
             SYSTEM_QOS_RESOURCE: r#"{"cpuset":"6"}"#, AMPLIFICATION_RATIO: "2",
         }));
@@ -225,7 +224,7 @@ mod tests {
                 CPU_MANAGER_POLICY
             ]
         );
-        assert_eq!((own.reserved.to_string().as_str(), own.kubelet), ("6", KubeletStatic::Yes));
+        assert_eq!((own.reserved.to_string().as_str(), own.kubelet), ("6,9", KubeletStatic::Yes));
         assert_eq!(layout(json!({})), Layout::default());
     }
 }

@@ -29,7 +29,9 @@ pub struct CpuTopology {
 impl CpuTopology {
     /// The layout of these CPUs; of several with one number the first counts.
     pub fn new(cpus: impl IntoIterator<Item = Cpu>) -> Self {
-        let mut cpus: Vec<Cpu> = cpus.into_iter().collect();
+        // What no set of CPUs can name cannot be given to anybody.
+        let can_be_named = |cpu: &Cpu| CpuSet::from_iter([cpu.id]).contains(cpu.id);
+        let mut cpus: Vec<Cpu> = cpus.into_iter().filter(can_be_named).collect();
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
         let count = |of: fn(&Cpu) -> u32| cpus.iter().map(of).collect::<BTreeSet<u32>>().len();

@@ -1,5 +1,6 @@
 //! What is said of CPUs and NUMA nodes: by layouts, on nodes and on pods.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::cpus::{self as wire, CpuBindPolicy, CpuExclusivePolicy, KubeletStatic, Layout, Ratios};
@@ -255,9 +256,9 @@ impl Allotment {
         let (status, cpus) = wire::ResourceStatus::of(pod).ok().flatten()?;
         let spec = wire::ResourceSpec::of(pod).unwrap_or_default();
         let zones = status.numa_node_resources.iter();
-        let mut zones: Vec<(u32, Amounts)> =
+        let zones: BTreeMap<u32, Amounts> =
             zones.map(|own| (own.node, amounts(named(&own.resources)))).collect();
-        zones.sort_by_key(|(numa, _)| *numa);
+        let zones: Vec<(u32, Amounts)> = zones.into_iter().collect();
         let own = Self {
             cpus,
             required: spec.required.map(wish),
@@ -266,6 +267,14 @@ impl Allotment {
             zones: zones.into(),
         };
         (!own.cpus.is_empty() || !own.zones.is_empty()).then_some(own)
+    }
+
+    /// Whether it is no more than was asked for. Anybody can write an annotation; what nobody gave counts
+    /// for nothing.
+    #[must_use]
+    pub fn is_within(&self, requests: &Amounts) -> bool {
+        let cpus = i64::try_from(self.cpus.len()).unwrap_or(i64::MAX).saturating_sub(1);
+        self.cpus.is_empty() || cpus.saturating_mul(1_000) < requests.cpu_millis
     }
 
     /// The annotations by which the pod says so.

@@ -108,6 +108,7 @@ impl From<&Pod> for PodFact {
     fn from(pod: &Pod) -> Self {
         let (metadata, spec) = (&pod.metadata, &pod.spec);
         let nominated = pod.status.nominated_node_name.as_str();
+        let needs = Needs::from(pod);
         let labels = metadata.labels.iter();
         Self {
             uid: Uid::new(&metadata.uid),
@@ -120,7 +121,7 @@ impl From<&Pod> for PodFact {
             nominated: (!nominated.is_empty()).then(|| nominated.into()),
             started: started(pod),
             load_times: LoadTimes::of(pod),
-            allotment: Allotment::of(pod),
+            allotment: Allotment::of(pod).filter(|own| own.is_within(&needs.requests.charged)),
             may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
             giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),
@@ -128,7 +129,7 @@ impl From<&Pod> for PodFact {
             scheduler: pod.scheduler().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             extended: extended(pod),
-            needs: Needs::from(pod),
+            needs,
             rest: 0,
         }
     }

@@ -28,7 +28,7 @@ pub struct Cpus {
 }
 
 /// CPUs of one node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeCpus {
     /// What is known of them; none where nothing is.
     pub layout: Option<Arc<CpuLayout>>,
@@ -110,8 +110,9 @@ impl Ledger {
         let own = &mut cpus.nodes[node.get()];
         let none = CpuSet::new();
         let reserved = layout.as_ref().map_or(&none, |layout| &layout.reserved);
-        own.held.reserved = reserved.and(&rules.reserved);
         let is_full_only = layout.as_ref().is_some_and(|layout| layout.is_full_only);
+        let before = own.clone();
+        own.held.reserved = reserved.and(&rules.reserved);
         own.binding = match is_full_only {
             true => Some(Binding::FullCores),
             false => rules.binding,
@@ -120,6 +121,9 @@ impl Ledger {
         own.ratios.clone_from(&rules.ratios);
         own.policy = rules.policy.or(layout.as_ref().and_then(|layout| layout.policy));
         own.layout = layout;
+        if *own == before {
+            return;
+        }
         own.count();
         let is_particular =
             own.binding.is_some() || own.policy.is_some() || own.ratio("cpu").is_some();
@@ -141,7 +145,8 @@ impl Cpus {
         self.nodes.grow(places);
         let own = &mut self.nodes[node.get()];
         let count = u32::try_from(allotment.cpus.len()).unwrap_or(u32::MAX);
-        let set = (allotment.cpus.clone(), !allotment.zones.is_empty());
+        let is_told = allotment.zones.iter().any(|(_, amounts)| amounts.cpu_millis > 0);
+        let set = (allotment.cpus.clone(), is_told);
         match way {
             Way::In => {
                 own.held.hold(&allotment.cpus, allotment.exclusive);

@@ -92,6 +92,20 @@ fn those_on_one_and_those_on_several_are_kept_apart() {
 }
 
 #[test]
+fn a_machine_with_many_numa_nodes_is_not_searched_for_ever() {
+    // Trying every set of 48 would not end.
+    let zones: Vec<Zone> = (0..48).map(|id| zone(id, 4, 4, i64::from(id) % 3)).collect();
+    for cpus in [1_000, 40_000, 170_000, 1_000_000] {
+        for is_apart in [true, false] {
+            for policy in [Policy::BestEffort, Policy::Restricted, Policy::Single] {
+                let own = question(policy, Strategy::LeastAllocated, cpus, 1);
+                let _ = place(&zones, &Question { is_apart, ..own });
+            }
+        }
+    }
+}
+
+#[test]
 fn sets_come_in_order_and_each_once() {
     let sets = |count, size| combinations(count, size).collect::<Vec<_>>();
     assert_eq!(sets(3, 2), [vec![0, 1], vec![0, 2], vec![1, 2]]);

@@ -243,18 +243,18 @@ impl NodeNuma {
         let (Ok((pieces, owns)), Some(layout)) = (pieces, &own.layout) else { return 0 };
         let part = |weighted: &Weighted| {
             let name = &*weighted.resource;
-            let mut sums = (0_i64, 0_i64);
+            let (mut total, mut used) = (0_i64, 0_i64);
             for (zone, given) in &pieces {
-                let has = layout.zones.iter().find(|(id, _)| id == zone);
-                let ratio = own.ratio(name);
-                let has = has.map_or(0, |(_, has)| has.of(name));
-                let has = if layout.is_amplified { has } else { amplified(has, ratio) };
+                let Some(room) = zones::room_of(own, layout, *zone, name) else { continue };
                 let more = given.of(name);
-                let more = if owns && name == "cpu" { amplified(more, ratio) } else { more };
-                let used = own.zones.get(zone).map_or(0, |used| used.of(name));
-                sums = (sums.0.saturating_add(has), sums.1.saturating_add(used + more));
+                let more = match owns && name == "cpu" {
+                    true => amplified(more, own.ratio(name)),
+                    false => more,
+                };
+                total = total.saturating_add(room.total);
+                used = used.saturating_add(room.total - room.free).saturating_add(more);
             }
-            (sums.0, sums.1, weighted.weight)
+            (total, used, weighted.weight)
         };
         self.score.of(self.resources.iter().map(part))
     }
@@ -312,10 +312,11 @@ impl Filter for NodeNuma {
         node: NodeIndex,
     ) -> Result<Option<Allotment>, Refusal> {
         let asked = self.settings.asked(ledger, ask);
-        let Some(own) = ledger.cpus.of(node) else { return Ok(None) };
+        let own = ledger.cpus.of(node).filter(|_| !asked.requests.is_nothing());
+        let Some(own) = own else { return Ok(None) };
         let choosing = asked.choosing(Some(own)).map_err(refusal)?;
         let is_lenient = choosing.is_some_and(|own| own.policy == NumaPolicy::BestEffort);
-        let zones = match choosing {
+        let mut zones = match choosing {
             Some(choosing) => {
                 let owed = asked.owed(Some(own)).map_err(refusal)?;
                 asked.pieces(&self.settings, own, choosing, owed).map_err(refusal)?
@@ -341,8 +342,10 @@ impl Filter for NodeNuma {
         let cpus = match zones.is_empty() {
             true => anywhere(),
             false => match zones::take_of_each(own, layout, &zones, &want) {
-                // As well as can be is better than not at all.
-                Err(_) if is_lenient => anywhere(),
+                // As well as can be is better than not at all. What is told is where the CPUs are.
+                Err(_) if is_lenient => anywhere().inspect(|cpus| {
+                    zones::put_cpus(layout, cpus, &mut zones);
+                }),
                 taken => taken,
             },
         };
@@ -385,7 +388,9 @@ impl Score for NodeNuma {
             nodes
         };
         let asked = self.settings.asked(ledger, ask);
-        for node in scored.iter().filter(|node| ledger.cpus.particular().contains(*node)) {
+        let is_asked_by_pod = asked.needs.is_some_and(|needs| needs.numa.is_some());
+        let counts = |node: &NodeIndex| is_asked_by_pod || ledger.cpus.particular().contains(*node);
+        for node in scored.iter().filter(counts) {
             let Some(own) = ledger.cpus.of(node) else { continue };
             if let Ok(Some(choosing)) = asked.choosing(Some(own)) {
                 let score = self.score_of_zones(&asked, own, choosing);

@@ -517,3 +517,35 @@ fn as_well_as_can_be_is_better_than_not_at_all() {
     }
     assert!(world.said("c", lsr("6")).starts_with("0-5"));
 }
+
+#[test]
+fn who_asks_for_nothing_is_put_nowhere_in_particular() {
+    let mut world = world(8);
+    let none = json!({ "spec": { "containers": [{ "name": "c" }] } });
+    assert_eq!(world.said("a", with_policy(none, "SingleNUMANode")), "shared");
+}
+
+#[test]
+fn cpus_lie_on_one_numa_node_though_nobody_reports_how_many_it_has() {
+    let mut world = world_by(NodeNuma::default());
+    let detail = (0..8).map(|id| json!({ "id": id, "core": id / 2, "socket": 0, "node": id / 4 }));
+    let detail = json!({ "detail": detail.collect::<Vec<_>>() }).to_string();
+    let zone = |numa: u32| {
+        json!({ "name": format!("node-{numa}"), "type": "Node", "resources": [
+            { "name": "memory", "capacity": "8Gi", "allocatable": "8Gi", "available": "8Gi" }] })
+    };
+    let wire = json!({ "metadata": { "name": "n", "annotations": { CPU_TOPOLOGY: detail } },
+                       "topologyPolicies": ["SingleNUMANodePodLevel"], "zones": [zone(0), zone(1)] });
+    world.ledger.apply(Fact::from(&serde_json::from_value::<NodeResourceTopology>(wire).unwrap()));
+    world.node(8, json!({}));
+    world.bound("a", lsr("2"), "0-1");
+    assert_eq!(world.zones("b", lsr("4")), "4-7: 4000m of 1");
+    assert_eq!(world.said("c", lsr("4")), "Unsatisfied NUMA cpu");
+}
+
+#[test]
+fn what_nobody_gave_counts_for_nothing() {
+    let mut world = world(8);
+    world.bound("liar", asking("BE", "1", Value::Null), "0-7");
+    assert_eq!(world.said("a", lsr("4")), "0-3");
+}

@@ -93,7 +93,9 @@ impl Asked<'_> {
             let weight = weights.filter(|own| &*own.resource == name).map(|own| own.weight).sum();
             Want { resource: name.into(), amount: self.requests.of(name), grain, weight }
         };
-        self.requests.names().filter(is_reported).map(want).collect()
+        // CPUs of its own lie somewhere, whatever is reported.
+        let counts = |name: &&str| is_reported(name) || (owed.is_some() && *name == "cpu");
+        self.requests.names().filter(counts).map(want).collect()
     }
 }
 
@@ -106,41 +108,16 @@ fn zone(
     owed: Option<Owed>,
 ) -> Zone {
     let cpus = layout.topology.of_numa(id);
-    let taken = own.zones.get(&id).cloned().unwrap_or_default();
-    let reserved = millis(cpus.among(&own.held.reserved).len());
-    let bound = |counts: &dyn Fn(bool) -> bool| -> i64 {
-        let sets = own.sets.iter().filter(|((_, is_told), _)| counts(*is_told));
-        let of = sets.map(|((set, _), times)| {
-            i64::from(*times).saturating_mul(millis(set.among(&cpus).len()))
-        });
-        of.sum()
-    };
-    // CPUs of pods that say nothing of NUMA nodes are where they are.
-    let (bound, untold) = (bound(&|_| true), bound(&|is_told| !is_told));
     let room = |want: &Want| {
         let name = &*want.resource;
-        let (mut total, mut used) = (has.of(name), taken.of(name));
-        if total <= 0 {
-            return None;
-        }
-        if name == "cpu" {
-            total = total.saturating_sub(reserved).max(0);
-            used = used.saturating_add(untold);
-        }
-        let ratio = own.ratio(name);
-        if !layout.is_amplified {
-            total = amplified(total, ratio);
-        }
-        if name == "cpu" {
-            used = (used - bound).max(0) + amplified(bound, ratio);
-        }
-        let mut free = total.saturating_sub(used).max(0);
-        if let Some(owed) = owed.filter(|_| name == "cpu") {
+        let owed = owed.filter(|_| name == "cpu");
+        let mut room = room(own, layout, (id, has), name, owed.is_some())?;
+        if let Some(owed) = owed {
             let within = own.held.free_within(&layout.topology, &cpus);
             let required = owed.is_required.then_some(owed.binding);
-            free = free.min(i64::from(within.lying(required)) * MILLIS);
+            room.free = room.free.min(i64::from(within.lying(required)) * MILLIS);
         }
-        Some(Room { total, free })
+        Some(room)
     };
     let sets = own.sets.keys().map(|(set, _)| set);
     let spanning = sets.filter(|set| !set.among(&cpus).is_empty());
@@ -150,6 +127,63 @@ fn zone(
         (Use::Idle | Use::Single, false) => Use::Single,
     });
     Zone { id, amounts: wants.iter().map(room).collect(), used }
+}
+
+/// What a NUMA node has of a resource; nothing where it does not report it.
+pub(super) fn room_of(own: &NodeCpus, layout: &CpuLayout, id: u32, name: &str) -> Option<Room> {
+    let (_, has) = layout.zones.iter().find(|(own, _)| *own == id)?;
+    room(own, layout, (id, has), name, false)
+}
+
+fn room(
+    own: &NodeCpus,
+    layout: &CpuLayout,
+    (id, has): (u32, &Amounts),
+    name: &str,
+    owns: bool,
+) -> Option<Room> {
+    let (mut total, ratio) = (has.of(name), own.ratio(name));
+    let mut used = own.zones.get(&id).map_or(0, |taken| taken.of(name)).max(0);
+    if name == "cpu" {
+        let cpus = layout.topology.of_numa(id);
+        if total <= 0 && owns {
+            total = millis(cpus.len());
+        }
+        total = total.saturating_sub(millis(cpus.among(&own.held.reserved).len())).max(0);
+        let bound = |counts: &dyn Fn(bool) -> bool| -> i64 {
+            let sets = own.sets.iter().filter(|((_, is_told), _)| counts(*is_told));
+            let of = sets.map(|((set, _), times)| {
+                i64::from(*times).saturating_mul(millis(set.among(&cpus).len()))
+            });
+            of.fold(0, i64::saturating_add)
+        };
+        // CPUs of pods that say nothing of NUMA nodes are where they are.
+        let (bound, untold) = (bound(&|_| true), bound(&|is_told| !is_told));
+        used = used.saturating_add(untold).saturating_sub(bound).max(0);
+        used = used.saturating_add(amplified(bound, ratio));
+    }
+    if total <= 0 && has.of(name) <= 0 && !owns {
+        return None;
+    }
+    let total = if layout.is_amplified { total } else { amplified(total, ratio) };
+    Some(Room { total, free: total.saturating_sub(used).max(0) })
+}
+
+/// Says of CPUs that lie elsewhere than was planned where they are.
+pub(super) fn put_cpus(layout: &CpuLayout, cpus: &CpuSet, zones: &mut Vec<(u32, Amounts)>) {
+    zones.iter_mut().for_each(|(_, amounts)| amounts.cpu_millis = 0);
+    for (id, _) in &layout.zones {
+        let here = millis(cpus.among(&layout.topology.of_numa(*id)).len());
+        match zones.iter_mut().find(|(own, _)| own == id) {
+            Some((_, amounts)) => amounts.cpu_millis = here,
+            None if here > 0 => {
+                zones.push((*id, Amounts { cpu_millis: here, ..Amounts::default() }));
+            }
+            None => {}
+        }
+    }
+    zones.retain(|(_, amounts)| !amounts.is_nothing());
+    zones.sort_by_key(|(id, _)| *id);
 }
 
 fn millis(cpus: usize) -> i64 {
