@@ -8,6 +8,17 @@ use api::load::{UsageThresholds, raw_allocatable};
 use api::{Malformed, Node, NodeResourceTopology};
 use engine::fact::CpuRules;
 
+const NODE: &str = "Node";
+const LAYOUT: &str = "NodeResourceTopology";
+
+/// What a node says that cannot be read.
+fn of_node(node: &Node) -> Vec<Malformed> {
+    let mut malformed = CpuRules::malformed(node);
+    malformed.extend(UsageThresholds::of(node).err());
+    malformed.extend(raw_allocatable(node).err());
+    malformed
+}
+
 /// What was told already, so that it is not told each time that an object is seen.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints(Mutex<BTreeMap<(&'static str, String), Vec<Malformed>>>);
@@ -15,19 +26,25 @@ pub(crate) struct Complaints(Mutex<BTreeMap<(&'static str, String), Vec<Malforme
 impl Complaints {
     /// Tells what a node says that cannot be read.
     pub(crate) fn hear_node(&self, node: &Node) {
-        let mut malformed = CpuRules::malformed(node);
-        malformed.extend(UsageThresholds::of(node).err());
-        malformed.extend(raw_allocatable(node).err());
-        self.hear("Node", &node.metadata.name, malformed);
+        self.tell(NODE, &node.metadata.name, of_node(node));
     }
 
     /// Tells what a layout says that cannot be read.
     pub(crate) fn hear_layout(&self, layout: &NodeResourceTopology) {
-        let malformed = Layout::of(layout).malformed;
-        self.hear("NodeResourceTopology", &layout.metadata.name, malformed);
+        self.tell(LAYOUT, &layout.metadata.name, Layout::of(layout).malformed);
     }
 
-    fn hear(&self, kind: &'static str, name: &str, malformed: Vec<Malformed>) {
+    /// A node is gone, and nothing of it stays.
+    pub(crate) fn forget_node(&self, name: &str) {
+        self.news(NODE, name, Vec::new());
+    }
+
+    /// A layout is gone, and nothing of it stays.
+    pub(crate) fn forget_layout(&self, name: &str) {
+        self.news(LAYOUT, name, Vec::new());
+    }
+
+    fn tell(&self, kind: &'static str, name: &str, malformed: Vec<Malformed>) {
         for error in self.news(kind, name, malformed) {
             tracing::warn!(kind, name, %error, "a label or annotation cannot be read and is left out");
         }
@@ -58,9 +75,7 @@ mod tests {
         let keys = |annotations: Value| {
             let node = json!({ "metadata": { "name": "n", "annotations": annotations } });
             let node: Node = serde_json::from_value(node).unwrap();
-            let mut malformed = CpuRules::malformed(&node);
-            malformed.extend(UsageThresholds::of(&node).err());
-            let news = complaints.news("Node", "n", malformed);
+            let news = complaints.news(NODE, "n", of_node(&node));
             news.into_iter().map(|error| error.key).collect::<Vec<_>>()
         };
         let (load, cpus) = (api::load::USAGE_THRESHOLDS, api::cpus::NODE_RESERVATION);
@@ -69,5 +84,9 @@ mod tests {
         assert_eq!(keys(json!({ load: "?", cpus: "?" })), [cpus]);
         assert_eq!(keys(json!({})), Vec::<&str>::new());
         assert_eq!(keys(json!({ load: "?" })), [load]);
+        complaints.forget_node("n");
+        assert_eq!(keys(json!({ load: "?" })), [load]);
+        assert_eq!(keys(json!({ api::load::RAW_ALLOCATABLE: "?" })), [api::load::RAW_ALLOCATABLE]);
+        assert_eq!(complaints.0.lock().unwrap().len(), 1);
     }
 }

@@ -246,26 +246,37 @@ fn read_all(reader: &mut impl Reader, sight: Sight) {
 
 fn nodes(reader: &mut impl Reader, sight: Sight) {
     let (fact, complaints) = (sight.node(), reader.complaints());
+    let heard = complaints.clone();
     let message = move |node: Node| {
         if let Some(complaints) = &complaints {
             complaints.hear_node(&node);
         }
         Message::Fact(fact(&node))
     };
-    let gone = |key: &Key, _: &str| Message::Fact(Fact::NodeGone(key.name().into()));
+    let gone = move |key: &Key, _: &str| {
+        if let Some(heard) = &heard {
+            heard.forget_node(key.name());
+        }
+        Message::Fact(Fact::NodeGone(key.name().into()))
+    };
     reader.read(Kind::Node, "", message, gone);
 }
 
 fn layouts(reader: &mut impl Reader) {
     let complaints = reader.complaints();
+    let heard = complaints.clone();
     let message = move |layout: NodeResourceTopology| {
         if let Some(complaints) = &complaints {
             complaints.hear_layout(&layout);
         }
         Message::Fact(Fact::from(&layout))
     };
-    let gone =
-        |key: &Key, _: &str| Message::Fact(Fact::Layout { node: key.name().into(), layout: None });
+    let gone = move |key: &Key, _: &str| {
+        if let Some(heard) = &heard {
+            heard.forget_layout(key.name());
+        }
+        Message::Fact(Fact::Layout { node: key.name().into(), layout: None })
+    };
     reader.read(Kind::NodeResourceTopology, "", message, gone);
 }
 

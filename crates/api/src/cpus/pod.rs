@@ -91,7 +91,7 @@ fn words<T: Default + DeserializeOwned>(
 /// How NUMA nodes are used together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum NumaExclusive {
-    /// Accepted and without effect, as upstream.
+    /// It does not keep away, as it otherwise would where it asks for a policy itself.
     Preferred,
     /// A NUMA node with pods that span several takes none that wants to be on it alone, and the other
     /// way round.

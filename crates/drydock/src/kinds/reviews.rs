@@ -9,8 +9,10 @@ use crate::answer::failure::GroupResource;
 use crate::request::Identity;
 use crate::request::authenticate::Credential;
 
+/// The group of those who have no credentials.
+const STRANGERS: &str = "system:unauthenticated";
 /// What strangers may read, as in any cluster.
-const OPEN: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+const OPEN: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
 /// Who asks, and who is known.
 pub struct Asker<'a> {
@@ -52,12 +54,11 @@ impl Strategy for Access {
 impl Access {
     fn is_allowed(&self, spec: &Value) -> bool {
         let groups = spec["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_stranger = spec["user"] == "system:anonymous"
-            || groups.iter().any(|own| own == "system:unauthenticated");
-        let path = spec["nonResourceAttributes"]["path"].as_str().unwrap_or_default();
-        let is_open =
-            OPEN.iter().any(|open| path == *open || path.starts_with(&format!("{open}/")));
-        matches!(self, Self::OfClient) || !is_stranger || is_open
+        let is_of = |group: &str| groups.iter().any(|own| own == group);
+        let is_stranger = spec["user"] == "system:anonymous" || is_of(STRANGERS);
+        let asked = &spec["nonResourceAttributes"];
+        let is_open = asked["verb"] == "get" && OPEN.iter().any(|open| asked["path"] == *open);
+        matches!(self, Self::OfClient) || !is_stranger || (is_open && is_of(STRANGERS))
     }
 
     fn check(&self, spec: &Value) -> Errors {
@@ -131,20 +132,23 @@ mod tests {
 
     #[test]
     fn strangers_may_see_whether_a_server_is_well() {
-        let check = |user: &str, path: &str, expected: bool| {
-            let spec =
-                json!({"user": user, "nonResourceAttributes": {"path": path, "verb": "get"}});
-            assert_eq!(Access::OfSubject.is_allowed(&spec), expected, "{user} {path}");
+        let check = |groups: &[&str], verb: &str, path: &str, expected: bool| {
+            let spec = json!({"user": "system:anonymous", "groups": groups,
+                              "nonResourceAttributes": {"path": path, "verb": verb}});
+            assert_eq!(Access::OfSubject.is_allowed(&spec), expected, "{spec}");
         };
-        for path in ["/healthz", "/livez", "/livez/ping", "/readyz", "/version"] {
-            check("system:anonymous", path, true);
+        for path in OPEN {
+            check(&[STRANGERS], "get", path, true);
+            check(&[STRANGERS], "post", path, false);
+            check(&[], "get", path, false);
         }
-        for path in ["/metrics", "/debug/queue", "/livezz", ""] {
-            check("system:anonymous", path, false);
-            check("somebody", path, true);
+        for path in ["/metrics", "/debug/queue", "/livez/ping", ""] {
+            check(&[STRANGERS], "get", path, false);
         }
-        let group = json!({"groups": ["system:unauthenticated"], "resourceAttributes": {}});
+        let group = json!({"groups": [STRANGERS], "resourceAttributes": {}});
         assert!(!Access::OfSubject.is_allowed(&group));
         assert!(Access::OfClient.is_allowed(&group));
+        let somebody = json!({"user": "somebody", "resourceAttributes": {}});
+        assert!(Access::OfSubject.is_allowed(&somebody));
     }
 }

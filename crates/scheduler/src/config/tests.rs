@@ -484,6 +484,11 @@ fn arguments_of_single_resources_are_heeded_or_refused() {
         assert!(told.contains(expected), "{args}: {told}");
     };
     check(fit, "{resources: {cpu: {type: Balanced, weight: 1}}}", "[cpu].type: Unsupported value");
+    check(
+        fit,
+        "{resources: {'no name': {type: MostAllocated, weight: 1}}}",
+        ".resources[no name]: Invalid value",
+    );
     check(fit, "{resources: {cpu: {type: MostAllocated}}}", "[cpu].weight: Invalid value: 0");
     check("ScarceResourceAvoidance", "{resources: ['no name']}", ".resources[0]: Invalid value");
 }

@@ -218,8 +218,9 @@ fn a_pod_for_which_no_node_is_looked_for_is_told_why() {
     check(
         json!({ "spec": { "schedulerName": "mine" } }),
         "waits for scheduler \"mine\", and who answers decides for default-scheduler: run a \
-         scheduler of that name, or correct spec.schedulerName. Where one runs, ask it (--scheduler URL), \
-         or name its configuration (--config FILE).",
+         scheduler of that name, or correct spec.schedulerName or the label \
+         scheduling.koordinator.sh/scheduler-name. Where one runs, ask it (--scheduler URL), or name \
+         its configuration (--config FILE).",
     );
 }
 

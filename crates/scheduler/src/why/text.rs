@@ -46,7 +46,8 @@ impl fmt::Display for State {
             Self::OtherScheduler { scheduler, known } => write!(
                 f,
                 "waits for scheduler {scheduler:?}, and who answers decides for {}: run a scheduler \
-                 of that name, or correct spec.schedulerName. Where one runs, ask it (--scheduler \
+                 of that name, or correct spec.schedulerName or the label \
+                 scheduling.koordinator.sh/scheduler-name. Where one runs, ask it (--scheduler \
                  URL), or name its configuration (--config FILE).",
                 known.join(", ")
             ),

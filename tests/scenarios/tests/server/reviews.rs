@@ -58,6 +58,8 @@ async fn who_has_no_credentials_may_do_nothing() {
         .step(asked(stranger("resourceAttributes", pods("list"))))
         .step(asked(path("/metrics")))
         .step(asked(path("/debug/queue")))
+        .step(asked(path("/livez/ping")))
+        .step(asked(stranger("nonResourceAttributes", json!({"path": "/version", "verb": "post"}))))
         .run()
         .await;
 }

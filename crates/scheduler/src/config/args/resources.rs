@@ -239,6 +239,7 @@ impl Written for FitPlusArgs {
         let mut resources = BTreeMap::new();
         for (name, Rating { kind, weight }) in self.resources {
             let path = path.child("resources").key(&name);
+            errors.extend(validate_label_name(&name, &path));
             let strategy = match kind.as_str() {
                 "LeastAllocated" => Strategy::LeastAllocated,
                 "MostAllocated" => Strategy::MostAllocated,
