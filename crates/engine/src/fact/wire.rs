@@ -121,7 +121,7 @@ impl From<&Pod> for PodFact {
             nominated: (!nominated.is_empty()).then(|| nominated.into()),
             started: started(pod),
             load_times: LoadTimes::of(pod),
-            allotment: Allotment::of(pod).filter(|own| own.is_within(&needs.requests.charged)),
+            allotment: Allotment::of(pod).filter(|own| own.is_within(&needs.taken.charged)),
             may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
             giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
             priority: spec.priority.unwrap_or(0),

@@ -23,7 +23,8 @@ pub struct Cpus {
     is_kept: bool,
     layouts: FxHashMap<Box<str>, Arc<CpuLayout>>,
     nodes: Chunked<NodeCpus>,
-    /// Nodes that say how the CPUs of every pod lie, or offer more than they have.
+    /// Nodes that say how the CPUs of every pod lie or how pods are put on NUMA nodes, or that offer more
+    /// than they have.
     particular: NodeSet,
 }
 

@@ -1,7 +1,9 @@
-//! NodeNUMAResource: latency-sensitive pods get CPUs of their own, which lie as they should.
+//! NodeNUMAResource: latency-sensitive pods get CPUs of their own, which lie as they should, and pods are
+//! put on NUMA nodes by policy.
 //!
-//! Whether a node has them follows from three counts that the ledger keeps of it; which they are is
-//! found out once, when the pod gets the node ([`crate::cpus`]).
+//! Where no policy is, whether a node has CPUs for a pod follows from three counts that the ledger keeps
+//! of it, and which they are is found out once, when the pod gets the node ([`crate::cpus`]). With one,
+//! sets of NUMA nodes are tried ([`crate::numa`]).
 
 mod zones;
 

@@ -63,10 +63,10 @@ impl Filter for SchedulingHint {
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
-        let names = self.names(ledger, ask)?;
+        let (nodes, own) = (&hint(ledger, ask)?.nodes, ledger.nodes.name(node));
+        let is_left_out = !nodes.is_empty() && !nodes.iter().any(|name| **name == *own);
         let plugins = vec![Plugin::SchedulingHint];
-        let refusal = || Refusal::new(Code::Unresolvable, Reason::LeftOut { plugins });
-        (!names.contains(node)).then(refusal)
+        is_left_out.then(|| Refusal::new(Code::Unresolvable, Reason::LeftOut { plugins }))
     }
 
     fn prefers(&self, ledger: &Ledger, ask: Ask) -> Vec<NodeIndex> {

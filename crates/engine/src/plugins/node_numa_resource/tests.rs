@@ -261,6 +261,12 @@ fn s10_72_cpus_that_are_kept_from_pods_are_given_to_none() {
     world.node(16, json!({ "metadata": { "annotations": kept } }));
     assert_eq!(world.said("a", lsr("12")), TOO_FEW);
     assert_eq!(world.said("b", lsr("10")), "6-15");
+    // So they are where the node offers all the same.
+    let only = r#"{"reservedCPUs":"0-5","applyPolicy":"ReservedCPUsOnly"}"#;
+    let mut other = self::world(16);
+    other.node(16, json!({ "metadata": { "annotations": { NODE_RESERVATION: only } } }));
+    assert_eq!(other.said("c", lsr("12")), TOO_FEW);
+    assert_eq!(other.said("d", lsr("10")), "6-15");
     let offers = |policy: &str| {
         let kept = json!({ "reservedCPUs": "0-5", "resources": { "cpu": "1", "memory": "12Gi" },
                            "applyPolicy": policy });
@@ -515,7 +521,7 @@ fn as_well_as_can_be_is_better_than_not_at_all() {
                            "spec": { "nodeName": "n" } });
         world.tell(name, merged(asking("LS", "3", Value::Null), more));
     }
-    assert!(world.said("c", lsr("6")).starts_with("0-5"));
+    assert_eq!(world.zones("c", lsr("6")), "0-5: 4000m of 0, 2000m of 1");
 }
 
 #[test]

@@ -193,7 +193,7 @@ pub(super) fn own(asked: &Asked<'_>, old: &PodView, new: &PodView) -> Hint {
                 Hint::missed_when(otherwise, Missed::OwnLabels)
             })
         }
-        Plugin::LoadAwareScheduling => Hint::when(old.load != new.load),
+        Plugin::LoadAwareScheduling => Hint::when(old.load != new.load || old.taken != new.taken),
         Plugin::SchedulingHint => Hint::when(old.hint != new.hint),
         Plugin::NodeNUMAResource => Hint::when(old.cpus != new.cpus || old.taken != new.taken),
         Plugin::InterPodAffinity => Hint::missed_when(relabelled, Missed::OwnLabels),
