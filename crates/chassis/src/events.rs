@@ -362,6 +362,12 @@ impl Recorder {
         Self { reporter, ..self.clone() }
     }
 
+    /// How many events wait in line: some do where as many as may be are being written.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.line.max_capacity() - self.line.capacity()
+    }
+
     /// Tells what is as it should be.
     pub fn normal(&self, subject: &Subject, reason: impl Into<Cow<'static, str>>, message: String) {
         self.tell(plain(subject, Tone::Normal, reason.into(), message));

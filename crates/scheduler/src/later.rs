@@ -1,8 +1,10 @@
-//! What is told after the work: notes wait while Bindings are under way, and not for long.
+//! What is told after the work: notes wait while Bindings busy, and not for long.
 //!
 //! Work comes first, and all notes after it, where the work ends before the first of them is due.
 //! Where a burst is larger than that, the server cannot take both in time: then notes that are due
-//! get a share of the writes, and the work the rest. What is held is bounded.
+//! get a share of the writes, and the work the rest. Notes are handed over no faster than they are
+//! written, so that work which comes back after a moment finds few of them before it. What is held is
+//! bounded.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,6 +18,15 @@ const WORK_PER_NOTE: u32 = 5;
 const NOTES_MAX: usize = 16_000;
 /// Work of which nothing was done for so long stands still, and nothing waits for it.
 const STANDSTILL: Duration = Duration::from_millis(250);
+
+/// Who writes as much as can be written at once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Busy {
+    /// The work.
+    pub(crate) work: bool,
+    /// The notes that were handed over.
+    pub(crate) notes: bool,
+}
 
 /// Notes in the order in which they came.
 #[derive(Debug)]
@@ -45,12 +56,14 @@ impl<T> Later<T> {
         self.notes.is_empty()
     }
 
-    /// The next note to be told; while there is work, only one that is due and has its share.
-    pub(crate) fn next(&mut self, now: Duration, is_busy: bool) -> Option<T> {
+    /// The next note to be told; none while enough were handed over, and while work crowds only one
+    /// that is due and has its share.
+    pub(crate) fn next(&mut self, now: Duration, busy: Busy) -> Option<T> {
         let (since, _) = self.notes.front()?;
         let has_share = || now >= since.saturating_add(HELD_MAX) && self.work >= WORK_PER_NOTE;
         let stands_still = || now >= self.worked.saturating_add(STANDSTILL);
-        if is_busy && self.notes.len() <= NOTES_MAX && !has_share() && !stands_still() {
+        let must_wait = busy.notes || (busy.work && !has_share() && !stands_still());
+        if must_wait && self.notes.len() <= NOTES_MAX {
             return None;
         }
         self.work = 0;
@@ -62,17 +75,21 @@ impl<T> Later<T> {
 mod tests {
     use super::*;
 
+    const NONE: Busy = Busy { work: false, notes: false };
+    const WORK: Busy = Busy { work: true, notes: false };
+    const NOTES: Busy = Busy { work: false, notes: true };
+
     fn at(millis: usize) -> Duration {
         Duration::from_millis(u64::try_from(millis).unwrap())
     }
 
     /// Work that is done once a millisecond, so many times, and what was told meanwhile.
-    fn told_while_busy(count: usize) -> Vec<usize> {
+    fn told_in(busy: Busy, count: usize) -> Vec<usize> {
         let mut later = Later::default();
         let mut told = Vec::new();
         for number in 0..count {
             later.put(at(number), number);
-            while let Some(note) = later.next(at(number), true) {
+            while let Some(note) = later.next(at(number), busy) {
                 told.push(note);
             }
         }
@@ -81,27 +98,35 @@ mod tests {
 
     #[test]
     fn notes_wait_for_work_that_ends_before_they_are_due() {
-        assert_eq!(told_while_busy(4_500), [0_usize; 0]);
+        assert_eq!(told_in(WORK, 4_500), [0_usize; 0]);
         let mut later = Later::default();
         later.put(at(0), "a");
         later.put(at(100), "b");
-        assert_eq!(later.next(at(200), true), None);
-        assert_eq!(later.next(at(200), false), Some("a"));
+        assert_eq!(later.next(at(200), WORK), None);
+        assert_eq!(later.next(at(200), NONE), Some("a"));
         assert!(!later.is_empty());
-        assert_eq!(later.next(at(200), false), Some("b"));
-        assert_eq!((later.next(at(200), false), later.is_empty()), (None, true));
+        assert_eq!(later.next(at(200), NONE), Some("b"));
+        assert_eq!((later.next(at(200), NONE), later.is_empty()), (None, true));
     }
 
     #[test]
     fn notes_that_are_due_get_a_share() {
-        let told = told_while_busy(5_500);
+        let told = told_in(WORK, 5_500);
         assert_eq!(told, (0..200).collect::<Vec<_>>(), "one for each five after 4.5 s");
+    }
+
+    #[test]
+    fn notes_are_handed_over_no_faster_than_they_are_written() {
+        assert_eq!(told_in(NONE, 3), [0, 1, 2]);
+        assert_eq!(told_in(NOTES, 10_000), [0_usize; 0], "whether they are due or not");
     }
 
     #[test]
     fn what_is_held_is_bounded() {
         let count = 40_000;
-        assert_eq!(told_while_busy(count).len(), count - NOTES_MAX);
+        for busy in [WORK, NOTES, Busy { work: true, notes: true }] {
+            assert_eq!(told_in(busy, count).len(), count - NOTES_MAX, "{busy:?}");
+        }
     }
 
     #[test]
@@ -109,8 +134,8 @@ mod tests {
         let mut later = Later::default();
         later.put(at(0), "a");
         later.put(at(10), "b");
-        assert_eq!(later.next(at(259), true), None);
-        assert_eq!(later.next(at(260), true), Some("a"));
-        assert_eq!(later.next(at(260), true), Some("b"));
+        assert_eq!(later.next(at(259), WORK), None);
+        assert_eq!(later.next(at(260), WORK), Some("a"));
+        assert_eq!(later.next(at(260), WORK), Some("b"));
     }
 }

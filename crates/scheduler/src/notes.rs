@@ -42,6 +42,12 @@ impl Notes {
         (Self(Arc::new(names.iter().map(named).collect())), writer)
     }
 
+    /// How many events wait behind those that are being written.
+    pub(crate) fn waiting(&self) -> usize {
+        // They share one line.
+        self.0.values().next().map_or(0, Recorder::waiting)
+    }
+
     fn tell(&self, scheduler: &Arc<str>, note: Note) {
         if let Some(recorder) = self.0.get(scheduler) {
             recorder.tell(note);

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bind::{Conversation, Effect, Event, Found, LAND_MAX, Outcome, Unclear};
 use crate::core::TELLS_MAX;
 use crate::extenders::{Binder, Extenders};
-use crate::later::Later;
+use crate::later::{Busy, Later};
 use crate::message::{
     Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
 };
@@ -44,7 +44,9 @@ const BINDS_AGAIN_MAX: usize = 16;
 /// How many notes of bound pods may wait to be told; more are told at once.
 const LATER_MAX: usize = 100_000;
 /// How often it is looked whether there is time for notes.
-const LATER_LOOK: Duration = Duration::from_millis(50);
+const LATER_LOOK: Duration = Duration::from_millis(20);
+/// How many notes are handed over before they are written: enough until the next look.
+const NOTES_AHEAD_MAX: usize = 128;
 /// How many pods are prepared at once.
 const PREPARES_IN_FLIGHT_MAX: usize = 16;
 /// How many more of which something was unclear before, or in a namespace in trouble.
@@ -181,7 +183,7 @@ impl Hands {
         }
     }
 
-    /// Tells which pods are bound: while Bindings are under way, only of those that are so for long.
+    /// Tells which pods are bound: while Bindings crowd, only of those that are so for long.
     async fn tell_later(self: Arc<Self>, mut bound: mpsc::Receiver<BindOrder>, room: Arc<Slots>) {
         let mut later = Later::default();
         loop {
@@ -193,12 +195,13 @@ impl Hands {
                 },
                 () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
             }
-            let is_busy = room.is_busy();
-            while let Some(order) = later.next(self.clock().monotonic(), is_busy) {
+            let work = room.is_crowded();
+            let busy = || Busy { work, notes: self.notes.waiting() >= NOTES_AHEAD_MAX };
+            while let Some(order) = later.next(self.clock().monotonic(), busy()) {
                 self.notes.scheduled(&order);
             }
         }
-        while let Some(order) = later.next(self.clock().monotonic(), false) {
+        while let Some(order) = later.next(self.clock().monotonic(), Busy::default()) {
             self.notes.scheduled(&order);
         }
     }

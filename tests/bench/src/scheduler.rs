@@ -19,6 +19,7 @@ mod writer;
 use std::path::Path;
 
 use anyhow::Result;
+use chassis::random::seed_for;
 use clap::ValueEnum;
 
 use contender::{Programs, Row};
@@ -83,14 +84,11 @@ impl Arguments {
         self.only.contains(&row)
     }
 
-    /// The rows of a round. Each round begins with another one, so that none always follows the
-    /// same.
+    /// The rows of a round, in an order of its own, so that none always follows the same.
     fn rows(&self, round: usize) -> Vec<Row> {
         let mut rows: Vec<Row> = Row::ALL.into_iter().filter(|row| self.has(*row)).collect();
-        if !rows.is_empty() {
-            let first = round % rows.len();
-            rows.rotate_left(first);
-        }
+        let round = round.to_string();
+        rows.sort_by_cached_key(|row| seed_for(0, &["round", &round, row.name()]));
         rows
     }
 }

@@ -65,9 +65,9 @@ impl Slots {
         })
     }
 
-    /// Whether anything is tried for the first time.
-    pub(super) fn is_busy(&self) -> bool {
-        self.first.available_permits() < self.first_max
+    /// Whether most of the places for first tries are taken.
+    pub(super) fn is_crowded(&self) -> bool {
+        2 * (self.first_max - self.first.available_permits()) > self.first_max
     }
 
     fn troubles(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Trouble>> {
@@ -273,9 +273,9 @@ mod tests {
     fn what_is_tried_again_takes_no_place_of_a_first_try() {
         let slots = Slots::new(2, 2);
         let again: Vec<_> = (0..2).map(|_| now(slots.again("a")).unwrap()).collect();
-        assert!(now(slots.again("b")).is_none() && !slots.is_busy());
+        assert!(now(slots.again("b")).is_none() && !slots.is_crowded());
         let first: Vec<_> = (0..2).map(|_| now(slots.first("a")).unwrap().unwrap()).collect();
-        assert!(now(slots.first("b")).is_none() && slots.is_busy());
+        assert!(now(slots.first("b")).is_none() && slots.is_crowded());
         drop((again, first));
         assert!(now(slots.again("b")).is_some() && now(slots.first("b")).is_some());
     }
@@ -326,15 +326,15 @@ mod tests {
         let mut place = Place::new(slots.clone(), now(slots.first("a")).unwrap());
         now(place.take("a")).unwrap();
         now(place.take("b")).unwrap();
-        assert!(slots.is_busy());
+        assert!(slots.is_crowded());
         place.unclear("b");
-        assert!(!slots.is_busy(), "he waits without it");
+        assert!(!slots.is_crowded(), "he waits without it");
         now(place.take("b")).unwrap();
-        assert!(!slots.is_busy(), "and tries again beside the others");
+        assert!(!slots.is_crowded(), "and tries again beside the others");
         place.clear("b");
         assert!(slots.troubles().is_empty());
         now(place.take("b")).unwrap();
-        assert!(slots.is_busy(), "what he writes next is tried for the first time");
+        assert!(slots.is_crowded(), "what he writes next is tried for the first time");
         // One who leaves in the middle counts as one who gave up.
         place.unclear("b");
         drop(place);
@@ -343,7 +343,7 @@ mod tests {
         let mut place = Place::new(slots.clone(), now(slots.first("a")).unwrap());
         (0..TROUBLE).for_each(|_| slots.unclear("c"));
         now(place.take("c")).unwrap();
-        assert!(!slots.is_busy());
+        assert!(!slots.is_crowded());
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         // Where all is well, he is one of the many.
         now(place.take("a")).unwrap();
         now(place.take("c")).unwrap();
-        assert!(slots.is_busy() && now(slots.again("a")).is_some());
+        assert!(slots.is_crowded() && now(slots.again("a")).is_some());
     }
 
     #[test]

@@ -238,6 +238,29 @@ async fn bindings_of_which_nothing_is_heard_hold_up_those_of_no_other_namespace(
 }
 
 #[tokio::test]
+async fn while_some_bindings_are_always_under_way_it_is_told_at_once_of_others() {
+    let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
+    let (client, asked) = half_dead(&clock, "{}");
+    let (notes, writer) = Notes::new(&["s".into()], "host", (&client, 0, &Metrics::new()));
+    let mut bench = Bench::at(client, notes, hand, asked);
+    let telling = tokio::spawn(writer.run(CancellationToken::new()));
+    let (orders, line) = mpsc::channel(100);
+    let writing = tokio::spawn(bench.hands.clone().bind_all(line));
+    for number in 0..BINDS_IN_FLIGHT_MAX / 2 {
+        orders.send(binding_of("a", number)).await.unwrap();
+    }
+    for number in 0..30 {
+        orders.send(binding_of("b", number)).await.unwrap();
+        bench.pass(Duration::from_millis(100)).await;
+    }
+    let is_event = |line: &&String| line.ends_with("/namespaces/b/events");
+    let told = bench.asked.lock().unwrap().iter().filter(is_event).count();
+    assert!(told >= 28, "{told} of 30");
+    writing.abort();
+    telling.abort();
+}
+
+#[tokio::test]
 async fn tellings_of_which_nothing_is_heard_hold_up_those_of_no_other_namespace() {
     let mut bench = Bench::new("{}");
     let (orders, line) = mpsc::channel(10_000);
