@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use api::CpuSet;
+
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::fact::Allotment;
 use crate::ledger::{Ask, Ledger, NodeIndex};
@@ -15,12 +17,14 @@ use crate::node_set::NodeSet;
 use crate::plugin::{Lent, Normalise, Plugin, Plugins, Reads, SCORE_MAX, Wanted};
 use crate::profile::Profile;
 use crate::reason::{Code, Refusal};
+use crate::reservations::Ranks;
 
 /// Decides for one profile.
 pub struct Decider {
     pub(crate) profile: Profile,
-    plan: Plan,
-    cache: Cache,
+    pub(crate) plan: Plan,
+    pub(crate) cache: Cache,
+    pub(crate) ranks: Ranks,
     /// Nodes that are left to others.
     pub(crate) except: NodeSet,
     feasible: NodeSet,
@@ -51,6 +55,7 @@ impl Decider {
             plan: Plan::new(&profile),
             profile,
             cache: Cache::default(),
+            ranks: Ranks::default(),
             except: NodeSet::new(),
             feasible: NodeSet::new(),
             totals: Vec::new(),
@@ -276,20 +281,53 @@ impl Decider {
         })
     }
 
-    /// What of a node is the pod's own from now on, besides amounts.
-    ///
-    /// # Errors
-    /// Why it gets none. A node that was picked has them.
-    pub fn allot(
+    /// What of a node is the pod's own from now on, besides amounts; of CPUs some of these first.
+    pub(crate) fn allot_on(
         &self,
         ledger: &Ledger,
         ask: Ask,
         node: NodeIndex,
+        first: Option<&CpuSet>,
     ) -> Result<Option<Allotment>, (Plugin, Refusal)> {
-        match self.profile.filters.iter().find(|filter| filter.allots()) {
-            Some(filter) => filter.allot(ledger, ask, node).map_err(|why| (filter.plugin(), why)),
-            None => Ok(None),
+        let Some(filter) = self.profile.filters.iter().find(|filter| filter.allots()) else {
+            return Ok(None);
+        };
+        filter.allot(ledger, ask, node, first).map_err(|why| (filter.plugin(), why))
+    }
+
+    /// Whether pods use reservations.
+    pub(crate) fn uses_reservations(&self) -> bool {
+        self.profile.filters.iter().any(|filter| filter.plugin() == Plugin::Reservation)
+    }
+
+    /// What some nodes are worth to a pod, as if there were no others.
+    pub(crate) fn worth(
+        &mut self,
+        ledger: &Ledger,
+        ask: Ask,
+        nodes: &NodeSet,
+    ) -> BTreeMap<NodeIndex, i64> {
+        let mut worth: BTreeMap<NodeIndex, i64> = nodes.iter().map(|node| (node, 0)).collect();
+        let Self { profile, cache, lent, .. } = self;
+        for (place, (score, weight)) in profile.scores.iter().enumerate() {
+            let raw = match score.reads() {
+                Reads::Cluster => score.key(ledger, ask).map(|_| {
+                    lent.scores.clear();
+                    lent.scores.resize(ledger.nodes.places(), 0);
+                    score.score(ledger, ask, nodes, &mut lent.scores);
+                    &lent.scores[..]
+                }),
+                _ => cache.score(place, &**score, ledger, ask).map(|raw| &raw.scores[..]),
+            };
+            let Some(raw) = raw else { continue };
+            let most = most(raw, nodes);
+            for (node, sum) in &mut worth {
+                let own = normalised(score.normalise(), raw[node.get()].into(), most);
+                *sum = sum.saturating_add(weight.0.saturating_mul(own));
+            }
         }
+        cache.shrink();
+        worth
     }
 
     /// Why a node cannot take the pod, from every plugin that refuses it.

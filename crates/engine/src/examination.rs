@@ -158,7 +158,7 @@ impl Examining {
                 continue;
             }
             let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
-            if let Some((plugin, refusal)) = trial.refusal_with(others, node) {
+            if let Some((plugin, refusal)) = trial.told_refusal(others, node) {
                 // Upstream blames who refuses the node that is tried first for those it leaves out.
                 if is_own {
                     self.naming.insert(plugin);

@@ -9,6 +9,7 @@ mod cpus;
 mod in_tree;
 mod load;
 mod pod_terms;
+mod reservation;
 mod storage;
 mod storage_wire;
 mod wire;
@@ -16,15 +17,21 @@ mod wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::OwnerReference;
 use object::selector::label::Selector;
 use object::taint::Taint;
 
+pub use amounts::quantities;
 pub use cpus::{Allotment, CpuLayout, CpuRules, NumaPolicy};
 pub use in_tree::{TOPOLOGY_LABELS, successor};
 pub use load::{
     Aggregation, LoadReport, LoadRules, NodeUsage, Percents, PodUsage, UsageWindow, WindowLimits,
 };
 pub(crate) use pod_terms::TERMS_MAX;
+pub use reservation::{
+    ControllerRule, OwnerRule, PodRule, ReservationFact, ReservationPolicy, ReservationRef,
+    ReservationRules, Visitor,
+};
 pub use storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
     PersistentVolume, Source, StorageFact, TopologyRequirement, Version, Zone,
@@ -76,7 +83,9 @@ pub enum Fact {
         /// How.
         layout: Option<Arc<CpuLayout>>,
     },
-    /// A pod is gone, or has ended and takes nothing of its node any longer.
+    /// A reservation is there, or is now this.
+    Reservation(Box<ReservationFact>),
+    /// A pod is gone, or has ended and takes nothing of its node any longer; or a reservation.
     PodGone(Uid),
     /// A disruption budget is there, or is now this; none when it is gone.
     Budget {
@@ -112,7 +121,7 @@ impl Uid {
     }
 }
 
-/// Which pod.
+/// Which pod, or which reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodRef {
     /// What the API server calls it.
@@ -121,6 +130,8 @@ pub struct PodRef {
     pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
+    /// Whether it is a reservation.
+    pub is_reservation: bool,
 }
 
 /// A node.
@@ -202,6 +213,8 @@ pub struct PodFact {
     pub gates: Box<[Box<str>]>,
     /// Resources that its containers name and that are not Kubernetes' own, in order.
     pub extended: Box<[Box<str>]>,
+    /// Who made it, where it has no node.
+    pub owners: Box<[OwnerReference]>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
     /// What of it only those outside read, as a hash; nothing where nobody outside is ever asked.
@@ -229,6 +242,7 @@ impl PodFact {
             started: None,
             load_times: LoadTimes::default(),
             allotment: None,
+            owners: Box::default(),
             needs: Needs::default(),
             rest: 0,
         }

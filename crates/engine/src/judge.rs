@@ -47,6 +47,8 @@ pub struct Trial<'a> {
     filters: &'a [Box<dyn Filter>],
     judges: Vec<Judging>,
     ask: Ask,
+    /// Whether it is asked about what reservations hold.
+    is_within: bool,
     moved: Vec<(Passing, NodeIndex, Way)>,
     /// What is known of changes: nobody but this trial sees its own.
     changes: Changes,
@@ -67,7 +69,21 @@ impl<'a> Trial<'a> {
         judges: Judges,
     ) -> Self {
         let changes = std::mem::take(&mut ledger.nodes.load_changed);
-        Self { ledger, filters, judges: judges.0, ask, moved: Vec::new(), changes }
+        Self {
+            ledger,
+            filters,
+            judges: judges.0,
+            ask,
+            is_within: false,
+            moved: Vec::new(),
+            changes,
+        }
+    }
+
+    /// Asks about what reservations hold: who says what a pod must use is not asked.
+    pub(crate) fn within(mut self) -> Self {
+        self.is_within = true;
+        self
     }
 
     /// Interrupts it: all pods are back.
@@ -151,7 +167,10 @@ impl<'a> Trial<'a> {
         node: NodeIndex,
         asked: impl Fn(&Judging) -> bool,
     ) -> Option<(Plugin, Refusal)> {
-        let all = self.filters.iter().zip(&self.judges).filter(|(_, judging)| asked(judging));
+        let is_asked =
+            |filter: &dyn Filter| !self.is_within || filter.plugin() != Plugin::Reservation;
+        let all = self.filters.iter().zip(&self.judges);
+        let all = all.filter(|(filter, judging)| asked(judging) && is_asked(&***filter));
         all.into_iter().find_map(|(filter, judging)| {
             let refusal = match judging {
                 Judging::Nothing => None,
@@ -174,6 +193,46 @@ impl<'a> Trial<'a> {
     ) -> Option<(Plugin, Refusal)> {
         let with = self.among(others, node, Self::refusal);
         with.or_else(|| self.refusal(node))
+    }
+
+    /// The same where some are not there.
+    #[must_use]
+    pub(crate) fn refusal_without(
+        &mut self,
+        away: &[Passing],
+        others: &[Passing],
+        node: NodeIndex,
+    ) -> Option<(Plugin, Refusal)> {
+        let mark = self.mark();
+        for held in away {
+            self.shift(*held, node, Way::Out);
+        }
+        let found = self.refusal_with(others, node);
+        self.take_back(mark);
+        found
+    }
+
+    /// Why a node cannot take the pod, as it is told: what is free there is not for a pod that must use a
+    /// reservation, so that others are asked as if those that are for it were not there.
+    #[must_use]
+    pub(crate) fn told_refusal(
+        &mut self,
+        others: &[Passing],
+        node: NodeIndex,
+    ) -> Option<(Plugin, Refusal)> {
+        let mut filters = self.filters.iter();
+        let filter = filters.find(|filter| filter.plugin() == Plugin::Reservation);
+        let own = match filter.filter(|_| self.ledger.must_use(self.ask)) {
+            Some(filter) => filter.refusal(self.ledger, self.ask, node),
+            None => return self.refusal_with(others, node),
+        };
+        let away = self.ledger.passing_meant(self.ask, node);
+        self.is_within = true;
+        let told = self.refusal_without(&away, others, node);
+        self.is_within = false;
+        // Of too little, the reservations know more.
+        let told = told.filter(|(plugin, _)| own.is_none() || *plugin != Plugin::NodeResourcesFit);
+        told.or_else(|| Some((Plugin::Reservation, own?)))
     }
 
     /// The same as [`Trial::refusal_by_load`] for [`Trial::refusal_with`].

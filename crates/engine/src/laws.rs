@@ -15,17 +15,19 @@ use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive};
 use crate::decide::Decider;
 use crate::fact::{
     Allotment, CpuLayout, CpuRules, DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact,
-    NodeRest, NodeUsage, NumaPolicy, PodFact, PodUsage, Uid,
+    NodeRest, NodeUsage, NumaPolicy, OwnerRule, PodFact, PodUsage, ReservationFact,
+    ReservationPolicy, ReservationRef, ReservationRules, Uid,
 };
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::{
     Amounts, Clause, Constraint, CpuNeeds, HostPort, Images, Needs, NodeAffinity, NodeTerm,
-    Operator, Owner, OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement,
-    Spread, Tolerations, Wish,
+    Operator, OwnReservation, Owner, OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests,
+    Requirement, ReservationAffinity, ReservationNeeds, Spread, Tolerations, Wish,
 };
 use crate::plugins::load_aware::LoadAware;
 use crate::plugins::node_numa_resource::NodeNuma;
+use crate::plugins::reservation::Reservation;
 use crate::profile::{Profile, Weight};
 
 mod cost;
@@ -117,12 +119,70 @@ fn cpu_needs() -> impl Strategy<Value = Option<CpuNeeds>> {
 }
 
 fn allotment() -> impl Strategy<Value = Option<Allotment>> {
-    let own = proptest::collection::btree_set(0..8_u32, 0..3).prop_map(|cpus| Allotment {
+    let inside = proptest::option::weighted(0.5, RESERVATIONS);
+    let own = (proptest::collection::btree_set(0..8_u32, 0..3), inside);
+    let own = own.prop_map(|(cpus, inside)| Allotment {
         cpus: cpus.into_iter().collect(),
         exclusive: Exclusive::Core,
+        reservation: inside.map(|number| {
+            let uid = uid(number);
+            ReservationRef { name: (*uid.0).into(), uid }
+        }),
         ..Allotment::default()
     });
+    let own = own.prop_filter("something", |own| !own.is_shared() || own.reservation.is_some());
     proptest::option::weighted(0.3, own)
+}
+
+/// Numbers that are those of reservations and of no pods.
+const RESERVATIONS: std::ops::Range<u8> = 20..24;
+
+fn reservation_needs() -> impl Strategy<Value = Option<ReservationNeeds>> {
+    let named = proptest::option::weighted(0.3, RESERVATIONS);
+    let named = named.prop_map(|number| number.map(|number| (*uid(number).0).into()));
+    let affinity = named.prop_map(|name| ReservationAffinity { name, ..Default::default() });
+    let affinity = proptest::option::of(affinity);
+    let needs = (affinity, any::<bool>()).prop_map(|(affinity, is_ignoring)| ReservationNeeds {
+        is_ignoring: is_ignoring && affinity.is_none(),
+        affinity,
+        ..ReservationNeeds::default()
+    });
+    proptest::option::weighted(0.2, needs)
+}
+
+/// A reservation, with or without a node.
+fn reservation() -> impl Strategy<Value = Fact> {
+    let policy = prop_oneof![
+        Just(ReservationPolicy::Default),
+        Just(ReservationPolicy::Aligned),
+        Just(ReservationPolicy::Restricted),
+    ];
+    let rules = (policy, any::<[bool; 2]>(), proptest::option::of(0..4_i64), clause());
+    (RESERVATIONS, pod(), rules).prop_map(
+        |(number, mut pod, (policy, [once, closed], pods, own))| {
+            let owner = OwnerRule { labels: Some(own.labels), ..OwnerRule::default() };
+            (pod.uid, pod.name) = (uid(number), format!("pod-{number}").into());
+            pod.needs.taken = pod.needs.requests.clone();
+            pod.needs.volumes = crate::needs::Volumes::default();
+            (pod.nominated, pod.gates) = (None, Box::default());
+            pod.allotment = pod.allotment.map(|own| Allotment { reservation: None, ..own });
+            pod.allotment = pod.allotment.filter(|own| !own.is_shared());
+            let own = OwnReservation { policy, node: None };
+            pod.needs.reservation =
+                Some(ReservationNeeds { own: Some(own), ..ReservationNeeds::default() });
+            let rules = ReservationRules {
+                name: pod.name.clone(),
+                owners: [owner].into(),
+                is_for_one_pod: once,
+                policy,
+                is_closed: closed,
+                amounts: pod.needs.requests.charged.clone(),
+                pods,
+                ..ReservationRules::default()
+            };
+            Fact::Reservation(Box::new(ReservationFact { pod, rules: Arc::new(rules) }))
+        },
+    )
 }
 
 /// A node says which CPUs it has: so many cores with two threads each.
@@ -242,10 +302,10 @@ fn needs() -> impl Strategy<Value = Needs> {
     let pod_affinity = prop_oneof![Just(PodAffinity::default()), pod_affinity()];
     let spread = prop_oneof![Just(Spread::default()), spread()];
     let tolerations = vec(toleration, 0..2);
-    let terms = (pod_affinity, spread, cpu_needs());
+    let terms = (pod_affinity, spread, cpu_needs(), reservation_needs());
     (requests(), requests(), ports, tolerations, affinity, images, terms, storage::volumes())
         .prop_map(|(requests, taken, ports, tolerations, node_affinity, images, terms, volumes)| {
-            let (pod_affinity, spread, cpus) = terms;
+            let (pod_affinity, spread, cpus, reservation) = terms;
             Needs {
                 requests,
                 taken,
@@ -260,6 +320,7 @@ fn needs() -> impl Strategy<Value = Needs> {
                 load: None,
                 cpus,
                 hint: None,
+                reservation,
                 resource_claims: false,
                 too_many_terms: None,
             }
@@ -290,6 +351,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
             scheduler: DEFAULT_SCHEDULER.into(),
             gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
             extended: Box::default(),
+            owners: Box::default(),
             needs,
             rest: 0,
         },
@@ -348,7 +410,8 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
         4 => node().prop_map(Fact::Node),
         1 => (0..12_u8).prop_map(|number| Fact::NodeGone(format!("node-{number}").into())),
         8 => pod().prop_map(|pod| Fact::Pod(Box::new(pod))),
-        2 => (0..20_u8).prop_map(|number| Fact::PodGone(uid(number))),
+        2 => (0..24_u8).prop_map(|number| Fact::PodGone(uid(number))),
+        3 => reservation(),
         1 => namespace(),
         1 => owner(),
         1 => preemption::budget(),
@@ -361,20 +424,21 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => fact().prop_map(Step::Fact),
-        4 => (0..20_u8).prop_map(Step::Decide),
-        1 => (0..20_u8).prop_map(Step::Refuse),
+        4 => (0..24_u8).prop_map(Step::Decide),
+        1 => (0..24_u8).prop_map(Step::Refuse),
     ]
 }
 
 pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
     let profile = Profile::kubernetes().filter(LoadAware::default()).filter(NodeNuma::default());
-    let profile = profile.score(LoadAware::default(), Weight(1));
+    let profile = profile.filter(Reservation).score(LoadAware::default(), Weight(1));
     Decider::new(profile.score(NodeNuma::default(), Weight(1)), ledger, 7)
 }
 
 /// The same without load, which preemption does not count on: a plan does.
 pub(crate) fn loadless(ledger: &mut Ledger) -> Decider {
-    Decider::new(Profile::kubernetes().filter(NodeNuma::default()), ledger, 7)
+    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Reservation);
+    Decider::new(profile, ledger, 7)
 }
 
 /// What can be seen of a ledger through an ask, by names.
@@ -398,9 +462,10 @@ fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
             let waits = |row: &&PodRow| !row.is_placed();
             let Some(row) = ledger.pod(&uid(*pod)).filter(waits) else { return };
             let ask = row.ask;
-            if let Some(node) = decider.pick(ledger, ask, number) {
-                let own = decider.allot(ledger, ask, node).expect("a node that takes it has CPUs");
-                ledger.claim(&uid(*pod), node, own.as_ref()).unwrap();
+            if let Some(place) = decider.choose(ledger, &uid(*pod), number).unwrap() {
+                let own =
+                    decider.allot(ledger, ask, &place).expect("a node that takes it has CPUs");
+                ledger.claim(&uid(*pod), place.node, own.as_ref()).unwrap();
             }
         }
         Step::Refuse(pod) => {
@@ -460,9 +525,10 @@ proptest! {
         for (number, step) in (0..).zip(&steps) {
             play(&mut ledger, &mut decider, step, number);
         }
-        for number in 0..20 {
+        for number in 0..24 {
             ledger.apply(Fact::PodGone(uid(number)));
         }
+        prop_assert!(ledger.reservations.is_empty());
         for number in 0..12 {
             ledger.apply(Fact::NodeGone(format!("node-{number}").into()));
         }

@@ -14,6 +14,7 @@ mod nodes;
 mod owners;
 mod passing;
 mod pods_by_name;
+mod reservations;
 mod residents;
 mod resources;
 mod storage;
@@ -25,6 +26,7 @@ mod topology;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
+use api::OwnerReference;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use budgets::Budgets;
@@ -39,6 +41,9 @@ pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use passing::{Passing, Way};
 pub use pods_by_name::PodsByName;
+pub use reservations::{
+    Guests, Holding, Reservation, ReservationIndex, Reservations, Used as ReservationUse,
+};
 pub use residents::{Resident, Residents};
 pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
 pub use storage::{Promises, Storage};
@@ -47,11 +52,11 @@ pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};
 pub use topology::{Topologies, Topology, TopologyKey};
 
-use crate::fact::{Allotment, Fact, LoadTimes, PodFact, Uid};
+use crate::fact::{Allotment, Fact, LoadTimes, PodFact, Uid, Visitor};
 use crate::moment::Moment;
 use crate::needs::{
     Clause, CpuNeeds, Hint, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity,
-    PodSelector, Ports, Requests, Spread, Tolerations, Volumes,
+    PodSelector, Ports, Requests, ReservationNeeds, Spread, Tolerations, Volumes,
 };
 use crate::nominations::Nomination;
 use crate::pool::{Id, Pool};
@@ -89,6 +94,10 @@ pub struct Ask {
     pub cpus: Option<Id<CpuNeeds>>,
     /// Nodes that were chosen for it before.
     pub hint: Option<Id<Hint>>,
+    /// What it wants of reservations, where it wants anything.
+    pub reservation: Option<Id<ReservationNeeds>>,
+    /// Reservations that are for it.
+    pub guests: Option<Id<Guests>>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
     /// How many terms it has about other pods, where these are too many.
@@ -122,10 +131,14 @@ pub struct Asks {
     pub loads: Pool<LoadNeeds>,
     /// What pods want of CPUs and NUMA nodes.
     pub cpus: Pool<CpuNeeds>,
-    /// What they got of them.
+    /// What they got besides amounts.
     pub allotments: Pool<Allotment>,
     /// Nodes that were chosen for pods before.
     pub hints: Pool<Hint>,
+    /// What pods want of reservations.
+    pub reservations: Pool<ReservationNeeds>,
+    /// Reservations that are for pods.
+    pub guests: Pool<Guests>,
 }
 
 impl Asks {
@@ -142,6 +155,8 @@ impl Asks {
             && self.cpus.is_empty()
             && self.allotments.is_empty()
             && self.hints.is_empty()
+            && self.reservations.is_empty()
+            && self.guests.is_empty()
     }
 }
 
@@ -168,8 +183,10 @@ pub struct PodRow {
     pub(crate) load_times: Option<Box<LoadTimes>>,
     /// What it asks of a node, or takes of one.
     pub ask: Ask,
-    /// What it got of CPUs and NUMA nodes.
+    /// What it got besides amounts.
     pub(crate) allotment: Option<Id<Allotment>>,
+    /// Which reservation it is, where it is one.
+    pub(crate) reservation: Option<ReservationIndex>,
     /// What of it only those outside read, as a hash.
     pub(crate) rest: u64,
     /// The node on which room is being made for it.
@@ -205,7 +222,14 @@ impl PodRow {
     /// What of it its node feels.
     #[must_use]
     pub fn passing(&self) -> Passing {
-        Passing { ask: self.ask, deleting: self.deleting, allotment: self.allotment }
+        let Self { ask, deleting, allotment, reservation, .. } = *self;
+        Passing { ask, deleting, allotment, reservation }
+    }
+
+    /// Whether it is no pod but a reservation.
+    #[must_use]
+    pub fn is_reservation(&self) -> bool {
+        self.reservation.is_some()
     }
 
     /// Whether the API server says that it is bound.
@@ -243,6 +267,8 @@ pub struct Ledger {
     pub loads: Loads,
     /// Which CPUs are whose.
     pub cpus: Cpus,
+    /// What is held for pods that are still to come.
+    pub reservations: Reservations,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     /// Who is where.
@@ -305,7 +331,16 @@ impl Ledger {
             Fact::Storage(fact) => self.storage.apply(fact),
             Fact::Load { node, report } => self.put_report(node, report),
             Fact::Layout { node, layout } => self.put_layout(node, layout),
-            Fact::Pod(pod) => self.put_pod(*pod),
+            Fact::Pod(pod) => self.put_pod(*pod, None),
+            Fact::Reservation(own) => {
+                let (uid, index) = (own.pod.uid.clone(), self.put_rules(&own.pod.uid, own.rules));
+                self.put_pod(own.pod, Some(index));
+                // Where it is bound now that was only decided on, pods may use it.
+                if let Some(node) = self.pod(&uid).and_then(PodRow::node) {
+                    let places = self.nodes.places();
+                    self.nodes.load_changed.note(node, places);
+                }
+            }
             Fact::PodGone(uid) => self.remove_pod(&uid),
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
         }
@@ -342,6 +377,9 @@ impl Ledger {
             load: load.map(|own| asks.loads.hold_as(own, || own.clone())),
             cpus: cpus.map(|own| asks.cpus.hold_as(own, || own.clone())),
             hint: needs.hint.as_ref().map(|own| asks.hints.hold_as(own, || own.clone())),
+            reservation: (needs.reservation.as_ref())
+                .map(|own| asks.reservations.hold_as(own, || own.clone())),
+            guests: None,
             resource_claims: needs.resource_claims,
             too_many_terms: needs.too_many_terms,
         }
@@ -406,6 +444,34 @@ impl Ledger {
         if let Some(hint) = ask.hint {
             asks.hints.release(hint);
         }
+        if let Some(reservation) = ask.reservation {
+            asks.reservations.release(reservation);
+        }
+        if let Some(guests) = ask.guests {
+            asks.guests.release(guests);
+        }
+    }
+
+    /// Finds out anew which reservations are for a pod that has no node, and says whether these are
+    /// others.
+    pub fn invite(
+        &mut self,
+        uid: &Uid,
+        labels: &BTreeMap<Box<str>, Box<str>>,
+        owners: &[OwnerReference],
+    ) -> bool {
+        let Some(row) = self.pods.get(uid).filter(|row| !row.is_reservation()) else {
+            return false;
+        };
+        let (namespace, name) = (&*row.namespace, &*row.name);
+        let guests = self.reservations.guests(Visitor { uid, namespace, name, labels, owners });
+        let guests = guests.map(|guests| self.asks.guests.hold(guests).0);
+        let Some(row) = self.pods.get_mut(uid) else { return false };
+        let old = std::mem::replace(&mut row.ask.guests, guests);
+        if let Some(old) = old {
+            self.asks.guests.release(old);
+        }
+        old != guests
     }
 
     /// What of whose an ask is counts for its answers, as long as nobody comes to care for more.
@@ -439,6 +505,7 @@ impl Ledger {
             storage: self.storage.clone(),
             loads: self.loads.clone(),
             cpus: self.cpus.clone(),
+            reservations: self.reservations.clone(),
             symbols: self.symbols.clone(),
             residents: Residents::default(),
             budgets: Budgets::default(),
@@ -494,8 +561,13 @@ impl Ledger {
         Ok(())
     }
 
-    fn put_pod(&mut self, fact: PodFact) {
-        let ask = self.hold(&fact.namespace, &fact.labels, &fact.needs);
+    fn put_pod(&mut self, fact: PodFact, reservation: Option<ReservationIndex>) {
+        let mut ask = self.hold(&fact.namespace, &fact.labels, &fact.needs);
+        if fact.node.is_none() && reservation.is_none() {
+            let PodFact { uid, namespace, name, labels, owners, .. } = &fact;
+            let guests = self.reservations.guests(Visitor { uid, namespace, name, labels, owners });
+            ask.guests = guests.map(|guests| self.asks.guests.hold(guests).0);
+        }
         let bound = fact.node.as_deref().and_then(|name| self.nodes.find(name));
         let astray = fact.node.as_ref().filter(|_| bound.is_none());
         let old = self.pods.get(&fact.uid).map(|row| &**row);
@@ -530,6 +602,7 @@ impl Ledger {
             load_times,
             ask,
             allotment,
+            reservation,
             rest: fact.rest,
             nomination,
             bound,
@@ -549,12 +622,16 @@ impl Ledger {
         }
         let same = was == is && old.as_ref().is_none_or(|old| old.passing() == pod);
         if !same {
-            // In this order the place of a node is not given up in between.
+            // The place of a node is not given up in between.
             if let Some(node) = is {
-                self.occupy(node, pod);
+                self.nodes.pin(node);
             }
             if let Some((node, old)) = was.zip(old.as_ref()) {
                 self.vacate(node, old.passing());
+            }
+            if let Some(node) = is {
+                self.occupy(node, pod);
+                self.nodes.unpin(node);
             }
         }
         if let Some(old) = old {
@@ -578,12 +655,23 @@ impl Ledger {
         self.nominations.follow(uid, row.nominated(), None);
         self.release(row.ask);
         self.release_allotment(row.allotment);
+        if let Some(index) = row.reservation {
+            self.remove_rules(index);
+        }
     }
 
-    /// What a pod says that it got, held once more; nothing where nobody gives CPUs away.
+    /// What a pod says that it got, as far as anybody gives that away.
+    pub(crate) fn kept_allotment(&self, told: Allotment) -> Option<Allotment> {
+        let kept = match self.cpus.are_kept() {
+            true => told,
+            false => Allotment { reservation: told.reservation, ..Allotment::default() },
+        };
+        (!kept.is_shared() || kept.reservation.is_some()).then_some(kept)
+    }
+
     fn hold_allotment(&mut self, told: Option<Allotment>) -> Option<Id<Allotment>> {
-        let told = told.filter(|_| self.cpus.are_kept())?;
-        Some(self.asks.allotments.hold(told).0)
+        let kept = self.kept_allotment(told?)?;
+        Some(self.asks.allotments.hold(kept).0)
     }
 
     fn release_allotment(&mut self, allotment: Option<Id<Allotment>>) {
@@ -607,12 +695,14 @@ impl Ledger {
     }
 
     fn occupy(&mut self, node: NodeIndex, pod: Passing) {
+        self.touch(pod);
         self.shift_load(node, pod, Way::In);
         self.terms.crowds.arrive(pod.ask.identity, node, pod.deleting);
         self.terms.arrive(pod.ask.pod_affinity, node);
     }
 
     fn vacate(&mut self, node: NodeIndex, pod: Passing) {
+        self.touch(pod);
         self.terms.crowds.leave(pod.ask.identity, node, pod.deleting);
         self.terms.leave(pod.ask.pod_affinity, node);
         self.shift_load(node, pod, Way::Out);
@@ -620,6 +710,9 @@ impl Ledger {
 
     /// What a pod takes of its node is taken, or is free again.
     pub(crate) fn shift_load(&mut self, node: NodeIndex, pod: Passing, way: Way) {
+        if let Some(index) = pod.reservation {
+            return self.shift_reservation(node, index, pod, way);
+        }
         if let Some(id) = pod.allotment {
             let Self { asks, cpus, nodes, .. } = self;
             cpus.shift(node, nodes.places(), asks.allotments.get(id), way);
@@ -630,6 +723,7 @@ impl Ledger {
             Way::In => self.nodes.occupy(node, taken, ports),
             Way::Out => self.nodes.vacate(node, taken, ports),
         }
+        self.shift_use(node, pod, way);
         let Some(id) = ask.volumes else { return };
         let volumes = self.asks.volumes.get(id);
         match way {

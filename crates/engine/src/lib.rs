@@ -24,6 +24,7 @@ pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod reason;
+pub mod reservations;
 mod search;
 mod shared;
 mod speculate;

@@ -11,6 +11,7 @@ mod node_affinity;
 mod pod_selector;
 mod ports;
 mod requests;
+mod reservation;
 mod volumes;
 
 pub use cpus::{CpuNeeds, Wish};
@@ -20,6 +21,7 @@ pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Req
 pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Reach, Spread};
 pub use ports::{HostPort, Ports};
 pub use requests::{Amounts, Requests};
+pub use reservation::{OwnReservation, ReservationAffinity, ReservationNeeds};
 pub use volumes::{Disk, Volume, Volumes};
 
 use object::taint::Toleration;
@@ -56,6 +58,8 @@ pub struct Needs {
     pub cpus: Option<CpuNeeds>,
     /// Nodes that were chosen for it before.
     pub hint: Option<Hint>,
+    /// What it wants of reservations, where it wants anything.
+    pub reservation: Option<ReservationNeeds>,
     /// Whether it claims devices and the like.
     pub resource_claims: bool,
 }

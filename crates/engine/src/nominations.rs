@@ -13,6 +13,7 @@ use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, Passing};
 use crate::node_set::NodeSet;
+use crate::reservations::Place;
 
 /// The node on which room is made for a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,8 +88,8 @@ impl Ledger {
 }
 
 impl Decider {
-    /// The node for a pod, or none where no node can take it: the one on which room was made for it
-    /// where that can take it now, or else the best. `tie` differs from pod to pod.
+    /// The place for a pod, or none where no node can take it: on the node on which room was made for it
+    /// where that can take it now, or else in a reservation that is for it, or else on the best node. `tie` differs from pod to pod.
     ///
     /// # Errors
     /// When the pod is gone or has a node.
@@ -97,19 +98,29 @@ impl Decider {
         ledger: &mut Ledger,
         uid: &Uid,
         tie: u64,
-    ) -> Result<Option<NodeIndex>, ClaimError> {
+    ) -> Result<Option<Place>, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
         let ask = row.ask;
+        let awaited = row.nomination.node().and_then(|name| ledger.nodes.find(name));
+        if let Some(place) = awaited.and_then(|node| self.inside(ledger, uid, Some(node))) {
+            return Ok(Some(place));
+        }
         if let Some(node) = self.made_room(ledger, uid) {
-            return Ok(Some(node));
+            return Ok(Some(Place::on(node)));
+        }
+        if let Some(place) = self.inside(ledger, uid, None) {
+            return Ok(Some(place));
         }
         self.step_back(ledger, uid);
         let picked = self.pick(ledger, ask, tie);
         self.except = NodeSet::new();
-        Ok(picked)
+        match picked {
+            Some(node) => Ok(Some(Place::on(node))),
+            None => Ok(self.amid(ledger, uid, tie)),
+        }
     }
 
     /// The node on which room was made for a pod, where that can take it now.

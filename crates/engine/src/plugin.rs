@@ -6,6 +6,8 @@
 
 mod list;
 
+use api::CpuSet;
+
 use crate::fact::Allotment;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, LoadSettings, NodeIndex};
@@ -80,7 +82,8 @@ pub trait Filter: Send + Sync {
     /// Tells the queue what of the profile the plugin's word on changes depends on.
     fn tell(&self, _arguments: &mut Arguments) {}
 
-    /// What of the node is the pod's own from now on, besides amounts: which CPUs.
+    /// What of the node is the pod's own from now on, besides amounts: which CPUs, and some of these
+    /// first.
     ///
     /// # Errors
     /// Why it gets none. A node that the filter keeps has them.
@@ -89,6 +92,7 @@ pub trait Filter: Send + Sync {
         _ledger: &Ledger,
         _ask: Ask,
         _node: NodeIndex,
+        _first: Option<&CpuSet>,
     ) -> Result<Option<Allotment>, Refusal> {
         Ok(None)
     }

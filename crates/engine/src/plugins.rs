@@ -11,6 +11,7 @@ pub mod node_resources;
 pub mod node_unschedulable;
 pub mod node_volume_limits;
 pub mod pod_topology_spread;
+pub mod reservation;
 pub mod scarce_resource_avoidance;
 pub mod scheduling_hint;
 pub mod taint_toleration;

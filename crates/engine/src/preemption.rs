@@ -64,7 +64,8 @@ impl Victim {
 }
 
 fn named(uid: &Uid, row: &PodRow) -> PodRef {
-    PodRef { uid: uid.clone(), namespace: row.namespace.clone(), name: row.name.clone() }
+    let (namespace, name) = (row.namespace.clone(), row.name.clone());
+    PodRef { uid: uid.clone(), namespace, name, is_reservation: row.is_reservation() }
 }
 
 /// A node on which room can be made.

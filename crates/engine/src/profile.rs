@@ -197,6 +197,9 @@ impl Profile {
         if self.filters.iter().any(|filter| filter.allots()) {
             ledger.keep_cpus();
         }
+        if self.filters.iter().any(|filter| filter.plugin() == Plugin::Reservation) {
+            ledger.keep_reservations();
+        }
     }
 
     /// With one more thing to try for a pod that no node can take.

@@ -622,7 +622,9 @@ impl Queue {
         change: &Change,
     ) -> Option<Wake> {
         match change {
-            Change::Asked(_) | Change::PassedOver(_) => return Some(Wake::AfterBackoff),
+            Change::Asked(_) | Change::PassedOver(_) | Change::Invited(_) => {
+                return Some(Wake::AfterBackoff);
+            }
             Change::Overdue => {
                 let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
                 return as_kubernetes.then_some(Wake::AfterBackoff);

@@ -4,6 +4,7 @@
 //! kube-scheduler, because people and programs search for it.
 
 mod cpus;
+mod reservations;
 mod volumes;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use object::taint::Taint;
 use crate::plugin::Plugin;
 
 pub use cpus::CpuReason;
+pub use reservations::ReservationReason;
 pub use volumes::VolumeReason;
 
 /// Whether evicting pods of the node could help.
@@ -110,6 +112,8 @@ pub enum Reason {
     Malformed(Box<str>),
     /// CPUs of its own.
     Cpus(CpuReason),
+    /// A reservation.
+    Reservation(ReservationReason),
     /// A volume of the pod.
     Volume(VolumeReason),
     /// The pod claims devices, which nobody here can give yet.
@@ -154,6 +158,7 @@ impl fmt::Display for Reason {
             }
             Self::Extender { words, .. } | Self::Malformed(words) => words,
             Self::Cpus(reason) => return reason.fmt(f),
+            Self::Reservation(reason) => return reason.fmt(f),
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
             Self::LoadUnknown => "node(s) nodeMetric expired",

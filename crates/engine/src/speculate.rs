@@ -100,7 +100,7 @@ impl Speculation<'_> {
         let (pod, priority) = (row.passing(), row.priority);
         let pinned = !self.ledger.nodes.present().contains(node);
         if pinned {
-            self.ledger.nodes.pods[node.get()] += 1;
+            self.ledger.nodes.pin(node);
         }
         self.ledger.move_out(node, uid, pod, priority);
         self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, pinned });
@@ -123,7 +123,7 @@ impl Speculation<'_> {
                 Some(Done::Evicted { uid, node, bound, claim, pinned }) => {
                     self.restore(&uid, node, bound, claim);
                     if pinned {
-                        self.ledger.nodes.pods[node.get()] -= 1;
+                        self.ledger.nodes.unpin(node);
                     }
                 }
                 None => {}

@@ -10,10 +10,11 @@
 mod consultations;
 mod loads;
 mod preparations;
+mod reservations;
 mod searches;
 mod unbound;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::Profile;
 use crate::queue::{self, Change, History, Pending, Plugin, Plugins, Popped, Queue, Rejection};
 use crate::reason::Reason;
+use crate::reservations::Place;
 use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
 use preparations::{Ended, Preparations};
@@ -260,9 +262,14 @@ impl Engine {
                 let wanting = self.wanting(pod);
                 Some((pod.uid.clone(), wanting))
             }
+            Fact::Reservation(own) => {
+                let wanting = self.wanting(&own.pod);
+                Some((own.pod.uid.clone(), wanting))
+            }
             Fact::PodGone(uid) => Some((uid.clone(), None)),
             _ => None,
         };
+        let invited = self.ledger.reservations.epoch();
         let concerned = match &fact {
             Fact::Storage(fact) => self.preparations.concerned(fact),
             Fact::NodeGone(node) => self.preparations.on(node),
@@ -278,6 +285,9 @@ impl Engine {
         self.regroup(now);
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
+        }
+        if self.ledger.reservations.epoch() != invited {
+            self.invite_all(now);
         }
         self.notice_loads(now);
     }
@@ -312,6 +322,8 @@ impl Engine {
             labels: pod.labels.clone(),
             owner: pod.needs.owner.clone(),
             likened: self.ledger.owners.epoch(),
+            owners: pod.owners.clone(),
+            invited: self.ledger.reservations.epoch(),
             history: History::default(),
         })
     }
@@ -384,7 +396,7 @@ impl Engine {
         }
         let (decider, tie) = (&mut self.profiles[question.profile].1, tie_of(&uid));
         let verdict = match decider.choose(&mut self.ledger, &uid, tie).expect(KNOWN) {
-            Some(node) => self.give(&pod, question, node, attempts, now),
+            Some(place) => self.give(&pod, question, &place, attempts, now),
             None => return self.refuse(pod, question, attempts, tie, now),
         };
         Some(Decision { pod, scheduler, attempts, verdict })
@@ -395,7 +407,8 @@ impl Engine {
         let row = self.ledger.pod(uid).expect(KNOWN);
         let question = Question::of(self.unbound.get(uid).expect(KNOWN).profile, row, &self.ledger);
         let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        (PodRef { uid: uid.clone(), namespace, name }, question)
+        let is_reservation = row.is_reservation();
+        (PodRef { uid: uid.clone(), namespace, name, is_reservation }, question)
     }
 
     /// A pod gets a node.
@@ -403,16 +416,17 @@ impl Engine {
         &mut self,
         pod: &PodRef,
         question: Question,
-        node: NodeIndex,
+        place: &Place,
         attempts: u32,
         now: Moment,
     ) -> Verdict {
+        let node = place.node;
         let elsewhere = (self.ledger.nominated(&pod.uid))
             .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
         let left = elsewhere.then(|| Change::unplaced(&self.ledger, &pod.uid)).flatten();
         let ask = self.ledger.pod(&pod.uid).expect(KNOWN).ask;
         let decider = &self.profiles[question.profile].1;
-        let allotment = match decider.allot(&self.ledger, ask, node) {
+        let allotment = match decider.allot(&mut self.ledger, ask, place) {
             Ok(allotment) => allotment,
             Err((plugin, refusal)) => {
                 let words: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
@@ -605,6 +619,11 @@ impl Engine {
             counts.into_iter().map(move |(plugin, count)| ((name.clone(), plugin), count))
         });
         all.collect()
+    }
+
+    /// Reservations of which something may be otherwise than before, since this was last asked.
+    pub fn take_touched(&mut self) -> BTreeSet<Uid> {
+        self.ledger.reservations.take_touched()
     }
 
     /// What the facts add up to.

@@ -13,14 +13,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::ResourceList;
 use chassis::key::Key;
 use chassis::words::cut;
-use engine::fact::{Fact, PodRef, Uid};
+use engine::fact::{Fact, PodRef, Uid, quantities};
 use engine::ledger::PodRow;
 use engine::moment::Moment;
 use engine::preemption::{Nominating, Room};
 use engine::reason::Reason;
 use engine::turn::{self, Decision, Engine, Verdict};
+use object::quantity::{Format, Quantity};
 use rustc_hash::FxHashMap;
 
 use crate::bind::Outcome;
@@ -29,9 +31,10 @@ use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
     Answer, BindOrder, ConditionOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews,
-    PrepareOrder, Recall, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
+    PrepareOrder, Recall, ReservationNews, RoomOrder, Scheduled, TellOrder, Unreadable, Written,
 };
 use crate::meters::{Attempt, Failure, Meters, Shown};
+use crate::reservations::{self, Lives};
 
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
@@ -69,6 +72,8 @@ const TOO_MANY_TERMS: &str = "TooManyTerms";
 const INVALID_CPU_REQUEST: &str = "InvalidCPURequest";
 /// The reason where an annotation of a pod cannot be read.
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
+/// An annotation that says that a pod got nothing.
+const NOTHING: &str = "{}";
 /// The reason of a condition when the attempt itself failed.
 pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 
@@ -222,6 +227,7 @@ pub struct Core {
     decided: VecDeque<Decided>,
     excess: Excess,
     binders: Binders,
+    lives: Lives,
     /// What was decided since somebody said how long it took.
     untimed: Vec<Untimed>,
     meters: Meters,
@@ -252,6 +258,7 @@ impl Core {
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
             excess: Excess::default(),
             binders: Binders::default(),
+            lives: Lives::default(),
             untimed: Vec::new(),
             meters,
             shown: Shown::default(),
@@ -264,17 +271,22 @@ impl Core {
         Self { binders, ..self }
     }
 
+    /// The same, which keeps reservations that have ended for so long.
+    #[must_use]
+    pub fn keeping(self, settings: reservations::Settings) -> Self {
+        Self { lives: Lives::with(settings), ..self }
+    }
+
     /// Takes what happened. Some of it is to be told.
     pub fn take(&mut self, message: Message, now: Moment) -> Option<Order> {
         match message {
-            Message::Fact(fact) => {
-                if let Fact::PodGone(uid) = &fact {
-                    self.waiting.remove(uid);
-                    self.recall(uid);
-                }
-                self.engine.apply(fact, now);
-            }
+            Message::Fact(fact) => self.fact(fact, now),
             Message::Pod(news) => self.pod(*news, now),
+            Message::Reservation(news) => self.reservation(*news, now),
+            Message::Lived(uid, wrote) => {
+                self.telling = self.telling.saturating_sub(1);
+                self.lives.lived(&uid, wrote, now);
+            }
             Message::Synced(kind) => {
                 self.awaited.remove(&kind);
                 if self.awaited.is_empty() && self.phase == Phase::Filling {
@@ -318,6 +330,46 @@ impl Core {
         None
     }
 
+    fn fact(&mut self, fact: Fact, now: Moment) {
+        if let Fact::PodGone(uid) = &fact {
+            self.waiting.remove(uid);
+            self.recall(uid);
+            self.lives.remove(uid);
+        }
+        if let Fact::NodeGone(node) = &fact {
+            self.lives.touch_on(node, now);
+        }
+        self.apply(fact, now);
+    }
+
+    /// Has the engine take a fact in, and looks at the reservations that it has to do with.
+    fn apply(&mut self, fact: Fact, now: Moment) {
+        self.engine.apply(fact, now);
+        for uid in self.engine.take_touched() {
+            self.lives.touch(uid, now);
+        }
+    }
+
+    fn reservation(&mut self, news: ReservationNews, now: Moment) {
+        let ReservationNews { fact, object } = news;
+        let uid = Uid::new(&object.metadata.uid);
+        let waits = match &fact {
+            Fact::Reservation(own) => {
+                own.pod.node.is_none() && self.names.contains(&*own.pod.scheduler)
+            }
+            _ => false,
+        };
+        if waits {
+            let own = self.waiting.entry(uid).or_default();
+            own.written = reservations::written(&object);
+            own.since.get_or_insert(now);
+        } else {
+            self.waiting.remove(&uid);
+        }
+        self.lives.put(object, now);
+        self.apply(fact, now);
+    }
+
     fn pod(&mut self, news: PodNews, now: Moment) {
         let PodNews { fact, written } = news;
         if !self.complaints.is_empty() {
@@ -337,7 +389,7 @@ impl Core {
         if fact.deleting || fact.node.is_some() {
             self.recall(&fact.uid);
         }
-        self.engine.apply(Fact::Pod(Box::new(fact)), now);
+        self.apply(Fact::Pod(Box::new(fact)), now);
     }
 
     fn answered(&mut self, errand: &Errand, answer: Answer, now: Moment) -> Option<Order> {
@@ -473,6 +525,10 @@ impl Core {
                 self.telling += 1;
                 return Some(Order::Complain(what));
             }
+            if let Some(order) = self.lives.next(self.engine.ledger(), now) {
+                self.telling += 1;
+                return Some(Order::Live(Box::new(order)));
+            }
             let decision = self.engine.decide(now)?;
             if let Some(order) = self.order(decision, now) {
                 return Some(order);
@@ -489,6 +545,7 @@ impl Core {
         let binder = waiting.binder;
         let begun = waiting.begun(&verdict, attempts, now);
         let version = waiting.written.version.clone();
+        let forged = waiting.written.forged.clone();
         // Whoever was sent before is not wanted any longer.
         self.forget(&pod.uid);
         let mission = Mission::of(&verdict, binder);
@@ -509,8 +566,14 @@ impl Core {
             Verdict::Bind(node, allotment) => {
                 let number = self.begin(Mission::Bind(binder), &pod, attempt, begun, None);
                 let stamps = allotment.iter().flat_map(|own| own.stamps());
+                // What its author wrote is no word of ours, once it is bound.
+                let nothing = forged.iter().map(|key| (*key, NOTHING.to_owned()));
+                let stamps = nothing.chain(stamps);
                 let stamps = stamps.map(|(key, text)| (key.to_owned(), text)).collect();
-                Order::Bind(BindOrder { pod, number, version, node, scheduler, binder, stamps })
+                let held = pod.is_reservation.then(|| self.held(&pod.uid));
+                let order =
+                    BindOrder { pod, number, version, node, scheduler, binder, stamps, held };
+                Order::Bind(order)
             }
             Verdict::Prepare(_, writes) => {
                 let recall = Recall::default();
@@ -544,6 +607,17 @@ impl Core {
             }
         };
         Some(order)
+    }
+
+    /// What a reservation is to hold.
+    fn held(&self, uid: &Uid) -> ResourceList {
+        let Some(rules) = self.engine.ledger().reservations.rules(uid) else {
+            return ResourceList::new();
+        };
+        let mut held = quantities(&rules.amounts);
+        let pods = rules.pods.map(|pods| Quantity::from_units(pods, Format::DecimalSi));
+        held.extend(pods.map(|pods| ("pods".to_owned(), pods)));
+        held
     }
 
     /// Counts an attempt that is over with this verdict, and remembers what is still to be timed.
@@ -727,7 +801,10 @@ impl Core {
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         match self.has_room() {
             true if !self.complaints.is_empty() => Some(now),
-            true => self.engine.next_due(now),
+            true => {
+                let lives = self.lives.next_due().map(|due| due.max(now));
+                self.engine.next_due(now).into_iter().chain(lives).min()
+            }
             false => None,
         }
     }

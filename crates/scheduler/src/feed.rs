@@ -9,17 +9,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::condition;
+use api::cpus::RESOURCE_STATUS;
+use api::reservation::ALLOCATED;
 use api::{
     CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, NodeMetric, NodeResourceTopology,
     PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
-    ReplicationController, Resource, Service, StatefulSet, StorageClass, VolumeAttachment,
+    ReplicationController, Reservation, Resource, Service, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use chassis::client::{Client, Error, ListOptions, Object, ResourceType};
 use chassis::controller::go_on_panicking;
 use chassis::key::Key;
 use chassis::metrics::Metrics;
 use chassis::reflector::{Delta, Fence, Reflector};
-use engine::fact::{Fact, NodeFact, PodFact, StorageFact, Uid};
+use engine::fact::{Fact, NodeFact, PodFact, ReservationFact, StorageFact, Uid};
 use engine::needs::{Owner, OwnerKind};
 use engine::profile::Consulting;
 use tokio::sync::mpsc;
@@ -30,7 +33,7 @@ use crate::awaited::Awaited;
 use crate::complaints::Complaints;
 use crate::config::Configuration;
 use crate::extenders;
-use crate::message::{Kind, Message, PodNews, Scheduled, Unreadable, Written};
+use crate::message::{Kind, Message, PodNews, ReservationNews, Scheduled, Unreadable, Written};
 
 /// How many objects are asked for at once when they are listed.
 const PAGE: u32 = 500;
@@ -242,6 +245,8 @@ fn read_all(reader: &mut impl Reader, sight: Sight) {
     storage(reader);
     fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
     layouts(reader);
+    let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
+    reader.read(Kind::Reservation, "", reservation, move |_, uid| gone(uid));
 }
 
 fn nodes(reader: &mut impl Reader, sight: Sight) {
@@ -380,6 +385,11 @@ fn namespace(namespace: &Namespace) -> Fact {
     }
 }
 
+pub(crate) fn reservation(own: Reservation) -> Message {
+    let fact = ReservationFact::told(&own);
+    Message::Reservation(Box::new(ReservationNews { fact, object: Arc::new(own) }))
+}
+
 fn budgetless(key: &Key) -> Fact {
     Fact::Budget { namespace: key.namespace().into(), name: name(key), budget: None }
 }
@@ -422,5 +432,9 @@ fn written(pod: &Pod) -> Written {
             message: condition.message.as_str().into(),
         }),
         nominated: pod.status.nominated_node_name.as_str().into(),
+        forged: [RESOURCE_STATUS, ALLOCATED]
+            .into_iter()
+            .filter(|key| pod.metadata.annotations.contains_key(*key))
+            .collect(),
     }
 }

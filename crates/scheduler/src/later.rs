@@ -1,10 +1,9 @@
-//! What is told after the work: notes wait while Bindings busy, and not for long.
+//! What is told after the work: notes wait while Bindings are under way, and not for long.
 //!
-//! Work comes first, and all notes after it, where the work ends before the first of them is due.
-//! Where a burst is larger than that, the server cannot take both in time: then notes that are due
-//! get a share of the writes, and the work the rest. Notes are handed over no faster than they are
-//! written, so that work which comes back after a moment finds few of them before it. What is held is
-//! bounded.
+//! Work comes first, and notes when there is none, or when they are due. Where as much work is under way
+//! as can be, the server cannot take both in time: then notes that are due get a share of the writes, and
+//! the work the rest. Notes are handed over no faster than they are written, so that work which comes back
+//! after a moment finds few of them before it. What is held is bounded.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,12 +18,24 @@ const NOTES_MAX: usize = 16_000;
 /// Work of which nothing was done for so long stands still, and nothing waits for it.
 const STANDSTILL: Duration = Duration::from_millis(250);
 
-/// Who writes as much as can be written at once.
+/// How much work is under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// None.
+    #[default]
+    None,
+    /// Some.
+    Some,
+    /// About as much as can be.
+    Crowded,
+}
+
+/// What is being written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Busy {
-    /// The work.
-    pub(crate) work: bool,
-    /// The notes that were handed over.
+    /// Work.
+    pub(crate) work: Work,
+    /// Whether as many notes wait to be written as are handed over.
     pub(crate) notes: bool,
 }
 
@@ -56,13 +67,18 @@ impl<T> Later<T> {
         self.notes.is_empty()
     }
 
-    /// The next note to be told; none while enough were handed over, and while work crowds only one
-    /// that is due and has its share.
+    /// The next note to be told; none while enough were handed over, while there is work only one that is
+    /// due, and while work crowds only where that has its share.
     pub(crate) fn next(&mut self, now: Duration, busy: Busy) -> Option<T> {
         let (since, _) = self.notes.front()?;
-        let has_share = || now >= since.saturating_add(HELD_MAX) && self.work >= WORK_PER_NOTE;
+        let is_due = || now >= since.saturating_add(HELD_MAX);
         let stands_still = || now >= self.worked.saturating_add(STANDSTILL);
-        let must_wait = busy.notes || (busy.work && !has_share() && !stands_still());
+        let has_time = match busy.work {
+            Work::None => true,
+            Work::Some => is_due() || stands_still(),
+            Work::Crowded => (is_due() && self.work >= WORK_PER_NOTE) || stands_still(),
+        };
+        let must_wait = busy.notes || !has_time;
         if must_wait && self.notes.len() <= NOTES_MAX {
             return None;
         }
@@ -75,9 +91,10 @@ impl<T> Later<T> {
 mod tests {
     use super::*;
 
-    const NONE: Busy = Busy { work: false, notes: false };
-    const WORK: Busy = Busy { work: true, notes: false };
-    const NOTES: Busy = Busy { work: false, notes: true };
+    const NONE: Busy = Busy { work: Work::None, notes: false };
+    const SOME: Busy = Busy { work: Work::Some, notes: false };
+    const WORK: Busy = Busy { work: Work::Crowded, notes: false };
+    const NOTES: Busy = Busy { work: Work::None, notes: true };
 
     fn at(millis: usize) -> Duration {
         Duration::from_millis(u64::try_from(millis).unwrap())
@@ -116,6 +133,12 @@ mod tests {
     }
 
     #[test]
+    fn where_work_leaves_room_notes_are_told_when_they_are_due() {
+        assert_eq!(told_in(SOME, 4_500), [0_usize; 0]);
+        assert_eq!(told_in(SOME, 9_000), (0..4_500).collect::<Vec<_>>(), "none is late");
+    }
+
+    #[test]
     fn notes_are_handed_over_no_faster_than_they_are_written() {
         assert_eq!(told_in(NONE, 3), [0, 1, 2]);
         assert_eq!(told_in(NOTES, 10_000), [0_usize; 0], "whether they are due or not");
@@ -124,7 +147,7 @@ mod tests {
     #[test]
     fn what_is_held_is_bounded() {
         let count = 40_000;
-        for busy in [WORK, NOTES, Busy { work: true, notes: true }] {
+        for busy in [WORK, NOTES, Busy { notes: true, ..WORK }, Busy { notes: true, ..SOME }] {
             assert_eq!(told_in(busy, count).len(), count - NOTES_MAX, "{busy:?}");
         }
     }

@@ -46,6 +46,7 @@ pub mod message;
 pub mod meters;
 mod notes;
 mod pulse;
+pub mod reservations;
 mod run;
 mod status;
 mod thread;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::{Reservation, ResourceList};
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
 use engine::ledger::Ledger;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bind::Outcome;
 use crate::debug::Look;
 use crate::extenders::Binder;
+use crate::reservations::Step;
 
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,11 +53,13 @@ pub enum Kind {
     NodeMetric,
     /// Layouts of nodes.
     NodeResourceTopology,
+    /// Capacity that is held for pods that are still to come.
+    Reservation,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Node,
         Self::Pod,
         Self::Namespace,
@@ -73,6 +77,7 @@ impl Kind {
         Self::PodDisruptionBudget,
         Self::NodeMetric,
         Self::NodeResourceTopology,
+        Self::Reservation,
     ];
 
     /// Those that a ledger has to know: nobody reads what no profile looks at.
@@ -81,6 +86,7 @@ impl Kind {
         let is_read = |kind: &Self| match kind {
             Self::NodeMetric => ledger.loads.are_kept(),
             Self::NodeResourceTopology => ledger.cpus.are_kept(),
+            Self::Reservation => ledger.reservations.are_kept(),
             _ => true,
         };
         Self::ALL.into_iter().filter(is_read).collect()
@@ -89,7 +95,7 @@ impl Kind {
     /// Whether a server may not know it: it is none of Kubernetes' own.
     #[must_use]
     pub fn may_be_absent(self) -> bool {
-        matches!(self, Self::NodeMetric | Self::NodeResourceTopology)
+        matches!(self, Self::NodeMetric | Self::NodeResourceTopology | Self::Reservation)
     }
 }
 
@@ -100,6 +106,10 @@ pub enum Message {
     Fact(Fact),
     /// A pod is there, or is now this.
     Pod(Box<PodNews>),
+    /// A reservation is there, or is now this.
+    Reservation(Box<ReservationNews>),
+    /// What was to be written on this reservation is written, or cannot be for now.
+    Lived(Uid, Wrote),
     /// All objects of a kind have been told, as they were when this process began to lead or later.
     Synced(Kind),
     /// All objects of a kind have been told, as they are while another process leads.
@@ -159,6 +169,24 @@ pub struct PodNews {
     pub written: Written,
 }
 
+/// A reservation, and what is written on it already.
+#[derive(Debug)]
+pub struct ReservationNews {
+    /// What the engine is told.
+    pub fact: Fact,
+    /// The object.
+    pub object: Arc<Reservation>,
+}
+
+/// Whether something is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrote {
+    /// It is, or it need not be any longer.
+    All,
+    /// It is not, and is to be tried again.
+    Nothing,
+}
+
 /// What is written on a pod that has no node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
@@ -170,6 +198,9 @@ pub struct Written {
     pub scheduled: Option<Scheduled>,
     /// The node on which room is made for it; empty for none.
     pub nominated: Box<str>,
+    /// Annotations by which pods say what they got, though this one got nothing yet: its author wrote
+    /// them.
+    pub forged: Box<[&'static str]>,
 }
 
 /// The condition `PodScheduled`.
@@ -184,7 +215,7 @@ pub struct Scheduled {
 }
 
 /// A Binding to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BindOrder {
     /// Which pod.
     pub pod: PodRef,
@@ -200,6 +231,8 @@ pub struct BindOrder {
     pub binder: Binder,
     /// Annotations that the pod gets with it.
     pub stamps: BTreeMap<String, String>,
+    /// What is held, where it is a reservation.
+    pub held: Option<ResourceList>,
 }
 
 impl BindOrder {
@@ -316,7 +349,7 @@ pub struct ConditionOrder {
 }
 
 /// Something to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     /// A Binding.
     Bind(BindOrder),
@@ -328,6 +361,19 @@ pub enum Order {
     Tell(Box<TellOrder>),
     /// That an object cannot be read.
     Complain(Unreadable),
+    /// Where a reservation stands in its life.
+    Live(Box<LifeOrder>),
+}
+
+/// Where a reservation stands in its life, to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LifeOrder {
+    /// What the API server calls it.
+    pub uid: Uid,
+    /// Its name.
+    pub name: Box<str>,
+    /// What is to be written.
+    pub step: Step,
 }
 
 /// An object that cannot be read.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Lease, Pod};
+use api::{Lease, Pod, Reservation};
 use chassis::client::{Client, Nameplate, Object as _};
 use chassis::election::News;
 use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
@@ -56,7 +56,10 @@ impl Notes {
 
     pub(crate) fn scheduled(&self, order: &BindOrder) {
         let BindOrder { pod, version, node, scheduler, .. } = order;
-        let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+        let message = match pod.is_reservation {
+            true => format!("Successfully assigned {} to {node}", pod.name),
+            false => format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name),
+        };
         self.tell(
             scheduler,
             Note {
@@ -159,6 +162,10 @@ fn failed(subject: Subject, message: String) -> Note {
 }
 
 fn subject(pod: &PodRef, version: &str) -> Subject {
-    let key = Key::namespaced(&pod.namespace, &pod.name);
-    Subject { resource_version: version.into(), ..Subject::named::<Pod>(key, pod.uid.0.clone()) }
+    let uid = pod.uid.0.clone();
+    let own = match pod.is_reservation {
+        true => Subject::named::<Reservation>(Key::cluster(&pod.name), uid),
+        false => Subject::named::<Pod>(Key::namespaced(&pod.namespace, &pod.name), uid),
+    };
+    Subject { resource_version: version.into(), ..own }
 }

@@ -13,6 +13,7 @@ use chassis::reflector::Fence;
 use chassis::serve::Health;
 use engine::Engine;
 use engine::moment::Moment;
+use engine::plugin::Plugin;
 use engine::profile::Profile;
 use engine::{queue, turn};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -361,7 +362,10 @@ fn core(
     let profiles = profiles(configuration);
     let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
     let engine = Engine::new(settings(configuration, seed), profiles, now);
-    let core = Core::new(engine, names.iter().cloned(), meters);
+    let mut of_profiles = configuration.profiles.iter();
+    let reserving = of_profiles.find(|own| own.lineup.plugins().contains(&Plugin::Reservation));
+    let lives = reserving.map(|own| own.args.reservation).unwrap_or_default();
+    let core = Core::new(engine, names.iter().cloned(), meters).keeping(lives);
     (core.with_binders(Binders::of(&configuration.extenders)), names)
 }
 

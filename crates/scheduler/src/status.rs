@@ -77,7 +77,12 @@ mod tests {
     #[test]
     fn only_what_changes_is_written() {
         let check = |is_transition: Option<bool>, node: Option<&str>, expected: Option<Value>| {
-            let pod = PodRef { uid: Uid::new("u1"), namespace: "ns".into(), name: "p".into() };
+            let pod = PodRef {
+                uid: Uid::new("u1"),
+                namespace: "ns".into(),
+                name: "p".into(),
+                is_reservation: false,
+            };
             let condition = is_transition.map(|is_transition| ConditionOrder {
                 reason: "Unschedulable",
                 generation: 2,

@@ -204,6 +204,7 @@ impl Turns {
             Order::Consult(order) => return self.question(order),
             Order::Tell(order) => Telling::Wait(order),
             Order::Complain(what) => Telling::Unreadable(what),
+            Order::Live(order) => Telling::Life(order),
         };
         if let Err(lost) = self.outlets.tells.try_send(telling) {
             self.take(lost.into_inner().untold(), self.time.now());

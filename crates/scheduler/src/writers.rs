@@ -3,6 +3,7 @@
 //! What is to be said to the API server and in which order is in [`bind`](crate::bind) and
 //! [`status`](crate::status), and who waits for whom in [`slots`]; here it is sent.
 
+mod reservations;
 mod slots;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +31,8 @@ use crate::core::TELLS_MAX;
 use crate::extenders::{Binder, Extenders};
 use crate::later::{Busy, Later};
 use crate::message::{
-    Answer, BindOrder, Kind, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
+    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
+    Wrote,
 };
 use crate::notes::Notes;
 use crate::status;
@@ -183,7 +185,7 @@ impl Hands {
         }
     }
 
-    /// Tells which pods are bound: while Bindings crowd, only of those that are so for long.
+    /// Tells which pods are bound: while Bindings are under way, only of those that are so for long.
     async fn tell_later(self: Arc<Self>, mut bound: mpsc::Receiver<BindOrder>, room: Arc<Slots>) {
         let mut later = Later::default();
         loop {
@@ -195,7 +197,7 @@ impl Hands {
                 },
                 () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
             }
-            let work = room.is_crowded();
+            let work = room.work();
             let busy = || Busy { work, notes: self.notes.waiting() >= NOTES_AHEAD_MAX };
             while let Some(order) = later.next(self.clock().monotonic(), busy()) {
                 self.notes.scheduled(&order);
@@ -208,7 +210,11 @@ impl Hands {
 
     async fn bind(&self, order: BindOrder, room: Arc<Slots>, bound: &mpsc::Sender<BindOrder>) {
         let errand = order.errand();
-        let answer = match self.converse(&order, room).await {
+        let outcome = match &order.held {
+            Some(held) => Box::pin(self.hold(&order, held)).await,
+            None => self.converse(&order, room).await,
+        };
+        let answer = match outcome {
             None => Answer::Abandoned,
             Some(outcome) => Answer::Definite(outcome),
         };
@@ -358,6 +364,7 @@ impl Hands {
                         order if own.stop.is_cancelled() => order.untold(),
                         Telling::Wait(order) => own.tell(*order, &mut place).await,
                         Telling::Unreadable(what) => own.complain(&what, &mut place).await,
+                        Telling::Life(order) => own.live(*order, &mut place).await,
                     };
                     drop(place);
                     own.answer(message).await;
@@ -379,7 +386,11 @@ impl Hands {
     async fn tell(&self, order: TellOrder, place: &mut Place) -> Message {
         self.notes.waits(&order);
         let mut is_done = true;
-        match self.tell_status(&order, place).await {
+        let told = match order.pod.is_reservation {
+            true => Box::pin(self.tell_reservation(&order, place)).await,
+            false => self.tell_status(&order, place).await,
+        };
+        match told {
             Ok(Waits::Still) => {}
             // Nothing is to be told of it, and nobody has to go for it.
             Ok(Waits::NoLonger) => return Message::Told(order.pod.uid),
@@ -676,6 +687,8 @@ pub(crate) enum Telling {
     Wait(Box<TellOrder>),
     /// That an object cannot be read.
     Unreadable(Unreadable),
+    /// Where a reservation stands in its life.
+    Life(Box<LifeOrder>),
 }
 
 impl Telling {
@@ -684,6 +697,7 @@ impl Telling {
         match self {
             Self::Wait(order) => &order.pod.namespace,
             Self::Unreadable(what) => what.key.namespace(),
+            Self::Life(_) => "",
         }
     }
 
@@ -695,6 +709,7 @@ impl Telling {
                 tracing::warn!(kind = ?what.kind, key = %what.key, "an object cannot be read");
                 Message::Complained
             }
+            Self::Life(order) => Message::Lived(order.uid, Wrote::Nothing),
         }
     }
 }

@@ -257,6 +257,9 @@ impl Witness for Onlooker {
                     self.violated(&format!("there are no extenders to ask about {name}"));
                 }
                 Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
+                Order::Live(order) => {
+                    self.violated(&format!("there is no reservation {}", order.name));
+                }
             }
         });
     }

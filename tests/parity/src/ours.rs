@@ -177,7 +177,8 @@ fn answer_of(
     }
     answer.scores.retain(|_, nodes| nodes.values().any(|score| *score != 0));
     let picked = decider.choose(ledger, uid, 1)?;
-    answer.choice = picked.map(|node| ledger.nodes.name(node).to_owned()).into_iter().collect();
+    answer.choice =
+        picked.map(|place| ledger.nodes.name(place.node).to_owned()).into_iter().collect();
     let examined = decider.examine(ledger, uid)?;
     let of = |node| ledger.nodes.name(node).to_owned();
     if let Some((plugin, refusal)) = &examined.everywhere {

@@ -104,6 +104,21 @@ fn today(name: &str) -> Option<&'static str> {
     Some(known.as_str()).filter(|today| *today != name)
 }
 
+/// Amounts as objects carry them, without those of which there is nothing.
+#[must_use]
+pub fn quantities(amounts: &Amounts) -> ResourceList {
+    let plain = [
+        ("cpu", Quantity::from_millis(amounts.cpu_millis, Format::DecimalSi)),
+        ("memory", Quantity::from_units(amounts.memory_bytes, Format::BinarySi)),
+        ("ephemeral-storage", Quantity::from_units(amounts.storage_bytes, Format::BinarySi)),
+    ];
+    let scalars = amounts.scalars.iter();
+    let scalars =
+        scalars.map(|(name, own)| (&**name, Quantity::from_units(*own, Format::DecimalSi)));
+    let all = plain.into_iter().chain(scalars).filter(|(_, own)| !own.is_zero());
+    all.map(|(name, own)| (name.to_owned(), own)).collect()
+}
+
 fn add<'a>(sums: &mut Sums<'a>, list: impl IntoIterator<Item = (&'a str, Quantity)>) {
     for (name, quantity) in list {
         match sums.get_mut(name) {

@@ -11,10 +11,8 @@ use api::qos::QosClass;
 use api::resource_names::KnownResource;
 use api::{CpuSet, Malformed, NodeResourceTopology};
 
-use object::quantity::{Format, Quantity};
-
-use super::Fact;
-use super::amounts::{amounts, named};
+use super::amounts::{amounts, named, quantities};
+use super::{Fact, ReservationRef};
 use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive, Strategy};
 use crate::needs::{Amounts, CpuNeeds, Wish};
 
@@ -56,7 +54,7 @@ pub struct CpuRules {
     pub ratios: Ratios,
 }
 
-/// What a pod got of CPUs and NUMA nodes.
+/// What a pod got besides amounts: of CPUs, NUMA nodes and reservations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Allotment {
     /// CPUs that are its own.
@@ -69,6 +67,8 @@ pub struct Allotment {
     pub exclusive: Exclusive,
     /// How much of each NUMA node.
     pub zones: Box<[(u32, Amounts)]>,
+    /// The reservation that it uses.
+    pub reservation: Option<ReservationRef>,
 }
 
 fn binding(policy: wire::NodeCpuBindPolicy) -> Option<Binding> {
@@ -236,24 +236,19 @@ pub(super) fn cpu_needs(pod: &Pod) -> Option<CpuNeeds> {
 
 /// What a pod got of a NUMA node, as it says itself.
 fn told((node, amounts): &(u32, Amounts)) -> wire::NumaResources {
-    let plain = [
-        ("cpu", Quantity::from_millis(amounts.cpu_millis, Format::DecimalSi)),
-        ("memory", Quantity::from_units(amounts.memory_bytes, Format::BinarySi)),
-        ("ephemeral-storage", Quantity::from_units(amounts.storage_bytes, Format::BinarySi)),
-    ];
-    let scalars = amounts.scalars.iter();
-    let scalars =
-        scalars.map(|(name, own)| (&**name, Quantity::from_units(*own, Format::DecimalSi)));
-    let all = plain.into_iter().chain(scalars).filter(|(_, own)| !own.is_zero());
-    let resources = all.map(|(name, own)| (name.to_owned(), own)).collect();
-    wire::NumaResources { node: *node, resources }
+    wire::NumaResources { node: *node, resources: quantities(amounts) }
 }
 
 impl Allotment {
     /// What a pod got, as it says itself; none where it says nothing, or nothing that can be read.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
-        let (status, cpus) = wire::ResourceStatus::of(pod).ok().flatten()?;
+        let reservation = ReservationRef::of(pod);
+        let told = wire::ResourceStatus::of(pod).ok().flatten();
+        if told.is_none() && reservation.is_none() {
+            return None;
+        }
+        let (status, cpus) = told.unwrap_or_default();
         let spec = wire::ResourceSpec::of(pod).unwrap_or_default();
         let zones = status.numa_node_resources.iter();
         let zones: BTreeMap<u32, Amounts> =
@@ -265,8 +260,15 @@ impl Allotment {
             preferred: spec.preferred.map(wish),
             exclusive: spec.exclusive.map(exclusive).unwrap_or_default(),
             zones: zones.into(),
+            reservation,
         };
-        (!own.cpus.is_empty() || !own.zones.is_empty()).then_some(own)
+        (!own.is_shared() || own.reservation.is_some()).then_some(own)
+    }
+
+    /// Whether it has no CPUs and nothing of NUMA nodes that it could be told of.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.cpus.is_empty() && self.zones.is_empty()
     }
 
     /// Whether it is no more than was asked for. Anybody can write an annotation; what nobody gave counts
@@ -279,7 +281,11 @@ impl Allotment {
 
     /// The annotations by which the pod says so.
     #[must_use]
-    pub fn stamps(&self) -> [(&'static str, String); 2] {
+    pub fn stamps(&self) -> Vec<(&'static str, String)> {
+        let reservation = self.reservation.as_ref().map(ReservationRef::stamp);
+        if self.is_shared() {
+            return reservation.into_iter().collect();
+        }
         let policy = |wish: Wish| match wish {
             Wish::Default => CpuBindPolicy::Default,
             Wish::So(Binding::FullCores) => CpuBindPolicy::FullPCPUs,
@@ -298,6 +304,8 @@ impl Allotment {
             cpuset: self.cpus.to_string(),
             numa_node_resources: self.zones.iter().map(told).collect(),
         };
-        [(wire::RESOURCE_SPEC, spec.to_text()), (wire::RESOURCE_STATUS, status.to_text())]
+        let cpus =
+            [(wire::RESOURCE_SPEC, spec.to_text()), (wire::RESOURCE_STATUS, status.to_text())];
+        cpus.into_iter().chain(reservation).collect()
     }
 }

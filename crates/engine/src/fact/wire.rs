@@ -17,6 +17,7 @@ use super::amounts::{amounts, limits, named, pods, requests};
 use super::cpus::{cpu_needs, offered};
 use super::load::load_needs;
 use super::pod_terms::{pod_affinity, spread, too_many_terms};
+use super::reservation::reservation_needs;
 use super::storage_wire::volumes;
 use super::{
     Allotment, Budget, CpuRules, Fact, LoadRules, LoadTimes, NodeFact, NodeRest, PodFact, Uid,
@@ -129,6 +130,10 @@ impl From<&Pod> for PodFact {
             scheduler: pod.scheduler().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             extended: extended(pod),
+            owners: match spec.node_name.as_str() {
+                "" => metadata.owner_references.as_slice().into(),
+                _ => Box::default(),
+            },
             needs,
             rest: 0,
         }
@@ -201,6 +206,7 @@ impl From<&Pod> for Needs {
             load,
             cpus: cpu_needs(pod),
             hint: hint(pod),
+            reservation: reservation_needs(pod),
             resource_claims: !spec.resource_claims.is_empty(),
         }
     }

@@ -6,19 +6,21 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{decider, fact, labels, needs, seen, uid};
+use super::{RESERVATIONS, decider, fact, labels, needs, seen, uid};
 use crate::fact::{Fact, StorageFact};
 use crate::ledger::Ledger;
 use crate::needs::{Needs, Owner, OwnerKind};
 
 /// How many kinds are told apart.
-const KINDS: usize = 15;
+const KINDS: usize = 16;
 const FACTS_MAX: usize = 60;
 
 /// Which kind a fact is about. Services and controllers are kinds of their own.
 fn kind(fact: &Fact) -> usize {
     match fact {
         Fact::Node(_) | Fact::NodeGone(_) => 0,
+        Fact::Reservation(_) => 15,
+        Fact::PodGone(gone) if RESERVATIONS.map(uid).any(|uid| uid == *gone) => 15,
         Fact::Pod(_) | Fact::PodGone(_) => 1,
         Fact::Namespace { .. } | Fact::NamespaceGone(_) => 2,
         Fact::Budget { .. } => 3,

@@ -15,6 +15,7 @@ use crate::moment::Moment;
 use crate::needs::{Amounts, Needs, NodeAffinity, PodAffinity, Spread, Volume, Volumes};
 use crate::preemption::{Candidate, Outcome, Settings};
 use crate::reason::{Reason, VolumeReason};
+use crate::reservations::{Place, Within};
 use object::selector::label::Selector;
 
 pub(crate) const NOW: Moment = Moment(100);
@@ -315,8 +316,9 @@ proptest! {
             let before = told(&ledger);
             let examined = decider.examine(&mut ledger, &pod).unwrap();
             let refused: BTreeSet<_> = examined.refused.iter().map(|one| one.node).collect();
-            if let Some(node) = decider.choose(&mut ledger, &pod, 3).unwrap() {
-                prop_assert!(!refused.contains(&node) && examined.everywhere.is_none());
+            if let Some(Place { node, within }) = decider.choose(&mut ledger, &pod, 3).unwrap() {
+                let is_able = !refused.contains(&node) && examined.everywhere.is_none();
+                prop_assert!(is_able || within != Within::Node);
                 continue;
             }
             prop_assert!(examined.everywhere.is_some() || refused.len() == examined.nodes);
@@ -340,7 +342,7 @@ proptest! {
         let mut ledger = after(&steps).0;
         let mut decider = loadless(&mut ledger);
         for pod in waiting(&ledger) {
-            let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
+            let Some(place) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
             let ask = ledger.pod(&pod).unwrap().ask;
             let namespace = ledger.pod(&pod).unwrap().namespace.clone();
             let claims: Vec<Box<str>> = ask.volumes.into_iter()
@@ -352,7 +354,24 @@ proptest! {
                 let mut users = ledger.storage.users(&namespace, claim);
                 prop_assert!(!users.any(|node| ledger.nodes.present().contains(node)));
             }
-            ledger.claim(&pod, node, None).unwrap();
+            let own = decider.allot(&mut ledger, ask, &place).unwrap();
+            ledger.claim(&pod, place.node, own.as_ref()).unwrap();
+            if let Within::Reservation(own) = &place.within {
+                let own = ledger.reservations.find(&own.uid).unwrap();
+                prop_assert!(own.rules.pods.is_none_or(|pods| own.used.pods <= pods));
+                prop_assert!(!own.rules.is_for_one_pod || own.used.pods == 1);
+                let requests = &ledger.asks.requests.get(ask.requests).charged;
+                for name in requests.names().filter(|name| own.rules.restricts(name)) {
+                    // What a pod takes may be more than what it asks for, while it is resized.
+                    let taken = ledger.asks.requests.get(ask.taken).charged.of(name);
+                    let used = own.used.amounts.of(name) - taken + requests.of(name);
+                    prop_assert!(used <= own.rules.amounts.of(name), "{name}: {own:?}");
+                }
+            }
+            if place.within != Within::Node {
+                continue;
+            }
+            let node = place.node;
             let needs = Needs {
                 requests: ledger.asks.requests.get(ask.requests).clone(),
                 ports: ledger.asks.ports.get(ask.ports).clone(),
@@ -369,7 +388,8 @@ proptest! {
         let mut ledger = after(&steps).0;
         let mut decider = loadless(&mut ledger);
         for pod in waiting(&ledger) {
-            let Some(node) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
+            let Some(place) = decider.choose(&mut ledger, &pod, 5).unwrap() else { continue };
+            let Place { node, within: Within::Node } = place else { continue };
             let row = ledger.pod(&pod).unwrap();
             let (ask, priority) = (row.ask, row.priority);
             let awaited: Vec<Passing> =

@@ -143,6 +143,9 @@ impl Cpus {
         allotment: &Allotment,
         way: Way,
     ) {
+        if allotment.is_shared() {
+            return;
+        }
         self.nodes.grow(places);
         let own = &mut self.nodes[node.get()];
         let count = u32::try_from(allotment.cpus.len()).unwrap_or(u32::MAX);

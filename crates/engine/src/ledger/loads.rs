@@ -187,6 +187,8 @@ impl Ledger {
                 loads.expiries.remove(&(old, number, node));
             }
             let rows = residents.on(node).iter().filter_map(|(_, uid)| pods.get(uid));
+            // A reservation uses nothing.
+            let rows = rows.filter(|row| !row.is_reservation());
             let rows = rows.map(|row| Resident {
                 namespace: &row.namespace,
                 name: &row.name,

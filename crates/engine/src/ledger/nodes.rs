@@ -5,7 +5,9 @@ use std::sync::Arc;
 use object::taint::{Effect, Taint};
 use rustc_hash::FxHashMap;
 
+use super::Way;
 use super::changes::Changes;
+use super::reservations::Holding;
 use super::resources::{ResourceIndex, Resources};
 use super::symbols::{Symbol, Symbols};
 use crate::fact::{CpuRules, LoadRules, NodeFact, NodeRest};
@@ -87,6 +89,8 @@ pub struct Nodes {
     pub pods: Vec<i64>,
     /// How many pods each node takes.
     pub pods_allowed: Vec<i64>,
+    /// How many hold on to the place of each node, besides its pods.
+    pins: Vec<u32>,
     /// Nodes whose own properties changed.
     pub changed: Changes,
     /// Nodes on which pods came, went or changed.
@@ -254,6 +258,7 @@ impl Nodes {
             self.rows.push(Row::default());
             self.pods.push(0);
             self.pods_allowed.push(0);
+            self.pins.push(0);
             self.resources.grow(self.rows.len());
             node
         });
@@ -355,9 +360,7 @@ impl Nodes {
     pub fn occupy(&mut self, node: NodeIndex, requests: &Requests, ports: &Ports) {
         self.pods[node.get()] += 1;
         self.resources.charge(node, requests, 1);
-        if !ports.0.is_empty() {
-            self.rows[node.get()].ports.extend_from_slice(&ports.0);
-        }
+        self.take_ports(node, &ports.0, Way::In);
         self.load_changed.note(node, self.rows.len());
     }
 
@@ -365,18 +368,51 @@ impl Nodes {
     pub fn vacate(&mut self, node: NodeIndex, requests: &Requests, ports: &Ports) {
         self.pods[node.get()] -= 1;
         self.resources.charge(node, requests, -1);
-        for port in &ports.0 {
-            let taken = &mut self.rows[node.get()].ports;
-            if let Some(place) = taken.iter().position(|own| own == port) {
-                taken.swap_remove(place);
-            }
-        }
+        self.take_ports(node, &ports.0, Way::Out);
         self.load_changed.note(node, self.rows.len());
         self.free_if_unused(node);
     }
 
+    /// Charges a node for what is held there and nobody uses, or ends that. Whoever holds something has
+    /// [pinned](Self::pin) the node.
+    pub(super) fn charge(&mut self, node: NodeIndex, held: &Holding, way: Way) {
+        self.pods[node.get()] += held.pods * way.sign();
+        self.resources.charge(node, &held.requests(), way.sign());
+        self.take_ports(node, &held.ports, way);
+        self.load_changed.note(node, self.rows.len());
+    }
+
+    fn take_ports(&mut self, node: NodeIndex, ports: &[HostPort], way: Way) {
+        if ports.is_empty() {
+            return;
+        }
+        let taken = &mut self.rows[node.get()].ports;
+        match way {
+            Way::In => taken.extend_from_slice(ports),
+            Way::Out => {
+                for port in ports {
+                    if let Some(place) = taken.iter().position(|own| own == port) {
+                        taken.swap_remove(place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps the place of a node, whether it has pods or not.
+    pub(crate) fn pin(&mut self, node: NodeIndex) {
+        self.pins[node.get()] += 1;
+    }
+
+    /// Keeps it no longer.
+    pub(crate) fn unpin(&mut self, node: NodeIndex) {
+        self.pins[node.get()] -= 1;
+        self.free_if_unused(node);
+    }
+
     fn free_if_unused(&mut self, node: NodeIndex) {
-        if self.present.contains(node) || self.pods[node.get()] > 0 {
+        let is_used = self.pods[node.get()] > 0 || self.pins[node.get()] > 0;
+        if self.present.contains(node) || is_used {
             return;
         }
         let row = &mut self.rows[node.get()];

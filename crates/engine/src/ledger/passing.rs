@@ -1,6 +1,6 @@
 //! Pods that come and go in thought.
 
-use super::Ask;
+use super::{Ask, ReservationIndex};
 use crate::fact::Allotment;
 use crate::pool::Id;
 
@@ -11,8 +11,10 @@ pub struct Passing {
     pub ask: Ask,
     /// Whether it is being deleted, so that those who plan ahead do not count it.
     pub deleting: bool,
-    /// What it got of CPUs and NUMA nodes.
+    /// What it got besides amounts.
     pub allotment: Option<Id<Allotment>>,
+    /// Which reservation it is, where it is one: it takes what of that no pod uses.
+    pub reservation: Option<ReservationIndex>,
 }
 
 /// Which way a pod goes.

@@ -138,6 +138,21 @@ impl Resources {
         changed
     }
 
+    /// What pods request of a resource of a node.
+    #[must_use]
+    pub fn requested(&self, node: NodeIndex, name: &str) -> i64 {
+        let plain = match name {
+            "cpu" => Some(&self.cpu),
+            "memory" => Some(&self.memory),
+            "ephemeral-storage" => Some(&self.storage),
+            _ => self.find(name).map(|index| self.scalar(index)),
+        };
+        match plain {
+            Some(column) => column.requested[node.get()],
+            None => self.unheld.get(&node).and_then(|own| own.get(name)).copied().unwrap_or(0),
+        }
+    }
+
     /// What a node has. A scalar of which it has nothing is left out.
     #[must_use]
     pub fn allowed(&self, node: NodeIndex) -> Amounts {

@@ -15,6 +15,22 @@ pub struct Amounts {
 }
 
 impl Amounts {
+    /// Nothing.
+    pub const NOTHING: Self =
+        Self { cpu_millis: 0, memory_bytes: 0, storage_bytes: 0, scalars: Vec::new() };
+
+    /// Takes so much away, as far as there is as much.
+    pub fn reduce(&mut self, less: &Self) {
+        let left = |own: i64, less: i64| own.saturating_sub(less).max(0);
+        self.cpu_millis = left(self.cpu_millis, less.cpu_millis);
+        self.memory_bytes = left(self.memory_bytes, less.memory_bytes);
+        self.storage_bytes = left(self.storage_bytes, less.storage_bytes);
+        self.scalars.retain_mut(|(name, own)| {
+            *own = left(*own, less.scalar(name));
+            *own != 0
+        });
+    }
+
     /// Whether nothing is asked for. A scalar that is named counts, even with the amount 0.
     #[must_use]
     pub fn is_nothing(&self) -> bool {

@@ -78,6 +78,8 @@ plugins! {
     NodeNUMAResource,
     /// Nodes may have been chosen before.
     SchedulingHint,
+    /// Capacity may be held for pods that are still to come.
+    Reservation,
     /// Each resource has a strategy of its own.
     NodeResourcesFitPlus,
     /// Scarce resources are left to those who ask for them.

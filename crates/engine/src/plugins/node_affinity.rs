@@ -20,7 +20,7 @@ pub(super) fn asked(ledger: &Ledger, ask: Ask) -> &needs::NodeAffinity {
 }
 
 /// A label of a node.
-pub(super) fn label<'a>(ledger: &'a Ledger, node: NodeIndex, key: &str) -> Option<&'a str> {
+pub(crate) fn label<'a>(ledger: &'a Ledger, node: NodeIndex, key: &str) -> Option<&'a str> {
     let key = ledger.symbols.find(key)?;
     ledger.nodes.label(node, key).map(|value| ledger.symbols.text(value))
 }

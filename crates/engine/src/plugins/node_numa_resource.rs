@@ -12,6 +12,7 @@ mod tests;
 
 use std::hash::BuildHasher as _;
 
+use api::CpuSet;
 use rustc_hash::FxBuildHasher;
 
 use super::node_resources::{Counted, Strategy as ScoreStrategy, Weighted, are_most, parts};
@@ -312,6 +313,7 @@ impl Filter for NodeNuma {
         ledger: &Ledger,
         ask: Ask,
         node: NodeIndex,
+        first: Option<&CpuSet>,
     ) -> Result<Option<Allotment>, Refusal> {
         let asked = self.settings.asked(ledger, ask);
         let own = ledger.cpus.of(node).filter(|_| !asked.requests.is_nothing());
@@ -336,6 +338,7 @@ impl Filter for NodeNuma {
             is_required: owed.is_required,
             exclusive: asked.needs.map_or(Exclusive::None, |needs| needs.exclusive),
             strategy: own.strategy.unwrap_or(self.settings.strategy),
+            preferred: first.cloned().unwrap_or_default(),
             ..Want::default()
         };
         let free = own.free.lying(owed.is_required.then_some(owed.binding));
@@ -354,7 +357,8 @@ impl Filter for NodeNuma {
         let cpus = cpus.map_err(too_few)?;
         let (required, preferred) = asked.told(owed, own.binding);
         let (exclusive, zones) = (want.exclusive, zones.into());
-        Ok(Some(Allotment { cpus, required, preferred, exclusive, zones }))
+        let reservation = None;
+        Ok(Some(Allotment { cpus, required, preferred, exclusive, zones, reservation }))
     }
 }
 

@@ -80,7 +80,8 @@ pub(super) fn on(
 fn lower(ledger: &Ledger, node: NodeIndex, priority: i32, now: Moment) -> Vec<Victim> {
     let lower = ledger.residents.below(node, priority).iter();
     let victim = |(priority, uid): &(i32, Uid)| {
-        let row = ledger.pod(uid)?;
+        // What is held is not for others, and a reservation is no pod that could be deleted.
+        let row = ledger.pod(uid).filter(|row| !row.is_reservation())?;
         // One that has not started yet would be the first to go.
         let started = row.started.unwrap_or(now);
         Some(Victim { uid: uid.clone(), priority: *priority, started, pod: row.passing() })

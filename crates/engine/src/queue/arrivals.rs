@@ -98,6 +98,7 @@ impl Change {
             },
             Self::Asked(_) => ASKED,
             Self::PassedOver(_) => "NominationDelete",
+            Self::Invited(_) => "ReservationAdd",
             Self::Overdue => OVERDUE,
             Self::Namespace => "NamespaceUpdate",
             Self::Owners(_) => "OwnerUpdate",

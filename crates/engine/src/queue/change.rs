@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use object::taint::Toleration;
 
-use crate::fact::{Allotment, Fact, NodeFact, NodeRest, PodFact, StorageFact, Uid};
+use crate::fact::{
+    Allotment, Fact, NodeFact, NodeRest, PodFact, ReservationFact, StorageFact, Uid,
+};
 use crate::ledger::{Ledger, LoadRooms, PodRow};
-use crate::needs::{self, Amounts, CpuNeeds, HostPort, LoadNeeds, PodTerm, Volumes};
+use crate::needs::{
+    self, Amounts, CpuNeeds, HostPort, LoadNeeds, PodTerm, ReservationNeeds, Volumes,
+};
 use crate::plugin::{Plugin, Plugins};
 
 /// Something that changed.
@@ -52,6 +56,8 @@ pub enum Change {
     /// The room that was made for this pod is another's: it may find some elsewhere, and is the only
     /// one whom this helps.
     PassedOver(Uid),
+    /// Other reservations are for this pod than before.
+    Invited(Uid),
     /// Pods were found that wait for too long: for kube-scheduler, that is a reason to try those in
     /// flight again as well.
     Overdue,
@@ -119,6 +125,8 @@ pub struct PodView {
     pub allotment: Option<Allotment>,
     /// Nodes that were chosen for it before.
     pub hint: Option<needs::Hint>,
+    /// What it wants of reservations.
+    pub reservation: Option<ReservationNeeds>,
     /// Its node, or the one that it leaves.
     pub node: Option<Box<str>>,
     /// Whether volumes were promised to it that it does not get.
@@ -136,6 +144,7 @@ impl PodView {
             cpus: ask.cpus.map(|id| asks.cpus.get(id).clone()),
             allotment: row.allotment.map(|id| asks.allotments.get(id).clone()),
             hint: ask.hint.map(|id| asks.hints.get(id).clone()),
+            reservation: ask.reservation.map(|id| asks.reservations.get(id).clone()),
             node: row.bound_to(ledger).map(Into::into),
             breaks_promises: false,
             namespace: row.namespace.clone(),
@@ -159,6 +168,11 @@ impl PodView {
         }
     }
 
+    /// Whether it is a reservation.
+    pub(super) fn is_reservation(&self) -> bool {
+        self.reservation.as_ref().is_some_and(|own| own.own.is_some())
+    }
+
     /// A label.
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(|value| &**value)
@@ -169,12 +183,13 @@ impl PodView {
     /// What of a pod the ledger will keep.
     pub(super) fn of_fact(ledger: &Ledger, fact: &PodFact) -> Self {
         let (is_load_kept, are_cpus_kept) = (ledger.loads.are_kept(), ledger.cpus.are_kept());
-        let allotment = fact.allotment.as_ref().filter(|_| are_cpus_kept && fact.node.is_some());
+        let allotment = fact.allotment.clone().filter(|_| fact.node.is_some());
         Self {
             load: fact.needs.load.clone().filter(|_| is_load_kept),
             cpus: fact.needs.cpus.clone().filter(|_| are_cpus_kept),
-            allotment: allotment.cloned(),
+            allotment: allotment.and_then(|told| ledger.kept_allotment(told)),
             hint: fact.needs.hint.clone(),
+            reservation: fact.needs.reservation.clone(),
             volumes: fact.needs.volumes.clone(),
             node: fact.node.clone(),
             breaks_promises: false,
@@ -220,6 +235,9 @@ impl Change {
                 Some(Self::Node { old: Some(Box::new(old)), new: None })
             }
             Fact::Pod(new) => Self::of_pod(ledger, new),
+            Fact::Reservation(new) => {
+                Self::of_pod(ledger, &new.pod).or_else(|| Self::of_rules(ledger, new))
+            }
             Fact::PodGone(uid) => Self::unplaced(ledger, uid),
             Fact::Namespace { name, labels } => {
                 let old = ledger.terms.crowds.namespace_labels(name, &ledger.symbols);
@@ -252,20 +270,27 @@ impl Change {
     /// Those whose refusals it may cure; the others need not be asked.
     #[must_use]
     pub fn concerns(&self) -> Plugins {
-        let of_node = [Plugin::NodeResourcesFit, Plugin::NodePorts, Plugin::NodeNUMAResource];
+        let of_node = [
+            Plugin::NodeResourcesFit,
+            Plugin::NodePorts,
+            Plugin::NodeNUMAResource,
+            Plugin::Reservation,
+        ];
+        let of_room = [Plugin::NodeResourcesFit, Plugin::NodeNUMAResource, Plugin::Reservation];
         let outside = || Plugins::from_iter(OUTSIDE);
         let with = |plugins: &[Plugin]| outside().and(plugins.iter().copied().collect());
         match self {
-            Self::Asked(_) | Self::PassedOver(_) | Self::Overdue => Plugins::default(),
+            Self::Asked(_) | Self::PassedOver(_) | Self::Invited(_) | Self::Overdue => {
+                Plugins::default()
+            }
             Self::Node { new: Some(_), .. } | Self::Own { .. } => Plugins::all(),
             Self::Node { new: None, .. } => with(&OF_PODS).and(with(&[Plugin::VolumeRestrictions])),
             Self::Placed { old, new } if has_left(old.as_deref(), new.as_deref()) => {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
+            Self::Placed { old: None, new: Some(new) } if new.is_reservation() => Plugins::all(),
             Self::Placed { old: None, .. } => with(&OF_PODS),
-            Self::Placed { .. } => {
-                with(&OF_PODS).and(with(&[Plugin::NodeResourcesFit, Plugin::NodeNUMAResource]))
-            }
+            Self::Placed { .. } => with(&OF_PODS).and(with(&of_room)),
             Self::Load { .. } => Plugins::from_iter([Plugin::LoadAwareScheduling]),
             Self::Layout(_) => Plugins::from_iter([Plugin::NodeNUMAResource]),
             Self::Namespace => with(&[Plugin::InterPodAffinity]),
@@ -282,6 +307,7 @@ impl Change {
             Self::Own { uid, .. }
             | Self::Asked(uid)
             | Self::PassedOver(uid)
+            | Self::Invited(uid)
             | Self::Outside(Outside::Own(uid)) => Some(uid),
             _ => None,
         }
@@ -299,6 +325,14 @@ impl Change {
             }
             _ => None,
         }
+    }
+
+    /// What changes where nothing of a reservation does but who may use it, and how.
+    fn of_rules(ledger: &Ledger, new: &ReservationFact) -> Option<Self> {
+        let row = ledger.pod(&new.pod.uid).filter(|row| row.is_bound())?;
+        let same = ledger.reservations.rules(&new.pod.uid) == Some(&new.rules);
+        let view = || Some(Box::new(PodView::of_row(ledger, row)));
+        (!same).then(|| Self::Placed { old: view(), new: view() })
     }
 
     fn of_rest(old: NodeRest, new: NodeRest) -> Option<Self> {

@@ -8,6 +8,7 @@ mod cpus;
 mod loads;
 mod nodes;
 mod pods;
+mod reservations;
 mod storage;
 
 use std::sync::Arc;
@@ -141,13 +142,16 @@ pub fn hint_by(
     change: &Change,
 ) -> Hint {
     match change {
-        Change::Asked(_) | Change::PassedOver(_) => return Hint::Yes,
+        Change::Asked(_) | Change::PassedOver(_) | Change::Invited(_) => return Hint::Yes,
         Change::Overdue => return Hint::Vain,
         _ if !change.concerns().contains(plugin) => return Hint::No,
         _ if matches!(plugin, Plugin::Extender | Plugin::Other) => return Hint::Yes,
         _ => {}
     }
     let asked = Asked { arguments, plugin, ledger, ask };
+    if reservations::may_cure(&asked, change) {
+        return Hint::Yes;
+    }
     match change {
         Change::Node { old, new } => nodes::hint(&asked, old.as_deref(), new.as_deref()),
         Change::Placed { old, new } => pods::placed(&asked, old.as_deref(), new.as_deref()),
@@ -161,7 +165,11 @@ pub fn hint_by(
         Change::Storage { old, new } => storage::hint(plugin, ledger, ask, old, new),
         Change::Load { node, before } => loads::hint(&asked, node, before),
         Change::Layout(node) => cpus::hint(&asked, Some(node)),
-        Change::Outside(_) | Change::Asked(_) | Change::PassedOver(_) | Change::Overdue => Hint::No,
+        Change::Outside(_)
+        | Change::Asked(_)
+        | Change::PassedOver(_)
+        | Change::Invited(_)
+        | Change::Overdue => Hint::No,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::plugin::Plugin;
 use crate::profile::Consulting;
 use crate::queue::{Popped, Rejection};
 use crate::reason::Refusal;
+use crate::reservations::Place;
 
 /// How often more is asked than there are parts, while answers are overtaken by events.
 const ROUNDS_MAX: usize = 3;
@@ -261,7 +262,7 @@ impl Engine {
             Advice::Failed(_) => false,
         };
         match node.filter(allowed) {
-            Some(node) => self.give(pod, question, node, *attempts, now),
+            Some(node) => self.give(pod, question, &Place::on(node), *attempts, now),
             None => {
                 let asked = self.ask_of_able(pod, *attempts, question);
                 asked.unwrap_or_else(|| self.deny(pod, question, now))
@@ -286,7 +287,7 @@ impl Engine {
         let decider = &mut self.profiles[question.profile].1;
         let best = decider.choose_among(&mut self.ledger, &pod.uid, &allowed, tie);
         if let Some(node) = best {
-            return self.give(pod, question, node, *attempts, now);
+            return self.give(pod, question, &Place::on(node), *attempts, now);
         }
         let able = decider.able(&mut self.ledger, &pod.uid);
         counsel.refused.extend(before.refused.clone());

@@ -261,8 +261,8 @@ impl Engine {
             return None;
         }
         let decider = &mut self.profiles[own.question.profile].1;
-        let node = decider.choose(&mut self.ledger, &own.pod.uid, own.tie).ok()??;
-        Some(self.give(&own.pod, own.question, node, own.attempts, now))
+        let place = decider.choose(&mut self.ledger, &own.pod.uid, own.tie).ok()??;
+        Some(self.give(&own.pod, own.question, &place, own.attempts, now))
     }
 
     /// Leaves a pod waiting. Where room is made, the pod is nominated to the node, and those that

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::OwnerReference;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fact::Uid;
@@ -19,6 +20,10 @@ pub(super) struct Unbound {
     pub(super) consulted: bool,
     pub(super) labels: BTreeMap<Box<str>, Box<str>>,
     pub(super) owner: Option<Owner>,
+    /// Who made it.
+    pub(super) owners: Box<[OwnerReference]>,
+    /// When it was found out which reservations are for it.
+    pub(super) invited: u64,
     /// When it was found out which pods are like it.
     pub(super) likened: u64,
     /// What it went through, where we decided on a node.

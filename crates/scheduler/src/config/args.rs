@@ -6,6 +6,7 @@
 mod affinity;
 mod cpus;
 mod load;
+mod reservations;
 mod resources;
 mod spread;
 
@@ -31,6 +32,7 @@ use serde_json::{Map, Value};
 use super::file;
 use super::plugin;
 use super::{API_VERSION, seconds};
+use crate::reservations::Settings as ReservationSettings;
 
 /// Arguments of all plugins that take some.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +63,8 @@ pub struct PluginArgs {
     pub scarce: ScarceResources,
     /// Of SchedulingHint.
     pub scheduling_hint: SchedulingHint,
+    /// Of Reservation.
+    pub reservation: ReservationSettings,
 }
 
 /// How volumes are bound.
@@ -163,6 +167,7 @@ impl Reader<'_> {
             Plugin::NodeResourcesFitPlus => put(&mut args.fit_plus, &fields, path, errors),
             Plugin::ScarceResourceAvoidance => put(&mut args.scarce, &fields, path, errors),
             Plugin::SchedulingHint => put(&mut args.scheduling_hint, &fields, path, errors),
+            Plugin::Reservation => put(&mut args.reservation, &fields, path, errors),
             _ if fields.is_empty() => {}
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");

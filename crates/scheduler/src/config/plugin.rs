@@ -107,6 +107,16 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         }
         Plugin::DefaultBinder => &[At::Bind],
         Plugin::GangScheduling => &[At::PreEnqueue, At::Reserve, At::Permit],
+        Plugin::Reservation => &[
+            At::PreFilter,
+            At::Filter,
+            At::PostFilter,
+            At::PreScore,
+            At::Score,
+            At::Reserve,
+            At::PreBind,
+            At::Bind,
+        ],
         Plugin::LoadAwareScheduling => &[At::PreFilter, At::Filter, At::Score, At::Reserve],
         Plugin::NodeNUMAResource => {
             &[At::PreFilter, At::Filter, At::Score, At::Reserve, At::PreBind]

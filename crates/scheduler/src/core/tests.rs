@@ -1,14 +1,19 @@
 use std::time::Duration;
 
+use api::cpus::RESOURCE_STATUS;
+use api::reservation::ALLOCATED;
 use api::{Node, Pod};
 use chassis::metrics::Metrics;
 use engine::fact::{NodeFact, StorageFact};
+use engine::plugins::reservation::Reservation;
 use engine::profile::Profile;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{self, Extender};
 use crate::debug::DecisionView;
+use crate::message::Wrote;
+use crate::reservations::Step;
 use crate::{extenders, feed};
 
 const NAME: &str = "default-scheduler";
@@ -97,6 +102,10 @@ fn shown(order: &Order) -> String {
             format!("{}: {message} ({condition}){nominated}{room}", pod.name)
         }
         Order::Complain(what) => format!("{} cannot be read: {}", what.key, what.error),
+        Order::Live(order) => match &order.step {
+            Step::Delete => format!("{} goes", order.name),
+            step => format!("{}: {step:?}", order.name),
+        },
     }
 }
 
@@ -114,6 +123,64 @@ fn answer(core: &Core, pod: &str, outcome: Outcome) -> Message {
 fn errand(core: &Core, pod: &str) -> Errand {
     let uid = Uid::new(pod);
     Errand { number: core.flights[&uid].number, uid }
+}
+
+#[test]
+fn what_the_author_of_a_pod_says_that_it_got_counts_for_nothing() {
+    let mut core = deciding(8);
+    let own = json!({ "name": "r", "uid": "u" }).to_string();
+    let annotations = json!({ RESOURCE_STATUS: r#"{"cpuset":"0-3"}"#, ALLOCATED: own });
+    let more = json!({ "metadata": { "annotations": annotations } });
+    tell(&mut core, [pod("forger", "1", more), pod("plain", "1", json!({}))]);
+    for order in decisions(&mut core, START) {
+        let Order::Bind(order) = order else { panic!("{order:?}") };
+        let stamps: Vec<_> = order.stamps.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        match &*order.pod.name {
+            "forger" => assert_eq!(stamps, [(ALLOCATED, "{}"), (RESOURCE_STATUS, "{}")]),
+            _ => assert_eq!(stamps, []),
+        }
+    }
+}
+
+/// A reservation of so many CPUs for everybody, with more of its own.
+fn reservation(name: &str, cpu: &str, more: Value) -> Message {
+    let own = json!({
+        "metadata": { "name": name, "uid": name, "resourceVersion": "1",
+                      "creationTimestamp": "1970-01-01T00:16:40Z" },
+        "spec": { "ttl": "1m", "owners": [{ "labelSelector": {} }], "template": { "spec": {
+            "containers": [{ "name": "hold", "resources": { "requests": { "cpu": cpu } } }] } } },
+    });
+    let own = object::patch::merge::apply(own, more).unwrap();
+    feed::reservation(serde_json::from_value(own).unwrap())
+}
+
+#[test]
+fn a_reservation_is_given_a_node_and_lives_until_its_time_is_over() {
+    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation))];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
+    let mut core = begun(core, 8);
+    tell(&mut core, [reservation("r", "6", json!({}))]);
+    let orders = decisions(&mut core, START);
+    let [Order::Bind(order)] = &orders[..] else { panic!("{orders:?}") };
+    let held = order.held.clone().unwrap();
+    assert_eq!(serde_json::to_value(held).unwrap(), json!({ "cpu": "6" }));
+    assert!(order.pod.is_reservation && *order.node == *"n1");
+    let bound = answer(&core, "r", Outcome::Bound);
+    tell(&mut core, [bound]);
+    let status = json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "6" } });
+    tell(&mut core, [reservation("r", "6", json!({ "status": status }))]);
+    check(&mut core, START, &[]);
+    let end = START.after(Duration::from_secs(60));
+    assert_eq!(core.next_due(START), Some(end));
+    let orders = decisions(&mut core, end.after(Duration::from_secs(1)));
+    let [Order::Live(order)] = &orders[..] else { panic!("{orders:?}") };
+    let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
+    assert_eq!(patch["status"]["phase"], "Failed");
+    // Until that is told, what it holds is held.
+    tell(&mut core, [Message::Lived(Uid::new("r"), Wrote::All), pod("p", "4", json!({}))]);
+    let told = decisions(&mut core, end);
+    assert!(matches!(&told[..], [Order::Bind(order)] if *order.pod.name == *"p"), "it is for p");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn configured(address: &str, answer: &str, line: &str) -> Extenders {
 }
 
 fn pod() -> PodRef {
-    PodRef { uid: Uid::new("u"), namespace: "ns".into(), name: "p".into() }
+    PodRef { uid: Uid::new("u"), namespace: "ns".into(), name: "p".into(), is_reservation: false }
 }
 
 fn allowed(nodes: &[&str]) -> Advice {
@@ -149,6 +149,7 @@ async fn what_an_extender_says_of_a_binding_is_held_against_the_pod() {
             binder: Binder::Extender,
             version: Box::default(),
             stamps: std::collections::BTreeMap::new(),
+            held: None,
         };
         let event = configured(&address, answer, line).bind(&order).await;
         let event = event.map(|event| match event {

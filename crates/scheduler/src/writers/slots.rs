@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::later::Work;
+
 /// With so many writes that have no clear answer, a namespace is in trouble.
 const TROUBLE: u32 = 8;
 /// Of the places for further tries, one namespace has no more than one in so many.
@@ -65,9 +67,13 @@ impl Slots {
         })
     }
 
-    /// Whether most of the places for first tries are taken.
-    pub(super) fn is_crowded(&self) -> bool {
-        2 * (self.first_max - self.first.available_permits()) > self.first_max
+    /// How many of the places for first tries are taken.
+    pub(super) fn work(&self) -> Work {
+        match self.first_max - self.first.available_permits() {
+            0 => Work::None,
+            taken if 2 * taken <= self.first_max => Work::Some,
+            _ => Work::Crowded,
+        }
     }
 
     fn troubles(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Trouble>> {
@@ -273,9 +279,9 @@ mod tests {
     fn what_is_tried_again_takes_no_place_of_a_first_try() {
         let slots = Slots::new(2, 2);
         let again: Vec<_> = (0..2).map(|_| now(slots.again("a")).unwrap()).collect();
-        assert!(now(slots.again("b")).is_none() && !slots.is_crowded());
+        assert!(now(slots.again("b")).is_none() && slots.work() == Work::None);
         let first: Vec<_> = (0..2).map(|_| now(slots.first("a")).unwrap().unwrap()).collect();
-        assert!(now(slots.first("b")).is_none() && slots.is_crowded());
+        assert!(now(slots.first("b")).is_none() && slots.work() != Work::None);
         drop((again, first));
         assert!(now(slots.again("b")).is_some() && now(slots.first("b")).is_some());
     }
@@ -326,15 +332,15 @@ mod tests {
         let mut place = Place::new(slots.clone(), now(slots.first("a")).unwrap());
         now(place.take("a")).unwrap();
         now(place.take("b")).unwrap();
-        assert!(slots.is_crowded());
+        assert!(slots.work() != Work::None);
         place.unclear("b");
-        assert!(!slots.is_crowded(), "he waits without it");
+        assert!(slots.work() == Work::None, "he waits without it");
         now(place.take("b")).unwrap();
-        assert!(!slots.is_crowded(), "and tries again beside the others");
+        assert!(slots.work() == Work::None, "and tries again beside the others");
         place.clear("b");
         assert!(slots.troubles().is_empty());
         now(place.take("b")).unwrap();
-        assert!(slots.is_crowded(), "what he writes next is tried for the first time");
+        assert!(slots.work() != Work::None, "what he writes next is tried for the first time");
         // One who leaves in the middle counts as one who gave up.
         place.unclear("b");
         drop(place);
@@ -343,7 +349,7 @@ mod tests {
         let mut place = Place::new(slots.clone(), now(slots.first("a")).unwrap());
         (0..TROUBLE).for_each(|_| slots.unclear("c"));
         now(place.take("c")).unwrap();
-        assert!(!slots.is_crowded());
+        assert!(slots.work() == Work::None);
     }
 
     #[test]
@@ -361,7 +367,7 @@ mod tests {
         // Where all is well, he is one of the many.
         now(place.take("a")).unwrap();
         now(place.take("c")).unwrap();
-        assert!(slots.is_crowded() && now(slots.again("a")).is_some());
+        assert!(slots.work() != Work::None && now(slots.again("a")).is_some());
     }
 
     #[test]

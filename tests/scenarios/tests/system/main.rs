@@ -23,6 +23,7 @@ mod programs;
 mod python;
 mod recorder;
 mod replica_sets;
+mod reservations;
 mod scheduling;
 mod shows;
 mod standby;

@@ -12,6 +12,7 @@ use super::*;
 use crate::decide::Decider;
 use crate::fact::{Fact, NodeFact, Uid};
 use crate::profile::{Profile, Weight};
+use crate::reservations::Place;
 
 struct World {
     ledger: Ledger,
@@ -105,7 +106,7 @@ impl World {
         if let Some((_, refusal)) = refusal {
             return refusal.reasons[0].to_string();
         }
-        let own = self.decider.allot(&self.ledger, ask, node).expect("it is able");
+        let own = self.decider.allot(&mut self.ledger, ask, &Place::on(node)).expect("it is able");
         self.ledger.claim(&Uid::new(name), node, own.as_ref()).unwrap();
         own.map_or("shared".to_owned(), |own| own.cpus.to_string())
     }
@@ -177,7 +178,8 @@ fn s10_51_what_a_pod_got_is_told_with_the_binding() {
         world.node(16, json!({ "metadata": { "labels": labels } }));
         let ask = world.tell("a", asking("LSR", "4", spec));
         let node = world.ledger.nodes.find("n").unwrap();
-        let own = world.decider.allot(&world.ledger, ask, node).unwrap().unwrap();
+        let place = Place::on(node);
+        let own = world.decider.allot(&mut world.ledger, ask, &place).unwrap().unwrap();
         let stamps = own.stamps();
         assert_eq!(
             stamps,

@@ -195,6 +195,7 @@ pub(super) fn own(asked: &Asked<'_>, old: &PodView, new: &PodView) -> Hint {
         }
         Plugin::LoadAwareScheduling => Hint::when(old.load != new.load || old.taken != new.taken),
         Plugin::SchedulingHint => Hint::when(old.hint != new.hint),
+        Plugin::Reservation => Hint::when(old.reservation != new.reservation),
         Plugin::NodeNUMAResource => Hint::when(old.cpus != new.cpus || old.taken != new.taken),
         Plugin::InterPodAffinity => Hint::missed_when(relabelled, Missed::OwnLabels),
         _ => Hint::No,

@@ -1,0 +1,350 @@
+//! What is said of reservations: by themselves, and by pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::cpus::node_reservation;
+use api::pod::Pod;
+use api::reservation::{self as wire, AllocatePolicy, Allocated, Reservation, ReservationOwner};
+use api::{Malformed, OwnerReference};
+use object::quantity::Quantity;
+use object::selector::label::Selector;
+use object::taint::Taint;
+
+use super::amounts::{amounts, named, pods};
+use super::wire::term;
+use super::{Fact, PodFact, Uid};
+use crate::needs::{
+    Amounts, OwnReservation, Requests, ReservationAffinity, ReservationNeeds, Tolerations, Volumes,
+};
+
+/// A reservation that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationFact {
+    /// The pod in whose stead it gets a node. What that asks for is what it holds.
+    pub pod: PodFact,
+    /// Who may use it, and how.
+    pub rules: Arc<ReservationRules>,
+}
+
+/// Who may use a reservation, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReservationRules {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Pods that one of these means may use it.
+    pub owners: Box<[OwnerRule]>,
+    /// Whether the first pod that uses it has all of it.
+    pub is_for_one_pod: bool,
+    /// Whether they may use more than it holds.
+    pub policy: ReservationPolicy,
+    /// Of these resources no more is used than it holds, where that is its policy; of all where none is
+    /// named.
+    pub restricted: Box<[Box<str>]>,
+    /// Which goes first of several, the lowest number first; those without come last.
+    pub order: Option<i64>,
+    /// Whether no more pods may use it.
+    pub is_closed: bool,
+    /// What keeps pods from using it.
+    pub taints: Box<[Taint]>,
+    /// What it holds.
+    pub amounts: Amounts,
+    /// For how many pods, where it says so.
+    pub pods: Option<i64>,
+    /// What of it nobody may use.
+    pub kept_back: Amounts,
+}
+
+/// Whether pods may use more than their reservation holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ReservationPolicy {
+    /// They may; a node has only such reservations, or none such.
+    #[default]
+    Default,
+    /// They may.
+    Aligned,
+    /// They may not.
+    Restricted,
+}
+
+/// Pods of which all that is said here is true.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnerRule {
+    /// The pod; what is empty may be anything.
+    pub pod: Option<PodRule>,
+    /// Who made the pod; what is empty may be anything.
+    pub controller: Option<ControllerRule>,
+    /// Its labels.
+    pub labels: Option<Selector>,
+}
+
+/// A pod, as far as it is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodRule {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its uid.
+    pub uid: Box<str>,
+}
+
+/// Who makes pods, as far as it is named, and where.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ControllerRule {
+    /// As the pod's reference to it says.
+    pub reference: OwnerReference,
+    /// The namespace of the pods.
+    pub namespace: Box<str>,
+}
+
+/// The reservation that a pod uses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationRef {
+    /// Its name.
+    pub name: Box<str>,
+    /// What the API server calls it.
+    pub uid: Uid,
+}
+
+impl ReservationRef {
+    /// The one that a pod says it uses.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let Allocated { name, uid } = Allocated::of(pod)?;
+        Some(Self { name, uid: Uid::new(&uid) })
+    }
+
+    /// The annotation by which a pod says so.
+    #[must_use]
+    pub fn stamp(&self) -> (&'static str, String) {
+        let own = Allocated { name: self.name.clone(), uid: (*self.uid.0).into() };
+        (wire::ALLOCATED, own.to_text())
+    }
+}
+
+/// Who a pod is, as far as it decides whether it may use a reservation.
+#[derive(Debug, Clone, Copy)]
+pub struct Visitor<'a> {
+    /// Its uid.
+    pub uid: &'a Uid,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<Box<str>, Box<str>>,
+    /// Who made it.
+    pub owners: &'a [OwnerReference],
+}
+
+fn is_like(rule: &str, own: &str) -> bool {
+    rule.is_empty() || rule == own
+}
+
+impl OwnerRule {
+    /// Whether it means a pod.
+    #[must_use]
+    pub fn means(&self, pod: Visitor<'_>) -> bool {
+        let is_pod = |rule: &PodRule| {
+            is_like(&rule.namespace, pod.namespace)
+                && is_like(&rule.name, pod.name)
+                && is_like(&rule.uid, &pod.uid.0)
+        };
+        let made = |rule: &ControllerRule| {
+            let told = &rule.reference;
+            let is_it = |own: &OwnerReference| {
+                is_like(&told.api_version, &own.api_version)
+                    && is_like(&told.kind, &own.kind)
+                    && is_like(&told.name, &own.name)
+                    && is_like(&told.uid, &own.uid)
+                    && told.controller.is_none_or(|told| told == own.controller.unwrap_or(false))
+            };
+            is_like(&rule.namespace, pod.namespace) && pod.owners.iter().any(is_it)
+        };
+        let label = |key: &str| pod.labels.get(key).map(|value| &**value);
+        self.pod.as_ref().is_none_or(is_pod)
+            && self.controller.as_ref().is_none_or(made)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(label))
+    }
+}
+
+impl ReservationRules {
+    /// Whether it is for a pod.
+    #[must_use]
+    pub fn means(&self, pod: Visitor<'_>) -> bool {
+        self.owners.iter().any(|owner| owner.means(pod))
+    }
+
+    /// Whether of a resource no more is used than it holds.
+    #[must_use]
+    pub fn restricts(&self, resource: &str) -> bool {
+        let is_named = |names: &[Box<str>]| names.iter().any(|name| **name == *resource);
+        let held = |name: &Box<str>| self.amounts.of(name) > 0;
+        // Where none of those that are named is held, all that is held counts.
+        let all = !self.restricted.iter().any(held);
+        self.policy == ReservationPolicy::Restricted
+            && self.amounts.of(resource) > 0
+            && (all || is_named(&self.restricted))
+    }
+}
+
+fn owner_rule(owner: &ReservationOwner) -> Result<OwnerRule, Malformed> {
+    let labels = owner.label_selector.as_ref().map(|told| {
+        told.to_selector().map_err(|error| Malformed {
+            key: "spec.owners[].labelSelector",
+            value: error.to_string(),
+            fix: "write a label selector as in a Deployment",
+        })
+    });
+    Ok(OwnerRule {
+        pod: owner.object.as_ref().map(|told| PodRule {
+            namespace: told.namespace.clone(),
+            name: told.name.clone(),
+            uid: told.uid.clone(),
+        }),
+        controller: owner.controller.as_ref().map(|told| ControllerRule {
+            reference: OwnerReference {
+                api_version: told.api_version.clone(),
+                kind: told.kind.clone(),
+                name: told.name.clone(),
+                uid: told.uid.clone(),
+                controller: told.controller,
+                block_owner_deletion: None,
+            },
+            namespace: told.namespace.as_str().into(),
+        }),
+        labels: labels.transpose()?,
+    })
+}
+
+/// What a reservation says that it keeps back.
+fn kept_back(reservation: &Reservation) -> Result<Amounts, Malformed> {
+    let Some((own, cpus)) = node_reservation(&reservation.metadata)? else {
+        return Ok(Amounts::default());
+    };
+    let mut kept = amounts(named(&own.resources));
+    if !cpus.is_empty() {
+        kept.cpu_millis = i64::try_from(cpus.len()).unwrap_or(i64::MAX).saturating_mul(1_000);
+    }
+    Ok(kept)
+}
+
+/// How many pods containers ask for places for, where they do.
+fn places(pod: &Pod) -> Option<i64> {
+    let lists = pod.spec.containers.iter().map(|own| &own.resources.requests);
+    lists.filter(|list| list.contains_key("pods")).map(pods).reduce(i64::saturating_add)
+}
+
+impl ReservationFact {
+    /// What a reservation says; none where it has ended.
+    ///
+    /// # Errors
+    /// When something of it cannot be read: nothing is held then, and nobody uses it.
+    pub fn of(reservation: &Reservation) -> Result<Option<Self>, Malformed> {
+        if reservation.has_ended() {
+            return Ok(None);
+        }
+        reservation.check()?;
+        if reservation.spec.pre_allocation {
+            let fix = "leave it out: to take over pods that run is not supported yet";
+            return Err(Malformed { key: "spec.preAllocation", value: "true".to_owned(), fix });
+        }
+        let told = reservation.as_pod()?;
+        let mut pod = PodFact::from(&told);
+        // Nothing of it runs: it has no volumes, and uses nothing that anybody could report.
+        (pod.needs.volumes, pod.needs.load) = (Volumes::default(), None);
+        pod.extended = Box::default();
+        pod.may_preempt = false;
+        let policy = match reservation.spec.allocate_policy {
+            AllocatePolicy::Aligned => ReservationPolicy::Aligned,
+            AllocatePolicy::Restricted => ReservationPolicy::Restricted,
+            AllocatePolicy::Other(_) => ReservationPolicy::Default,
+        };
+        let own = OwnReservation { policy, node: reservation.wanted_node().map(Into::into) };
+        // It uses none itself, whatever its template says.
+        let own = ReservationNeeds { own: Some(own), ..ReservationNeeds::default() };
+        (pod.needs.reservation, pod.owners) = (Some(own), Box::default());
+        let mut held_pods = places(&told);
+        let held = match reservation.is_held() {
+            true => &reservation.status.allocatable,
+            false => &reservation.resized()?,
+        };
+        let charged = &mut pod.needs.requests.charged;
+        for (name, quantity) in named(held) {
+            let one: BTreeMap<String, Quantity> = [(name.to_owned(), quantity.clone())].into();
+            match name {
+                "pods" => held_pods = Some(pods(&one)),
+                _ => charged.put(name, amounts(named(&one)).of(name)),
+            }
+        }
+        charged.scalars.retain(|(_, amount)| *amount != 0);
+        let amounts = charged.clone();
+        pod.needs.requests = Requests {
+            cpu_millis_scored: amounts.cpu_millis,
+            memory_bytes_scored: amounts.memory_bytes,
+            charged: amounts.clone(),
+        };
+        pod.needs.taken = pod.needs.requests.clone();
+        let owners = reservation.spec.owners.iter().map(owner_rule);
+        let labels = reservation.metadata.labels.iter();
+        let rules = ReservationRules {
+            name: reservation.metadata.name.as_str().into(),
+            labels: labels
+                .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+                .collect(),
+            owners: owners.collect::<Result<_, _>>()?,
+            is_for_one_pod: reservation.is_for_one_pod(),
+            policy,
+            restricted: reservation.restricted()?.into_iter().map(Into::into).collect(),
+            order: reservation.order(),
+            is_closed: reservation.spec.unschedulable || reservation.metadata.is_going(),
+            taints: reservation.spec.taints.as_slice().into(),
+            amounts,
+            pods: held_pods,
+            kept_back: kept_back(reservation)?,
+        };
+        Ok(Some(Self { pod, rules: Arc::new(rules) }))
+    }
+
+    /// The same as a fact: one that has ended, or cannot be read, is as good as gone.
+    #[must_use]
+    pub fn told(reservation: &Reservation) -> Fact {
+        match Self::of(reservation) {
+            Ok(Some(own)) => Fact::Reservation(Box::new(own)),
+            Ok(None) | Err(_) => Fact::PodGone(Uid::new(&reservation.metadata.uid)),
+        }
+    }
+}
+
+/// What a pod wants of reservations; none where it wants nothing of the kind.
+pub(super) fn reservation_needs(pod: &Pod) -> Option<ReservationNeeds> {
+    let read = || Ok((wire::ReservationAffinity::of(pod)?, wire::exact_match(pod)?));
+    let (affinity, exact) = match read() {
+        Ok(read) => read,
+        Err(error) => {
+            let error: Malformed = error;
+            let malformed = Some(error.to_string().into());
+            return Some(ReservationNeeds { malformed, ..ReservationNeeds::default() });
+        }
+    };
+    let affinity = affinity.map(|told| {
+        let labels = told.reservation_selector.into_iter();
+        let terms = told.required.as_ref().map(|own| &own.reservation_selector_terms);
+        ReservationAffinity {
+            name: (!told.name.is_empty()).then(|| told.name.into()),
+            labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+            terms: terms.map(|terms| terms.iter().filter_map(term).collect()),
+            tolerations: Tolerations(told.tolerations.into()),
+        }
+    });
+    let is_ignoring = wire::is_ignored(pod);
+    let exact = exact.into();
+    let needs = ReservationNeeds { affinity, exact, is_ignoring, own: None, malformed: None };
+    (needs != ReservationNeeds::default()).then_some(needs)
+}
+
+#[cfg(test)]
+mod tests;

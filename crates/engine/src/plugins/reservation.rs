@@ -1,0 +1,128 @@
+//! Reservation: capacity is held for pods that are still to come.
+//!
+//! Which reservation a pod uses is found out before nodes are asked ([`crate::reservations`]). Here is what
+//! a node says to a pod that must use one and cannot, and to a reservation that is to get a node.
+
+use std::hash::BuildHasher as _;
+
+use rustc_hash::FxBuildHasher;
+
+use crate::fact::ReservationPolicy;
+use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::needs::{OwnReservation, ReservationNeeds};
+use crate::node_set::NodeSet;
+use crate::plugin::{Filter, Key, Plugin, Reads};
+use crate::reason::{Code, Reason, Refusal, ReservationReason};
+
+/// Refuses nodes to pods that must use a reservation, and to reservations that do not go together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reservation;
+
+fn refusal(code: Code, why: ReservationReason) -> Refusal {
+    Refusal::new(code, Reason::Reservation(why))
+}
+
+fn needs(ledger: &Ledger, ask: Ask) -> Option<&ReservationNeeds> {
+    ask.reservation.map(|id| ledger.asks.reservations.get(id))
+}
+
+/// Why a node does not take a reservation.
+pub(crate) fn conflict(
+    ledger: &Ledger,
+    own: &OwnReservation,
+    node: NodeIndex,
+) -> Option<ReservationReason> {
+    if own.node.as_deref().is_some_and(|name| *name != *ledger.nodes.name(node)) {
+        return Some(ReservationReason::OtherNode);
+    }
+    let is_default = |policy| policy == ReservationPolicy::Default;
+    let mut others = ledger.reservations.on(node).map(|other| other.rules.policy);
+    let clashes = others.any(|other| is_default(other) != is_default(own.policy));
+    clashes.then_some(ReservationReason::PolicyConflict)
+}
+
+/// Why a pod that must use a reservation can use none of a node.
+fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex) -> Refusal {
+    let own = needs(ledger, ask).and_then(|needs| needs.affinity.as_ref());
+    let is_named = own.is_some_and(|own| own.name.is_some());
+    let mut reasons = Vec::new();
+    for meant in ledger.meant(ask).filter(|own| own.node == node) {
+        if let Some(why) = ledger.unsuited(ask, meant) {
+            reasons.push(ReservationReason::Unsuited { why, is_named });
+            continue;
+        }
+        let requests = &ledger.asks.requests.get(ask.requests).charged;
+        let resources = &ledger.nodes.resources;
+        let has = resources.allowed(node);
+        let short = requests.names().filter(|name| {
+            let used = resources.requested(node, name).saturating_sub(meant.spare.amounts.of(name));
+            requests.of(name) > has.of(name).saturating_sub(used)
+        });
+        reasons.extend(short.map(|name| ReservationReason::ShortOfNode { resource: name.into() }));
+    }
+    let mut told: Vec<Reason> = Vec::new();
+    for reason in reasons.into_iter().filter(ReservationReason::is_about_room) {
+        let reason = Reason::Reservation(reason);
+        if !told.contains(&reason) {
+            told.push(reason);
+        }
+    }
+    if told.is_empty() {
+        let is_meant = ledger.meant(ask).any(|own| own.node == node);
+        return match is_meant {
+            true => refusal(Code::Unschedulable, ReservationReason::Unmet),
+            false => refusal(Code::Unresolvable, ReservationReason::NoMatch),
+        };
+    }
+    Refusal { code: Code::Unschedulable, reasons: told }
+}
+
+impl Filter for Reservation {
+    fn plugin(&self) -> Plugin {
+        Plugin::Reservation
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::Load
+    }
+
+    fn key(&self, ledger: &Ledger, ask: Ask) -> Option<Key> {
+        let needs = needs(ledger, ask)?;
+        let is_concerned = needs.affinity.is_some() || needs.own.is_some();
+        is_concerned.then(|| {
+            let asks = &ledger.asks;
+            let own = ask.reservation.map(|id| asks.reservations.stamp(id));
+            let guests = ask.guests.map(|id| asks.guests.stamp(id));
+            FxBuildHasher.hash_one((own, guests, asks.requests.stamp(ask.requests)))
+        })
+    }
+
+    fn admit(&self, ledger: &Ledger, ask: Ask) -> Result<(), Refusal> {
+        let Some(needs) = needs(ledger, ask) else { return Ok(()) };
+        if let Some(words) = &needs.malformed {
+            return Err(Refusal::new(Code::Unresolvable, Reason::Malformed(words.clone())));
+        }
+        if needs.affinity.is_some() && ledger.meant(ask).next().is_none() {
+            return Err(refusal(Code::Unresolvable, ReservationReason::NoMatch));
+        }
+        Ok(())
+    }
+
+    fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
+        let Some(needs) = needs(ledger, ask) else { return };
+        match &needs.own {
+            Some(own) => nodes.keep_where(|node| conflict(ledger, own, node).is_none()),
+            // What is free on a node is not for it.
+            None if needs.affinity.is_some() => nodes.clear(),
+            None => {}
+        }
+    }
+
+    fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
+        let needs = needs(ledger, ask)?;
+        match &needs.own {
+            Some(own) => conflict(ledger, own, node).map(|why| refusal(Code::Unresolvable, why)),
+            None => needs.affinity.as_ref().map(|_| unused(ledger, ask, node)),
+        }
+    }
+}

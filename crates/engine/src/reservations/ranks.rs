@@ -1,0 +1,105 @@
+//! Reservations that pods could use, the best first, kept as long as they are what they were.
+//!
+//! Where thousands are for one pod, most of them are what they were when the last one like it asked.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::decide::mixed;
+use crate::ledger::{Ask, Ledger, NodeIndex, Position, Reservation, ReservationIndex};
+
+/// How many lists are kept.
+const KEPT_MAX: usize = 256;
+
+/// Where a reservation stands among others that a pod could use: the lowest goes first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// What it says itself; those that say nothing come last.
+    order: i64,
+    /// How much of it would be in use.
+    score: Reverse<i64>,
+    /// What its node is worth, to those who look at one node at a time.
+    worth: Reverse<i32>,
+    /// Of equally good nodes this one, for no reason.
+    draw: u64,
+    /// On one node, the name decides.
+    pub(super) name: Box<str>,
+    pub(super) node: NodeIndex,
+    pub(super) index: ReservationIndex,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// What is known of changes; none where nothing is.
+    seen: Option<Position>,
+    ranks: BTreeSet<Rank>,
+    on: FxHashMap<NodeIndex, Vec<Rank>>,
+}
+
+/// Lists of reservations that pods could use, by what pods that ask alike have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks(FxHashMap<u64, Kept>);
+
+impl Ranks {
+    /// The reservations that a pod could use, as far as they say, where nodes are worth so much.
+    pub(super) fn of(
+        &mut self,
+        ledger: &Ledger,
+        ask: Ask,
+        worth: &[i32],
+        seed: u64,
+    ) -> &BTreeSet<Rank> {
+        if self.0.len() >= KEPT_MAX {
+            self.0.clear();
+        }
+        let asks = &ledger.asks;
+        let key = FxBuildHasher.hash_one((
+            ask.guests.map(|id| asks.guests.stamp(id)),
+            ask.reservation.map(|id| asks.reservations.stamp(id)),
+            asks.requests.stamp(ask.requests),
+            ledger.reservations.epoch(),
+        ));
+        let kept = self.0.entry(key).or_default();
+        let changes = &ledger.nodes.load_changed;
+        let rank = |own: Reservation<'_>| {
+            let worth = worth.get(own.node.get()).copied().unwrap_or(i32::MIN);
+            ledger.suited(ask, own).map(|(order, score)| Rank {
+                order,
+                score: Reverse(score),
+                worth: Reverse(worth),
+                draw: mixed(seed ^ own.node.get() as u64),
+                name: own.rules.name.clone(),
+                node: own.node,
+                index: own.index,
+            })
+        };
+        match kept.seen.and_then(|seen| changes.since(seen)) {
+            Some(nodes) => {
+                let nodes: BTreeSet<NodeIndex> = nodes.collect();
+                for node in nodes {
+                    for old in kept.on.remove(&node).unwrap_or_default() {
+                        kept.ranks.remove(&old);
+                    }
+                    ledger.meant_on(ask, node).filter_map(rank).for_each(|new| kept.put(new));
+                }
+            }
+            None => {
+                kept.ranks.clear();
+                kept.on.clear();
+                ledger.meant(ask).filter_map(rank).for_each(|new| kept.put(new));
+            }
+        }
+        kept.seen = Some(changes.end());
+        &kept.ranks
+    }
+}
+
+impl Kept {
+    fn put(&mut self, rank: Rank) {
+        self.on.entry(rank.node).or_default().push(rank.clone());
+        self.ranks.insert(rank);
+    }
+}

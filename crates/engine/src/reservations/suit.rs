@@ -1,0 +1,162 @@
+//! Whether a pod can use a reservation, as far as that says.
+
+use object::taint::{Effect, Taint, is_tolerated};
+
+use crate::fact::ReservationRules;
+use crate::ledger::{Ask, Ledger, NodeIndex, PodRow, Reservation, forbids};
+use crate::needs::{Amounts, ReservationNeeds};
+use crate::plugin::SCORE_MAX;
+use crate::plugins::node_affinity::label;
+
+/// The taint that stands for a reservation that takes no more pods.
+const CLOSED: &str = "node.kubernetes.io/unschedulable";
+
+/// Why a pod cannot use a reservation that is for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsuited {
+    /// The pod wants the one of another name.
+    Name,
+    /// It takes no more pods.
+    Closed,
+    /// The pod does not put up with a taint of it.
+    Tainted(Taint),
+    /// Its labels are not as the pod wants them.
+    Labels,
+    /// It does not hold exactly what the pod asks for.
+    NotExact,
+    /// Its one pod is there.
+    Taken,
+    /// It has nothing left of what the pod asks for.
+    Nothing,
+    /// It has too little of a resource left.
+    ShortOf {
+        /// The resource.
+        resource: Box<str>,
+        /// What the pod asks for.
+        requested: i64,
+        /// What others use.
+        used: i64,
+        /// What it holds for pods.
+        capacity: i64,
+    },
+    /// It has as many pods as it takes.
+    TooManyPods {
+        /// How many there are.
+        used: i64,
+        /// How many it takes.
+        capacity: i64,
+    },
+}
+
+impl Ledger {
+    /// Reservations that are for a pod, and on nodes.
+    pub(crate) fn meant(&self, ask: Ask) -> impl Iterator<Item = Reservation<'_>> {
+        let guests = ask.guests.map(|id| self.asks.guests.get(id));
+        let all = guests.into_iter().flat_map(|guests| &*guests.0);
+        all.filter_map(|uid| self.reservations.find(uid)).filter(|own| self.is_there(*own))
+    }
+
+    /// Those of them that are on a node.
+    pub(crate) fn meant_on(
+        &self,
+        ask: Ask,
+        node: NodeIndex,
+    ) -> impl Iterator<Item = Reservation<'_>> {
+        let guests = ask.guests.map(|id| self.asks.guests.get(id));
+        let is_guest = move |own: &Reservation<'_>| {
+            guests.is_some_and(|guests| guests.0.binary_search(own.uid).is_ok())
+        };
+        self.reservations.on(node).filter(is_guest).filter(|own| self.is_there(*own))
+    }
+
+    fn is_there(&self, own: Reservation<'_>) -> bool {
+        // What we only decided on may not come to be.
+        let is_bound = self.pod(own.uid).is_some_and(PodRow::is_bound);
+        is_bound && self.nodes.present().contains(own.node)
+    }
+
+    /// Which goes first of those that the pod can use, and how much of it would be in use; none where the
+    /// pod cannot use it, as far as it says.
+    pub(super) fn suited(&self, ask: Ask, own: Reservation<'_>) -> Option<(i64, i64)> {
+        if self.unsuited(ask, own).is_some() {
+            return None;
+        }
+        let requests = &self.asks.requests.get(ask.requests).charged;
+        let order = own.rules.order.unwrap_or(i64::MAX);
+        Some((order, score(&own.rules.amounts, &own.used.amounts, requests)))
+    }
+
+    /// Why a pod cannot use a reservation that is for it, as far as that says; none where it can.
+    pub(crate) fn unsuited(&self, ask: Ask, own: Reservation<'_>) -> Option<Unsuited> {
+        let none = ReservationNeeds::default();
+        let needs = ask.reservation.map_or(&none, |id| self.asks.reservations.get(id));
+        let requests = &self.asks.requests.get(ask.requests).charged;
+        let rules: &ReservationRules = own.rules;
+        let affinity = needs.affinity.as_ref();
+        let named = affinity.and_then(|own| own.name.as_deref());
+        match named {
+            Some(name) if *name != *rules.name => return Some(Unsuited::Name),
+            Some(_) => {}
+            None => {
+                let tolerations = affinity.map_or(&[][..], |own| &own.tolerations.0);
+                let effect = Some(Effect::NoSchedule);
+                let closed = Taint { key: CLOSED.into(), effect, ..Taint::default() };
+                if rules.is_closed && !is_tolerated(&closed, tolerations) {
+                    return Some(Unsuited::Closed);
+                }
+                let mut taints = rules.taints.iter().filter(|taint| forbids(taint));
+                if let Some(taint) = taints.find(|taint| !is_tolerated(taint, tolerations)) {
+                    return Some(Unsuited::Tainted(taint.clone()));
+                }
+                let of = |key: &str| match rules.labels.get(key) {
+                    Some(value) => Some(&**value),
+                    None => label(self, own.node, key),
+                };
+                if affinity.is_some_and(|affinity| !affinity.holds(&rules.name, of)) {
+                    return Some(Unsuited::Labels);
+                }
+            }
+        }
+        let is_other = |name: &Box<str>| requests.of(name) != rules.amounts.of(name);
+        if needs.exact.iter().any(is_other) {
+            return Some(Unsuited::NotExact);
+        }
+        if rules.is_for_one_pod && own.used.pods > 0 {
+            return Some(Unsuited::Taken);
+        }
+        let shares = requests.names().any(|name| own.spare.amounts.of(name) > 0);
+        if affinity.is_none() && !shares {
+            return Some(Unsuited::Nothing);
+        }
+        lack(rules, own, requests)
+    }
+}
+
+/// What a reservation has too little of for a pod that may use no more than it holds.
+fn lack(rules: &ReservationRules, own: Reservation<'_>, requests: &Amounts) -> Option<Unsuited> {
+    if let Some(capacity) = rules.pods.filter(|capacity| own.used.pods >= *capacity) {
+        return Some(Unsuited::TooManyPods { used: own.used.pods, capacity });
+    }
+    let mut restricted = requests.names().filter(|name| rules.restricts(name));
+    restricted.find_map(|name| {
+        let capacity = rules.amounts.of(name).saturating_sub(rules.kept_back.of(name)).max(0);
+        let (requested, used) = (requests.of(name), own.used.amounts.of(name));
+        (requested > capacity.saturating_sub(used)).then(|| Unsuited::ShortOf {
+            resource: name.into(),
+            requested,
+            used,
+            capacity,
+        })
+    })
+}
+
+/// How much of a reservation would be in use, on the average of what it holds.
+pub(super) fn score(held: &Amounts, used: &Amounts, requests: &Amounts) -> i64 {
+    let parts = held.names().map(|name| {
+        let (held, used) = (held.of(name), used.of(name).saturating_add(requests.of(name)));
+        let part = i128::from(used) * i128::from(SCORE_MAX) / i128::from(held.max(1));
+        if used > held { 0 } else { i64::try_from(part).unwrap_or(0) }
+    });
+    let (sum, count) = parts.fold((0, 0), |(sum, count), part| (sum + part, count + 1));
+    if count == 0 { 0 } else { sum / count }
+}

@@ -1,0 +1,95 @@
+//! Arguments of Reservation.
+
+use std::time::Duration;
+
+use object::field::{Error, Errors, Path};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::file::or_default;
+use super::{Args, Written};
+use crate::reservations::Settings;
+
+/// How long what has ended is kept, where nothing is said.
+const KEPT_SECONDS: i64 = 86_400;
+
+/// Those that tell upstream's parts how to work and mean nothing here are read and have no effect: what they
+/// are for needs no telling.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ReservationArgs {
+    #[serde(deserialize_with = "or_default")]
+    enable_preemption: bool,
+    min_candidate_nodes_percentage: Option<i64>,
+    min_candidate_nodes_absolute: Option<i64>,
+    controller_workers: Option<i64>,
+    gc_duration_seconds: Option<i64>,
+    gc_interval_seconds: Option<i64>,
+    #[serde(deserialize_with = "or_default")]
+    disable_garbage_collection: bool,
+    resync_interval_seconds: Option<i64>,
+    pre_allocation_config: Option<PreAllocationArgs>,
+    #[serde(deserialize_with = "or_default")]
+    ignored_resources: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    ignored_resource_groups: Vec<String>,
+    reservation_selector_index: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PreAllocationArgs {
+    #[serde(deserialize_with = "or_default")]
+    enable_cluster_mode: bool,
+    #[serde(deserialize_with = "or_default")]
+    cluster_label_key: String,
+    #[serde(deserialize_with = "or_default")]
+    cluster_priority_annotation_key: String,
+    #[serde(deserialize_with = "or_default")]
+    prefer_no_pre_allocated_pods: bool,
+}
+
+impl Args for Settings {
+    type Written = ReservationArgs;
+}
+
+impl Written for ReservationArgs {
+    type Outcome = Settings;
+
+    fn check(self, path: &Path, errors: &mut Errors) -> Settings {
+        let percent = self.min_candidate_nodes_percentage;
+        if let Some(percent) = percent.filter(|percent| !(0..=100).contains(percent)) {
+            let path = path.child("minCandidateNodesPercentage");
+            errors.push(Error::invalid(&path, percent, "not in valid range [0, 100]"));
+        }
+        let numbers = [
+            ("minCandidateNodesAbsolute", self.min_candidate_nodes_absolute),
+            ("controllerWorkers", self.controller_workers),
+            ("gcDurationSeconds", self.gc_duration_seconds),
+            ("gcIntervalSeconds", self.gc_interval_seconds),
+            ("resyncIntervalSeconds", self.resync_interval_seconds),
+        ];
+        for (field, number) in numbers {
+            if let Some(number) = number.filter(|number| *number < 0) {
+                errors.push(Error::invalid(&path.child(field), number, "must not be negative"));
+            }
+        }
+        let asked = self.pre_allocation_config.unwrap_or_default();
+        let is_asked = asked.enable_cluster_mode || asked.prefer_no_pre_allocated_pods;
+        let missing = [
+            ("enablePreemption", self.enable_preemption),
+            ("preAllocationConfig", is_asked),
+            ("ignoredResources", !self.ignored_resources.is_empty()),
+            ("ignoredResourceGroups", !self.ignored_resource_groups.is_empty()),
+        ];
+        for (field, _) in missing.into_iter().filter(|(_, is_asked)| *is_asked) {
+            let reason = "is not supported yet; leave it out";
+            errors.push(Error::forbidden(&path.child(field), reason));
+        }
+        let _ = (asked.cluster_label_key, asked.cluster_priority_annotation_key);
+        let _ = self.reservation_selector_index;
+        let kept = self.gc_duration_seconds.filter(|seconds| *seconds > 0).unwrap_or(KEPT_SECONDS);
+        let kept = Duration::from_secs(u64::try_from(kept).unwrap_or_default());
+        Settings { kept: (!self.disable_garbage_collection).then_some(kept) }
+    }
+}

@@ -1,0 +1,168 @@
+//! Where a reservation stands in its life: without I/O, and at a given time.
+
+use std::time::Duration;
+
+use api::condition::{self, Condition};
+use api::reservation::{READY, ReservationPhase, SCHEDULED};
+use api::{ObjectReference, Reservation, ResourceList};
+use engine::moment::Moment;
+use jiff::Timestamp;
+use object::time::Time;
+use serde_json::{Value, json};
+
+/// What is to be written on a reservation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Nothing,
+    /// This status, where it is still of this version.
+    Status {
+        /// The version.
+        version: String,
+        /// As a merge patch.
+        patch: Value,
+    },
+    /// It is to be deleted.
+    Delete,
+}
+
+/// What is to be seen of a reservation, besides what is written on it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Whether its node is there.
+    pub(super) has_node: bool,
+    /// Pods that use it and what they use, where it holds something.
+    pub(super) owners: Option<(Vec<ObjectReference>, ResourceList)>,
+    /// What of it cannot be read, in words.
+    pub(super) malformed: Option<String>,
+}
+
+fn moment(time: Time) -> Moment {
+    Moment(u64::try_from(time.timestamp().as_nanosecond()).unwrap_or(0))
+}
+
+fn time(moment: Moment) -> Time {
+    let stamp = Timestamp::from_nanosecond(i128::from(moment.0)).unwrap_or(Timestamp::UNIX_EPOCH);
+    Time::from(stamp)
+}
+
+/// When a reservation ends by itself; none where it never does. What is said outright goes before how
+/// long it is to live, which every reservation says.
+fn end(own: &Reservation) -> Option<Moment> {
+    if let Some(expires) = own.spec.expires {
+        return Some(moment(expires));
+    }
+    let ttl = u64::try_from(own.spec.ttl?.as_nanos()).ok().filter(|nanos| *nanos > 0)?;
+    let created = own.metadata.creation_timestamp?;
+    Some(moment(created).after(Duration::from_nanos(ttl)))
+}
+
+/// When an ended reservation is deleted, by the condition that says that it has ended.
+fn deletion(own: &Reservation, kept: Duration) -> Option<Moment> {
+    let ready = condition::find(&own.status.conditions, READY)?;
+    let at = match (&own.status.phase, ready.reason.as_str()) {
+        (ReservationPhase::Failed, "Expired") => ready.last_transition_time,
+        (ReservationPhase::Succeeded, _) => ready.last_probe_time.or(ready.last_transition_time),
+        _ => None,
+    };
+    Some(moment(at?).after(kept))
+}
+
+/// When a reservation is to be looked at, if nothing happens before.
+pub(super) fn due(own: &Reservation, kept: Option<Duration>) -> Option<Moment> {
+    match own.has_ended() {
+        true => deletion(own, kept?),
+        false => end(own),
+    }
+}
+
+/// What is to be written on a reservation now.
+pub(super) fn step(own: &Reservation, seen: &Seen, now: Moment, kept: Option<Duration>) -> Step {
+    if own.metadata.is_going() {
+        return Step::Nothing;
+    }
+    if own.has_ended() {
+        let is_homeless = !own.status.node_name.is_empty() && !seen.has_node;
+        let is_over = |kept| deletion(own, kept).is_some_and(|at| is_homeless || at < now);
+        return if kept.is_some_and(is_over) { Step::Delete } else { Step::Nothing };
+    }
+    if end(own).is_some_and(|at| at < now) {
+        return ended(own, ReservationPhase::Failed, ("Expired", "it has expired"), now);
+    }
+    if let Some(words) = &seen.malformed {
+        return unreadable(own, words, now);
+    }
+    if own.is_held() && !seen.has_node {
+        return ended(own, ReservationPhase::Failed, ("Expired", "its node is gone"), now);
+    }
+    let Some((owners, allocated)) = seen.owners.as_ref().filter(|_| own.is_held()) else {
+        return Step::Nothing;
+    };
+    let is_told = own.status.current_owners == *owners && own.status.allocated == *allocated;
+    let is_used_up = own.is_for_one_pod() && !owners.is_empty();
+    if is_told && !is_used_up {
+        return Step::Nothing;
+    }
+    let mut step = match is_used_up {
+        true => ended(own, ReservationPhase::Succeeded, ("Succeeded", "its pod is there"), now),
+        false => status(own, json!({})),
+    };
+    if let Step::Status { patch, .. } = &mut step {
+        patch["status"]["currentOwners"] = json!(owners);
+        patch["status"]["allocated"] = replaced(&own.status.allocated, allocated);
+    }
+    step
+}
+
+/// One list of amounts in the place of another, as a merge patch.
+fn replaced(old: &ResourceList, new: &ResourceList) -> Value {
+    let mut patch = json!(new);
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch[name] = Value::Null;
+    }
+    patch
+}
+
+fn status(own: &Reservation, status: Value) -> Step {
+    let version = own.metadata.resource_version.clone();
+    let patch = json!({
+        "metadata": { "uid": own.metadata.uid, "resourceVersion": version },
+        "status": status,
+    });
+    Step::Status { version, patch }
+}
+
+/// That nothing is held for a reservation, since something of it cannot be read.
+fn unreadable(own: &Reservation, words: &str, now: Moment) -> Step {
+    let mut conditions = own.status.conditions.clone();
+    let scheduled = Condition {
+        r#type: SCHEDULED.to_owned(),
+        status: "False".to_owned(),
+        reason: "Invalid".to_owned(),
+        message: words.to_owned(),
+        ..Condition::default()
+    };
+    match condition::set(&mut conditions, scheduled, time(now)) {
+        true => status(own, json!({ "conditions": conditions })),
+        false => Step::Nothing,
+    }
+}
+
+fn ended(
+    own: &Reservation,
+    phase: ReservationPhase,
+    (reason, message): (&str, &str),
+    now: Moment,
+) -> Step {
+    let mut conditions = own.status.conditions.clone();
+    let ready = Condition {
+        r#type: READY.to_owned(),
+        status: "False".to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_probe_time: Some(time(now)),
+        ..Condition::default()
+    };
+    condition::set(&mut conditions, ready, time(now));
+    status(own, json!({ "phase": phase, "conditions": conditions }))
+}

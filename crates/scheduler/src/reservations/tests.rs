@@ -1,0 +1,155 @@
+//! Scenarios of the specification: how a reservation ends, and what is told of it.
+
+use api::condition::find;
+use serde_json::{Value, json};
+
+use super::*;
+
+const KEPT: Option<Duration> = Some(Duration::from_secs(86_400));
+
+fn at(seconds: u64) -> Moment {
+    Moment(seconds * 1_000_000_000)
+}
+
+fn object(more: Value) -> Reservation {
+    let own = json!({
+        "metadata": { "name": "r", "uid": "u", "resourceVersion": "7",
+                      "creationTimestamp": "1970-01-01T00:00:00Z" },
+        "spec": { "ttl": "10m", "owners": [{ "object": { "name": "p" } }],
+                  "template": { "spec": { "containers": [] } } },
+        "status": { "phase": "Available", "nodeName": "n", "allocatable": { "cpu": "4" },
+                    "conditions": [{ "type": "Ready", "status": "True", "reason": "Available",
+                                     "lastTransitionTime": "1970-01-01T00:00:00Z" }] },
+    });
+    serde_json::from_value(object::patch::merge::apply(own, more).unwrap()).unwrap()
+}
+
+fn there() -> Seen {
+    Seen { has_node: true, owners: Some((Vec::new(), ResourceList::new())), malformed: None }
+}
+
+fn used() -> Seen {
+    let owner = ObjectReference { name: "p".into(), ..ObjectReference::default() };
+    let cpu = serde_json::from_value(json!({ "cpu": "1" })).unwrap();
+    Seen { owners: Some((vec![owner], cpu)), ..there() }
+}
+
+/// The phase that is written, and why.
+fn written(step: &Step) -> Option<(String, String)> {
+    let Step::Status { patch, version } = step else { return None };
+    assert_eq!((version.as_str(), &patch["metadata"]["resourceVersion"]), ("7", &json!("7")));
+    let mut own = object(json!({}));
+    own.status = serde_json::from_value(patch["status"].clone()).unwrap();
+    let ready = find(&own.status.conditions, "Ready").map(|own| own.reason.clone());
+    Some((own.status.phase.to_string(), ready.unwrap_or_default()))
+}
+
+#[test]
+fn s11_7_it_expires_when_it_has_lived_long_enough() {
+    let own = object(json!({}));
+    assert_eq!(step(&own, &there(), at(600), KEPT), Step::Nothing);
+    assert_eq!(due(&own, KEPT), Some(at(600)));
+    let end = step(&own, &there(), at(601), KEPT);
+    assert_eq!(written(&end), Some(("Failed".to_owned(), "Expired".to_owned())));
+    // One that waits for a node ends as well.
+    let waiting = object(json!({ "status": { "phase": "Pending", "nodeName": null } }));
+    let end = step(&waiting, &Seen::default(), at(601), KEPT);
+    assert_eq!(written(&end), Some(("Failed".to_owned(), "Expired".to_owned())));
+}
+
+/// Upstream ends at the sooner of both, and never where `ttl` is 0; here what is said outright counts.
+#[test]
+fn s11_8_s11_9_when_it_expires_is_what_is_said_outright() {
+    let check = |spec: Value, expected: Option<u64>| {
+        assert_eq!(due(&object(json!({ "spec": spec })), KEPT), expected.map(at));
+    };
+    check(json!({ "ttl": "0s" }), None);
+    check(json!({ "ttl": "0s", "expires": "1970-01-01T00:00:09Z" }), Some(9));
+    check(json!({ "ttl": "24h", "expires": "1970-01-04T00:00:00Z" }), Some(3 * 86_400));
+    check(json!({ "ttl": "24h" }), Some(86_400));
+    check(json!({ "ttl": null }), None);
+}
+
+#[test]
+fn s11_11_s11_12_what_has_ended_is_deleted_after_a_while_or_when_its_node_is_gone() {
+    let ended = |phase: &str, reason: &str| {
+        let ready = json!({ "type": "Ready", "status": "False", "reason": reason,
+                            "lastTransitionTime": "1970-01-01T00:00:05Z",
+                            "lastProbeTime": "1970-01-01T00:00:05Z" });
+        object(json!({ "status": { "phase": phase, "conditions": [ready] } }))
+    };
+    for own in [ended("Succeeded", "Succeeded"), ended("Failed", "Expired")] {
+        assert_eq!(step(&own, &there(), at(86_405), KEPT), Step::Nothing);
+        assert_eq!(step(&own, &there(), at(86_406), KEPT), Step::Delete);
+        assert_eq!(step(&own, &there(), at(86_406), None), Step::Nothing, "nobody deletes any");
+        let gone = Seen { has_node: false, ..there() };
+        assert_eq!(step(&own, &gone, at(6), KEPT), Step::Delete);
+        assert_eq!(due(&own, KEPT), Some(at(86_405)));
+    }
+}
+
+#[test]
+fn s11_13_it_ends_with_its_node() {
+    let gone = Seen { has_node: false, ..there() };
+    let end = step(&object(json!({})), &gone, at(1), KEPT);
+    assert_eq!(written(&end), Some(("Failed".to_owned(), "Expired".to_owned())));
+}
+
+#[test]
+fn s11_2_s11_52_who_uses_it_is_told_and_ends_one_that_is_for_one_pod() {
+    let once = step(&object(json!({})), &used(), at(1), KEPT);
+    assert_eq!(written(&once), Some(("Succeeded".to_owned(), "Succeeded".to_owned())));
+    let Step::Status { patch, .. } = &once else { panic!("it is written") };
+    assert_eq!(patch["status"]["currentOwners"], json!([{ "name": "p" }]));
+    assert_eq!(patch["status"]["allocated"], json!({ "cpu": "1" }));
+    let many = json!({ "spec": { "allocateOnce": false } });
+    let told = step(&object(many.clone()), &used(), at(1), KEPT);
+    let Step::Status { patch, .. } = &told else { panic!("it is written") };
+    assert_eq!(patch["status"]["phase"], Value::Null, "others may use it, too");
+    // What is told already is not told again, and who goes is told as well.
+    let status = json!({ "currentOwners": [{ "name": "p" }], "allocated": { "cpu": "1" } });
+    let mut known = many;
+    known["status"] = status;
+    assert_eq!(step(&object(known.clone()), &used(), at(1), KEPT), Step::Nothing);
+    let Step::Status { patch, .. } = step(&object(known), &there(), at(1), KEPT) else {
+        panic!("it is written");
+    };
+    assert_eq!(patch["status"]["currentOwners"], json!([]));
+    assert_eq!(patch["status"]["allocated"], json!({ "cpu": null }));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_once() {
+    let odd = Seen { malformed: Some("no owners".to_owned()), ..Seen::default() };
+    let waiting = json!({ "status": { "phase": null, "nodeName": null } });
+    let Step::Status { patch, .. } = step(&object(waiting.clone()), &odd, at(1), KEPT) else {
+        panic!("it is written");
+    };
+    let conditions = &patch["status"]["conditions"];
+    let mut known = waiting;
+    known["status"]["conditions"] = conditions.clone();
+    let known = object(known);
+    let told = find(&known.status.conditions, "Scheduled").unwrap();
+    assert_eq!((told.reason.as_str(), told.message.as_str()), ("Invalid", "no owners"));
+    assert_eq!(step(&known, &odd, at(9), KEPT), Step::Nothing);
+}
+
+#[test]
+fn one_thing_is_written_at_a_time_and_again_where_it_could_not_be() {
+    let mut lives = Lives::default();
+    let ledger = Ledger::default();
+    let uid = Uid::new("u");
+    lives.put(Arc::new(object(json!({}))), at(1));
+    assert_eq!(lives.next_due(), Some(at(1)));
+    // There is no node.
+    let order = lives.next(&ledger, at(1)).unwrap();
+    assert!(matches!(order.step, Step::Status { .. }));
+    lives.touch(uid.clone(), at(2));
+    assert_eq!(lives.next(&ledger, at(2)), None, "it is being written");
+    lives.lived(&uid, Wrote::Nothing, at(3));
+    assert_eq!(lives.next(&ledger, at(4)), None);
+    assert!(lives.next(&ledger, at(8)).is_some());
+    lives.remove(&uid);
+    lives.lived(&uid, Wrote::Nothing, at(9));
+    assert_eq!((lives.next(&ledger, at(99)), lives.next_due()), (None, None));
+}
