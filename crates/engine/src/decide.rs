@@ -334,7 +334,13 @@ impl Decider {
     #[must_use]
     pub fn refusals(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Vec<(Plugin, Refusal)> {
         let filters = self.profile.filters.iter();
+        // What is free is not for one that must use a reservation: those tell what they lack.
+        let is_told = |plugin: Plugin| {
+            plugin != Plugin::NodeResourcesFit
+                || !(self.uses_reservations() && ledger.must_use(ask))
+        };
         filters
+            .filter(|filter| is_told(filter.plugin()))
             .filter_map(|filter| Some((filter.plugin(), filter.refusal(ledger, ask, node)?)))
             .collect()
     }

@@ -385,6 +385,15 @@ impl Ledger {
         }
     }
 
+    /// The ask of a pod that needs this, with the reservations that are for it, held once more.
+    pub fn hold_for(&mut self, pod: &PodFact, needs: &Needs) -> Ask {
+        let PodFact { uid, namespace, name, labels, owners, .. } = pod;
+        let ask = self.hold(namespace, labels, needs);
+        let visitor = Visitor { uid, namespace, name, labels, owners };
+        let guests = if pod.node.is_none() { self.reservations.guests(visitor) } else { None };
+        Ask { guests: guests.map(|guests| self.asks.guests.hold(guests).0), ..ask }
+    }
+
     /// The pods that are like one of this namespace, labels and controller, as services and
     /// controllers say now.
     fn like(
@@ -496,6 +505,7 @@ impl Ledger {
     #[must_use]
     pub fn snapshot(&self, uid: Option<&Uid>) -> Self {
         let kept = self.claimed.iter().chain(self.nominations.pods()).chain(uid);
+        let kept = kept.chain(self.reservations.uids());
         let kept = kept.filter_map(|uid| Some((uid.clone(), self.pods.get(uid)?.clone())));
         Self {
             nodes: self.nodes.clone(),
@@ -562,18 +572,15 @@ impl Ledger {
     }
 
     fn put_pod(&mut self, fact: PodFact, reservation: Option<ReservationIndex>) {
-        let mut ask = self.hold(&fact.namespace, &fact.labels, &fact.needs);
-        if fact.node.is_none() && reservation.is_none() {
-            let PodFact { uid, namespace, name, labels, owners, .. } = &fact;
-            let guests = self.reservations.guests(Visitor { uid, namespace, name, labels, owners });
-            ask.guests = guests.map(|guests| self.asks.guests.hold(guests).0);
-        }
+        let ask = match reservation {
+            None => self.hold_for(&fact, &fact.needs),
+            Some(_) => self.hold(&fact.namespace, &fact.labels, &fact.needs),
+        };
         let bound = fact.node.as_deref().and_then(|name| self.nodes.find(name));
         let astray = fact.node.as_ref().filter(|_| bound.is_none());
         let old = self.pods.get(&fact.uid).map(|row| &**row);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| fact.node.is_none());
-        let (was, is) = (old.and_then(PodRow::node), bound.or(claim));
         let lost = old.and_then(|old| old.astray.as_deref());
         self.astray.follow(&fact.uid, lost, astray.map(|name| &**name));
         if fact.node.is_some() && old.is_some_and(|old| old.claim.is_some()) {
@@ -609,15 +616,21 @@ impl Ledger {
             astray: astray.cloned(),
             claim,
         };
-        let (pod, priority) = (row.passing(), row.priority);
-        let old = self.pods.insert(fact.uid.clone(), Box::new(row));
+        self.put_row(fact.uid, row);
+    }
+
+    /// A pod is now this: whatever follows from where it is and what it takes there does so anew.
+    fn put_row(&mut self, uid: Uid, row: PodRow) {
+        let (is, pod, priority) = (row.node(), row.passing(), row.priority);
+        let old = self.pods.insert(uid.clone(), Box::new(row));
+        let was = old.as_ref().and_then(|old| old.node());
         let lived = was.zip(old.as_ref().map(|old| old.priority));
         if lived != is.map(|node| (node, priority)) {
             if let Some((node, priority)) = lived {
-                self.residents.leave(node, priority, &fact.uid);
+                self.residents.leave(node, priority, &uid);
             }
             if let Some(node) = is {
-                self.residents.arrive(node, priority, &fact.uid);
+                self.residents.arrive(node, priority, &uid);
             }
         }
         let same = was == is && old.as_ref().is_none_or(|old| old.passing() == pod);

@@ -53,8 +53,8 @@ type Promised = Vec<(NodeIndex, Vec<Passing>)>;
 /// Explains why a pod has no node. Of other pods no more has to be known than what
 /// [`Ledger::snapshot`] keeps, and the ledger is as it was afterwards.
 pub fn explain(ledger: &mut Ledger, decider: &mut Decider, pod: &PodFact) -> Explanation {
-    let PodFact { namespace, labels, needs, .. } = pod;
-    let ask = ledger.hold(namespace, labels, needs);
+    let needs = &pod.needs;
+    let ask = ledger.hold_for(pod, needs);
     let others = ledger.promised(&pod.uid, pod.priority);
     let everywhere = decider.refused_everywhere(ledger, ask);
     let everywhere: Vec<Lack> = everywhere
@@ -86,7 +86,7 @@ pub fn explain(ledger: &mut Ledger, decider: &mut Decider, pod: &PodFact) -> Exp
     let mut cures: Vec<(Change, usize)> = Vec::new();
     for change in changes {
         let changed = change.made_to(needs);
-        let ask = ledger.hold(namespace, labels, &changed);
+        let ask = ledger.hold_for(pod, &changed);
         let (admitted, _) = admitting(ledger, decider, ask, &others);
         ledger.release(ask);
         if admitted > 0 {

@@ -18,6 +18,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::reservations::ReservationMeters;
+
 /// Attempts from here on are counted together.
 const ATTEMPTS_TOLD_MAX: u32 = 15;
 
@@ -130,6 +132,7 @@ pub struct Meters {
     missed_wakes: Gauge,
     unclear: Gauge,
     exceeded: Gauge,
+    pub(crate) reservations: ReservationMeters,
 }
 
 /// What of one engine is shown already.
@@ -158,10 +161,12 @@ impl Meters {
             missed_wakes: Gauge::default(),
             unclear: Gauge::default(),
             exceeded: Gauge::default(),
+            reservations: ReservationMeters::default(),
         };
         metrics.register(|registry| {
             own.enter(registry);
             own.enter_queue(registry);
+            own.reservations.enter(registry);
         });
         own
     }

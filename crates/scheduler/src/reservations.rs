@@ -4,6 +4,7 @@
 //! nothing here to get out of step. What is to be written is decided by [`life`], without I/O.
 
 mod life;
+mod meters;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use engine::needs::Amounts;
 use crate::message::{LifeOrder, Scheduled, Written, Wrote};
 pub use life::Step;
 use life::{Seen, due, step};
+pub(crate) use meters::ReservationMeters;
 
 /// After what could not be written, it is looked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -47,6 +49,8 @@ pub(crate) struct Lives {
     soonest: BTreeSet<(Moment, Uid)>,
     /// Those of which something is being written.
     under_way: BTreeSet<Uid>,
+    /// Whether what is shown is what there is.
+    is_shown: bool,
 }
 
 impl Lives {
@@ -58,12 +62,14 @@ impl Lives {
     pub(crate) fn put(&mut self, object: Arc<Reservation>, now: Moment) {
         let uid = Uid::new(&object.metadata.uid);
         self.objects.insert(uid.clone(), object);
+        self.is_shown = false;
         self.plan(uid, Some(now));
     }
 
     /// A reservation is gone.
     pub(crate) fn remove(&mut self, uid: &Uid) {
         if self.objects.remove(uid).is_some() {
+            self.is_shown = false;
             self.plan(uid.clone(), None);
             self.under_way.remove(uid);
         }
@@ -98,6 +104,13 @@ impl Lives {
         if let Some(at) = at {
             self.soonest.insert((at, uid.clone()));
             self.due.insert(uid, at);
+        }
+    }
+
+    /// Shows what there is, where that is not shown yet.
+    pub(crate) fn show(&mut self, meters: &ReservationMeters) {
+        if !std::mem::replace(&mut self.is_shown, true) {
+            meters.show(self.objects.values().map(|own| &**own));
         }
     }
 

@@ -362,6 +362,12 @@ fn core(
     let profiles = profiles(configuration);
     let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
     let engine = Engine::new(settings(configuration, seed), profiles, now);
+    for profile in &configuration.profiles {
+        for plugin in profile.to_come() {
+            let name = profile.scheduler_name.as_str();
+            tracing::warn!(profile = name, %plugin, "a plugin is not there yet, and does nothing");
+        }
+    }
     let mut of_profiles = configuration.profiles.iter();
     let reserving = of_profiles.find(|own| own.lineup.plugins().contains(&Plugin::Reservation));
     let lives = reserving.map(|own| own.args.reservation).unwrap_or_default();

@@ -254,6 +254,7 @@ pub async fn from_objects(
     for message in feed::list(client, &Kind::read_by(&ledger)).await? {
         match message {
             Message::Fact(fact) => ledger.apply(fact),
+            Message::Reservation(news) => ledger.apply(news.fact),
             Message::Pod(news) => {
                 let PodNews { fact, .. } = *news;
                 ledger.apply(Fact::Pod(Box::new(fact)));

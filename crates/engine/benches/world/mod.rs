@@ -3,13 +3,18 @@
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::decide::Decider;
-use engine::fact::{Fact, NodeFact, PodFact, Uid};
+use engine::fact::{
+    Fact, NodeFact, OwnerRule, PodFact, ReservationFact, ReservationPolicy, ReservationRules, Uid,
+};
 use engine::ledger::Ledger;
 use engine::needs::{Amounts, Clause, Constraint, Needs, PodAffinity, PodTerm, Requests, Spread};
+use engine::plugins::reservation::Reservation;
 use engine::profile::Profile;
+use engine::reservations::Within;
 use object::selector::label::Selector;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
@@ -92,6 +97,13 @@ struct Rule {
     binds: bool,
     max_skew: i32,
     topology_key: Box<str>,
+}
+
+impl Row {
+    /// How many apps take turns.
+    pub fn apps(&self) -> usize {
+        self.apps
+    }
 }
 
 impl Mix {
@@ -228,6 +240,59 @@ impl World {
         let decider = Decider::new(Profile::kubernetes(), &mut ledger, 1);
         let (bound, decisions_per_deletion) = (mix.bound, mix.decisions_per_deletion);
         Self { ledger, decider, placed, bound, decisions_per_deletion, decided: 0 }
+    }
+
+    /// Holds so many reservations, each for the pods of one app.
+    pub fn reserve(&mut self, count: usize, nodes: usize, app: impl Fn(usize) -> String) {
+        let profile = Profile::kubernetes().filter(Reservation);
+        self.decider = Decider::new(profile, &mut self.ledger, 1);
+        for number in 0..count {
+            let name = format!("held-{number}");
+            let mut pod = PodFact::new(&name, "default", &name);
+            pod.node = Some(node_name(scattered(number) % nodes));
+            let requests = requests(1_000, 1 << 30);
+            (pod.needs.requests, pod.needs.taken) = (requests.clone(), requests.clone());
+            let labels = Some(Selector::from_pairs([("app", app(number).as_str())]));
+            let rules = ReservationRules {
+                name: name.into(),
+                owners: [OwnerRule { labels, ..OwnerRule::default() }].into(),
+                policy: ReservationPolicy::Restricted,
+                amounts: requests.charged,
+                ..ReservationRules::default()
+            };
+            let own = ReservationFact { pod, rules: Arc::new(rules) };
+            self.ledger.apply(Fact::Reservation(Box::new(own)));
+        }
+    }
+
+    /// The same as [`World::decide`], where pods may use reservations; how many do.
+    pub fn choose(&mut self, pods: Vec<PodFact>) -> usize {
+        let mut inside = 0;
+        for fact in pods {
+            let uid = fact.uid.clone();
+            self.ledger.apply(Fact::Pod(Box::new(fact)));
+            let place = self.decider.choose(&mut self.ledger, &uid, self.decided as u64);
+            let place = place.expect("it waits").expect("every pod finds a node");
+            inside += usize::from(place.within != Within::Node);
+            let ask = self.ledger.pod(&uid).expect("it was just told").ask;
+            let own = self.decider.allot(&mut self.ledger, ask, &place).expect("it is there");
+            self.ledger.claim(&uid, place.node, own.as_ref()).expect("it has no node yet");
+            self.placed.push_back(uid);
+            self.decided += 1;
+            if self.decided.is_multiple_of(self.decisions_per_deletion) {
+                self.delete_oldest();
+            }
+        }
+        inside
+    }
+
+    /// Deletes the newest pods first, until as many are bound as in the beginning.
+    pub fn trim_newest(&mut self) {
+        while self.placed.len() > self.bound {
+            if let Some(newest) = self.placed.pop_back() {
+                self.ledger.apply(Fact::PodGone(newest));
+            }
+        }
     }
 
     /// The pods to decide for next.

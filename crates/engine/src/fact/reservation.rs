@@ -182,9 +182,8 @@ impl ReservationRules {
     #[must_use]
     pub fn restricts(&self, resource: &str) -> bool {
         let is_named = |names: &[Box<str>]| names.iter().any(|name| **name == *resource);
-        let held = |name: &Box<str>| self.amounts.of(name) > 0;
         // Where none of those that are named is held, all that is held counts.
-        let all = !self.restricted.iter().any(held);
+        let all = !self.restricted.iter().any(|name| self.amounts.of(name) > 0);
         self.policy == ReservationPolicy::Restricted
             && self.amounts.of(resource) > 0
             && (all || is_named(&self.restricted))

@@ -142,6 +142,11 @@ impl Reservations {
         self.by_uid.values().filter_map(|index| self.get(*index))
     }
 
+    /// All that are known of, in no order.
+    pub(super) fn uids(&self) -> impl Iterator<Item = &Uid> {
+        self.by_uid.keys()
+    }
+
     /// Those that are on a node.
     pub fn on(&self, node: NodeIndex) -> impl Iterator<Item = Reservation<'_>> {
         let own = self.by_node.get(&node).into_iter().flatten();

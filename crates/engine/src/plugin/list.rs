@@ -84,6 +84,14 @@ plugins! {
     NodeResourcesFitPlus,
     /// Scarce resources are left to those who ask for them.
     ScarceResourceAvoidance,
+    /// Devices are shared.
+    DeviceShare,
+    /// Pods of a group start together, or none does.
+    Coscheduling,
+    /// Teams have their shares.
+    ElasticQuota,
+    /// What plugins have to say of a pod is written at once.
+    DefaultPreBind,
     /// Nodes say what they can do.
     NodeDeclaredFeatures,
     /// Pods that belong together start together.

@@ -117,8 +117,8 @@ impl Ledger {
                 }
             }
         }
-        let is_other = |name: &Box<str>| requests.of(name) != rules.amounts.of(name);
-        if needs.exact.iter().any(is_other) {
+        let is_other = |name: &str| requests.of(name) != rules.amounts.of(name);
+        if needs.exact.iter().any(|name| is_other(name)) {
             return Some(Unsuited::NotExact);
         }
         if rules.is_for_one_pod && own.used.pods > 0 {

@@ -1,7 +1,8 @@
 //! Scenarios of the specification: who gets what of which reservation, and why not.
 
+use api::cpus::{CPU_TOPOLOGY, RESOURCE_STATUS};
 use api::reservation::{AFFINITY, EXACT_MATCH, IGNORED_LABEL, RESTRICTED_OPTIONS};
-use api::{Node, Pod, Reservation};
+use api::{Node, NodeResourceTopology, Pod, Reservation};
 use serde_json::{Value, json};
 
 use super::suit::score;
@@ -10,6 +11,7 @@ use crate::decide::Decider;
 use crate::fact::{Fact, NodeFact, ReservationFact, Uid};
 use crate::ledger::Ledger;
 use crate::needs::Amounts;
+use crate::plugins::node_numa_resource::NodeNuma;
 use crate::plugins::reservation::Reservation as Plugin;
 use crate::profile::Profile;
 
@@ -491,4 +493,47 @@ fn s11_54_a_pod_that_ignores_reservations_may_use_what_they_hold() {
     assert!(world.asks("c", &json!({ "cpu": "21" }), ignoring.clone()).contains("Insufficient"));
     assert_eq!(world.asks("b", &json!({ "cpu": "18" }), ignoring), "n1 amid all");
     assert_eq!(world.charged("n1").0, 46_000, "what is held stays held");
+}
+
+#[test]
+fn cpus_that_are_held_are_for_those_who_own_the_reservation() {
+    let mut ledger = Ledger::default();
+    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Plugin);
+    let decider = Decider::new(profile, &mut ledger, 1);
+    let mut world = World { ledger, decider };
+    world.node("n1", &amounts("8", "64Gi"), json!({}));
+    let cpu = |id: u32| json!({ "id": id, "core": id / 2, "socket": 0, "node": 0 });
+    let detail = json!({ "detail": (0..8).map(cpu).collect::<Vec<_>>() }).to_string();
+    let layout = json!({ "metadata": { "name": "n1", "annotations": { CPU_TOPOLOGY: detail } } });
+    let layout: NodeResourceTopology = serde_json::from_value(layout).unwrap();
+    world.ledger.apply(Fact::from(&layout));
+    let sensitive = json!({ "koordinator.sh/qosClass": "LSR" });
+    let status = json!({ "cpuset": "4-7" }).to_string();
+    let more =
+        json!({ "metadata": { "labels": sensitive, "annotations": { RESOURCE_STATUS: status } } });
+    world.held("r", "n1", &json!({ "cpu": "4" }), merged(policy("Restricted"), more));
+    let labelled = |app: Value| json!({ "metadata": { "labels": { "app": app, "koordinator.sh/qosClass": "LSR" } } });
+    let got = |world: &mut World, name: &str, cpu: &str, app: Value| {
+        let told = world.asks(name, &json!({ "cpu": cpu }), labelled(app));
+        let row = world.ledger.pod(&Uid::new(name)).unwrap();
+        let own = row.allotment.map(|id| world.ledger.asks.allotments.get(id).cpus.to_string());
+        (told, own.unwrap_or_default())
+    };
+    let said = |place: &str, cpus: &str| (place.to_owned(), cpus.to_owned());
+    assert_eq!(got(&mut world, "owner", "2", json!("demo")), said("n1 in r", "4-5"));
+    assert_eq!(got(&mut world, "stranger", "4", Value::Null), said("n1", "0-3"));
+    let refused = got(&mut world, "late", "1", Value::Null).0;
+    assert!(refused.contains("Insufficient cpu"), "{refused}");
+    assert_eq!(got(&mut world, "second", "2", json!("demo")), said("n1 in r", "6-7"));
+    // What an owner leaves is held again, and free when nobody holds it.
+    let free = |world: &World| {
+        let node = world.ledger.nodes.find("n1").unwrap();
+        let own = world.ledger.cpus.of(node).unwrap();
+        (own.free.lying(None), own.bound)
+    };
+    assert_eq!(free(&world), (0, 8));
+    world.ledger.apply(Fact::PodGone(Uid::new("owner")));
+    assert_eq!(free(&world), (0, 8));
+    world.ledger.apply(Fact::PodGone(Uid::new("r")));
+    assert_eq!(free(&world), (2, 6));
 }

@@ -8,7 +8,8 @@ use crate::ledger::{Ledger, NodeIndex};
 use crate::needs::Needs;
 use crate::numa::Unplaced;
 use crate::plugin::Plugin;
-use crate::reason::{CpuReason, Reason, Refusal, VolumeReason};
+use crate::reason::{CpuReason, Reason, Refusal, ReservationReason, VolumeReason};
+use crate::reservations::Unsuited;
 
 /// What a node lacks to take a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +105,35 @@ fn cpus(reason: &CpuReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
+fn reservations(reason: &ReservationReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match reason {
+        ReservationReason::NoMatch => f.write_str("has no reservation that is for the pod"),
+        ReservationReason::Unmet => {
+            f.write_str("has reservations for the pod, and none that it can use")
+        }
+        ReservationReason::ShortOfNode { resource } => {
+            write!(f, "has too little {resource} beside its reservation")
+        }
+        ReservationReason::Unsuited { why, .. } => match why {
+            Unsuited::ShortOf { resource, requested, used, capacity } => write!(
+                f,
+                "has a reservation with too little {resource}: {} asked, {} of {} left",
+                amount(resource, *requested),
+                amount(resource, capacity.saturating_sub(*used)),
+                amount(resource, *capacity),
+            ),
+            Unsuited::TooManyPods { capacity, .. } => {
+                write!(f, "has a reservation with as many pods as it takes: {capacity}")
+            }
+            _ => write!(f, "{reason}"),
+        },
+        ReservationReason::OtherNode => f.write_str("is not the node that the reservation names"),
+        ReservationReason::PolicyConflict => {
+            f.write_str("has reservations of another allocatePolicy")
+        }
+    }
+}
+
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
@@ -136,6 +166,7 @@ impl fmt::Display for Lack {
             }
             Reason::LoadUnknown => f.write_str("has not reported for too long how much is used"),
             Reason::Cpus(reason) => cpus(reason, f),
+            Reason::Reservation(reason) => reservations(reason, f),
             Reason::TooManyPods { allowed } => write!(f, "has as many pods as it takes: {allowed}"),
             Reason::ShortOf { resource, requested, used, allocatable } => {
                 let free = allocatable.saturating_sub(*used);

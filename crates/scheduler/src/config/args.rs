@@ -168,6 +168,8 @@ impl Reader<'_> {
             Plugin::ScarceResourceAvoidance => put(&mut args.scarce, &fields, path, errors),
             Plugin::SchedulingHint => put(&mut args.scheduling_hint, &fields, path, errors),
             Plugin::Reservation => put(&mut args.reservation, &fields, path, errors),
+            // What they are told means nothing before they are there.
+            plugin if plugin::is_to_come(plugin) => {}
             _ if fields.is_empty() => {}
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");

@@ -121,8 +121,28 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
         Plugin::NodeNUMAResource => {
             &[At::PreFilter, At::Filter, At::Score, At::Reserve, At::PreBind]
         }
+        Plugin::DeviceShare => &[At::PreFilter, At::Filter, At::Score, At::Reserve, At::PreBind],
+        Plugin::Coscheduling => &[
+            At::PreEnqueue,
+            At::QueueSort,
+            At::PreFilter,
+            At::PostFilter,
+            At::PreScore,
+            At::Score,
+            At::Reserve,
+            At::Permit,
+            At::PreBind,
+            At::PostBind,
+        ],
+        Plugin::ElasticQuota => &[At::PreFilter, At::PostFilter, At::Reserve],
+        Plugin::DefaultPreBind => &[At::PreBind],
         Plugin::Extender | Plugin::Other => &[],
     }
+}
+
+/// Whether a file may name a plugin that does nothing here yet.
+pub(crate) fn is_to_come(plugin: Plugin) -> bool {
+    matches!(plugin, Plugin::DeviceShare | Plugin::Coscheduling | Plugin::ElasticQuota)
 }
 
 /// Plugins that run where the file says nothing, in their order, with the weights of their scores.

@@ -16,7 +16,7 @@ use object::field::{Error, Errors, Path};
 
 use super::args::{self, PluginArgs};
 use super::lineup::{Lineup, lineup};
-use super::plugin::ExtensionPoint;
+use super::plugin::{ExtensionPoint, is_to_come};
 use super::{file, percent};
 
 /// The name of the only profile, where the file gives it none.
@@ -119,6 +119,11 @@ impl ProfileConfig {
             elsewhere.extend(self.lineup.at(point).iter().map(|plugin| (point, *plugin)));
         }
         Assembled { profile, elsewhere }
+    }
+
+    /// Plugins that the file names and that do nothing here yet.
+    pub(crate) fn to_come(&self) -> impl Iterator<Item = Plugin> {
+        self.lineup.plugins().into_iter().filter(|plugin| is_to_come(*plugin))
     }
 
     /// What is tried for a pod that no node can take.

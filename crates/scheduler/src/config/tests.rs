@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use chassis::connection::Trust;
 use engine::fact::{Aggregation, WindowLimits};
 use engine::ledger::{EstimateSettings, LoadSettings, ScoreSettings, Stale};
+use engine::plugin::Plugin;
 use engine::profile::Profile;
 use proptest::prelude::*;
 
@@ -508,4 +509,49 @@ fn a_hint_is_heeded_where_the_file_names_it_and_no_further_than_it_says() {
     assert_eq!(first, engine::plugin::Plugin::SchedulingHint);
     let wrong = read("{maxHintNodes: 0}").unwrap_err();
     assert!(wrong.contains(".maxHintNodes: Invalid value: 0: must be greater than 0"), "{wrong}");
+}
+
+#[test]
+fn the_profile_that_koordinator_installs_loads_as_it_is() {
+    let text = include_str!("koordinator.yaml");
+    let own = parse("koordinator.yaml".as_ref(), text).unwrap();
+    let profile = &own.profiles[0];
+    let assembled = profile.assemble().profile;
+    let filters = assembled.filters.iter().map(|filter| filter.plugin().name());
+    let added: Vec<&str> = filters.rev().take(3).collect();
+    assert_eq!(added, ["NodeNUMAResource", "LoadAwareScheduling", "Reservation"]);
+    assert_eq!(assembled.filters[0].plugin(), Plugin::SchedulingHint);
+    let of = |plugin: Plugin| assembled.scores.iter().any(|(own, _)| own.plugin() == plugin);
+    assert!(of(Plugin::LoadAwareScheduling) && of(Plugin::NodeNUMAResource));
+    assert!(assembled.last_resorts.is_empty(), "it has no preemption of single pods");
+    let to_come: Vec<&str> = profile.to_come().map(Plugin::name).collect();
+    assert_eq!(to_come, ["DeviceShare", "Coscheduling", "ElasticQuota"]);
+    assert_eq!(&*profile.scheduler_name, "koord-scheduler");
+}
+
+#[test]
+fn arguments_of_reservations_are_heeded_or_refused() {
+    let of = |args: &str| {
+        let text = format!("profiles: [{{pluginConfig: [{{name: Reservation, args: {args}}}]}}]");
+        configuration(&text)
+            .map(|own| own.profiles[0].args.reservation.kept.map(|kept| kept.as_secs()))
+    };
+    assert_eq!(of("{}").unwrap(), Some(86_400));
+    assert_eq!(of("{gcDurationSeconds: 60, gcIntervalSeconds: 5}").unwrap(), Some(60));
+    assert_eq!(of("{gcDurationSeconds: 0}").unwrap(), Some(86_400));
+    assert_eq!(of("{disableGarbageCollection: true}").unwrap(), None);
+    assert_eq!(of("{reservationSelectorIndex: {enabled: true, keys: [a]}}").unwrap(), Some(86_400));
+    let refused = |args: &str, words: &str| {
+        let told = of(args).unwrap_err().to_string();
+        assert!(told.contains(words), "{told}");
+    };
+    refused(
+        "{gcDurationSeconds: -1}",
+        "gcDurationSeconds: Invalid value: -1: must not be negative",
+    );
+    refused("{minCandidateNodesPercentage: 101}", "not in valid range [0, 100]");
+    refused("{enablePreemption: true}", "enablePreemption: Forbidden: is not supported yet");
+    refused("{preAllocationConfig: {enableClusterMode: true}}", "preAllocationConfig: Forbidden");
+    refused("{ignoredResources: [cpu]}", "ignoredResources: Forbidden");
+    refused("{gcSeconds: 1}", "gcSeconds: Invalid value: unknown field");
 }

@@ -153,3 +153,26 @@ fn one_thing_is_written_at_a_time_and_again_where_it_could_not_be() {
     lives.lived(&uid, Wrote::Nothing, at(9));
     assert_eq!((lives.next(&ledger, at(99)), lives.next_due()), (None, None));
 }
+
+#[test]
+fn what_there_is_is_shown_and_nothing_else() {
+    let metrics = chassis::metrics::Metrics::new();
+    let meters = ReservationMeters::default();
+    metrics.register(|registry| meters.enter(registry));
+    let mut lives = Lives::default();
+    let status = json!({ "allocated": { "cpu": "1" } });
+    lives.put(Arc::new(object(json!({ "status": status }))), at(1));
+    lives.show(&meters);
+    let shown = metrics.render();
+    for line in [
+        r#"scheduler_reservation_status_phase{name="r",phase="Available"} 1"#,
+        r#"scheduler_reservation_status_phase{name="r",phase="Failed"} 0"#,
+        r#"scheduler_reservation_resource{type="allocatable",name="r",resource="cpu",unit="core"} 4"#,
+        r#"scheduler_reservation_resource{type="utilization",name="r",resource="cpu",unit="ratio"} 0.25"#,
+    ] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    lives.remove(&Uid::new("u"));
+    lives.show(&meters);
+    assert!(!metrics.render().contains(r#"name="r""#));
+}

@@ -17,6 +17,7 @@ const KEPT_SECONDS: i64 = 86_400;
 /// are for needs no telling.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(dead_code, reason = "what is known and means nothing here is read all the same")]
 pub(super) struct ReservationArgs {
     #[serde(deserialize_with = "or_default")]
     enable_preemption: bool,
@@ -38,6 +39,7 @@ pub(super) struct ReservationArgs {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(dead_code, reason = "keys say how to do what is refused")]
 struct PreAllocationArgs {
     #[serde(deserialize_with = "or_default")]
     enable_cluster_mode: bool,
@@ -86,8 +88,6 @@ impl Written for ReservationArgs {
             let reason = "is not supported yet; leave it out";
             errors.push(Error::forbidden(&path.child(field), reason));
         }
-        let _ = (asked.cluster_label_key, asked.cluster_priority_annotation_key);
-        let _ = self.reservation_selector_index;
         let kept = self.gc_duration_seconds.filter(|seconds| *seconds > 0).unwrap_or(KEPT_SECONDS);
         let kept = Duration::from_secs(u64::try_from(kept).unwrap_or_default());
         Settings { kept: (!self.disable_garbage_collection).then_some(kept) }
