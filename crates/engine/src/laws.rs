@@ -431,13 +431,13 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
 
 pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
     let profile = Profile::kubernetes().filter(LoadAware::default()).filter(NodeNuma::default());
-    let profile = profile.filter(Reservation).score(LoadAware::default(), Weight(1));
+    let profile = profile.filter(Reservation::default()).score(LoadAware::default(), Weight(1));
     Decider::new(profile.score(NodeNuma::default(), Weight(1)), ledger, 7)
 }
 
 /// The same without load, which preemption does not count on: a plan does.
 pub(crate) fn loadless(ledger: &mut Ledger) -> Decider {
-    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Reservation);
+    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Reservation::default());
     Decider::new(profile, ledger, 7)
 }
 

@@ -97,6 +97,11 @@ pub trait Filter: Send + Sync {
         Ok(None)
     }
 
+    /// Whether it leaves a resource of reservations to others.
+    fn ignores(&self, _resource: &str) -> bool {
+        false
+    }
+
     /// Whether it gives CPUs away.
     fn allots(&self) -> bool {
         false

@@ -178,7 +178,7 @@ pub fn resolve(wire: &file::KubeSchedulerConfiguration) -> Result<Configuration,
     if !ignored.is_empty() {
         // What an extender answers for goes before what the profile says.
         for profile in &mut profiles {
-            profile.args.node_resources_fit.ignored.clone_from(&ignored);
+            profile.args.node_resources_fit.ignored.names.clone_from(&ignored);
         }
     }
     if !errors.is_empty() {

@@ -370,7 +370,7 @@ fn core(
     }
     let mut of_profiles = configuration.profiles.iter();
     let reserving = of_profiles.find(|own| own.lineup.plugins().contains(&Plugin::Reservation));
-    let lives = reserving.map(|own| own.args.reservation).unwrap_or_default();
+    let lives = reserving.map(|own| own.args.reservation.lives).unwrap_or_default();
     let core = Core::new(engine, names.iter().cloned(), meters).keeping(lives);
     (core.with_binders(Binders::of(&configuration.extenders)), names)
 }

@@ -244,7 +244,7 @@ impl World {
 
     /// Holds so many reservations, each for the pods of one app.
     pub fn reserve(&mut self, count: usize, nodes: usize, app: impl Fn(usize) -> String) {
-        let profile = Profile::kubernetes().filter(Reservation);
+        let profile = Profile::kubernetes().filter(Reservation::default());
         self.decider = Decider::new(profile, &mut self.ledger, 1);
         for number in 0..count {
             let name = format!("held-{number}");

@@ -7,6 +7,7 @@ use std::hash::BuildHasher as _;
 
 use rustc_hash::FxBuildHasher;
 
+use super::node_resources::IgnoredResources;
 use crate::fact::ReservationPolicy;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{OwnReservation, ReservationNeeds};
@@ -15,8 +16,11 @@ use crate::plugin::{Filter, Key, Plugin, Reads};
 use crate::reason::{Code, Reason, Refusal, ReservationReason};
 
 /// Refuses nodes to pods that must use a reservation, and to reservations that do not go together.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Reservation;
+#[derive(Debug, Clone, Default)]
+pub struct Reservation {
+    /// What of a reservation is left to others to look at.
+    pub ignored: IgnoredResources,
+}
 
 fn refusal(code: Code, why: ReservationReason) -> Refusal {
     Refusal::new(code, Reason::Reservation(why))
@@ -42,19 +46,19 @@ pub(crate) fn conflict(
 }
 
 /// Why a pod that must use a reservation can use none of a node.
-fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex) -> Refusal {
+fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex, ignored: &IgnoredResources) -> Refusal {
     let own = needs(ledger, ask).and_then(|needs| needs.affinity.as_ref());
     let is_named = own.is_some_and(|own| own.name.is_some());
     let mut reasons = Vec::new();
     for meant in ledger.meant(ask).filter(|own| own.node == node) {
-        if let Some(why) = ledger.unsuited(ask, meant) {
+        if let Some(why) = ledger.unsuited(ask, meant, &|name| ignored.contain(name)) {
             reasons.push(ReservationReason::Unsuited { why, is_named });
             continue;
         }
         let requests = &ledger.asks.requests.get(ask.requests).charged;
         let resources = &ledger.nodes.resources;
         let has = resources.allowed(node);
-        let short = requests.names().filter(|name| {
+        let short = requests.names().filter(|name| !ignored.contain(name)).filter(|name| {
             let used = resources.requested(node, name).saturating_sub(meant.spare.amounts.of(name));
             requests.of(name) > has.of(name).saturating_sub(used)
         });
@@ -108,6 +112,10 @@ impl Filter for Reservation {
         Ok(())
     }
 
+    fn ignores(&self, resource: &str) -> bool {
+        self.ignored.contain(resource)
+    }
+
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
         let Some(needs) = needs(ledger, ask) else { return };
         match &needs.own {
@@ -122,7 +130,7 @@ impl Filter for Reservation {
         let needs = needs(ledger, ask)?;
         match &needs.own {
             Some(own) => conflict(ledger, own, node).map(|why| refusal(Code::Unresolvable, why)),
-            None => needs.affinity.as_ref().map(|_| unused(ledger, ask, node)),
+            None => needs.affinity.as_ref().map(|_| unused(ledger, ask, node, &self.ignored)),
         }
     }
 }

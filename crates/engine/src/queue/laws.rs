@@ -12,7 +12,7 @@ use crate::fact::{Claim, Fact, NodeFact, PersistentVolume, PodFact, Source, Stor
 use crate::laws::fact;
 use crate::needs::{Clause, Needs, NodeTerm, Operator, Requirement};
 use crate::plugins::node_affinity::NodeAffinity;
-use crate::plugins::node_resources::Fit;
+use crate::plugins::node_resources::{Fit, IgnoredResources};
 use crate::plugins::pod_topology_spread::{DefaultRule, PodTopologySpread};
 use crate::profile::{Profile, Weight};
 
@@ -34,7 +34,9 @@ pub(super) fn strict() -> Profile {
     let term = NodeTerm { labels: [zone].into(), fields: [].into() };
     let mut affinity = NodeAffinity::default();
     affinity.added.required = Some([term].into());
-    let fit = Fit { ignored: vec!["example.com/gpu".into()], ..Fit::default() };
+    let names = vec!["example.com/gpu".into()];
+    let ignored = IgnoredResources { names, ..IgnoredResources::default() };
+    let fit = Fit { ignored, ..Fit::default() };
     let rule = DefaultRule { binds: true, max_skew: 1, topology_key: "disk".into() };
     let spread = PodTopologySpread { defaults: vec![rule], lenient: false };
     let mut profile = Profile::kubernetes().score(spread.clone(), Weight(1));

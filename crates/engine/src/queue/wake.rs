@@ -43,7 +43,6 @@ impl Arguments {
     pub(super) fn are_like(&self, other: &Self) -> bool {
         self.node_affinity.added == other.node_affinity.added
             && self.fit.ignored == other.fit.ignored
-            && self.fit.ignored_groups == other.fit.ignored_groups
             && self.spread.defaults == other.spread.defaults
             && self.load == other.load
             && self.cpus == other.cpus

@@ -88,7 +88,9 @@ impl Decider {
             ledger.promised(uid, priority).into_iter().collect();
         let Self { profile, plan, cache, ranks, seed, .. } = self;
         let worth = &cache.shape(Question { profile, plan, ledger, ask }).totals;
-        let found = ranks.of(ledger, ask, worth, *seed);
+        let filter = profile.filters.iter().find(|own| own.plugin() == Plugin::Reservation)?;
+        let ignores = |name: &str| filter.ignores(name);
+        let found = ranks.of(ledger, ask, (worth, &ignores), *seed);
         let mut found = found.iter().filter(|rank| only.is_none_or(|only| only == rank.node));
         let first = found.next()?;
         let mut trial = Trial::new(ledger, &profile.filters, ask).within();

@@ -8,6 +8,7 @@ use std::hash::BuildHasher as _;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use super::suit::Ignores;
 use crate::decide::mixed;
 use crate::ledger::{Ask, Ledger, NodeIndex, Position, Reservation, ReservationIndex};
 
@@ -49,7 +50,7 @@ impl Ranks {
         &mut self,
         ledger: &Ledger,
         ask: Ask,
-        worth: &[i32],
+        (worth, ignores): (&[i32], Ignores<'_>),
         seed: u64,
     ) -> &BTreeSet<Rank> {
         if self.0.len() >= KEPT_MAX {
@@ -66,7 +67,7 @@ impl Ranks {
         let changes = &ledger.nodes.load_changed;
         let rank = |own: Reservation<'_>| {
             let worth = worth.get(own.node.get()).copied().unwrap_or(i32::MIN);
-            ledger.suited(ask, own).map(|(order, score)| Rank {
+            ledger.suited(ask, own, ignores).map(|(order, score)| Rank {
                 order,
                 score: Reverse(score),
                 worth: Reverse(worth),

@@ -11,6 +11,9 @@ use crate::plugins::node_affinity::label;
 /// The taint that stands for a reservation that takes no more pods.
 const CLOSED: &str = "node.kubernetes.io/unschedulable";
 
+/// Which resources of reservations are left to others to look at.
+pub(crate) type Ignores<'a> = &'a dyn Fn(&str) -> bool;
+
 /// Why a pod cannot use a reservation that is for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsuited {
@@ -77,8 +80,13 @@ impl Ledger {
 
     /// Which goes first of those that the pod can use, and how much of it would be in use; none where the
     /// pod cannot use it, as far as it says.
-    pub(super) fn suited(&self, ask: Ask, own: Reservation<'_>) -> Option<(i64, i64)> {
-        if self.unsuited(ask, own).is_some() {
+    pub(super) fn suited(
+        &self,
+        ask: Ask,
+        own: Reservation<'_>,
+        ignores: Ignores<'_>,
+    ) -> Option<(i64, i64)> {
+        if self.unsuited(ask, own, ignores).is_some() {
             return None;
         }
         let requests = &self.asks.requests.get(ask.requests).charged;
@@ -86,8 +94,14 @@ impl Ledger {
         Some((order, score(&own.rules.amounts, &own.used.amounts, requests)))
     }
 
-    /// Why a pod cannot use a reservation that is for it, as far as that says; none where it can.
-    pub(crate) fn unsuited(&self, ask: Ask, own: Reservation<'_>) -> Option<Unsuited> {
+    /// Why a pod cannot use a reservation that is for it, as far as that says; none where it can. Some
+    /// resources are left to others.
+    pub(crate) fn unsuited(
+        &self,
+        ask: Ask,
+        own: Reservation<'_>,
+        ignores: Ignores<'_>,
+    ) -> Option<Unsuited> {
         let none = ReservationNeeds::default();
         let needs = ask.reservation.map_or(&none, |id| self.asks.reservations.get(id));
         let requests = &self.asks.requests.get(ask.requests).charged;
@@ -128,16 +142,22 @@ impl Ledger {
         if affinity.is_none() && !shares {
             return Some(Unsuited::Nothing);
         }
-        lack(rules, own, requests)
+        lack(rules, own, requests, ignores)
     }
 }
 
 /// What a reservation has too little of for a pod that may use no more than it holds.
-fn lack(rules: &ReservationRules, own: Reservation<'_>, requests: &Amounts) -> Option<Unsuited> {
+fn lack(
+    rules: &ReservationRules,
+    own: Reservation<'_>,
+    requests: &Amounts,
+    ignores: Ignores<'_>,
+) -> Option<Unsuited> {
     if let Some(capacity) = rules.pods.filter(|capacity| own.used.pods >= *capacity) {
         return Some(Unsuited::TooManyPods { used: own.used.pods, capacity });
     }
-    let mut restricted = requests.names().filter(|name| rules.restricts(name));
+    let restricts = |name: &&str| rules.restricts(name) && !ignores(name);
+    let mut restricted = requests.names().filter(restricts);
     restricted.find_map(|name| {
         let capacity = rules.amounts.of(name).saturating_sub(rules.kept_back.of(name)).max(0);
         let (requested, used) = (requests.of(name), own.used.amounts.of(name));

@@ -12,6 +12,7 @@ use crate::fact::{Fact, NodeFact, ReservationFact, Uid};
 use crate::ledger::Ledger;
 use crate::needs::Amounts;
 use crate::plugins::node_numa_resource::NodeNuma;
+use crate::plugins::node_resources::IgnoredResources;
 use crate::plugins::reservation::Reservation as Plugin;
 use crate::profile::Profile;
 
@@ -38,7 +39,7 @@ fn amounts(cpu: &str, memory: &str) -> Value {
 impl World {
     fn new() -> Self {
         let mut ledger = Ledger::default();
-        let decider = Decider::new(Profile::kubernetes().filter(Plugin), &mut ledger, 1);
+        let decider = Decider::new(Profile::kubernetes().filter(Plugin::default()), &mut ledger, 1);
         Self { ledger, decider }
     }
 
@@ -412,6 +413,20 @@ fn owners_that_use_more_than_is_held_are_counted_whole() {
 }
 
 #[test]
+fn s11_35_what_is_left_to_others_is_not_told() {
+    let mut world = World::new();
+    let names = vec!["example.com/x".into()];
+    let plugin = Plugin { ignored: IgnoredResources { names, ..IgnoredResources::default() } };
+    world.decider = Decider::new(Profile::kubernetes().filter(plugin), &mut world.ledger, 1);
+    let has = |cpu: &str, x: &str| json!({ "cpu": cpu, "example.com/x": x });
+    world.node("n1", &has("8", "8"), json!({}));
+    world.held("r", "n1", &has("2", "2"), policy("Restricted"));
+    let short = "0/1 nodes are available: 1 Reservation(s) Insufficient cpu.";
+    assert_eq!(world.asks("a", &has("4", "4"), affinity(json!({}))), short);
+    assert_eq!(world.asks("b", &has("2", "4"), affinity(json!({}))), "n1 in r");
+}
+
+#[test]
 fn s11_37_ports_stay_taken_by_whoever_uses_them() {
     let mut world = World::with("32", "64Gi");
     let port = json!([{ "name": "c", "ports": [{ "containerPort": 80, "hostPort": 8080 }],
@@ -498,7 +513,7 @@ fn s11_54_a_pod_that_ignores_reservations_may_use_what_they_hold() {
 #[test]
 fn cpus_that_are_held_are_for_those_who_own_the_reservation() {
     let mut ledger = Ledger::default();
-    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Plugin);
+    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Plugin::default());
     let decider = Decider::new(profile, &mut ledger, 1);
     let mut world = World { ledger, decider };
     world.node("n1", &amounts("8", "64Gi"), json!({}));

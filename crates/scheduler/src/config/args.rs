@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 use super::file;
 use super::plugin;
 use super::{API_VERSION, seconds};
-use crate::reservations::Settings as ReservationSettings;
+pub use reservations::ReservationConfig;
 
 /// Arguments of all plugins that take some.
 #[derive(Debug, Clone, Default)]
@@ -64,7 +64,7 @@ pub struct PluginArgs {
     /// Of SchedulingHint.
     pub scheduling_hint: SchedulingHint,
     /// Of Reservation.
-    pub reservation: ReservationSettings,
+    pub reservation: ReservationConfig,
 }
 
 /// How volumes are bound.

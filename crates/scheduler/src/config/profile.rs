@@ -6,7 +6,6 @@ use engine::plugins::image_locality::ImageLocality;
 use engine::plugins::node_ports::NodePorts;
 use engine::plugins::node_unschedulable::NodeUnschedulable;
 use engine::plugins::node_volume_limits::NodeVolumeLimits;
-use engine::plugins::reservation::Reservation;
 use engine::plugins::taint_toleration::TaintToleration;
 use engine::plugins::volume_binding::VolumeBinding;
 use engine::plugins::volume_restrictions::VolumeRestrictions;
@@ -73,7 +72,7 @@ impl ProfileConfig {
                 Plugin::DynamicResources => profile.filter(DynamicResources),
                 Plugin::LoadAwareScheduling => profile.filter(args.load_aware.clone()),
                 Plugin::NodeNUMAResource => profile.filter(args.node_numa.clone()),
-                Plugin::Reservation => profile.filter(Reservation),
+                Plugin::Reservation => profile.filter(args.reservation.plugin.clone()),
                 other => {
                     elsewhere.push((ExtensionPoint::Filter, *other));
                     profile

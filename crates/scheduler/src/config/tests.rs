@@ -264,7 +264,7 @@ fn extenders_are_checked() {
     assert_eq!(order, ["https://f/p", "http://e"], "those that may fail are asked last");
     assert_eq!(good.extenders[0].tls.trust, Trust::Anyone);
     let ignored = &good.profiles[0].args.node_resources_fit.ignored;
-    assert_eq!(ignored.iter().map(|name| &**name).collect::<Vec<_>>(), ["example.com/a"]);
+    assert_eq!(ignored.names.iter().map(|name| &**name).collect::<Vec<_>>(), ["example.com/a"]);
 }
 
 #[test]
@@ -534,7 +534,7 @@ fn arguments_of_reservations_are_heeded_or_refused() {
     let of = |args: &str| {
         let text = format!("profiles: [{{pluginConfig: [{{name: Reservation, args: {args}}}]}}]");
         configuration(&text)
-            .map(|own| own.profiles[0].args.reservation.kept.map(|kept| kept.as_secs()))
+            .map(|own| own.profiles[0].args.reservation.lives.kept.map(|kept| kept.as_secs()))
     };
     assert_eq!(of("{}").unwrap(), Some(86_400));
     assert_eq!(of("{gcDurationSeconds: 60, gcIntervalSeconds: 5}").unwrap(), Some(60));
@@ -552,6 +552,24 @@ fn arguments_of_reservations_are_heeded_or_refused() {
     refused("{minCandidateNodesPercentage: 101}", "not in valid range [0, 100]");
     refused("{enablePreemption: true}", "enablePreemption: Forbidden: is not supported yet");
     refused("{preAllocationConfig: {enableClusterMode: true}}", "preAllocationConfig: Forbidden");
-    refused("{ignoredResources: [cpu]}", "ignoredResources: Forbidden");
     refused("{gcSeconds: 1}", "gcSeconds: Invalid value: unknown field");
+}
+
+#[test]
+fn s11_36_only_extended_resources_are_left_to_others() {
+    let of = |args: &str| {
+        let text = format!("profiles: [{{pluginConfig: [{{name: Reservation, args: {args}}}]}}]");
+        configuration(&text).map(|own| own.profiles[0].args.reservation.plugin.ignored.clone())
+    };
+    let own =
+        of("{ignoredResources: [example.com/x], ignoredResourceGroups: [vendor.io]}").unwrap();
+    assert!(own.contain("example.com/x") && own.contain("vendor.io/any") && !own.contain("cpu"));
+    let refused = |args: &str, words: &str| {
+        let told = of(args).unwrap_err().to_string();
+        assert!(told.contains(words), "{told}");
+    };
+    refused("{ignoredResources: [cpu]}", "ignoredResources[0]: Invalid value: \"cpu\": must be");
+    refused("{ignoredResources: [kubernetes.io/batch-cpu]}", "must be the name of an extended");
+    refused("{ignoredResourceGroups: [kubernetes.io]}", "must be the group of extended resources");
+    refused("{ignoredResourceGroups: [a/b]}", "must be the group of extended resources");
 }

@@ -156,7 +156,7 @@ fn reservation(name: &str, cpu: &str, more: Value) -> Message {
 
 #[test]
 fn a_reservation_is_given_a_node_and_lives_until_its_time_is_over() {
-    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation))];
+    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation::default()))];
     let engine = Engine::new(turn::Settings::default(), profiles, START);
     let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
     let mut core = begun(core, 8);

@@ -11,6 +11,7 @@ mod extenders;
 mod guard;
 mod jobs;
 mod killed;
+mod koordinator;
 mod kubectl;
 mod leaders;
 mod loads;

@@ -11,6 +11,7 @@ use crate::fact::{Aggregation, Fact, NodeFact, Percents, Uid, WindowLimits};
 use crate::ledger::Stale;
 use crate::moment::Moment;
 use crate::profile::{Profile, Weight};
+use crate::reason::Reason;
 
 /// When the node reports.
 const REPORTED: &str = "2026-01-01T12:00:00Z";
@@ -77,7 +78,11 @@ fn reported(name: &str, cpu: &str, memory: &str) -> Value {
 
 impl World {
     fn node(&mut self, annotations: Value) {
-        let amounts = json!({ "cpu": "96", "memory": "512Gi", "pods": "110" });
+        self.node_of("96", annotations);
+    }
+
+    fn node_of(&mut self, cpu: &str, annotations: Value) {
+        let amounts = json!({ "cpu": cpu, "memory": "512Gi", "pods": "110" });
         let node = json!({ "metadata": { "name": "n", "annotations": annotations },
                            "status": { "allocatable": amounts } });
         let node: Node = serde_json::from_value(node).unwrap();
@@ -131,6 +136,17 @@ impl World {
     #[track_caller]
     fn says(&mut self, pod: Value, expected: &str) {
         assert_eq!(self.said(pod), expected);
+    }
+
+    /// How much would be in use, and how much may be, in percent.
+    fn overload(&mut self) -> Option<(i64, i64)> {
+        let ask = self.pod("overloading", empty());
+        let node = self.ledger.nodes.find("n").unwrap();
+        let (_, refusal) = self.decider.refusal(&self.ledger, ask, node)?;
+        match refusal.reasons[0] {
+            Reason::Overloaded { percent, most, .. } => Some((percent, most)),
+            _ => None,
+        }
     }
 
     fn estimate(&mut self, pod: Value) -> Vec<i64> {
@@ -478,12 +494,16 @@ fn a_soft_profile_refuses_nobody() {
 }
 
 #[test]
-fn what_the_machine_has_counts_where_the_node_offers_more() {
+fn s10_64_what_the_machine_has_counts_where_the_node_offers_more() {
     let mut world = standard();
-    let raw = r#"{"cpu":"48"}"#;
-    world.node(json!({ "node.koordinator.sh/raw-allocatable": raw }));
-    world.report(using("40", "0"));
+    world.node_of("64", json!({}));
+    world.report(using("24", "0"));
+    world.passes(empty());
+    let raw = r#"{"cpu":"32"}"#;
+    world.node_of("64", json!({ "node.koordinator.sh/raw-allocatable": raw }));
     world.says(empty(), CPU);
+    let overload = world.overload();
+    assert!(overload.is_some_and(|(percent, most)| (75..=76).contains(&percent) && most == 65));
     world.node(json!({ "node.koordinator.sh/raw-allocatable": "what?" }));
     world.passes(empty());
 }

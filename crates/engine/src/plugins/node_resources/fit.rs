@@ -1,5 +1,6 @@
 //! NodeResourcesFit: what a pod requests must be left on the node.
 
+use super::ignored::IgnoredResources;
 use super::strategy::{Counted, Strategy, Weighted, are_most, parts};
 use crate::ledger::{Ask, Column, Ledger, NodeIndex, SAFE_BITS};
 use crate::needs::Amounts;
@@ -15,17 +16,14 @@ pub struct Fit {
     pub strategy: Strategy,
     /// What counts in the score.
     pub resources: Vec<Weighted>,
-    /// Extended resources that are not looked at.
-    pub ignored: Vec<Box<str>>,
-    /// Groups of extended resources, such as `example.com`, that are not looked at.
-    pub ignored_groups: Vec<Box<str>>,
+    /// What is not looked at.
+    pub ignored: IgnoredResources,
 }
 
 impl Default for Fit {
     fn default() -> Self {
-        let (ignored, ignored_groups) = (Vec::new(), Vec::new());
-        let resources = Weighted::cpu_and_memory();
-        Self { strategy: Strategy::LeastAllocated, resources, ignored, ignored_groups }
+        let (resources, ignored) = (Weighted::cpu_and_memory(), IgnoredResources::default());
+        Self { strategy: Strategy::LeastAllocated, resources, ignored }
     }
 }
 
@@ -53,12 +51,7 @@ impl Fit {
     /// Whether a resource is not looked at.
     #[must_use]
     pub fn ignores(&self, name: &str) -> bool {
-        // Huge pages and other resources of Kubernetes itself are always looked at.
-        let extended = name.contains('/') && !name.contains("kubernetes.io/");
-        let group = name.split('/').next().unwrap_or_default();
-        extended
-            && (self.ignored.iter().any(|ignored| **ignored == *name)
-                || self.ignored_groups.iter().any(|ignored| **ignored == *group))
+        self.ignored.contain(name)
     }
 
     /// What a pod requests more than nothing of, in the order in which it is told.

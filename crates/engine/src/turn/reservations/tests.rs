@@ -14,7 +14,8 @@ use crate::turn::tests::{START, decided, node, pod, told};
 use crate::turn::{Engine, Settings};
 
 fn engine() -> Engine {
-    let profiles = vec![(DEFAULT_SCHEDULER.into(), Profile::kubernetes().filter(Reservation))];
+    let profiles =
+        vec![(DEFAULT_SCHEDULER.into(), Profile::kubernetes().filter(Reservation::default()))];
     Engine::new(Settings::default(), profiles, START)
 }
 

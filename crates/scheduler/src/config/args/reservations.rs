@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use engine::plugins::node_resources::IgnoredResources;
+use engine::plugins::reservation::Reservation;
 use object::field::{Error, Errors, Path};
+use object::names::validate_label_name;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -51,14 +54,23 @@ struct PreAllocationArgs {
     prefer_no_pre_allocated_pods: bool,
 }
 
-impl Args for Settings {
+/// Arguments of Reservation, for those who read them.
+#[derive(Debug, Clone, Default)]
+pub struct ReservationConfig {
+    /// Those of the engine's plugin.
+    pub plugin: Reservation,
+    /// How reservations live.
+    pub lives: Settings,
+}
+
+impl Args for ReservationConfig {
     type Written = ReservationArgs;
 }
 
 impl Written for ReservationArgs {
-    type Outcome = Settings;
+    type Outcome = ReservationConfig;
 
-    fn check(self, path: &Path, errors: &mut Errors) -> Settings {
+    fn check(self, path: &Path, errors: &mut Errors) -> ReservationConfig {
         let percent = self.min_candidate_nodes_percentage;
         if let Some(percent) = percent.filter(|percent| !(0..=100).contains(percent)) {
             let path = path.child("minCandidateNodesPercentage");
@@ -76,20 +88,50 @@ impl Written for ReservationArgs {
                 errors.push(Error::invalid(&path.child(field), number, "must not be negative"));
             }
         }
-        let asked = self.pre_allocation_config.unwrap_or_default();
-        let is_asked = asked.enable_cluster_mode || asked.prefer_no_pre_allocated_pods;
-        let missing = [
-            ("enablePreemption", self.enable_preemption),
-            ("preAllocationConfig", is_asked),
-            ("ignoredResources", !self.ignored_resources.is_empty()),
-            ("ignoredResourceGroups", !self.ignored_resource_groups.is_empty()),
-        ];
+        let is_asked = self
+            .pre_allocation_config
+            .as_ref()
+            .is_some_and(|asked| asked.enable_cluster_mode || asked.prefer_no_pre_allocated_pods);
+        let missing =
+            [("enablePreemption", self.enable_preemption), ("preAllocationConfig", is_asked)];
         for (field, _) in missing.into_iter().filter(|(_, is_asked)| *is_asked) {
             let reason = "is not supported yet; leave it out";
             errors.push(Error::forbidden(&path.child(field), reason));
         }
+        let ignored = self.ignored(path, errors);
         let kept = self.gc_duration_seconds.filter(|seconds| *seconds > 0).unwrap_or(KEPT_SECONDS);
         let kept = Duration::from_secs(u64::try_from(kept).unwrap_or_default());
-        Settings { kept: (!self.disable_garbage_collection).then_some(kept) }
+        let lives = Settings { kept: (!self.disable_garbage_collection).then_some(kept) };
+        ReservationConfig { plugin: Reservation { ignored }, lives }
+    }
+}
+
+impl ReservationArgs {
+    /// Resources that are left to others: extended ones, by name or by group.
+    fn ignored(&self, path: &Path, errors: &mut Errors) -> IgnoredResources {
+        let is_ours = |group: &str| group == "kubernetes.io" || group.ends_with(".kubernetes.io");
+        for (index, name) in self.ignored_resources.iter().enumerate() {
+            let path = path.child("ignoredResources").index(index);
+            if name.split_once('/').is_none_or(|(group, _)| is_ours(group)) {
+                let fix = "must be the name of an extended resource, such as example.com/chip";
+                errors.push(Error::invalid(&path, name.as_str(), fix));
+            } else {
+                errors.extend(validate_label_name(name, &path));
+            }
+        }
+        for (index, group) in self.ignored_resource_groups.iter().enumerate() {
+            let path = path.child("ignoredResourceGroups").index(index);
+            if group.contains('/') || is_ours(group) {
+                let fix = "must be the group of extended resources, such as example.com";
+                errors.push(Error::invalid(&path, group.as_str(), fix));
+            } else {
+                errors.extend(validate_label_name(group, &path));
+            }
+        }
+        let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        IgnoredResources {
+            names: boxed(&self.ignored_resources),
+            groups: boxed(&self.ignored_resource_groups),
+        }
     }
 }

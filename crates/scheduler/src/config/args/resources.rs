@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::plugins::node_resources::{BalancedAllocation, Fit, FitPlus, Strategy, Weighted};
+use engine::plugins::node_resources::{
+    BalancedAllocation, Fit, FitPlus, IgnoredResources, Strategy, Weighted,
+};
 use engine::plugins::scarce_resource_avoidance::ScarceResources;
 use object::field::{Error, Errors, Path};
 use object::names::validate_label_name;
@@ -112,8 +114,10 @@ impl Written for FitArgs {
         Fit {
             strategy,
             resources,
-            ignored: boxed(self.ignored_resources),
-            ignored_groups: boxed(self.ignored_resource_groups),
+            ignored: IgnoredResources {
+                names: boxed(self.ignored_resources),
+                groups: boxed(self.ignored_resource_groups),
+            },
         }
     }
 }

@@ -1,0 +1,108 @@
+//! Koordinator's profile, as its chart installs it, and what its users write on pods and nodes.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use api::cpus::{AMPLIFICATION_RATIO, CPU_BIND_POLICY_LABEL, NODE_RESERVATION};
+use api::scheduling_hint::SCHEDULING_HINT;
+use scheduler::config::{self, Configuration};
+use serde_json::{Value, json};
+
+use crate::yard::{Yard, merge, on_both};
+
+const FILE: &str = include_str!("../../../../crates/scheduler/src/config/koordinator.yaml");
+const NAME: &str = "koord-scheduler";
+
+/// What the chart's file says, for one that nobody else stands in for.
+fn installed() -> Result<Configuration> {
+    let mut own = config::parse(Path::new("koordinator.yaml"), FILE)?;
+    own.leader_election = None;
+    Ok(own)
+}
+
+/// A pod of this profile.
+async fn pod(yard: &Yard, name: &str, cpu: &str, more: &Value) -> Result<()> {
+    let mut own = json!({ "spec": { "schedulerName": NAME } });
+    merge(&mut own, more);
+    yard.pod_like(name, cpu, own).await
+}
+
+fn hint(text: &Value) -> Value {
+    json!({ "metadata": { "annotations": { SCHEDULING_HINT: text.to_string() } } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_67_s10_73_pods_of_the_chart_s_profile_go_where_they_say() {
+    on_both("chart", async |yard| {
+        for node in ["one", "two", "three"] {
+            yard.node(node, 4).await?;
+        }
+        let own = yard.schedule(installed()?).await?;
+        pod(yard, "named", "1", &hint(&json!({ "nodeNames": ["two"] }))).await?;
+        yard.until_on("named", "two").await?;
+        let preferred = json!({ "preferredNodeNames": ["gone", "three"] });
+        pod(yard, "preferred", "1", &hint(&preferred)).await?;
+        yard.until_on("preferred", "three").await?;
+        let broken = json!({ "metadata": { "annotations": { SCHEDULING_HINT: "{" } } });
+        pod(yard, "broken", "1", &broken).await?;
+        let why = yard.until_waits("broken", "InvalidAnnotation").await?;
+        ensure!(why.contains(SCHEDULING_HINT), "{why}");
+        // The label goes before the spec; who names neither is not ours.
+        let label = json!({ "scheduling.koordinator.sh/scheduler-name": NAME });
+        let labelled = json!({ "metadata": { "labels": label } });
+        yard.pod_like("labelled", "1", labelled).await?;
+        yard.until_bound("labelled").await?;
+        yard.pod("another", "1").await?;
+        pod(yard, "last", "1", &json!({})).await?;
+        yard.until_bound("last").await?;
+        ensure!(yard.seen(|seen| seen.node("another").is_empty()), "it names another scheduler");
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_72_what_a_node_keeps_and_what_it_offers_more_count() {
+    on_both("offers", async |yard| {
+        let kept = json!({ "resources": { "cpu": "2" } }).to_string();
+        let keeping = json!({ "metadata": { "annotations": { NODE_RESERVATION: kept } } });
+        yard.node_like("keeping", 4, keeping).await?;
+        let own = yard.schedule(installed()?).await?;
+        pod(yard, "large", "3", &json!({})).await?;
+        let why = yard.until_waits("large", "Unschedulable").await?;
+        ensure!(why.contains("1 Insufficient cpu"), "{why}");
+        pod(yard, "small", "2", &json!({})).await?;
+        yard.until_on("small", "keeping").await?;
+        // What is kept no longer is free at once.
+        let freed = json!({ "metadata": { "annotations": { NODE_RESERVATION: null } } });
+        yard.patch_node("keeping", freed).await?;
+        pod(yard, "more", "2", &json!({})).await?;
+        yard.until_on("more", "keeping").await?;
+        // Resources have the names of today, whatever pods call them.
+        let batch = json!({ "kubernetes.io/batch-cpu": "2000" });
+        let offering = json!({ "status": { "capacity": batch, "allocatable": batch } });
+        yard.node_like("batch", 1, offering).await?;
+        let container = |amount: &str| {
+            let list = json!({ "koordinator.sh/batch-cpu": amount });
+            let resources = json!({ "requests": list, "limits": list });
+            json!({ "spec": { "containers": [
+                { "name": "main", "image": "registry.example/web:1", "resources": resources }] } })
+        };
+        pod(yard, "older", "0", &container("1500")).await?;
+        yard.until_on("older", "batch").await?;
+        pod(yard, "too-many", "0", &container("1000")).await?;
+        let why = yard.until_waits("too-many", "Unschedulable").await?;
+        ensure!(why.contains("Insufficient kubernetes.io/batch-cpu"), "{why}");
+        // A CPU of one's own counts as much as is offered for it; without a layout there is none.
+        let ratio = json!({ "cpu": 2.0 }).to_string();
+        let amplified = json!({ "metadata": {
+            "labels": { CPU_BIND_POLICY_LABEL: "FullPCPUsOnly" },
+            "annotations": { AMPLIFICATION_RATIO: ratio } } });
+        yard.node_like("amplified", 16, amplified).await?;
+        pod(yard, "bound", "4", &json!({})).await?;
+        let why = yard.until_waits("bound", "Unschedulable").await?;
+        ensure!(why.contains("1 node(s) invalid CPU Topology"), "{why}");
+        own.end().await
+    })
+    .await;
+}
