@@ -16,6 +16,7 @@ pub use pod::{
 };
 
 use crate::condition::Condition;
+use crate::cpus::RESOURCE_STATUS;
 use crate::malformed::{Malformed, annotation};
 use crate::object_meta::ObjectMeta;
 use crate::object_reference::ObjectReference;
@@ -294,8 +295,11 @@ impl Reservation {
         };
         pod.metadata.labels = told.labels();
         pod.metadata.labels.extend(own.labels.clone());
+        // What the pod got that the template was taken from is not what this one gets.
         pod.metadata.annotations = told.annotations();
+        pod.metadata.annotations.remove(RESOURCE_STATUS);
         pod.metadata.annotations.extend(own.annotations.clone());
+        pod.metadata.annotations.remove(ALLOCATED);
         pod.metadata.resource_version.clone_from(&own.resource_version);
         pod.metadata.deletion_timestamp = own.deletion_timestamp;
         let priority = own.labels.get(PRIORITY_LABEL).and_then(|text| text.parse().ok());

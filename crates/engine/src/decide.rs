@@ -22,8 +22,8 @@ use crate::reservations::Ranks;
 /// Decides for one profile.
 pub struct Decider {
     pub(crate) profile: Profile,
-    pub(crate) plan: Plan,
-    pub(crate) cache: Cache,
+    plan: Plan,
+    cache: Cache,
     pub(crate) ranks: Ranks,
     /// Nodes that are left to others.
     pub(crate) except: NodeSet,

@@ -35,6 +35,8 @@ pub struct Examination {
     pub everywhere: Option<(Plugin, Refusal)>,
     /// Who named the only nodes to ask, and who is blamed with them.
     pub naming: BTreeSet<Plugin>,
+    /// Who refuses nodes where the pod would use what reservations hold there.
+    pub within: Plugins,
     /// The nodes that were refused, in the order of the ledger.
     pub refused: Vec<Refused>,
 }
@@ -98,7 +100,8 @@ impl Examination {
     pub fn plugins(&self) -> Plugins {
         let everywhere = self.everywhere.iter().map(|(plugin, _)| *plugin);
         let there = self.refused.iter().filter_map(|one| one.plugin);
-        self.naming.iter().copied().chain(everywhere).chain(there).collect()
+        let all: Plugins = self.naming.iter().copied().chain(everywhere).chain(there).collect();
+        all.and(self.within)
     }
 
     /// Whether evicting pods of a node could help; none where the node takes the pod.
@@ -158,6 +161,9 @@ impl Examining {
                 continue;
             }
             let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
+            if let Some(plugin) = trial.refused_within(others, node) {
+                self.examined.within = self.examined.within.and(Plugins::from_iter([plugin]));
+            }
             if let Some((plugin, refusal)) = trial.told_refusal(others, node) {
                 // Upstream blames who refuses the node that is tried first for those it leaves out.
                 if is_own {

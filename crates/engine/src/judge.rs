@@ -235,6 +235,22 @@ impl<'a> Trial<'a> {
         told.or_else(|| Some((Plugin::Reservation, own?)))
     }
 
+    /// Who refuses a node where the pod would use what reservations hold there; none where none is for it.
+    #[must_use]
+    pub(crate) fn refused_within(&mut self, others: &[Passing], node: NodeIndex) -> Option<Plugin> {
+        let away = match self.ledger.is_ignoring(self.ask) {
+            true => self.ledger.passing_on(node),
+            false => self.ledger.passing_meant(self.ask, node),
+        };
+        if away.is_empty() {
+            return None;
+        }
+        self.is_within = true;
+        let found = self.refusal_without(&away, others, node);
+        self.is_within = false;
+        found.map(|(plugin, _)| plugin)
+    }
+
     /// The same as [`Trial::refusal_by_load`] for [`Trial::refusal_with`].
     #[must_use]
     pub fn refusal_by_load_with(

@@ -622,7 +622,11 @@ impl Ledger {
     /// A pod is now this: whatever follows from where it is and what it takes there does so anew.
     fn put_row(&mut self, uid: Uid, row: PodRow) {
         let (is, pod, priority) = (row.node(), row.passing(), row.priority);
+        let is_bound = row.is_bound();
         let old = self.pods.insert(uid.clone(), Box::new(row));
+        if old.as_ref().is_some_and(|old| old.is_bound() != is_bound) {
+            self.touch(pod);
+        }
         let was = old.as_ref().and_then(|old| old.node());
         let lived = was.zip(old.as_ref().map(|old| old.priority));
         if lived != is.map(|node| (node, priority)) {

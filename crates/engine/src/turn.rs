@@ -263,7 +263,7 @@ impl Engine {
                 Some((pod.uid.clone(), wanting))
             }
             Fact::Reservation(own) => {
-                let wanting = self.wanting(&own.pod);
+                let wanting = self.wanting_reservation(&own.pod);
                 Some((own.pod.uid.clone(), wanting))
             }
             Fact::PodGone(uid) => Some((uid.clone(), None)),
@@ -326,6 +326,13 @@ impl Engine {
             invited: self.ledger.reservations.epoch(),
             history: History::default(),
         })
+    }
+
+    /// The same of a reservation: only profiles that use them give them nodes, and nobody else is asked.
+    fn wanting_reservation(&self, pod: &PodFact) -> Option<Unbound> {
+        let wanting = self.wanting(pod)?;
+        let decider = &self.profiles[wanting.profile].1;
+        decider.uses_reservations().then_some(Unbound { consulted: false, ..wanting })
     }
 
     /// The ledger knows of a pod: so does the queue, where the pod wants a node.

@@ -47,8 +47,8 @@ pub(crate) struct Lives {
     /// When each is to be looked at next.
     due: BTreeMap<Uid, Moment>,
     soonest: BTreeSet<(Moment, Uid)>,
-    /// Those of which something is being written.
-    under_way: BTreeSet<Uid>,
+    /// Those of which something is being written, and whether there was news of each meanwhile.
+    under_way: BTreeMap<Uid, bool>,
     /// Whether what is shown is what there is.
     is_shown: bool,
 }
@@ -91,9 +91,16 @@ impl Lives {
 
     /// What was to be written on a reservation is written, or is not.
     pub(crate) fn lived(&mut self, uid: &Uid, wrote: Wrote, now: Moment) {
-        self.under_way.remove(uid);
-        if self.objects.contains_key(uid) && wrote == Wrote::Nothing {
-            self.plan(uid.clone(), Some(now.after(AGAIN)));
+        let has_news = self.under_way.remove(uid).unwrap_or(false);
+        let again = match wrote {
+            Wrote::Nothing => Some(now.after(AGAIN)),
+            // What was written is told, and was not looked at.
+            Wrote::All if has_news => Some(now),
+            // It will be told.
+            Wrote::All => return,
+        };
+        if self.objects.contains_key(uid) {
+            self.plan(uid.clone(), again);
         }
     }
 
@@ -128,19 +135,21 @@ impl Lives {
             }
             let uid = uid.clone();
             self.plan(uid.clone(), None);
-            let Some(own) = self.objects.get(&uid).filter(|_| !self.under_way.contains(&uid))
-            else {
+            if let Some(has_news) = self.under_way.get_mut(&uid) {
+                *has_news = true;
                 continue;
-            };
+            }
+            let Some(own) = self.objects.get(&uid) else { continue };
             let seen = seen(ledger, &uid, own);
             match step(own, &seen, now, self.settings.kept) {
                 Step::Nothing => {
-                    let next = due(own, self.settings.kept);
+                    // What is due by now and comes to nothing is not due for anything else.
+                    let next = due(own, self.settings.kept).filter(|next| *next > now);
                     self.plan(uid, next);
                 }
                 step => {
                     let name = own.metadata.name.as_str().into();
-                    self.under_way.insert(uid.clone());
+                    self.under_way.insert(uid.clone(), false);
                     return Some(LifeOrder { uid, name, step });
                 }
             }

@@ -180,7 +180,7 @@ pub struct Want {
     pub strategy: Strategy,
     /// How many may hold a CPU; none means one.
     pub times_max: Option<u32>,
-    /// CPUs that are taken before others, though they are held once.
+    /// CPUs that are taken before others, where they are free.
     pub preferred: CpuSet,
 }
 
@@ -201,24 +201,29 @@ pub enum NotTaken {
 /// Why it gets none.
 pub fn take(topology: &CpuTopology, held: &Held, want: &Want) -> Result<CpuSet, NotTaken> {
     let times_max = want.times_max.unwrap_or(1);
-    let is_free = |cpu: &u32| {
-        let own = u32::from(want.preferred.contains(*cpu));
-        held.times(*cpu).saturating_sub(own) < times_max
-    };
+    let is_free = |cpu: &u32| held.times(*cpu) < times_max;
     let all = topology.all().without(&held.reserved);
     let mut free: CpuSet = all.iter().filter(is_free).collect();
     if let Some(binding) = want.binding.filter(|_| want.is_required) {
         free = suitable(topology, &free, binding);
     }
+    let take = |preferred: CpuSet, rest: CpuSet| {
+        let first = want.count.min(preferred.len());
+        let mut taken = Taking::new(topology, held, want, preferred).take(first)?;
+        taken = taken.and(&Taking::new(topology, held, want, rest).take(want.count - first)?);
+        match want.binding.filter(|_| want.is_required) {
+            Some(binding) if !is_bound(topology, &taken, binding) => {
+                Err(NotTaken::Unbindable(binding))
+            }
+            _ => Ok(taken),
+        }
+    };
     let preferred = free.among(&want.preferred);
-    let first = want.count.min(preferred.len());
-    let mut taken = Taking::new(topology, held, want, preferred).take(first)?;
-    let rest = free.without(&want.preferred);
-    taken = taken.and(&Taking::new(topology, held, want, rest).take(want.count - first)?);
-    match want.binding.filter(|_| want.is_required) {
-        Some(binding) if !is_bound(topology, &taken, binding) => Err(NotTaken::Unbindable(binding)),
-        _ => Ok(taken),
+    if preferred.is_empty() {
+        return take(preferred, free);
     }
+    // Where those do not lie as they must, others do.
+    take(preferred, free.without(&want.preferred)).or_else(|_| take(CpuSet::new(), free))
 }
 
 /// CPUs that can be taken where it must be done like this.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use api::cpus::node_reservation;
 use api::pod::Pod;
 use api::reservation::{self as wire, AllocatePolicy, Allocated, Reservation, ReservationOwner};
-use api::{Malformed, OwnerReference};
+use api::{Malformed, OwnerReference, ResourceList};
 use object::quantity::Quantity;
 use object::selector::label::Selector;
 use object::taint::Taint;
 
 use super::amounts::{amounts, named, pods};
 use super::wire::term;
-use super::{Fact, PodFact, Uid};
+use super::{Allotment, Fact, PodFact, Uid};
 use crate::needs::{
     Amounts, OwnReservation, Requests, ReservationAffinity, ReservationNeeds, Tolerations, Volumes,
 };
@@ -231,6 +231,25 @@ fn kept_back(reservation: &Reservation) -> Result<Amounts, Malformed> {
     Ok(kept)
 }
 
+/// What is always readable of who may use a reservation, and how: nobody, so far.
+fn plain_rules(reservation: &Reservation) -> ReservationRules {
+    let labels = reservation.metadata.labels.iter();
+    ReservationRules {
+        name: reservation.metadata.name.as_str().into(),
+        labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+        is_for_one_pod: reservation.is_for_one_pod(),
+        policy: match reservation.spec.allocate_policy {
+            AllocatePolicy::Aligned => ReservationPolicy::Aligned,
+            AllocatePolicy::Restricted => ReservationPolicy::Restricted,
+            AllocatePolicy::Other(_) => ReservationPolicy::Default,
+        },
+        order: reservation.order(),
+        is_closed: reservation.spec.unschedulable || reservation.metadata.is_going(),
+        taints: reservation.spec.taints.as_slice().into(),
+        ..ReservationRules::default()
+    }
+}
+
 /// How many pods containers ask for places for, where they do.
 fn places(pod: &Pod) -> Option<i64> {
     let lists = pod.spec.containers.iter().map(|own| &own.resources.requests);
@@ -241,7 +260,7 @@ impl ReservationFact {
     /// What a reservation says; none where it has ended.
     ///
     /// # Errors
-    /// When something of it cannot be read: nothing is held then, and nobody uses it.
+    /// When something of it cannot be read: nobody uses it then.
     pub fn of(reservation: &Reservation) -> Result<Option<Self>, Malformed> {
         if reservation.has_ended() {
             return Ok(None);
@@ -251,26 +270,50 @@ impl ReservationFact {
             let fix = "leave it out: to take over pods that run is not supported yet";
             return Err(Malformed { key: "spec.preAllocation", value: "true".to_owned(), fix });
         }
-        let told = reservation.as_pod()?;
-        let mut pod = PodFact::from(&told);
+        let template = reservation.as_pod()?;
+        let owners = reservation.spec.owners.iter().map(owner_rule);
+        let rules = ReservationRules {
+            owners: owners.collect::<Result<_, _>>()?,
+            restricted: reservation.restricted()?.into_iter().map(Into::into).collect(),
+            kept_back: kept_back(reservation)?,
+            ..plain_rules(reservation)
+        };
+        let resized = reservation.resized()?;
+        Ok(Some(Self::holding(reservation, &template, &resized, rules)))
+    }
+
+    /// One that holds something and cannot be read: it is for nobody, and what it holds is held.
+    fn mute(reservation: &Reservation) -> Self {
+        let bare = || {
+            let mut pod = Pod::default();
+            pod.metadata.name.clone_from(&reservation.metadata.name);
+            pod.metadata.uid.clone_from(&reservation.metadata.uid);
+            "default".clone_into(&mut pod.metadata.namespace);
+            pod.spec.node_name.clone_from(&reservation.status.node_name);
+            pod.spec.priority = Some(i32::MAX);
+            pod
+        };
+        let template = reservation.as_pod().unwrap_or_else(|_| bare());
+        Self::holding(reservation, &template, &ResourceList::new(), plain_rules(reservation))
+    }
+
+    /// One that holds what its template asks for, in so far as nothing else is said.
+    fn holding(
+        reservation: &Reservation,
+        template: &Pod,
+        resized: &ResourceList,
+        rules: ReservationRules,
+    ) -> Self {
+        let mut pod = PodFact::from(template);
         // Nothing of it runs: it has no volumes, and uses nothing that anybody could report.
         (pod.needs.volumes, pod.needs.load) = (Volumes::default(), None);
-        pod.extended = Box::default();
-        pod.may_preempt = false;
-        let policy = match reservation.spec.allocate_policy {
-            AllocatePolicy::Aligned => ReservationPolicy::Aligned,
-            AllocatePolicy::Restricted => ReservationPolicy::Restricted,
-            AllocatePolicy::Other(_) => ReservationPolicy::Default,
-        };
-        let own = OwnReservation { policy, node: reservation.wanted_node().map(Into::into) };
+        (pod.extended, pod.owners, pod.may_preempt) = (Box::default(), Box::default(), false);
         // It uses none itself, whatever its template says.
-        let own = ReservationNeeds { own: Some(own), ..ReservationNeeds::default() };
-        (pod.needs.reservation, pod.owners) = (Some(own), Box::default());
-        let mut held_pods = places(&told);
-        let held = match reservation.is_held() {
-            true => &reservation.status.allocatable,
-            false => &reservation.resized()?,
-        };
+        let node = reservation.wanted_node().map(Into::into);
+        let own = Some(OwnReservation { policy: rules.policy, node });
+        pod.needs.reservation = Some(ReservationNeeds { own, ..ReservationNeeds::default() });
+        let mut held_pods = places(template);
+        let held = if reservation.is_held() { &reservation.status.allocatable } else { resized };
         let charged = &mut pod.needs.requests.charged;
         for (name, quantity) in named(held) {
             let one: BTreeMap<String, Quantity> = [(name.to_owned(), quantity.clone())].into();
@@ -287,32 +330,17 @@ impl ReservationFact {
             charged: amounts.clone(),
         };
         pod.needs.taken = pod.needs.requests.clone();
-        let owners = reservation.spec.owners.iter().map(owner_rule);
-        let labels = reservation.metadata.labels.iter();
-        let rules = ReservationRules {
-            name: reservation.metadata.name.as_str().into(),
-            labels: labels
-                .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
-                .collect(),
-            owners: owners.collect::<Result<_, _>>()?,
-            is_for_one_pod: reservation.is_for_one_pod(),
-            policy,
-            restricted: reservation.restricted()?.into_iter().map(Into::into).collect(),
-            order: reservation.order(),
-            is_closed: reservation.spec.unschedulable || reservation.metadata.is_going(),
-            taints: reservation.spec.taints.as_slice().into(),
-            amounts,
-            pods: held_pods,
-            kept_back: kept_back(reservation)?,
-        };
-        Ok(Some(Self { pod, rules: Arc::new(rules) }))
+        pod.allotment = Allotment::of(template).filter(|own| own.is_within(&amounts));
+        let rules = ReservationRules { amounts, pods: held_pods, ..rules };
+        Self { pod, rules: Arc::new(rules) }
     }
 
-    /// The same as a fact: one that has ended, or cannot be read, is as good as gone.
+    /// The same as a fact: one that has ended, or that cannot be read and holds nothing, is as good as gone.
     #[must_use]
     pub fn told(reservation: &Reservation) -> Fact {
         match Self::of(reservation) {
             Ok(Some(own)) => Fact::Reservation(Box::new(own)),
+            Err(_) if reservation.is_held() => Fact::Reservation(Box::new(Self::mute(reservation))),
             Ok(None) | Err(_) => Fact::PodGone(Uid::new(&reservation.metadata.uid)),
         }
     }

@@ -9,7 +9,7 @@ use proptest::sample::select;
 
 use super::{Step, decider, labels, loadless, needs, node, play, pod, seen, step, uid};
 use crate::decide::Decider;
-use crate::fact::{Budget, Fact, Uid};
+use crate::fact::{Budget, Fact, ReservationPolicy, Uid};
 use crate::ledger::{Ask, Ledger, NodeIndex, Passing, Tally};
 use crate::moment::Moment;
 use crate::needs::{Amounts, Needs, NodeAffinity, PodAffinity, Spread, Volume, Volumes};
@@ -358,7 +358,9 @@ proptest! {
             ledger.claim(&pod, place.node, own.as_ref()).unwrap();
             if let Within::Reservation(own) = &place.within {
                 let own = ledger.reservations.find(&own.uid).unwrap();
-                prop_assert!(own.rules.pods.is_none_or(|pods| own.used.pods <= pods));
+                let is_restricted = own.rules.policy == ReservationPolicy::Restricted;
+                let most = own.rules.pods.filter(|_| is_restricted);
+                prop_assert!(most.is_none_or(|pods| own.used.pods <= pods));
                 prop_assert!(!own.rules.is_for_one_pod || own.used.pods == 1);
                 let requests = &ledger.asks.requests.get(ask.requests).charged;
                 for name in requests.names().filter(|name| own.rules.restricts(name)) {

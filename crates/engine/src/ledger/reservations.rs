@@ -236,7 +236,7 @@ impl Ledger {
     #[must_use]
     pub fn users(&self, own: Reservation<'_>) -> Vec<(&Uid, &PodRow)> {
         let rows = self.residents.on(own.node).iter().filter_map(|(_, uid)| {
-            let row = self.pods.get(uid).filter(|row| row.is_bound())?;
+            let row = self.pods.get(uid).filter(|row| row.is_bound() && !row.is_reservation())?;
             let used = &self.asks.allotments.get(row.allotment?).reservation;
             used.as_ref().is_some_and(|used| used.uid == *own.uid).then_some((uid, &**row))
         });

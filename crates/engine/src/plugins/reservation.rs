@@ -13,6 +13,7 @@ use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::needs::{OwnReservation, ReservationNeeds};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Plugin, Reads};
+use crate::queue::Arguments;
 use crate::reason::{Code, Reason, Refusal, ReservationReason};
 
 /// Refuses nodes to pods that must use a reservation, and to reservations that do not go together.
@@ -50,7 +51,7 @@ fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex, ignored: &IgnoredResources
     let own = needs(ledger, ask).and_then(|needs| needs.affinity.as_ref());
     let is_named = own.is_some_and(|own| own.name.is_some());
     let mut reasons = Vec::new();
-    for meant in ledger.meant(ask).filter(|own| own.node == node) {
+    for meant in ledger.meant_on(ask, node) {
         if let Some(why) = ledger.unsuited(ask, meant, &|name| ignored.contain(name)) {
             reasons.push(ReservationReason::Unsuited { why, is_named });
             continue;
@@ -72,7 +73,7 @@ fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex, ignored: &IgnoredResources
         }
     }
     if told.is_empty() {
-        let is_meant = ledger.meant(ask).any(|own| own.node == node);
+        let is_meant = ledger.meant_on(ask, node).next().is_some();
         return match is_meant {
             true => refusal(Code::Unschedulable, ReservationReason::Unmet),
             false => refusal(Code::Unresolvable, ReservationReason::NoMatch),
@@ -110,6 +111,10 @@ impl Filter for Reservation {
             return Err(refusal(Code::Unresolvable, ReservationReason::NoMatch));
         }
         Ok(())
+    }
+
+    fn tell(&self, arguments: &mut Arguments) {
+        arguments.reserves = true;
     }
 
     fn ignores(&self, resource: &str) -> bool {

@@ -105,6 +105,8 @@ const OUTSIDE: [Plugin; 2] = [Plugin::Extender, Plugin::Other];
 pub struct PodView {
     /// Its namespace.
     pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
     /// Its labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// What it takes of its node.
@@ -148,6 +150,7 @@ impl PodView {
             node: row.bound_to(ledger).map(Into::into),
             breaks_promises: false,
             namespace: row.namespace.clone(),
+            name: row.name.clone(),
             labels: terms.crowds.labels_of(ask.identity, &ledger.symbols),
             taken: asks.requests.get(ask.taken).charged.clone(),
             ports: asks.ports.get(ask.ports).0.clone(),
@@ -194,6 +197,7 @@ impl PodView {
             node: fact.node.clone(),
             breaks_promises: false,
             namespace: fact.namespace.clone(),
+            name: fact.name.clone(),
             labels: fact.labels.clone(),
             taken: fact.needs.taken.charged.clone(),
             ports: fact.needs.ports.0.clone(),
@@ -288,7 +292,7 @@ impl Change {
             Self::Placed { old, new } if has_left(old.as_deref(), new.as_deref()) => {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
-            Self::Placed { old: None, new: Some(new) } if new.is_reservation() => Plugins::all(),
+            Self::Placed { new: Some(new), .. } if new.is_reservation() => Plugins::all(),
             Self::Placed { old: None, .. } => with(&OF_PODS),
             Self::Placed { .. } => with(&OF_PODS).and(with(&of_room)),
             Self::Load { .. } => Plugins::from_iter([Plugin::LoadAwareScheduling]),

@@ -36,6 +36,8 @@ pub struct Arguments {
     pub load: Option<Arc<LoadSettings>>,
     /// Of NodeNUMAResource, where it refuses nodes.
     pub cpus: Option<CpuSettings>,
+    /// Whether pods use reservations.
+    pub reserves: bool,
 }
 
 impl Arguments {
@@ -46,6 +48,7 @@ impl Arguments {
             && self.spread.defaults == other.spread.defaults
             && self.load == other.load
             && self.cpus == other.cpus
+            && self.reserves == other.reserves
     }
 }
 
@@ -148,8 +151,13 @@ pub fn hint_by(
         _ => {}
     }
     let asked = Asked { arguments, plugin, ledger, ask };
-    if reservations::may_cure(&asked, change) {
-        return Hint::Yes;
+    if arguments.reserves {
+        if reservations::may_cure(&asked, change) {
+            return Hint::Yes;
+        }
+        if reservations::is_elsewhere(&asked, change) {
+            return Hint::No;
+        }
     }
     match change {
         Change::Node { old, new } => nodes::hint(&asked, old.as_deref(), new.as_deref()),

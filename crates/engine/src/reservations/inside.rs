@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::cache::Question;
 use crate::decide::{Decider, mixed};
 use crate::fact::{Allotment, ReservationRef, Uid};
 use crate::judge::Trial;
@@ -57,12 +56,12 @@ impl Ledger {
     }
 
     /// All reservations on a node, as they leave it.
-    fn passing_on(&self, node: NodeIndex) -> Vec<Passing> {
+    pub(crate) fn passing_on(&self, node: NodeIndex) -> Vec<Passing> {
         self.reservations.on(node).filter_map(|own| self.passing_of(own.uid)).collect()
     }
 
     /// Whether a pod may use what reservations hold and uses none of them.
-    fn is_ignoring(&self, ask: Ask) -> bool {
+    pub(crate) fn is_ignoring(&self, ask: Ask) -> bool {
         ask.reservation.is_some_and(|id| self.asks.reservations.get(id).is_ignoring)
     }
 }
@@ -86,11 +85,10 @@ impl Decider {
         }
         let promised: BTreeMap<NodeIndex, Vec<Passing>> =
             ledger.promised(uid, priority).into_iter().collect();
-        let Self { profile, plan, cache, ranks, seed, .. } = self;
-        let worth = &cache.shape(Question { profile, plan, ledger, ask }).totals;
+        let Self { profile, ranks, .. } = self;
         let filter = profile.filters.iter().find(|own| own.plugin() == Plugin::Reservation)?;
         let ignores = |name: &str| filter.ignores(name);
-        let found = ranks.of(ledger, ask, (worth, &ignores), *seed);
+        let found = ranks.of(ledger, ask, &ignores);
         let mut found = found.iter().filter(|rank| only.is_none_or(|only| only == rank.node));
         let first = found.next()?;
         let mut trial = Trial::new(ledger, &profile.filters, ask).within();

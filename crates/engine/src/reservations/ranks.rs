@@ -9,7 +9,6 @@ use std::hash::BuildHasher as _;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::suit::Ignores;
-use crate::decide::mixed;
 use crate::ledger::{Ask, Ledger, NodeIndex, Position, Reservation, ReservationIndex};
 
 /// How many lists are kept.
@@ -22,11 +21,7 @@ pub(super) struct Rank {
     order: i64,
     /// How much of it would be in use.
     score: Reverse<i64>,
-    /// What its node is worth, to those who look at one node at a time.
-    worth: Reverse<i32>,
-    /// Of equally good nodes this one, for no reason.
-    draw: u64,
-    /// On one node, the name decides.
+    /// Of equally good ones, the name decides.
     pub(super) name: Box<str>,
     pub(super) node: NodeIndex,
     pub(super) index: ReservationIndex,
@@ -45,13 +40,12 @@ struct Kept {
 pub(crate) struct Ranks(FxHashMap<u64, Kept>);
 
 impl Ranks {
-    /// The reservations that a pod could use, as far as they say, where nodes are worth so much.
+    /// The reservations that a pod could use, as far as they say.
     pub(super) fn of(
         &mut self,
         ledger: &Ledger,
         ask: Ask,
-        (worth, ignores): (&[i32], Ignores<'_>),
-        seed: u64,
+        ignores: Ignores<'_>,
     ) -> &BTreeSet<Rank> {
         if self.0.len() >= KEPT_MAX {
             self.0.clear();
@@ -66,12 +60,9 @@ impl Ranks {
         let kept = self.0.entry(key).or_default();
         let changes = &ledger.nodes.load_changed;
         let rank = |own: Reservation<'_>| {
-            let worth = worth.get(own.node.get()).copied().unwrap_or(i32::MIN);
             ledger.suited(ask, own, ignores).map(|(order, score)| Rank {
                 order,
                 score: Reverse(score),
-                worth: Reverse(worth),
-                draw: mixed(seed ^ own.node.get() as u64),
                 name: own.rules.name.clone(),
                 node: own.node,
                 index: own.index,

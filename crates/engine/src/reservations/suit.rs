@@ -2,7 +2,7 @@
 
 use object::taint::{Effect, Taint, is_tolerated};
 
-use crate::fact::ReservationRules;
+use crate::fact::{ReservationPolicy, ReservationRules};
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow, Reservation, forbids};
 use crate::needs::{Amounts, ReservationNeeds};
 use crate::plugin::SCORE_MAX;
@@ -153,7 +153,9 @@ fn lack(
     requests: &Amounts,
     ignores: Ignores<'_>,
 ) -> Option<Unsuited> {
-    if let Some(capacity) = rules.pods.filter(|capacity| own.used.pods >= *capacity) {
+    let is_restricted = rules.policy == ReservationPolicy::Restricted;
+    let most = rules.pods.filter(|_| is_restricted);
+    if let Some(capacity) = most.filter(|capacity| own.used.pods >= *capacity) {
         return Some(Unsuited::TooManyPods { used: own.used.pods, capacity });
     }
     let restricts = |name: &&str| rules.restricts(name) && !ignores(name);

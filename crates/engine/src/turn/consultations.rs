@@ -162,6 +162,11 @@ impl Engine {
         if !is_ever || !self.is_consulted_about(&pod.uid) {
             return None;
         }
+        // What is held for it is its own already.
+        let decider = &mut self.profiles[question.profile].1;
+        if decider.inside(&mut self.ledger, &pod.uid, None).is_some() {
+            return None;
+        }
         match decider.made_room(&mut self.ledger, &pod.uid) {
             Some(node) => {
                 let nodes = NodeSet::only(node);

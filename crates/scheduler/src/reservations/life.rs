@@ -10,6 +10,9 @@ use jiff::Timestamp;
 use object::time::Time;
 use serde_json::{Value, json};
 
+/// The reason where something of a reservation cannot be read.
+const INVALID: &str = "Invalid";
+
 /// What is to be written on a reservation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -71,6 +74,7 @@ fn deletion(own: &Reservation, kept: Duration) -> Option<Moment> {
 /// When a reservation is to be looked at, if nothing happens before.
 pub(super) fn due(own: &Reservation, kept: Option<Duration>) -> Option<Moment> {
     match own.has_ended() {
+        _ if own.metadata.is_going() => None,
         true => deletion(own, kept?),
         false => end(own),
     }
@@ -83,17 +87,17 @@ pub(super) fn step(own: &Reservation, seen: &Seen, now: Moment, kept: Option<Dur
     }
     if own.has_ended() {
         let is_homeless = !own.status.node_name.is_empty() && !seen.has_node;
-        let is_over = |kept| deletion(own, kept).is_some_and(|at| is_homeless || at < now);
+        let is_over = |kept| deletion(own, kept).is_some_and(|at| is_homeless || at <= now);
         return if kept.is_some_and(is_over) { Step::Delete } else { Step::Nothing };
     }
-    if end(own).is_some_and(|at| at < now) {
+    if end(own).is_some_and(|at| at <= now) {
         return ended(own, ReservationPhase::Failed, ("Expired", "it has expired"), now);
-    }
-    if let Some(words) = &seen.malformed {
-        return unreadable(own, words, now);
     }
     if own.is_held() && !seen.has_node {
         return ended(own, ReservationPhase::Failed, ("Expired", "its node is gone"), now);
+    }
+    if let Some(step) = readable(own, seen.malformed.as_deref(), now) {
+        return step;
     }
     let Some((owners, allocated)) = seen.owners.as_ref().filter(|_| own.is_held()) else {
         return Step::Nothing;
@@ -132,20 +136,27 @@ fn status(own: &Reservation, status: Value) -> Step {
     Step::Status { version, patch }
 }
 
-/// That nothing is held for a reservation, since something of it cannot be read.
-fn unreadable(own: &Reservation, words: &str, now: Moment) -> Step {
+/// That nothing is held for a reservation, or that nobody can use what is held, since something of it
+/// cannot be read; and that it can be used again. None where that is written already.
+fn readable(own: &Reservation, malformed: Option<&str>, now: Moment) -> Option<Step> {
+    let told = |r#type: &str| condition::find(&own.status.conditions, r#type);
+    let is_told = told(READY).is_some_and(|ready| ready.reason == INVALID);
+    let (r#type, status_word, reason, message) = match malformed {
+        Some(words) if own.is_held() => (READY, "False", INVALID, words),
+        Some(words) => (SCHEDULED, "False", INVALID, words),
+        None if own.is_held() && is_told => (READY, "True", "Available", ""),
+        None => return None,
+    };
     let mut conditions = own.status.conditions.clone();
-    let scheduled = Condition {
-        r#type: SCHEDULED.to_owned(),
-        status: "False".to_owned(),
-        reason: "Invalid".to_owned(),
-        message: words.to_owned(),
+    let new = Condition {
+        r#type: r#type.to_owned(),
+        status: status_word.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
         ..Condition::default()
     };
-    match condition::set(&mut conditions, scheduled, time(now)) {
-        true => status(own, json!({ "conditions": conditions })),
-        false => Step::Nothing,
-    }
+    let is_new = condition::set(&mut conditions, new, time(now));
+    is_new.then(|| status(own, json!({ "conditions": conditions })))
 }
 
 fn ended(

@@ -47,7 +47,7 @@ fn written(step: &Step) -> Option<(String, String)> {
 #[test]
 fn s11_7_it_expires_when_it_has_lived_long_enough() {
     let own = object(json!({}));
-    assert_eq!(step(&own, &there(), at(600), KEPT), Step::Nothing);
+    assert_eq!(step(&own, &there(), at(599), KEPT), Step::Nothing);
     assert_eq!(due(&own, KEPT), Some(at(600)));
     let end = step(&own, &there(), at(601), KEPT);
     assert_eq!(written(&end), Some(("Failed".to_owned(), "Expired".to_owned())));
@@ -79,8 +79,8 @@ fn s11_11_s11_12_what_has_ended_is_deleted_after_a_while_or_when_its_node_is_gon
         object(json!({ "status": { "phase": phase, "conditions": [ready] } }))
     };
     for own in [ended("Succeeded", "Succeeded"), ended("Failed", "Expired")] {
-        assert_eq!(step(&own, &there(), at(86_405), KEPT), Step::Nothing);
-        assert_eq!(step(&own, &there(), at(86_406), KEPT), Step::Delete);
+        assert_eq!(step(&own, &there(), at(86_404), KEPT), Step::Nothing);
+        assert_eq!(step(&own, &there(), at(86_405), KEPT), Step::Delete);
         assert_eq!(step(&own, &there(), at(86_406), None), Step::Nothing, "nobody deletes any");
         let gone = Seen { has_node: false, ..there() };
         assert_eq!(step(&own, &gone, at(6), KEPT), Step::Delete);
@@ -132,6 +132,53 @@ fn what_cannot_be_read_is_told_once() {
     let told = find(&known.status.conditions, "Scheduled").unwrap();
     assert_eq!((told.reason.as_str(), told.message.as_str()), ("Invalid", "no owners"));
     assert_eq!(step(&known, &odd, at(9), KEPT), Step::Nothing);
+    // One that holds something goes on doing so, and nobody can use it until it is mended.
+    let held = Seen { malformed: Some("no owners".to_owned()), ..there() };
+    let told = step(&object(json!({})), &held, at(1), KEPT);
+    let Step::Status { patch, .. } = &told else { panic!("it is written") };
+    let mut known = json!({ "status": { "conditions": patch["status"]["conditions"] } });
+    let own = object(known.clone());
+    let ready = find(&own.status.conditions, "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Invalid"));
+    let Step::Status { patch, .. } = step(&own, &there(), at(9), KEPT) else {
+        panic!("it is written");
+    };
+    known["status"]["conditions"] = patch["status"]["conditions"].clone();
+    let own = object(known);
+    assert_eq!(find(&own.status.conditions, "Ready").unwrap().reason, "Available");
+    assert_eq!(step(&own, &there(), at(10), KEPT), Step::Nothing);
+}
+
+#[test]
+fn one_that_is_being_deleted_is_left_alone_whatever_its_time_is() {
+    let going = json!({ "metadata": { "deletionTimestamp": "1970-01-01T00:00:01Z",
+                                      "finalizers": ["example.com/wait"] } });
+    let mut lives = Lives::default();
+    lives.put(Arc::new(object(going.clone())), at(9_000));
+    assert_eq!(lives.next(&Ledger::default(), at(9_000)), None);
+    assert_eq!(lives.next_due(), None);
+    let mut ended = going;
+    ended["status"] = json!({ "phase": "Failed", "conditions": [
+        { "type": "Ready", "status": "False", "reason": "Expired",
+          "lastTransitionTime": "1970-01-01T00:00:05Z" }] });
+    lives.put(Arc::new(object(ended)), at(900_000));
+    assert_eq!(lives.next(&Ledger::default(), at(900_000)), None);
+}
+
+#[test]
+fn what_was_told_while_it_was_written_is_looked_at_afterwards() {
+    let mut lives = Lives::default();
+    let ledger = Ledger::default();
+    lives.put(Arc::new(object(json!({}))), at(1));
+    assert!(lives.next(&ledger, at(1)).is_some(), "there is no node");
+    let failed = json!({ "status": { "phase": "Failed", "conditions": [
+        { "type": "Ready", "status": "False", "reason": "Expired",
+          "lastTransitionTime": "1970-01-01T00:00:05Z" }] } });
+    lives.put(Arc::new(object(failed)), at(2));
+    assert_eq!(lives.next(&ledger, at(2)), None, "it is still being written");
+    lives.lived(&Uid::new("u"), Wrote::All, at(3));
+    let order = lives.next(&ledger, at(3)).unwrap();
+    assert_eq!(order.step, Step::Delete, "it has ended, and its node is gone");
 }
 
 #[test]

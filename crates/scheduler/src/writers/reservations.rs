@@ -2,6 +2,7 @@
 //! they stand in their lives.
 
 use api::condition::{self, Condition};
+use api::cpus::RESOURCE_STATUS;
 use api::reservation::{READY, ReservationPhase, SCHEDULED};
 use api::{Reservation, ResourceList};
 use chassis::client::{Access, DeleteOptions, Error, Patch};
@@ -97,10 +98,14 @@ impl Hands {
                 false => Outcome::Elsewhere(own.status.node_name.into()),
             });
         }
-        if !order.stamps.is_empty() {
+        let mut stamps = order.stamps.clone();
+        // What it got elsewhere, it has not.
+        if own.metadata.annotations.contains_key(RESOURCE_STATUS) {
+            stamps.entry(RESOURCE_STATUS.to_owned()).or_insert_with(|| "{}".to_owned());
+        }
+        if !stamps.is_empty() {
             let (uid, version) = (&own.metadata.uid, &own.metadata.resource_version);
-            let metadata =
-                json!({ "uid": uid, "resourceVersion": version, "annotations": order.stamps });
+            let metadata = json!({ "uid": uid, "resourceVersion": version, "annotations": stamps });
             own = all.patch(name, &Patch::Merge(json!({ "metadata": metadata }))).await?;
         }
         let status = available(&own, &order.node, held, self.clock().now());

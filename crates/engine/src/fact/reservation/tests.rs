@@ -50,9 +50,19 @@ fn what_cannot_be_read_is_told_by_name() {
         let error = ReservationFact::of(&own).unwrap_err();
         assert_eq!(error.key, key, "{error}");
         assert!(matches!(ReservationFact::told(&own), Fact::PodGone(_)));
+        // What holds something already goes on holding it, for nobody.
+        let mut own = own;
+        own.status = serde_json::from_value(json!({ "phase": "Available", "nodeName": "n",
+                                                    "allocatable": { "cpu": "3" } }))
+        .unwrap();
+        let Fact::Reservation(held) = ReservationFact::told(&own) else { panic!("it is held") };
+        assert_eq!(held.pod.needs.taken.charged.cpu_millis, 3_000);
+        assert_eq!((held.pod.node.as_deref(), &*held.pod.uid.0), (Some("n"), "u"));
+        assert!(held.rules.owners.is_empty());
     };
     check(|own| own["spec"]["owners"] = json!([]), "spec.owners");
     check(|own| own["spec"]["template"] = Value::Null, "spec.template");
+    check(|own| own["spec"]["preAllocation"] = json!(true), "spec.preAllocation");
     check(
         |own| {
             let odd = json!([{ "key": "a", "operator": "Near" }]);
@@ -68,4 +78,20 @@ fn what_cannot_be_read_is_told_by_name() {
         |own| own["metadata"]["annotations"]["node.koordinator.sh/reservation"] = json!("?"),
         "node.koordinator.sh/reservation",
     );
+}
+
+#[test]
+fn what_somebody_else_got_is_not_what_a_reservation_holds() {
+    let status = json!({ "cpuset": "0-7" }).to_string();
+    let mut template = spec(json!({ "cpu": "4" }));
+    let used = json!({ "name": "other", "uid": "o" }).to_string();
+    template["template"]["metadata"] =
+        json!({ "annotations": { api::cpus::RESOURCE_STATUS: status, wire::ALLOCATED: used } });
+    let held = json!({ "phase": "Available", "nodeName": "n", "allocatable": { "cpu": "8" } });
+    let mut own = reservation(template, held);
+    let read = |own: &Reservation| ReservationFact::of(own).unwrap().unwrap().pod.allotment;
+    assert_eq!(read(&own), None);
+    // Its own it has, also where it holds more than its template asks for.
+    own.metadata.annotations.insert(api::cpus::RESOURCE_STATUS.to_owned(), status);
+    assert_eq!(read(&own).map(|own| own.cpus.len()), Some(8));
 }

@@ -23,7 +23,10 @@ pub(super) fn placed(asked: &Asked<'_>, old: Option<&PodView>, new: Option<&PodV
     match plugin {
         Plugin::NodeResourcesFit => {
             let need = &ledger.asks.requests.get(ask.requests).charged;
-            let shrank = |old: &PodView, new: &PodView| grew(need, &new.taken, &old.taken);
+            // A reservation may have fewer places for pods now.
+            let shrank = |old: &PodView, new: &PodView| {
+                new.is_reservation() || grew(need, &new.taken, &old.taken)
+            };
             Hint::when(new.is_none() || old.zip(new).is_some_and(|(old, new)| shrank(old, new)))
         }
         Plugin::NodePorts => {

@@ -10,18 +10,41 @@ use crate::queue::change::Change;
 /// with are gone.
 pub(super) fn may_cure(asked: &Asked<'_>, change: &Change) -> bool {
     let Asked { plugin, ledger, ask, .. } = *asked;
-    match change {
-        Change::Node { .. } => {}
-        // Whoever comes takes room, unless it is a reservation.
+    let comes = match change {
+        Change::Node { .. } => None,
+        // Whoever comes takes room, unless it is a reservation that is for the pod.
         Change::Placed { old: None, new: Some(new) } if !new.is_reservation() => return false,
-        Change::Placed { .. } => {}
+        Change::Placed { old: None, new } => new.as_deref(),
+        Change::Placed { .. } => None,
         _ => return false,
-    }
+    };
     let Some(node) = change.node().and_then(|name| ledger.nodes.find(name)) else { return false };
     if ask.guests.is_some() {
-        return ledger.meant(ask).any(|own| own.node == node);
+        let is_it = |name: &str| comes.is_none_or(|comes| *comes.name == *name);
+        return ledger.meant_on(ask, node).any(|own| is_it(&own.rules.name));
     }
     let needs = ask.reservation.map(|id| ledger.asks.reservations.get(id));
     let own = needs.and_then(|needs| needs.own.as_ref());
     plugin == Plugin::Reservation && own.is_some_and(|own| conflict(ledger, own, node).is_none())
+}
+
+/// The pod must use a reservation, none is for it on the node that the change is about, and whoever refused
+/// the pod looks at one node at a time.
+pub(super) fn is_elsewhere(asked: &Asked<'_>, change: &Change) -> bool {
+    let Asked { plugin, ledger, ask, .. } = *asked;
+    let looks_at_one = matches!(
+        plugin,
+        Plugin::NodeResourcesFit
+            | Plugin::NodePorts
+            | Plugin::NodeNUMAResource
+            | Plugin::LoadAwareScheduling
+            | Plugin::TaintToleration
+            | Plugin::NodeAffinity
+            | Plugin::NodeUnschedulable
+    );
+    if !looks_at_one || !ledger.must_use(ask) {
+        return false;
+    }
+    let node = change.node().and_then(|name| ledger.nodes.find(name));
+    node.is_some_and(|node| ledger.meant_on(ask, node).next().is_none())
 }
