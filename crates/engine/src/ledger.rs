@@ -390,8 +390,9 @@ impl Ledger {
         let PodFact { uid, namespace, name, labels, owners, .. } = pod;
         let ask = self.hold(namespace, labels, needs);
         let visitor = Visitor { uid, namespace, name, labels, owners };
-        let guests = if pod.node.is_none() { self.reservations.guests(visitor) } else { None };
-        Ask { guests: guests.map(|guests| self.asks.guests.hold(guests).0), ..ask }
+        let waits = pod.node.is_none();
+        let guests = if waits { self.guests_of(ask.identity, visitor) } else { None };
+        Ask { guests, ..ask }
     }
 
     /// The pods that are like one of this namespace, labels and controller, as services and
@@ -472,9 +473,9 @@ impl Ledger {
         let Some(row) = self.pods.get(uid).filter(|row| !row.is_reservation()) else {
             return false;
         };
-        let (namespace, name) = (&*row.namespace, &*row.name);
-        let guests = self.reservations.guests(Visitor { uid, namespace, name, labels, owners });
-        let guests = guests.map(|guests| self.asks.guests.hold(guests).0);
+        let (namespace, name) = (&*row.namespace.clone(), &*row.name.clone());
+        let identity = row.ask.identity;
+        let guests = self.guests_of(identity, Visitor { uid, namespace, name, labels, owners });
         let Some(row) = self.pods.get_mut(uid) else { return false };
         let old = std::mem::replace(&mut row.ask.guests, guests);
         if let Some(old) = old {

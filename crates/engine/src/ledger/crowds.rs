@@ -218,6 +218,12 @@ fn label<'a>(labels: &[(Symbol, Symbol)], key: &str, symbols: &'a Symbols) -> Op
 }
 
 impl Crowds {
+    /// Which of all namespaces and labels ever held these are.
+    #[must_use]
+    pub(super) fn stamp_of(&self, identity: Id<Identity>) -> u64 {
+        self.identities.stamp(identity)
+    }
+
     /// The identity of a pod, held once more.
     pub fn hold_identity(
         &mut self,

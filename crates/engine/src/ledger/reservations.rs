@@ -20,7 +20,7 @@ pub use holding::{Holding, Used};
 use super::{Ledger, NodeIndex, Passing, PodRow, Way};
 use crate::fact::{ReservationRules, Uid};
 use crate::shared::Chunked;
-use guests::Index;
+use guests::{Index, Known};
 
 /// The place of a reservation in the table, for as long as that or a pod that uses it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,7 @@ pub struct Reservations {
     by_node: FxHashMap<NodeIndex, BTreeSet<ReservationIndex>>,
     index: Index,
     epoch: u64,
+    known: Known,
     is_kept: bool,
     /// Those of which something may be otherwise than before, since somebody last asked.
     touched: BTreeSet<Uid>,
@@ -251,7 +252,9 @@ impl Ledger {
         uid: &Uid,
         rules: Arc<ReservationRules>,
     ) -> ReservationIndex {
+        let before = self.reservations.epoch;
         let index = self.reservations.put(uid, Some(rules));
+        self.forget_guests(before);
         self.reservations.touched.insert(uid.clone());
         self.recharge(index, |_| {});
         index
@@ -261,7 +264,9 @@ impl Ledger {
     pub(super) fn remove_rules(&mut self, index: ReservationIndex) {
         let uid = self.reservations.rows[index.get()].uid.clone();
         if let Some(uid) = uid {
+            let before = self.reservations.epoch;
             self.reservations.put(&uid, None);
+            self.forget_guests(before);
         }
         self.reservations.free_if_unknown(index);
     }

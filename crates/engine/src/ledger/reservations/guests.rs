@@ -5,11 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use api::OwnerReference;
 use object::selector::label::Operator;
 use rustc_hash::FxHashMap;
 
 use super::{ReservationIndex, Reservations};
 use crate::fact::{OwnerRule, ReservationRules, Uid, Visitor};
+use crate::ledger::{Identity, Ledger};
+use crate::pool::Id;
 
 /// Reservations that are for a pod, in the order of their uids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +115,11 @@ impl Index {
         }
     }
 
+    /// Whether a reservation is for this one pod, and not for its like.
+    fn names(&self, pod: Visitor<'_>) -> bool {
+        self.names.contains_key(pod.name) || self.uids.contains_key(&*pod.uid.0)
+    }
+
     /// Those that may be for a pod: all that are, are among them.
     fn about(&self, pod: Visitor<'_>) -> Found {
         let mut found = self.others.clone();
@@ -127,6 +135,68 @@ impl Index {
             found.extend(self.controllers.get(owner.name.as_str()).into_iter().flatten());
         }
         found
+    }
+}
+
+/// Reservations that are for pods of the same namespace, labels and makers, as long as no reservation
+/// changes: where thousands are, they are not found out anew for each pod of an app.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known(FxHashMap<u64, Vec<Same>>);
+
+/// Those of pods with one namespace and labels that the same made.
+#[derive(Debug, Clone)]
+struct Same {
+    owners: Box<[OwnerReference]>,
+    guests: Option<Id<Guests>>,
+}
+
+/// Of how many namespaces and labels they are known.
+const KNOWN_MAX: usize = 1024;
+
+impl Ledger {
+    /// The reservations that are for a pod of this namespace and labels, held once more.
+    pub(in crate::ledger) fn guests_of(
+        &mut self,
+        identity: Id<Identity>,
+        pod: Visitor<'_>,
+    ) -> Option<Id<Guests>> {
+        if self.reservations.index.is_empty() {
+            return None;
+        }
+        let is_named = self.reservations.index.names(pod);
+        let stamp = self.terms.crowds.stamp_of(identity);
+        let known = self.reservations.known.0.get(&stamp).filter(|_| !is_named);
+        let mut known = known.into_iter().flatten();
+        if let Some(same) = known.find(|same| *same.owners == *pod.owners) {
+            return same.guests.inspect(|id| self.asks.guests.hold_again(*id));
+        }
+        let guests = self.reservations.guests(pod);
+        let guests = guests.map(|guests| self.asks.guests.hold(guests).0);
+        if !is_named {
+            if self.reservations.known.0.len() >= KNOWN_MAX {
+                self.forget_all_guests();
+            }
+            if let Some(id) = guests {
+                self.asks.guests.hold_again(id);
+            }
+            let same = Same { owners: pod.owners.into(), guests };
+            self.reservations.known.0.entry(stamp).or_default().push(same);
+        }
+        guests
+    }
+
+    /// Others may use reservations than before, where there were other rules.
+    pub(super) fn forget_guests(&mut self, before: u64) {
+        if self.reservations.epoch != before {
+            self.forget_all_guests();
+        }
+    }
+
+    fn forget_all_guests(&mut self) {
+        let known = std::mem::take(&mut self.reservations.known.0);
+        for id in known.into_values().flatten().filter_map(|same| same.guests) {
+            self.asks.guests.release(id);
+        }
     }
 }
 
