@@ -18,7 +18,7 @@ pub use pod::{
 use crate::condition::Condition;
 use crate::cpus::RESOURCE_STATUS;
 use crate::malformed::{Malformed, annotation};
-use crate::object_meta::ObjectMeta;
+use crate::object_meta::{ObjectMeta, OwnerReference};
 use crate::object_reference::ObjectReference;
 use crate::pod::{Pod, ResourceList};
 use crate::pod_template::PodTemplate;
@@ -47,6 +47,7 @@ const NAMESPACE_UNLESS_TOLD: &str = "default";
 #[serde(default, rename_all = "camelCase")]
 pub struct Reservation {
     /// Who it is.
+    #[serde(deserialize_with = "wire::or_default")]
     pub metadata: ObjectMeta,
     /// What it holds, and for whom.
     #[serde(deserialize_with = "wire::or_default")]
@@ -128,21 +129,9 @@ pub struct ReservationOwner {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReservationController {
-    /// API version of the controller.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub api_version: String,
-    /// Kind of the controller.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub kind: String,
-    /// Name of the controller.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub name: String,
-    /// UID of the controller.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub uid: String,
-    /// Whether it manages its pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub controller: Option<bool>,
+    /// The controller, as its pods refer to it.
+    #[serde(flatten)]
+    pub reference: OwnerReference,
     /// Namespace of the pods.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,

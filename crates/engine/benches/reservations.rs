@@ -29,7 +29,7 @@ fn run(world: &mut World, mix: &Mix, row: &Row) -> (Duration, usize) {
     let began = processor_time();
     let inside = world.choose(pods);
     let took = processor_time() - began;
-    // Who came last goes, so that each round finds what the last one found.
+    // Who came last goes first, so that each round finds about what the last one found.
     world.trim_newest();
     (took, inside)
 }
@@ -51,7 +51,9 @@ fn main() -> ExitCode {
         without.reserve(0, NODES, |_| String::new());
         unrelated.reserve(RESERVATIONS, NODES, |number| format!("other-{number}"));
         let apps = row.apps();
-        owners.reserve(RESERVATIONS, NODES, |number| format!("app-{}", number % apps));
+        // As evenly over the apps as pods come.
+        owners
+            .reserve(RESERVATIONS, NODES, |number| format!("app-{}", number * apps / RESERVATIONS));
         let (mut plain, mut others, mut owned, mut used) = (vec![], vec![], vec![], 0);
         for round in 0..=ROUNDS {
             let (first, _) = run(&mut without, &mix, row);

@@ -426,11 +426,7 @@ fn written(pod: &Pod) -> Written {
     Written {
         version: pod.metadata.resource_version.as_str().into(),
         generation: pod.metadata.generation,
-        scheduled: scheduled.map(|condition| Scheduled {
-            is_false: condition.status == "False",
-            reason: condition.reason.as_str().into(),
-            message: condition.message.as_str().into(),
-        }),
+        scheduled: scheduled.map(Scheduled::from),
         nominated: pod.status.nominated_node_name.as_str().into(),
         forged: [RESOURCE_STATUS, ALLOCATED]
             .into_iter()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Reservation, ResourceList};
+use api::{Condition, Reservation, ResourceList};
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
 use engine::ledger::Ledger;
@@ -203,7 +203,7 @@ pub struct Written {
     pub forged: Box<[&'static str]>,
 }
 
-/// The condition `PodScheduled`.
+/// The condition `PodScheduled`, or `Scheduled` of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheduled {
     /// Whether it says that there is no node yet.
@@ -212,6 +212,16 @@ pub struct Scheduled {
     pub reason: Box<str>,
     /// Why, in words.
     pub message: Box<str>,
+}
+
+impl From<&Condition> for Scheduled {
+    fn from(condition: &Condition) -> Self {
+        Self {
+            is_false: condition.status == "False",
+            reason: condition.reason.as_str().into(),
+            message: condition.message.as_str().into(),
+        }
+    }
 }
 
 /// A Binding to be written.

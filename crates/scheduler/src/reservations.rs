@@ -163,11 +163,7 @@ pub(crate) fn written(own: &Reservation) -> Written {
     Written {
         version: own.metadata.resource_version.as_str().into(),
         generation: own.metadata.generation,
-        scheduled: scheduled.map(|condition| Scheduled {
-            is_false: condition.status == "False",
-            reason: condition.reason.as_str().into(),
-            message: condition.message.as_str().into(),
-        }),
+        scheduled: scheduled.map(Scheduled::from),
         nominated: Box::default(),
         forged: Box::default(),
     }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Maps, whose values are no fields of ours.
-const MAPS: [&str; 11] = [
+const MAPS: [&str; 12] = [
     "labels",
     "annotations",
     "nodeSelector",
@@ -16,6 +16,7 @@ const MAPS: [&str; 11] = [
     "allocatedResources",
     "capacity",
     "allocatable",
+    "allocated",
     "disruptedPods",
     "selector",
 ];

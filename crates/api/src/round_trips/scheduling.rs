@@ -8,7 +8,7 @@ use crate::persistent_volume::{AccessMode, VolumePhase};
 use crate::pod::{PreemptionPolicy, RestartPolicy, VolumeSource, WhenUnsatisfiable};
 use crate::{
     CsiDriver, CsiNode, CsiStorageCapacity, Event, PersistentVolume, PersistentVolumeClaim, Pod,
-    ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment,
+    ReplicationController, Reservation, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 
 macro_rules! check_all {
@@ -38,6 +38,37 @@ fn volume_spec() -> Value {
 fn reference() -> Value {
     json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "shop",
             "name": "data", "uid": "u-2", "resourceVersion": "7", "fieldPath": "spec" })
+}
+
+#[test]
+fn a_reservation_comes_back_whole() {
+    let controller = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+                            "uid": "u-3", "controller": true, "namespace": "shop" });
+    let condition = json!({ "type": "Ready", "status": "True", "reason": "Available",
+                            "lastProbeTime": "2026-01-01T00:00:00Z",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    check_all!(
+        Reservation,
+        json!({
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+            "metadata": metadata(),
+            "spec": {
+                "template": { "spec": { "containers": [{ "name": "hold" }] } },
+                "owners": [
+                    { "object": reference() },
+                    { "controller": controller, "labelSelector": selector() },
+                ],
+                "ttl": "2h0m0s", "expires": "2026-01-02T00:00:00Z", "preAllocation": true,
+                "allocateOnce": false, "allocatePolicy": "Restricted", "unschedulable": true,
+                "taints": [{ "key": "gpu", "value": "yes", "effect": "NoSchedule" }],
+            },
+            "status": {
+                "phase": "Available", "conditions": [condition], "nodeName": "node-1",
+                "currentOwners": [{ "namespace": "shop", "name": "web-0", "uid": "u-4" }],
+                "allocatable": { "cpu": "4" }, "allocated": { "cpu": "1" },
+            },
+        })
+    );
 }
 
 #[test]

@@ -250,7 +250,7 @@ impl World {
             let name = format!("held-{number}");
             let mut pod = PodFact::new(&name, "default", &name);
             pod.node = Some(node_name(scattered(number) % nodes));
-            let requests = requests(1_000, 1 << 30);
+            let requests = requests(1_000, 16 << 30);
             (pod.needs.requests, pod.needs.taken) = (requests.clone(), requests.clone());
             let labels = Some(Selector::from_pairs([("app", app(number).as_str())]));
             let rules = ReservationRules {

@@ -205,14 +205,7 @@ fn owner_rule(owner: &ReservationOwner) -> Result<OwnerRule, Malformed> {
             uid: told.uid.clone(),
         }),
         controller: owner.controller.as_ref().map(|told| ControllerRule {
-            reference: OwnerReference {
-                api_version: told.api_version.clone(),
-                kind: told.kind.clone(),
-                name: told.name.clone(),
-                uid: told.uid.clone(),
-                controller: told.controller,
-                block_owner_deletion: None,
-            },
+            reference: told.reference.clone(),
             namespace: told.namespace.as_str().into(),
         }),
         labels: labels.transpose()?,

@@ -335,9 +335,7 @@ impl Ledger {
     /// Changes something of a reservation, and charges its node for what of it is not used then.
     fn recharge(&mut self, index: ReservationIndex, change: impl FnOnce(&mut Row)) {
         let row = &mut self.reservations.rows[index.get()];
-        let before = row.held.take();
-        // Whoever changes it may look at where it is.
-        row.held.clone_from(&before);
+        let before = row.held.clone();
         change(row);
         let mut after = row.held.take();
         if let Some(held) = &mut after {

@@ -142,12 +142,12 @@ fn what_the_author_of_a_pod_says_that_it_got_counts_for_nothing() {
     }
 }
 
-/// A reservation of so many CPUs for everybody, with more of its own.
+/// A reservation of so many CPUs for nobody here, with more of its own.
 fn reservation(name: &str, cpu: &str, more: Value) -> Message {
     let own = json!({
         "metadata": { "name": name, "uid": name, "resourceVersion": "1",
                       "creationTimestamp": "1970-01-01T00:16:40Z" },
-        "spec": { "ttl": "1m", "owners": [{ "labelSelector": {} }], "template": { "spec": {
+        "spec": { "ttl": "1m", "owners": [{ "object": { "name": "somebody" } }], "template": { "spec": {
             "containers": [{ "name": "hold", "resources": { "requests": { "cpu": cpu } } }] } } },
     });
     let own = object::patch::merge::apply(own, more).unwrap();
@@ -177,10 +177,33 @@ fn a_reservation_is_given_a_node_and_lives_until_its_time_is_over() {
     let [Order::Live(order)] = &orders[..] else { panic!("{orders:?}") };
     let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
     assert_eq!(patch["status"]["phase"], "Failed");
-    // Until that is told, what it holds is held.
+    // Until that is told, what it holds is held; then it is free.
     tell(&mut core, [Message::Lived(Uid::new("r"), Wrote::All), pod("p", "4", json!({}))]);
     let told = decisions(&mut core, end);
-    assert!(matches!(&told[..], [Order::Bind(order)] if *order.pod.name == *"p"), "it is for p");
+    assert!(matches!(&told[..], [Order::Tell(order)] if *order.pod.name == *"p"), "{told:?}");
+    let failed = json!({ "phase": "Failed", "nodeName": "n1", "conditions": [
+        { "type": "Ready", "status": "False", "reason": "Expired",
+          "lastTransitionTime": "1970-01-01T00:17:41Z" }] });
+    tell(&mut core, [reservation("r", "6", json!({ "status": failed }))]);
+    let later = end.after(Duration::from_secs(60));
+    let told = decisions(&mut core, later);
+    assert!(matches!(&told[..], [Order::Bind(order)] if *order.pod.name == *"p"), "{told:?}");
+}
+
+#[test]
+fn a_reservation_ends_with_its_node() {
+    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation::default()))];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
+    let mut core = begun(core, 8);
+    let status = json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "6" } });
+    tell(&mut core, [reservation("r", "6", json!({ "status": status }))]);
+    check(&mut core, START, &[]);
+    tell(&mut core, [Message::Fact(Fact::NodeGone("n1".into()))]);
+    let orders = decisions(&mut core, START);
+    let [Order::Live(order)] = &orders[..] else { panic!("{orders:?}") };
+    let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
+    assert_eq!(patch["status"]["phase"], "Failed");
 }
 
 #[test]

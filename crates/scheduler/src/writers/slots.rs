@@ -276,6 +276,16 @@ mod tests {
     }
 
     #[test]
+    fn more_than_half_of_the_places_are_a_crowd() {
+        let slots = Slots::new(4, 1);
+        let mut taken = Vec::new();
+        for expected in [Work::None, Work::Some, Work::Some, Work::Crowded, Work::Crowded] {
+            assert_eq!(slots.work(), expected, "{}", taken.len());
+            taken.extend(now(slots.first("a")));
+        }
+    }
+
+    #[test]
     fn what_is_tried_again_takes_no_place_of_a_first_try() {
         let slots = Slots::new(2, 2);
         let again: Vec<_> = (0..2).map(|_| now(slots.again("a")).unwrap()).collect();

@@ -85,6 +85,14 @@ async fn s11_1_s11_3_s11_16_what_is_held_is_for_those_who_own_it_through_a_resta
         let theirs = &format!("{}-theirs", yard.namespace);
         let more = json!({ "spec": { "template": { "spec": { "schedulerName": "another" } } } });
         reserve(yard, theirs, "1", &more).await?;
+        yard.pod("marker", "0").await?;
+        yard.until_on("marker", "held").await?;
+        let waits = |status: &Value| {
+            let is_ours =
+                status["nodeName"].is_string() || !condition(status, "Scheduled").0.is_empty();
+            (!is_ours).then_some(Value::Null)
+        };
+        until(yard, theirs, waits).await?;
         let given = json!({ "status": { "phase": "Available", "nodeName": "held",
                                         "allocatable": { "cpu": "1" } } });
         yard.patch_status(&format!("{RESERVATIONS}/{theirs}"), given).await?;
@@ -117,6 +125,9 @@ async fn s11_1_s11_3_s11_16_what_is_held_is_for_those_who_own_it_through_a_resta
         // What nobody uses any longer is still held, and free when the reservation is gone.
         yard.delete_pod("first").await?;
         until(yard, name, used("3", 1)).await?;
+        yard.pod("witness", "0").await?;
+        yard.until_on("witness", "held").await?;
+        ensure!(yard.seen(|seen| seen.node("late").is_empty()), "what is held stays held");
         delete(yard, name).await?;
         yard.until_on("late", "held").await?;
         ensure!(yard.seen(|seen| seen.node("second") == "held"), "its owners stay");

@@ -215,9 +215,8 @@ impl Reservations {
     pub fn guests(&self, pod: Visitor<'_>) -> Option<Guests> {
         let about = self.index.about(pod).into_iter().filter_map(|index| {
             let row = &self.rows[index.get()];
-            let rules = row.rules.as_ref().filter(|rules| rules.means(pod))?;
-            let _ = rules;
-            row.uid.clone()
+            let is_for_it = row.rules.as_ref().is_some_and(|rules| rules.means(pod));
+            row.uid.clone().filter(|_| is_for_it)
         });
         let mut all: Vec<Uid> = about.collect();
         all.sort_unstable();
