@@ -37,6 +37,10 @@ enum What {
     #[command(after_help = "Examples:\n  cargo xtask bench scheduler\n  \
                             cargo xtask bench scheduler --rounds 1 --sizes 200x500 --parts throughput")]
     Scheduler(Passed),
+    /// Gantry's scheduler with the profile of Koordinator's chart, while nodes report their load
+    #[command(after_help = "Examples:\n  cargo xtask bench koordinator\n  \
+                            cargo xtask bench koordinator --rounds 1 --sizes 200x500")]
+    Koordinator(Passed),
 }
 
 #[derive(clap::Args)]
@@ -54,16 +58,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         What::Up(passed) => ("up", passed),
         What::Hollow(passed) => ("hollow", passed),
         What::Scheduler(passed) => ("scheduler", passed),
+        What::Koordinator(passed) => ("koordinator", passed),
     };
     measure("release", name, &passed.sizes)
 }
 
-/// Plays all parts of the scheduler's benchmark in small, unoptimised, to see that each of them works.
+/// Plays all parts of the scheduler's benchmarks in small, unoptimised, to see that each of them works.
 pub fn rehearse() -> Result<()> {
-    let words = "--rounds 1 --sizes 5x20 --limit-pods 20 --seconds 1 --hollow-nodes 5 --bound 5x20 \
-                 --unjudged";
-    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    measure("dev", "scheduler", &words)
+    let scheduler = "--rounds 1 --sizes 5x20 --limit-pods 20 --seconds 1 --hollow-nodes 5 --bound 5x20 \
+                     --unjudged";
+    let koordinator = "--rounds 1 --sizes 5x20 --report-seconds 1 --unjudged";
+    for (name, words) in [("scheduler", scheduler), ("koordinator", koordinator)] {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        measure("dev", name, &words)?;
+    }
+    Ok(())
 }
 
 /// Builds the programs in a profile of cargo's and runs a benchmark.

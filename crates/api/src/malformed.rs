@@ -49,6 +49,19 @@ pub(crate) fn annotation<T: DeserializeOwned>(
     key: &'static str,
     fix: &'static str,
 ) -> Result<Option<T>, Malformed> {
+    match annotations.get(key) {
+        // What is a list to whoever wrote it would be read as the fields of an object, in their order.
+        Some(text) if text.trim_start().starts_with('[') => Err(Malformed::new(key, text, fix)),
+        _ => list_annotation(annotations, key, fix),
+    }
+}
+
+/// The same of an annotation that is a list.
+pub(crate) fn list_annotation<T: DeserializeOwned>(
+    annotations: &BTreeMap<String, String>,
+    key: &'static str,
+    fix: &'static str,
+) -> Result<Option<T>, Malformed> {
     let Some(text) = annotations.get(key) else { return Ok(None) };
     serde_json::from_str(text).map(Some).map_err(|_| Malformed::new(key, text, fix))
 }

@@ -73,7 +73,7 @@ fn is_zero(generation: &i64) -> bool {
 }
 
 /// An object in the same namespace, or a cluster-scoped one, that owns this object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
     /// API version of the owner.

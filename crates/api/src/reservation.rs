@@ -3,16 +3,19 @@
 mod pod;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use object::selector::label::LabelSelector;
 use object::taint::Taint;
-use object::time::{Duration, Time};
+use object::time::{self, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use pod::{
-    AFFINITY, ALLOCATED, Allocated, EXACT_MATCH, IGNORED_LABEL, ReservationAffinity,
-    ReservationSelector, exact_match, is_ignored,
+    AFFINITY, ALLOCATED, Allocated, CURRENT_OWNER, EXACT_MATCH, IGNORED_LABEL,
+    OPERATING_MODE_LABEL, OWNERS, PRE_ALLOCATABLE_LABEL, PRE_ALLOCATABLE_PRIORITY,
+    ReservationAffinity, ReservationSelector, SPARED_LABEL, exact_match, has_current_owner,
+    is_ignored, is_operating, is_spared, owners, takeover_rank,
 };
 
 use crate::condition::Condition;
@@ -33,10 +36,13 @@ pub const PRIORITY_LABEL: &str = "koordinator.sh/priority";
 pub const RESTRICTED_OPTIONS: &str = "scheduling.koordinator.sh/reservation-restricted-options";
 /// Annotation: amounts that it holds in the end, in place of those of its template.
 pub const RESIZE_ALLOCATABLE: &str = "scheduling.koordinator.sh/reservation-resize-allocatable";
+/// Label: it holds nothing unless it takes over a pod that runs.
+pub const PRE_ALLOCATION_REQUIRED_LABEL: &str = "scheduling.koordinator.sh/pre-allocation-required";
 /// The condition that says whether it has a node.
 pub const SCHEDULED: &str = "Scheduled";
 /// The condition that says whether pods can use it.
 pub const READY: &str = "Ready";
+const TTL: &str = "spec.ttl";
 /// The priority of one that says nothing of it: nobody makes it go.
 const PRIORITY_UNLESS_TOLD: i32 = i32::MAX;
 /// Where its template lives that does not say where.
@@ -76,15 +82,18 @@ pub struct ReservationSpec {
     /// Pods that one of these means may use it.
     #[serde(deserialize_with = "wire::or_default")]
     pub owners: Vec<ReservationOwner>,
-    /// How long it lives; 0 for ever.
+    /// How long it lives, as it is written: a server takes any text here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<Duration>,
+    pub ttl: Option<String>,
     /// Until when it lives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
     /// Whether it takes over pods that run.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
     pub pre_allocation: bool,
+    /// Which pods, and how many.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
+    pub pre_allocation_policy: PreAllocationPolicy,
     /// Whether the first pod that uses it has all of it; so it is where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocate_once: Option<bool>,
@@ -97,6 +106,28 @@ pub struct ReservationSpec {
     /// What keeps pods from using it.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+}
+
+/// Which pods that run a reservation takes over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PreAllocationPolicy {
+    /// Which ones.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
+    pub mode: PreAllocationMode,
+    /// Whether it may be more than one.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
+    pub enable_multiple: bool,
+}
+
+wire::wire_enum! {
+    /// Which pods that run a reservation takes over. Where nothing is said, its owners.
+    PreAllocationMode {
+        /// Its owners.
+        Default,
+        /// All that may be taken over.
+        Cluster,
+    }
 }
 
 wire::wire_enum! {
@@ -213,11 +244,30 @@ impl Reservation {
         self.spec.allocate_once.unwrap_or(true)
     }
 
+    /// How long it lives; none where that is for ever.
+    ///
+    /// # Errors
+    /// When what is written is no length of time.
+    pub fn lifetime(&self) -> Result<Option<Duration>, Malformed> {
+        let Some(text) = &self.spec.ttl else { return Ok(None) };
+        let length = text.parse::<time::Duration>().ok();
+        let nanos = length.and_then(|length| u64::try_from(length.as_nanos()).ok());
+        let fix = "write a length of time such as 24h or 90s, or 0s for ever";
+        let nanos = nanos.ok_or_else(|| Malformed::new(TTL, text, fix))?;
+        Ok((nanos > 0).then(|| Duration::from_nanos(nanos)))
+    }
+
     /// Which goes first of several that a pod may use; none where it does not matter.
     #[must_use]
     pub fn order(&self) -> Option<i64> {
         let number = self.metadata.labels.get(ORDER_LABEL)?.parse().ok()?;
         Some(number).filter(|number| *number != 0)
+    }
+
+    /// Whether it holds nothing unless it takes over a pod that runs.
+    #[must_use]
+    pub fn must_take_over(&self) -> bool {
+        self.metadata.labels.get(PRE_ALLOCATION_REQUIRED_LABEL).is_some_and(|word| word == "true")
     }
 
     /// The resources of which no more is used than it holds, where it names some.
@@ -259,7 +309,7 @@ impl Reservation {
         if self.spec.template.is_none() {
             return Err(Malformed::new("spec.template", "", "say what is to be held"));
         }
-        Ok(())
+        self.lifetime().map(drop)
     }
 
     /// The pod in whose stead it gets a node, as a pod: what it holds is what that asks for.
@@ -378,6 +428,11 @@ mod tests {
         check(json!({ "template": template }), Some("spec.owners"));
         check(json!({ "owners": [{}], "template": template }), Some("spec.owners"));
         check(json!({ "owners": owners }), Some("spec.template"));
+        for ttl in ["abc", "", "99999999999h", "-5m"] {
+            let spec = json!({ "owners": owners, "template": template, "ttl": ttl });
+            check(spec.clone(), Some("spec.ttl"));
+            assert_eq!(reservation(spec).check().unwrap_err().value, ttl);
+        }
         let odd = json!({ "owners": owners, "template": { "spec": { "containers": 7 } } });
         assert_eq!(reservation(odd).as_pod().unwrap_err().key, "spec.template");
     }

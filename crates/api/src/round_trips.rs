@@ -13,7 +13,7 @@ use crate::crds::judged::{judge, schema_of};
 use crate::{
     Deployment, Event, Job, Lease, Namespace, Node, NodeMetric, NodeResourceTopology,
     PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, Resource,
-    ServiceAccount, VolumeAttachment,
+    ScheduleExplanation, ServiceAccount, VolumeAttachment,
 };
 
 mod nulls;
@@ -339,6 +339,11 @@ fn part_of(part: &Value, whole: &Value, path: &str) {
 }
 
 #[test]
+fn an_explanation_reads_its_sample_and_writes_what_the_schema_has() {
+    check_custom::<ScheduleExplanation>();
+}
+
+#[test]
 fn a_node_metric_reads_its_sample_and_writes_what_the_schema_has() {
     check_custom::<NodeMetric>();
     check::<NodeMetric>(json!({
@@ -400,6 +405,7 @@ proptest! {
         read::<Job>(&value);
         read::<PodDisruptionBudget>(&value);
         read::<NodeMetric>(&value);
+        read::<ScheduleExplanation>(&value);
         read::<NodeResourceTopology>(&value);
         read::<Lease>(&value);
         read::<PersistentVolume>(&value);

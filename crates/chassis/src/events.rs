@@ -268,15 +268,13 @@ impl Shared {
         self.lost.count(events, why, cause);
     }
 
-    /// Series whose count is to be written now, or once and for all.
-    fn late(&self, now: Option<Timestamp>) -> VecDeque<Write> {
+    /// What series have to tell now, or once and for all.
+    fn late(&self, is_end: bool) -> VecDeque<Write> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let Told::Series(series) = &mut *told else { return VecDeque::new() };
-        let due = match now {
-            Some(now) => series.sweep(now),
-            None => series.finish(),
-        };
-        due.into_iter().map(Write::repeat).collect()
+        let (now, names) = (self.clock.now(), &self.names);
+        let due = if is_end { series.finish(now, names) } else { series.sweep(now, names) };
+        due.into_iter().filter_map(Write::of).collect()
     }
 }
 
@@ -298,6 +296,15 @@ impl Write {
 
     fn repeat(event: Event) -> Self {
         Self { event: Box::new(event), is_new: false }
+    }
+
+    /// What a step has written, if anything.
+    fn of(step: Step) -> Option<Self> {
+        match step {
+            Step::Create(event) => Some(Self::create(event)),
+            Step::Repeat(event) => Some(Self::repeat(event)),
+            Step::Spare => None,
+        }
     }
 
     fn lane(&self) -> Lane {
@@ -397,16 +404,15 @@ impl Recorder {
             return self.enqueue(Write::create(event));
         }
         let (step, ended) = match &mut *told.lock().unwrap_or_else(PoisonError::into_inner) {
-            Told::Counted(correlator) => (correlator.take(event, names), None),
+            Told::Counted(correlator) => (correlator.take(event, names), Vec::new()),
             Told::Series(series) => series.take(event, names),
         };
-        if let Some(event) = ended {
-            self.enqueue(Write::repeat(event));
+        for write in ended.into_iter().filter_map(Write::of) {
+            self.enqueue(write);
         }
-        match step {
-            Step::Create(event) => self.enqueue(Write::create(event)),
-            Step::Repeat(event) => self.enqueue(Write::repeat(event)),
-            Step::Spare => meters.spared(),
+        match Write::of(step) {
+            Some(write) => self.enqueue(write),
+            None => meters.spared(),
         }
     }
 
@@ -491,13 +497,13 @@ impl Writer {
                     next.and_then(|next| retries.admit(next, shared.clock.monotonic()))
                 }
                 Came::Sweep => {
-                    late.extend(shared.late(Some(shared.clock.now())));
+                    late.extend(shared.late(false));
                     sweep.set(shared.clock.sleep(SWEEP));
                     None
                 }
                 Came::End => {
                     is_open = false;
-                    late.extend(shared.late(None));
+                    late.extend(shared.late(true));
                     None
                 }
             };

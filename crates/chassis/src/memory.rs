@@ -57,6 +57,12 @@ impl<K: Ord + Clone, V> Memory<K, V> {
         });
     }
 
+    /// Forgets everything, and returns it.
+    pub fn drain(&mut self) -> impl Iterator<Item = V> + use<K, V> {
+        self.order.clear();
+        std::mem::take(&mut self.values).into_values().map(|(_, value)| value)
+    }
+
     #[cfg(test)]
     pub fn len(&self) -> usize {
         assert_eq!(self.values.len(), self.order.len());
@@ -85,5 +91,6 @@ mod tests {
             (memory.len(), memory.get("99"), memory.get("100")),
             (MAX / 2 - 1, None, Some(&100))
         );
+        assert_eq!((memory.drain().count(), memory.len()), (MAX / 2 - 1, 0));
     }
 }

@@ -184,10 +184,12 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// The answer to one request, and whether it is known who has asked.
 async fn answered(site: Site, kept: Option<Kept>, request: Request<Incoming>) -> (Answer, Caller) {
-    let (parts, _) = request.into_parts();
-    let Some((guard, shown)) = kept else { return (site.answer(parts).await, Caller::Stranger) };
+    let (parts, body) = request.into_parts();
+    let Some((guard, shown)) = kept else {
+        return (site.respond(parts, body).await, Caller::Stranger);
+    };
     let (mut answer, caller) = match guard.admit(&parts, &shown).await {
-        Ok(caller) => (site.answer(parts).await, caller),
+        Ok(caller) => (site.respond(parts, body).await, caller),
         Err(denial) => (site::denied(&denial), Caller::Stranger),
     };
     if caller == Caller::Stranger {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use criterion::{Criterion, SamplingMode, Throughput};
-use world::{Mix, Row, World, processor_time};
+use world::{Mix, Row, World, forget_peak, peak_megabytes, processor_time};
 
 /// Pods that are made at once, while no time is taken.
 const BATCH: usize = 500;
@@ -46,20 +46,6 @@ fn run(world: &mut World, mix: &Mix, row: &Row, decisions: usize) -> Duration {
         world.trim();
     }
     took
-}
-
-/// Forgets the peak of memory so far.
-fn forget_peak() {
-    // Where this is not possible the peak is that of all rows so far, which is no less.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-}
-
-/// The most memory that the process had.
-fn peak_megabytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
-    kib.map_or(f64::NAN, |kib| kib * 1024.0 / 1e6)
 }
 
 fn measure(

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use engine::decide::Decider;
 use engine::fact::{Fact, PodFact};
 use engine::ledger::Ledger;
+use engine::moment::Moment;
 use engine::needs::Needs;
 use engine::profile::Profile;
 use engine::why::explain;
@@ -67,7 +68,7 @@ fn main() {
         let answer = median(|| {
             let mut copy = ledger.snapshot(None);
             let mut decider = Decider::new(Profile::kubernetes(), &mut copy, 0);
-            let told = explain(&mut copy, &mut decider, &asked);
+            let told = explain(&mut copy, &mut decider, &asked, Moment(0));
             assert_eq!((told.nodes, told.fitting), (NODES, 0), "measuring another answer");
         });
         let mut changed = cluster(apps);

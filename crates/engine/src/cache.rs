@@ -1,9 +1,10 @@
 //! Answers of plugins, kept by key and repaired where nodes changed.
 //!
-//! Two kinds of answers are kept. What a plugin says that reads only nodes is kept for the plugin,
+//! Three kinds of answers are kept. What a plugin says that reads only nodes is kept for the plugin,
 //! and shared by all pods with that part of an ask. What follows for all nodes from every plugin
 //! that looks at one node at a time is kept as a [`Shape`]: which nodes are left, and what their
-//! scores add up to. The next pod of a shape costs a look at the nodes that changed.
+//! scores add up to. The next pod of a shape costs a look at the nodes that changed. And where a
+//! look at a node is dear, what came of it is kept for all nodes in the same state (`alike`).
 //!
 //! **Invariant:** an answer taken from here equals one computed afresh. A property test holds it
 //! after any sequence of facts.
@@ -18,6 +19,7 @@ macro_rules! answer {
     };
 }
 
+mod alike;
 mod recency;
 mod shape;
 
@@ -26,6 +28,7 @@ use rustc_hash::FxHashMap;
 use crate::ledger::{Ask, Changes, Ledger, Position};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Reads, Score};
+use alike::{Known, Who};
 use recency::{Place, Recency};
 pub use shape::{INFEASIBLE, Plan, Question, Shape, TOTAL_MAX};
 
@@ -40,6 +43,7 @@ pub struct Cache {
     filters: FxHashMap<Name, Place>,
     scores: FxHashMap<Name, Place>,
     shapes: FxHashMap<ShapeKey, Place>,
+    known: FxHashMap<(Who, Key), Place>,
     kept: Recency<Kept>,
     bytes: usize,
     bytes_max: usize,
@@ -51,6 +55,7 @@ enum Kept {
     Filter(Name, Answer<NodeSet>),
     Score(Name, Answer<Raw>),
     Shape(ShapeKey, Answer<Shape>),
+    Known((Who, Key), Known),
 }
 
 impl Kept {
@@ -60,6 +65,7 @@ impl Kept {
                 Self::Filter(_, answer) => answer.value.bytes(),
                 Self::Score(_, answer) => answer.value.scores.capacity() * size_of::<i32>(),
                 Self::Shape(key, answer) => size_of_val::<[_]>(key) + answer.value.bytes(),
+                Self::Known(_, known) => known.bytes(),
             }
     }
 }
@@ -104,6 +110,7 @@ impl Cache {
             filters: FxHashMap::default(),
             scores: FxHashMap::default(),
             shapes: FxHashMap::default(),
+            known: FxHashMap::default(),
             kept: Recency::default(),
             bytes: 0,
             bytes_max,
@@ -207,6 +214,7 @@ impl Cache {
                 Kept::Filter(name, _) => self.filters.remove(name),
                 Kept::Score(name, _) => self.scores.remove(name),
                 Kept::Shape(key, _) => self.shapes.remove(key),
+                Kept::Known(name, _) => self.known.remove(name),
             };
         }
     }

@@ -14,7 +14,9 @@ use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::fact::Allotment;
 use crate::ledger::{Ask, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Lent, Normalise, Plugin, Plugins, Reads, SCORE_MAX, Wanted};
+use crate::plugin::{
+    Filter, Lent, Normalise, Plugin, Plugins, Reads, SCORE_MAX, Wanted, reserving,
+};
 use crate::profile::Profile;
 use crate::reason::{Code, Refusal};
 use crate::reservations::Ranks;
@@ -209,6 +211,16 @@ impl Decider {
         }
     }
 
+    /// What the nodes that can take the pod are worth by what is kept, but for what is added to all.
+    #[cfg(test)]
+    pub(crate) fn totals(&mut self, ledger: &Ledger, ask: Ask) -> Vec<(NodeIndex, i64)> {
+        if self.refused_everywhere(ledger, ask).is_some() {
+            return Vec::new();
+        }
+        self.total(ledger, ask);
+        self.feasible.iter().map(|node| (node, i64::from(self.totals[node.get()]))).collect()
+    }
+
     /// What each plugin gives each node that can take the pod.
     pub fn scores(&mut self, ledger: &Ledger, ask: Ask) -> Vec<NodeScores> {
         let feasible = self.feasible(ledger, ask).clone();
@@ -289,15 +301,12 @@ impl Decider {
         node: NodeIndex,
         first: Option<&CpuSet>,
     ) -> Result<Option<Allotment>, (Plugin, Refusal)> {
-        let Some(filter) = self.profile.filters.iter().find(|filter| filter.allots()) else {
-            return Ok(None);
-        };
-        filter.allot(ledger, ask, node, first).map_err(|why| (filter.plugin(), why))
+        allot_by(&self.profile.filters, ledger, ask, node, first)
     }
 
     /// Whether pods use reservations.
     pub(crate) fn uses_reservations(&self) -> bool {
-        self.profile.filters.iter().any(|filter| filter.plugin() == Plugin::Reservation)
+        reserving(&self.profile.filters).is_some()
     }
 
     /// What some nodes are worth to a pod, as if there were no others.
@@ -331,19 +340,30 @@ impl Decider {
     }
 
     /// Why a node cannot take the pod, from every plugin that refuses it.
-    #[must_use]
-    pub fn refusals(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Vec<(Plugin, Refusal)> {
+    #[cfg(test)]
+    pub(crate) fn refusals(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+    ) -> Vec<(Plugin, Refusal)> {
         let filters = self.profile.filters.iter();
-        // What is free is not for one that must use a reservation: those tell what they lack.
-        let is_told = |plugin: Plugin| {
-            plugin != Plugin::NodeResourcesFit
-                || !(self.uses_reservations() && ledger.must_use(ask))
-        };
         filters
-            .filter(|filter| is_told(filter.plugin()))
             .filter_map(|filter| Some((filter.plugin(), filter.refusal(ledger, ask, node)?)))
             .collect()
     }
+}
+
+/// What of a node is a pod's own from now on, besides amounts; of CPUs some of these first.
+pub(crate) fn allot_by(
+    filters: &[Box<dyn Filter>],
+    ledger: &Ledger,
+    ask: Ask,
+    node: NodeIndex,
+    first: Option<&CpuSet>,
+) -> Result<Option<Allotment>, (Plugin, Refusal)> {
+    let Some(filter) = filters.iter().find(|filter| filter.allots()) else { return Ok(None) };
+    filter.allot(ledger, ask, node, first).map_err(|why| (filter.plugin(), why))
 }
 
 /// Takes out the nodes that a filter refuses that looks at the whole cluster.

@@ -11,8 +11,9 @@ use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{Ask, ClaimError, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
-use crate::plugin::{Plugin, Plugins};
+use crate::plugin::{Plugin, Plugins, reserving};
 use crate::reason::{Code, Reason, Refusal};
+use crate::reservations::Tally;
 use crate::search::{Promised, Work};
 
 /// Why a node cannot take a pod.
@@ -39,6 +40,8 @@ pub struct Examination {
     pub within: Plugins,
     /// The nodes that were refused, in the order of the ledger.
     pub refused: Vec<Refused>,
+    /// What reservations say that are for the pod, where any are or one must be.
+    pub reservations: Option<Tally>,
 }
 
 /// Counts what is said of one more node. `text` is there to be used again.
@@ -191,6 +194,9 @@ impl Examining {
             }));
             examined.refused.sort_by_key(|one| one.node);
         }
+        if let Some(tally) = &mut examined.reservations {
+            tally.heed(examined.refused.iter().map(|one| (one.node, &one.refusal)));
+        }
         examined
     }
 }
@@ -229,7 +235,13 @@ impl Decider {
             asked: 0,
             named,
             naming,
-            examined: Examination { nodes: nodes.len(), everywhere, ..Examination::default() },
+            examined: Examination {
+                nodes: nodes.len(),
+                everywhere,
+                reservations: reserving(&self.profile.filters)
+                    .and_then(|filter| Tally::of(ledger, row.ask, filter)),
+                ..Examination::default()
+            },
             nodes,
         })
     }

@@ -30,7 +30,7 @@ pub use load::{
 pub(crate) use pod_terms::TERMS_MAX;
 pub use reservation::{
     ControllerRule, OwnerRule, PodRule, ReservationFact, ReservationPolicy, ReservationRef,
-    ReservationRules, Visitor,
+    ReservationRules, Size, Visitor,
 };
 pub use storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
@@ -183,6 +183,8 @@ pub struct LoadTimes {
 pub struct PodFact {
     /// Which pod it is.
     pub uid: Uid,
+    /// Which version of it this is.
+    pub version: Version,
     /// Its namespace.
     pub namespace: Box<str>,
     /// Its name.
@@ -203,6 +205,8 @@ pub struct PodFact {
     pub may_preempt: bool,
     /// Whether it is being deleted to make room for another pod.
     pub giving_way: bool,
+    /// Whether it is not to be pushed out for a reservation, or inside one.
+    pub is_spared: bool,
     /// Higher goes first.
     pub priority: i32,
     /// Whether it is being deleted.
@@ -213,8 +217,10 @@ pub struct PodFact {
     pub gates: Box<[Box<str>]>,
     /// Resources that its containers name and that are not Kubernetes' own, in order.
     pub extended: Box<[Box<str>]>,
-    /// Who made it, where it has no node.
+    /// Who made it.
     pub owners: Box<[OwnerReference]>,
+    /// Who may use it, where it is a reservation: only once it has a node.
+    pub holds: Option<Arc<ReservationRules>>,
     /// What it asks of a node and takes of it.
     pub needs: Needs,
     /// What of it only those outside read, as a hash; nothing where nobody outside is ever asked.
@@ -227,6 +233,7 @@ impl PodFact {
     pub fn new(uid: &str, namespace: &str, name: &str) -> Self {
         Self {
             uid: Uid::new(uid),
+            version: Version::default(),
             namespace: namespace.into(),
             name: name.into(),
             labels: BTreeMap::new(),
@@ -236,6 +243,7 @@ impl PodFact {
             scheduler: DEFAULT_SCHEDULER.into(),
             gates: Box::default(),
             giving_way: false,
+            is_spared: false,
             may_preempt: true,
             nominated: None,
             extended: Box::default(),
@@ -243,6 +251,7 @@ impl PodFact {
             load_times: LoadTimes::default(),
             allotment: None,
             owners: Box::default(),
+            holds: None,
             needs: Needs::default(),
             rest: 0,
         }

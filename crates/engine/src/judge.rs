@@ -8,7 +8,8 @@
 
 use crate::ledger::{Ask, Changes, Ledger, NodeIndex, Passing, Way};
 use crate::node_set::NodeSet;
-use crate::plugin::{Filter, Plugin};
+use crate::plugin::{Filter, Plugin, reserving};
+use crate::plugins::reservation::Reservation;
 use crate::reason::Refusal;
 
 /// What of a filter follows from pods that come and go.
@@ -80,12 +81,6 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Asks about what reservations hold: who says what a pod must use is not asked.
-    pub(crate) fn within(mut self) -> Self {
-        self.is_within = true;
-        self
-    }
-
     /// Interrupts it: all pods are back.
     pub(crate) fn interrupt(mut self) -> Judges {
         self.take_back(0);
@@ -112,6 +107,21 @@ impl<'a> Trial<'a> {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         self.ledger
+    }
+
+    /// What the pod asks for.
+    pub(crate) fn ask(&self) -> Ask {
+        self.ask
+    }
+
+    /// Who is asked.
+    pub(crate) fn filters(&self) -> &'a [Box<dyn Filter>] {
+        self.filters
+    }
+
+    /// Who holds capacity for pods that are still to come, where anybody does.
+    pub(crate) fn reserving(&self) -> Option<&'a Reservation> {
+        reserving(self.filters)
     }
 
     /// A pod comes to a node or leaves it.
@@ -144,6 +154,20 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Pods that have left a node in thought.
+    pub(crate) fn left(&self, node: NodeIndex) -> Vec<Passing> {
+        let mut left = Vec::new();
+        for (pod, _, way) in self.moved.iter().filter(|(_, own, _)| *own == node) {
+            match way {
+                Way::Out => left.push(*pod),
+                Way::In => {
+                    take_one(&mut left, *pod);
+                }
+            }
+        }
+        left
+    }
+
     /// Forgets every move after a point, where they cancel each other out.
     pub(crate) fn forget(&mut self, mark: usize) {
         self.moved.truncate(mark);
@@ -167,11 +191,20 @@ impl<'a> Trial<'a> {
         node: NodeIndex,
         asked: impl Fn(&Judging) -> bool,
     ) -> Option<(Plugin, Refusal)> {
+        self.said(node, asked).next()
+    }
+
+    /// What those say who refuse a node, in their order, and who they are.
+    fn said(
+        &self,
+        node: NodeIndex,
+        asked: impl Fn(&Judging) -> bool,
+    ) -> impl Iterator<Item = (Plugin, Refusal)> {
         let is_asked =
             |filter: &dyn Filter| !self.is_within || filter.plugin() != Plugin::Reservation;
         let all = self.filters.iter().zip(&self.judges);
-        let all = all.filter(|(filter, judging)| asked(judging) && is_asked(&***filter));
-        all.into_iter().find_map(|(filter, judging)| {
+        let all = all.filter(move |(filter, judging)| asked(judging) && is_asked(&***filter));
+        all.filter_map(move |(filter, judging)| {
             let refusal = match judging {
                 Judging::Nothing => None,
                 Judging::Known(fine) if fine.contains(node) => None,
@@ -182,6 +215,41 @@ impl<'a> Trial<'a> {
             };
             Some((filter.plugin(), refusal?))
         })
+    }
+
+    /// Why a node cannot take the pod, from everybody who refuses it.
+    #[must_use]
+    pub fn refusals(&self, node: NodeIndex) -> Vec<(Plugin, Refusal)> {
+        self.said(node, |_| true).collect()
+    }
+
+    /// The same where some are not there, whose room the pod is to get, as in
+    /// [`Trial::refusal_within`].
+    #[must_use]
+    pub(crate) fn refusals_within(
+        &mut self,
+        away: &[Passing],
+        node: NodeIndex,
+    ) -> Vec<(Plugin, Refusal)> {
+        self.within(away, node, |own| own.refusals(node))
+    }
+
+    /// What is so of a node while some are not there, whose room the pod is to get.
+    fn within<T>(
+        &mut self,
+        away: &[Passing],
+        node: NodeIndex,
+        ask: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let mark = self.mark();
+        for held in away {
+            self.shift(*held, node, Way::Out);
+        }
+        let before = std::mem::replace(&mut self.is_within, true);
+        let found = ask(self);
+        self.is_within = before;
+        self.take_back(mark);
+        found
     }
 
     /// Why a node cannot take the pod now, or will not be able to once others are there.
@@ -195,21 +263,16 @@ impl<'a> Trial<'a> {
         with.or_else(|| self.refusal(node))
     }
 
-    /// The same where some are not there.
+    /// The same where some are not there, whose room the pod is to get: who says what it must use is not
+    /// asked.
     #[must_use]
-    pub(crate) fn refusal_without(
+    pub(crate) fn refusal_within(
         &mut self,
         away: &[Passing],
         others: &[Passing],
         node: NodeIndex,
     ) -> Option<(Plugin, Refusal)> {
-        let mark = self.mark();
-        for held in away {
-            self.shift(*held, node, Way::Out);
-        }
-        let found = self.refusal_with(others, node);
-        self.take_back(mark);
-        found
+        self.within(away, node, |own| own.refusal_with(others, node))
     }
 
     /// Why a node cannot take the pod, as it is told: what is free there is not for a pod that must use a
@@ -220,16 +283,15 @@ impl<'a> Trial<'a> {
         others: &[Passing],
         node: NodeIndex,
     ) -> Option<(Plugin, Refusal)> {
-        let mut filters = self.filters.iter();
-        let filter = filters.find(|filter| filter.plugin() == Plugin::Reservation);
-        let own = match filter.filter(|_| self.ledger.must_use(self.ask)) {
+        if self.ledger.takeover(self.ask).is_some() {
+            return self.place_on(others, node).err();
+        }
+        let own = match self.reserving().filter(|_| self.ledger.must_use(self.ask)) {
             Some(filter) => filter.refusal(self.ledger, self.ask, node),
             None => return self.refusal_with(others, node),
         };
         let away = self.ledger.passing_meant(self.ask, node);
-        self.is_within = true;
-        let told = self.refusal_without(&away, others, node);
-        self.is_within = false;
+        let told = self.refusal_within(&away, others, node);
         // Of too little, the reservations know more.
         let told = told.filter(|(plugin, _)| own.is_none() || *plugin != Plugin::NodeResourcesFit);
         told.or_else(|| Some((Plugin::Reservation, own?)))
@@ -245,10 +307,7 @@ impl<'a> Trial<'a> {
         if away.is_empty() {
             return None;
         }
-        self.is_within = true;
-        let found = self.refusal_without(&away, others, node);
-        self.is_within = false;
-        found.map(|(plugin, _)| plugin)
+        self.refusal_within(&away, others, node).map(|(plugin, _)| plugin)
     }
 
     /// The same as [`Trial::refusal_by_load`] for [`Trial::refusal_with`].
@@ -279,6 +338,12 @@ impl<'a> Trial<'a> {
         self.take_back(mark);
         found
     }
+}
+
+/// Takes one that is like this out of some pods, and says whether there was one.
+pub(crate) fn take_one(pods: &mut Vec<Passing>, pod: Passing) -> bool {
+    let place = pods.iter().position(|own| *own == pod);
+    place.map(|place| pods.swap_remove(place)).is_some()
 }
 
 impl Drop for Trial<'_> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::priority::PriorityBand;
 use object::field::Path;
 use object::selector::label::Selector;
 use object::taint::{Effect, Taint, Toleration, TolerationOperator};
@@ -15,24 +16,28 @@ use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive};
 use crate::decide::Decider;
 use crate::fact::{
     Allotment, CpuLayout, CpuRules, DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact,
-    NodeRest, NodeUsage, NumaPolicy, OwnerRule, PodFact, PodUsage, ReservationFact,
-    ReservationPolicy, ReservationRef, ReservationRules, Uid,
+    NodeRest, NodeUsage, NumaPolicy, PodFact, PodUsage, ReservationRef, Size, Uid,
 };
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::{
     Amounts, Clause, Constraint, CpuNeeds, HostPort, Images, Needs, NodeAffinity, NodeTerm,
-    Operator, OwnReservation, Owner, OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests,
-    Requirement, ReservationAffinity, ReservationNeeds, Spread, Tolerations, Wish,
+    Operator, Owner, OwnerKind, PodAffinity, PodTerm, Ports, Preference, Requests, Requirement,
+    Spread, Tolerations, Wish,
 };
 use crate::plugins::load_aware::LoadAware;
 use crate::plugins::node_numa_resource::NodeNuma;
 use crate::plugins::reservation::Reservation;
 use crate::profile::{Profile, Weight};
+use crate::reservations::Within;
+use reservations::{RESERVATIONS, reservation, reservation_needs};
 
 mod cost;
+mod cpus;
 mod order;
 pub(crate) mod preemption;
+mod rebuilt;
+pub(crate) mod reservations;
 mod storage;
 
 #[derive(Debug, Clone)]
@@ -42,6 +47,10 @@ pub(crate) enum Step {
     Decide(u8),
     /// The API server said that the pod with this number is not bound.
     Refuse(u8),
+    /// What the reservation with this number takes over is written on the pods.
+    Written(u8),
+    /// The reservation with this number is to hold so much, or what it says.
+    Resize(u8, Option<Size>),
 }
 
 pub(crate) fn uid(number: u8) -> Uid {
@@ -95,11 +104,14 @@ fn binding() -> impl Strategy<Value = Binding> {
     prop_oneof![Just(Binding::FullCores), Just(Binding::SpreadByCores)]
 }
 
+fn policy() -> impl Strategy<Value = NumaPolicy> {
+    let policies = [NumaPolicy::BestEffort, NumaPolicy::Restricted, NumaPolicy::SingleNUMANode];
+    proptest::sample::select(policies.to_vec())
+}
+
 fn cpu_rules() -> impl Strategy<Value = Option<Arc<CpuRules>>> {
     let ratio = btree_map(Just("cpu").prop_map(Into::into), 1_001..3_000_u32, 0..2);
-    let policies = [NumaPolicy::BestEffort, NumaPolicy::Restricted, NumaPolicy::SingleNUMANode];
-    let policy = proptest::option::of(proptest::sample::select(policies.to_vec()));
-    let rules = (proptest::option::of(binding()), ratio, policy);
+    let rules = (proptest::option::of(binding()), ratio, proptest::option::of(policy()));
     let rules = rules.prop_map(|(binding, ratios, policy)| {
         Arc::new(CpuRules { binding, ratios, policy, ..CpuRules::default() })
     });
@@ -110,11 +122,15 @@ fn cpu_needs() -> impl Strategy<Value = Option<CpuNeeds>> {
     let wish = prop_oneof![Just(Wish::Default), binding().prop_map(Wish::So)];
     let exclusive =
         prop_oneof![Just(Exclusive::None), Just(Exclusive::Core), Just(Exclusive::Numa)];
-    let needs =
-        (any::<[bool; 2]>(), wish, exclusive).prop_map(|([is_sensitive, must], wish, own)| {
+    let numa = (proptest::option::weighted(0.3, policy()), proptest::option::of(any::<bool>()));
+    let needs = (any::<[bool; 2]>(), wish, exclusive, numa).prop_map(
+        |([is_sensitive, must], wish, own, (numa, is_apart))| {
             let (required, preferred) = if must { (Some(wish), None) } else { (None, Some(wish)) };
-            CpuNeeds { is_sensitive, required, preferred, exclusive: own, ..CpuNeeds::default() }
-        });
+            let exclusive = own;
+            let malformed = None;
+            CpuNeeds { is_sensitive, required, preferred, exclusive, numa, is_apart, malformed }
+        },
+    );
     proptest::option::weighted(0.3, needs)
 }
 
@@ -134,67 +150,20 @@ fn allotment() -> impl Strategy<Value = Option<Allotment>> {
     proptest::option::weighted(0.3, own)
 }
 
-/// Numbers that are those of reservations and of no pods.
-const RESERVATIONS: std::ops::Range<u8> = 20..24;
-
-fn reservation_needs() -> impl Strategy<Value = Option<ReservationNeeds>> {
-    let named = proptest::option::weighted(0.3, RESERVATIONS);
-    let named = named.prop_map(|number| number.map(|number| (*uid(number).0).into()));
-    let affinity = named.prop_map(|name| ReservationAffinity { name, ..Default::default() });
-    let affinity = proptest::option::of(affinity);
-    let needs = (affinity, any::<bool>()).prop_map(|(affinity, is_ignoring)| ReservationNeeds {
-        is_ignoring: is_ignoring && affinity.is_none(),
-        affinity,
-        ..ReservationNeeds::default()
-    });
-    proptest::option::weighted(0.2, needs)
-}
-
-/// A reservation, with or without a node.
-fn reservation() -> impl Strategy<Value = Fact> {
-    let policy = prop_oneof![
-        Just(ReservationPolicy::Default),
-        Just(ReservationPolicy::Aligned),
-        Just(ReservationPolicy::Restricted),
-    ];
-    let rules = (policy, any::<[bool; 2]>(), proptest::option::of(0..4_i64), clause());
-    (RESERVATIONS, pod(), rules).prop_map(
-        |(number, mut pod, (policy, [once, closed], pods, own))| {
-            let owner = OwnerRule { labels: Some(own.labels), ..OwnerRule::default() };
-            (pod.uid, pod.name) = (uid(number), format!("pod-{number}").into());
-            pod.needs.taken = pod.needs.requests.clone();
-            pod.needs.volumes = crate::needs::Volumes::default();
-            (pod.nominated, pod.gates) = (None, Box::default());
-            pod.allotment = pod.allotment.map(|own| Allotment { reservation: None, ..own });
-            pod.allotment = pod.allotment.filter(|own| !own.is_shared());
-            let own = OwnReservation { policy, node: None };
-            pod.needs.reservation =
-                Some(ReservationNeeds { own: Some(own), ..ReservationNeeds::default() });
-            let rules = ReservationRules {
-                name: pod.name.clone(),
-                owners: [owner].into(),
-                is_for_one_pod: once,
-                policy,
-                is_closed: closed,
-                amounts: pod.needs.requests.charged.clone(),
-                pods,
-                ..ReservationRules::default()
-            };
-            Fact::Reservation(Box::new(ReservationFact { pod, rules: Arc::new(rules) }))
-        },
-    )
-}
-
 /// A node says which CPUs it has: so many cores with two threads each.
 fn layout() -> impl Strategy<Value = Fact> {
-    let own = proptest::option::weighted(0.8, (0..5_u32, any::<bool>()));
+    // Most say nothing of how pods lie on NUMA nodes, and half of those that do have the same layout.
+    let policy = proptest::option::weighted(0.4, policy());
+    let cores = prop_oneof![Just(4_u32), 0..5_u32];
+    let own = proptest::option::weighted(0.8, (cores, any::<[bool; 3]>(), policy));
     (0..12_u8, own).prop_map(|(node, own)| {
-        let layout = own.map(|(cores, is_full_only)| {
+        let layout = own.map(|(cores, is_full_only, policy)| {
+            let is_full_only = is_full_only == [true; 3];
             let cpu = |id| Cpu { id, core: id / 2, numa: id / 4, socket: id / 4 };
             let topology = CpuTopology::new((0..2 * cores).map(cpu));
             let zone = |numa| (numa, Amounts { cpu_millis: 4_000, ..Amounts::default() });
             let zones = (0..cores.div_ceil(2)).map(zone).collect();
-            Arc::new(CpuLayout { topology, is_full_only, zones, ..CpuLayout::default() })
+            Arc::new(CpuLayout { topology, is_full_only, policy, zones, ..CpuLayout::default() })
         });
         Fact::Layout { node: format!("node-{node}").into(), layout }
     })
@@ -206,6 +175,13 @@ fn requests() -> impl Strategy<Value = Requests> {
         memory_bytes_scored: charged.memory_bytes.max(200 << 20),
         charged,
     })
+}
+
+/// About a third as much CPU, in whole ones: others get none of their own.
+fn in_whole_cpus(mut requests: Requests) -> Requests {
+    let whole = (requests.charged.cpu_millis / 300).clamp(0, 4) * 1_000;
+    (requests.charged.cpu_millis, requests.cpu_millis_scored) = (whole, whole.max(100));
+    requests
 }
 
 fn term() -> impl Strategy<Value = NodeTerm> {
@@ -306,6 +282,7 @@ fn needs() -> impl Strategy<Value = Needs> {
     (requests(), requests(), ports, tolerations, affinity, images, terms, storage::volumes())
         .prop_map(|(requests, taken, ports, tolerations, node_affinity, images, terms, volumes)| {
             let (pod_affinity, spread, cpus, reservation) = terms;
+            let requests = if cpus.is_some() { in_whole_cpus(requests) } else { requests };
             Needs {
                 requests,
                 taken,
@@ -332,8 +309,9 @@ fn pod() -> impl Strategy<Value = PodFact> {
         proptest::option::weighted(0.4, (0..12_u8).prop_map(|number| format!("node-{number}")));
     let nominated =
         proptest::option::weighted(0.2, (0..12_u8).prop_map(|number| format!("node-{number}")));
-    let rank = (0..4_i32, any::<[bool; 2]>(), proptest::option::of(0..5_u64), allotment());
-    (0..20_u8, labels(), bound, any::<bool>(), needs(), nominated, rank).prop_map(
+    let rank = (0..4_i32, any::<[bool; 3]>(), proptest::option::of(0..5_u64), allotment());
+    let own = reservations::own();
+    let pod = (0..20_u8, labels(), bound, any::<bool>(), needs(), nominated, rank).prop_map(
         |(number, labels, node, deleting, needs, nominated, rank)| PodFact {
             uid: uid(number),
             namespace: if number % 4 == 0 { "other".into() } else { "default".into() },
@@ -345,6 +323,8 @@ fn pod() -> impl Strategy<Value = PodFact> {
             load_times: LoadTimes { scheduled: rank.2.map(Moment), initialized: None },
             allotment: rank.3,
             may_preempt: !rank.1[1],
+            is_spared: rank.1[2],
+            holds: None,
             giving_way: deleting && rank.1[0],
             priority: rank.0,
             deleting,
@@ -355,7 +335,8 @@ fn pod() -> impl Strategy<Value = PodFact> {
             needs,
             rest: 0,
         },
-    )
+    );
+    (pod, own).prop_map(|(pod, own)| own.told_by(pod))
 }
 
 fn namespace() -> impl Strategy<Value = Fact> {
@@ -398,7 +379,8 @@ fn load() -> impl Strategy<Value = Fact> {
                 at: Some(Moment(at)),
                 interval: Duration::from_nanos(1),
                 node: Some(NodeUsage { now, ..NodeUsage::default() }),
-                pods: [(key, PodUsage { now: used, is_prod })].into(),
+                pods: [(key, PodUsage { now: used, band: is_prod.then_some(PriorityBand::Prod) })]
+                    .into(),
             })
         });
         Fact::Load { node: format!("node-{node}").into(), report }
@@ -426,18 +408,24 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         4 => fact().prop_map(Step::Fact),
         4 => (0..24_u8).prop_map(Step::Decide),
         1 => (0..24_u8).prop_map(Step::Refuse),
+        1 => reservations::step(),
     ]
+}
+
+/// Some pods may be taken over by any reservation.
+fn reserving() -> Reservation {
+    Reservation { takeover_label: Some(reservations::TAKEOVER.into()), ..Reservation::default() }
 }
 
 pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
     let profile = Profile::kubernetes().filter(LoadAware::default()).filter(NodeNuma::default());
-    let profile = profile.filter(Reservation::default()).score(LoadAware::default(), Weight(1));
+    let profile = profile.filter(reserving()).score(LoadAware::default(), Weight(1));
     Decider::new(profile.score(NodeNuma::default(), Weight(1)), ledger, 7)
 }
 
 /// The same without load, which preemption does not count on: a plan does.
 pub(crate) fn loadless(ledger: &mut Ledger) -> Decider {
-    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Reservation::default());
+    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(reserving());
     Decider::new(profile, ledger, 7)
 }
 
@@ -455,7 +443,7 @@ fn seen(ledger: &Ledger, decider: &mut Decider, ask: Ask) -> BTreeMap<String, St
     told.collect()
 }
 
-fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
+pub(crate) fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
     match step {
         Step::Fact(fact) => ledger.apply(fact.clone()),
         Step::Decide(pod) => {
@@ -466,10 +454,20 @@ fn play(ledger: &mut Ledger, decider: &mut Decider, step: &Step, number: u64) {
                 let own =
                     decider.allot(ledger, ask, &place).expect("a node that takes it has CPUs");
                 ledger.claim(&uid(*pod), place.node, own.as_ref()).unwrap();
+                if let Within::Adopting(pods) = &place.within {
+                    ledger.adopt(&uid(*pod), pods);
+                }
             }
         }
         Step::Refuse(pod) => {
             let _ = ledger.disclaim(&uid(*pod));
+        }
+        Step::Written(own) => ledger.adoptions_are_written(&uid(*own)),
+        Step::Resize(own, size) => {
+            // Only what is held is ever more or less.
+            if ledger.pod(&uid(*own)).is_some_and(PodRow::is_bound) {
+                ledger.resize(&uid(*own), size.clone());
+            }
         }
     }
 }
@@ -508,6 +506,14 @@ proptest! {
         }
         let ask = ledger.hold("default", &BTreeMap::new(), &needs);
         let scores = decider.scores(&ledger, ask);
+        // What is kept for nodes that are alike is what each of them says for itself.
+        let totals = decider.totals(&ledger, ask);
+        let (one, other) = (totals.first(), scores.first());
+        for (own, scores) in totals.iter().zip(&scores) {
+            let beyond = one.zip(other).map(|(one, other)| (own.1 - one.1, scores.total - other.total));
+            prop_assert!(own.0 == scores.node && beyond.is_none_or(|(own, all)| own == all));
+        }
+        prop_assert_eq!(totals.len(), scores.len());
         let best = scores.iter().map(|scores| scores.total).max();
         let picked = decider.pick(&ledger, ask, turn);
         let of = |node: NodeIndex| scores.iter().find(|scores| scores.node == node);

@@ -5,6 +5,7 @@
 //! derived from a node can be repaired from the list of nodes that changed.
 
 mod astray;
+mod balance;
 mod budgets;
 mod changes;
 mod cpus;
@@ -17,6 +18,7 @@ mod pods_by_name;
 mod reservations;
 mod residents;
 mod resources;
+mod row;
 mod storage;
 mod symbols;
 mod tally;
@@ -29,36 +31,37 @@ use std::hash::Hasher;
 use api::OwnerReference;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub use balance::{Balance, Share};
 pub use budgets::Budgets;
 pub use changes::{Changes, Position};
-pub use cpus::{Cpus, NodeCpus};
+pub use cpus::{Cpus, NodeCpus, ZoneUse};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
 pub use loads::{
-    Book, Estimate, EstimateSettings, LoadRooms, Loads, Overload, ScoreSettings,
-    Settings as LoadSettings, Stale,
+    Book, Estimate, EstimateSettings, LoadAccount, LoadRooms, Loads, Overload, ScoreSettings,
+    Settings as LoadSettings, Stale, View as LoadView,
 };
 pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use passing::{Passing, Way};
 pub use pods_by_name::PodsByName;
 pub use reservations::{
-    Guests, Holding, Reservation, ReservationIndex, Reservations, Used as ReservationUse,
+    Adoption, Guests, Holding, Reservation, ReservationIndex, Reservations, Used as ReservationUse,
 };
 pub use residents::{Resident, Residents};
 pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
+pub use row::PodRow;
 pub use storage::{Promises, Storage};
 pub use symbols::{Symbol, Symbols};
 pub use tally::{Entry, Tally};
 pub use terms::{Affinity, SpreadRule, Term, Terms};
 pub use topology::{Topologies, Topology, TopologyKey};
 
-use crate::fact::{Allotment, Fact, LoadTimes, PodFact, Uid, Visitor};
-use crate::moment::Moment;
+use crate::fact::{Allotment, Fact, PodFact, Uid, Visitor};
 use crate::needs::{
-    Clause, CpuNeeds, Hint, Images, LoadNeeds, Needs, NodeAffinity, Owner, PodAffinity,
+    Clause, CpuNeeds, Hint, Images, LoadNeeds, Makers, Needs, NodeAffinity, Owner, PodAffinity,
     PodSelector, Ports, Requests, ReservationNeeds, Spread, Tolerations, Volumes,
 };
-use crate::nominations::Nomination;
+use crate::nominations::{Nomination, Nominators};
 use crate::pool::{Id, Pool};
 
 /// What a pod asks for, by the numbers of its parts.
@@ -139,6 +142,8 @@ pub struct Asks {
     pub reservations: Pool<ReservationNeeds>,
     /// Reservations that are for pods.
     pub guests: Pool<Guests>,
+    /// Who made pods that have nodes, where pods use reservations.
+    pub makers: Pool<Makers>,
 }
 
 impl Asks {
@@ -157,96 +162,7 @@ impl Asks {
             && self.hints.is_empty()
             && self.reservations.is_empty()
             && self.guests.is_empty()
-    }
-}
-
-/// What is known of a pod.
-#[derive(Debug, Clone)]
-pub struct PodRow {
-    /// Its namespace.
-    pub namespace: Box<str>,
-    /// Its name.
-    pub name: Box<str>,
-    /// Higher goes first.
-    pub priority: i32,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether it is being deleted to make room for another pod.
-    pub giving_way: bool,
-    /// Whether something keeps it from being tried at all.
-    pub gated: bool,
-    /// Whether pods of lower priority may be pushed out for it.
-    pub may_preempt: bool,
-    /// When its node accepted it.
-    pub started: Option<Moment>,
-    /// From when on its load is reported, where anybody looks at that.
-    pub(crate) load_times: Option<Box<LoadTimes>>,
-    /// What it asks of a node, or takes of one.
-    pub ask: Ask,
-    /// What it got besides amounts.
-    pub(crate) allotment: Option<Id<Allotment>>,
-    /// Which reservation it is, where it is one.
-    pub(crate) reservation: Option<ReservationIndex>,
-    /// What of it only those outside read, as a hash.
-    pub(crate) rest: u64,
-    /// The node on which room is being made for it.
-    pub(crate) nomination: Nomination,
-    /// The node that the API server says it is bound to.
-    pub(crate) bound: Option<NodeIndex>,
-    /// The same where that node is not there.
-    pub(crate) astray: Option<Box<str>>,
-    /// The node that we decided on and have not yet seen back.
-    pub(crate) claim: Option<NodeIndex>,
-}
-
-impl PodRow {
-    /// The node that is charged for the pod: where it is bound, or where we decided to bind it. None
-    /// where it is bound to a node that is not there.
-    #[must_use]
-    pub fn node(&self) -> Option<NodeIndex> {
-        self.bound.or(self.claim)
-    }
-
-    /// The node on which room is being made for it.
-    #[must_use]
-    pub fn nominated(&self) -> Option<&str> {
-        self.nomination.node()
-    }
-
-    /// Whether room is being made for it, but no longer on the same node once this is known.
-    pub(crate) fn loses_nomination(&self, fact: &PodFact) -> bool {
-        let next = Nomination::told(Some(&self.nomination), fact.nominated.clone());
-        self.nominated().is_some() && self.nominated() != next.node()
-    }
-
-    /// What of it its node feels.
-    #[must_use]
-    pub fn passing(&self) -> Passing {
-        let Self { ask, deleting, allotment, reservation, .. } = *self;
-        Passing { ask, deleting, allotment, reservation }
-    }
-
-    /// Whether it is no pod but a reservation.
-    #[must_use]
-    pub fn is_reservation(&self) -> bool {
-        self.reservation.is_some()
-    }
-
-    /// Whether the API server says that it is bound.
-    #[must_use]
-    pub fn is_bound(&self) -> bool {
-        self.bound.is_some() || self.astray.is_some()
-    }
-
-    /// Whether it has a node: one that it is bound to, there or not, or one that we decided on.
-    #[must_use]
-    pub fn is_placed(&self) -> bool {
-        self.is_bound() || self.claim.is_some()
-    }
-
-    /// The name of the node that the API server says it is bound to.
-    pub(crate) fn bound_to<'a>(&'a self, ledger: &'a Ledger) -> Option<&'a str> {
-        self.bound.map(|node| ledger.nodes.name(node)).or(self.astray.as_deref())
+            && self.makers.is_empty()
     }
 }
 
@@ -277,6 +193,8 @@ pub struct Ledger {
     pub budgets: Budgets,
     /// Nodes on which room is being made for pods.
     pub nominations: PodsByName,
+    /// By whom it is made where that counts.
+    pub(crate) nominators: Nominators,
     /// A table has room for twice as many as come and go: rows have places of their own.
     pub(crate) pods: FxHashMap<Uid, Box<PodRow>>,
     /// Pods that may have a claim: all that have one are among them.
@@ -331,10 +249,14 @@ impl Ledger {
             Fact::Storage(fact) => self.storage.apply(fact),
             Fact::Load { node, report } => self.put_report(node, report),
             Fact::Layout { node, layout } => self.put_layout(node, layout),
-            Fact::Pod(pod) => self.put_pod(*pod, None),
+            Fact::Pod(mut pod) => {
+                let rules = pod.holds.take().filter(|_| self.reservations.are_kept());
+                let index = rules.map(|rules| self.put_rules(&pod.uid, rules));
+                self.put_pod(*pod, index, false);
+            }
             Fact::Reservation(own) => {
                 let (uid, index) = (own.pod.uid.clone(), self.put_rules(&own.pod.uid, own.rules));
-                self.put_pod(own.pod, Some(index));
+                self.put_pod(own.pod, Some(index), true);
                 // Where it is bound now that was only decided on, pods may use it.
                 if let Some(node) = self.pod(&uid).and_then(PodRow::node) {
                     let places = self.nodes.places();
@@ -521,10 +443,17 @@ impl Ledger {
             residents: Residents::default(),
             budgets: Budgets::default(),
             nominations: self.nominations.clone(),
+            nominators: self.nominators.clone(),
             pods: kept.collect(),
             claimed: self.claimed.clone(),
             astray: PodsByName::default(),
         }
+    }
+
+    /// What a pod got besides amounts.
+    #[must_use]
+    pub fn allotment(&self, row: &PodRow) -> Option<&Allotment> {
+        row.allotment.map(|id| self.asks.allotments.get(id))
     }
 
     /// How many pods there are.
@@ -561,22 +490,42 @@ impl Ledger {
     /// # Errors
     /// When the pod is gone; then so is its claim.
     pub fn disclaim(&mut self, uid: &Uid) -> Result<(), ClaimError> {
-        let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
-        self.claimed.remove(uid);
-        if let Some(node) = claim.filter(|_| row.bound.is_none()) {
-            row.allotment = None;
-            self.move_out(node, uid, pod, priority);
-            self.release_allotment(pod.allotment);
+        if let Some(index) = self.take_back_claim(uid)? {
+            self.end_adoptions(index);
         }
         Ok(())
     }
 
-    fn put_pod(&mut self, fact: PodFact, reservation: Option<ReservationIndex>) {
+    /// Ends a claim, and says which reservation it is that is on no node by that.
+    ///
+    /// # Errors
+    /// When the pod is gone.
+    pub(crate) fn take_back_claim(
+        &mut self,
+        uid: &Uid,
+    ) -> Result<Option<ReservationIndex>, ClaimError> {
+        let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
+        self.claimed.remove(uid);
+        let Some(node) = claim.filter(|_| row.bound.is_none()) else { return Ok(None) };
+        row.allotment = None;
+        self.move_out(node, uid, pod, priority);
+        self.release_allotment(pod.allotment);
+        Ok(pod.reservation)
+    }
+
+    /// A claim that was put aside is there again.
+    pub(crate) fn remember_claim(&mut self, uid: &Uid) {
+        self.claimed.insert(uid.clone());
+    }
+
+    fn put_pod(&mut self, fact: PodFact, reservation: Option<ReservationIndex>, is_object: bool) {
         let ask = match reservation {
             None => self.hold_for(&fact, &fact.needs),
             Some(_) => self.hold(&fact.namespace, &fact.labels, &fact.needs),
         };
+        let (allotment, adoption) = self.heed_adoption(&fact);
+        let makers = self.hold_makers(&fact);
         let bound = fact.node.as_deref().and_then(|name| self.nodes.find(name));
         let astray = fact.node.as_ref().filter(|_| bound.is_none());
         let old = self.pods.get(&fact.uid).map(|row| &**row);
@@ -591,7 +540,7 @@ impl Ledger {
         self.nominations.follow(&fact.uid, old.and_then(PodRow::nominated), nomination.node());
         let load_times = self.kept_times(fact.load_times);
         // What was given with a claim is the pod's for as long as the claim is.
-        let allotment = match (claim, fact.allotment.filter(|_| fact.node.is_some())) {
+        let allotment = match (claim, allotment) {
             (Some(_), _) => {
                 let own = self.pods.get(&fact.uid).and_then(|old| old.allotment);
                 own.inspect(|own| self.asks.allotments.hold_again(*own))
@@ -604,6 +553,7 @@ impl Ledger {
             priority: fact.priority,
             deleting: fact.deleting,
             giving_way: fact.giving_way,
+            is_spared: fact.is_spared,
             gated: !fact.gates.is_empty(),
             may_preempt: fact.may_preempt,
             started: fact.started,
@@ -611,8 +561,12 @@ impl Ledger {
             ask,
             allotment,
             reservation,
+            is_object,
+            makers,
+            adoption,
             rest: fact.rest,
             nomination,
+            is_anothers: self.nominators.are_others(&fact.scheduler),
             bound,
             astray: astray.cloned(),
             claim,
@@ -655,6 +609,10 @@ impl Ledger {
         if let Some(old) = old {
             self.release(old.ask);
             self.release_allotment(old.allotment);
+            self.release_makers(old.makers);
+            if let Some(index) = old.reservation.filter(|_| pod.reservation.is_none()) {
+                self.remove_rules(index);
+            }
         }
         for node in [is, was.filter(|_| was != is)].into_iter().flatten() {
             self.settle_load(node);
@@ -673,8 +631,26 @@ impl Ledger {
         self.nominations.follow(uid, row.nominated(), None);
         self.release(row.ask);
         self.release_allotment(row.allotment);
+        self.release_makers(row.makers);
+        if let Some(adoption) = &row.adoption {
+            self.forget_adoption(adoption, uid);
+        }
         if let Some(index) = row.reservation {
+            self.end_adoptions(index);
             self.remove_rules(index);
+        }
+    }
+
+    /// Who made a pod that has a node: whoever takes it over may want to know.
+    fn hold_makers(&mut self, fact: &PodFact) -> Option<Id<Makers>> {
+        let is_kept = self.reservations.are_kept() && fact.node.is_some();
+        let owners = Some(&fact.owners).filter(|owners| is_kept && !owners.is_empty())?;
+        Some(self.asks.makers.hold(Makers(owners.clone())).0)
+    }
+
+    fn release_makers(&mut self, makers: Option<Id<Makers>>) {
+        if let Some(id) = makers {
+            self.asks.makers.release(id);
         }
     }
 
@@ -728,25 +704,29 @@ impl Ledger {
 
     /// What a pod takes of its node is taken, or is free again.
     pub(crate) fn shift_load(&mut self, node: NodeIndex, pod: Passing, way: Way) {
-        if let Some(index) = pod.reservation {
-            return self.shift_reservation(node, index, pod, way);
-        }
-        if let Some(id) = pod.allotment {
-            let Self { asks, cpus, nodes, .. } = self;
-            cpus.shift(node, nodes.places(), asks.allotments.get(id), way);
-        }
-        let ask = pod.ask;
-        let (taken, ports) = (self.asks.requests.get(ask.taken), self.asks.ports.get(ask.ports));
-        match way {
-            Way::In => self.nodes.occupy(node, taken, ports),
-            Way::Out => self.nodes.vacate(node, taken, ports),
+        match pod.reservation {
+            Some(index) => self.shift_reservation(node, index, pod, way),
+            None => self.shift_amounts(node, pod, way),
         }
         self.shift_use(node, pod, way);
-        let Some(id) = ask.volumes else { return };
+        let Some(id) = pod.ask.volumes else { return };
         let volumes = self.asks.volumes.get(id);
         match way {
             Way::In => self.storage.arrive(id, volumes, node),
             Way::Out => self.storage.leave(id, volumes, node),
+        }
+    }
+
+    /// Amounts, ports and CPUs of a pod are taken, or are free again.
+    fn shift_amounts(&mut self, node: NodeIndex, pod: Passing, way: Way) {
+        let Self { asks, cpus, nodes, .. } = self;
+        if let Some(id) = pod.allotment {
+            cpus.shift(node, nodes.places(), asks.allotments.get(id), way);
+        }
+        let (taken, ports) = (asks.requests.get(pod.ask.taken), asks.ports.get(pod.ask.ports));
+        match way {
+            Way::In => nodes.occupy(node, taken, ports),
+            Way::Out => nodes.vacate(node, taken, ports),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use object::time::Time;
+
 /// A moment: nanoseconds since 1970. Windows of back-off begin with its whole seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
@@ -11,6 +13,14 @@ const WINDOW: u64 = 1_000_000_000;
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl From<Time> for Moment {
+    /// What is before 1970 is long ago, and what is beyond the last moment is the last one.
+    fn from(time: Time) -> Self {
+        let nanos = time.timestamp().as_nanosecond().clamp(0, i128::from(u64::MAX));
+        Self(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 }
 
 impl Moment {
@@ -48,6 +58,18 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_is_no_moment_is_the_nearest_one() {
+        let check = |time: &str, expected: u64| {
+            assert_eq!(Moment::from(time.parse::<Time>().unwrap()), Moment(expected), "{time}");
+        };
+        check("1970-01-01T00:00:07Z", 7_000_000_000);
+        check("1969-12-31T23:59:59Z", 0);
+        check("0001-01-01T00:00:00Z", 0);
+        check("2555-01-01T00:00:00Z", u64::MAX);
+        check("9999-12-31T23:59:59Z", u64::MAX);
+    }
 
     #[test]
     fn windows_begin_with_whole_seconds() {

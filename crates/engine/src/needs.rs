@@ -20,8 +20,8 @@ pub use load::LoadNeeds;
 pub use node_affinity::{Field, NodeAffinity, NodeTerm, Operator, Preference, Requirement};
 pub use pod_selector::{Clause, Constraint, PodAffinity, PodSelector, PodTerm, Reach, Spread};
 pub use ports::{HostPort, Ports};
-pub use requests::{Amounts, Requests};
-pub use reservation::{OwnReservation, ReservationAffinity, ReservationNeeds};
+pub use requests::{Amounts, Named, Requests};
+pub use reservation::{Makers, OwnReservation, ReservationAffinity, ReservationNeeds, TakeOver};
 pub use volumes::{Disk, Volume, Volumes};
 
 use object::taint::Toleration;

@@ -11,9 +11,26 @@ use std::sync::Arc;
 use crate::decide::{Decider, NodeScores};
 use crate::fact::Uid;
 use crate::judge::Trial;
-use crate::ledger::{ClaimError, Ledger, NodeIndex, Passing};
+use crate::ledger::{ClaimError, Ledger, NodeIndex, Passing, PodRow};
+use crate::needs::Amounts;
 use crate::node_set::NodeSet;
 use crate::reservations::Place;
+
+/// Whose nominations count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Nominators {
+    /// Whom this scheduler stands for; all are taken for its own where none is named.
+    pub own: Box<[Arc<str>]>,
+    /// Whether room that others make for pods is left to those of higher priority.
+    pub heeds_others: bool,
+}
+
+impl Nominators {
+    /// Whether a pod is another scheduler's.
+    pub(crate) fn are_others(&self, scheduler: &str) -> bool {
+        !self.own.is_empty() && !self.own.iter().any(|own| **own == *scheduler)
+    }
+}
 
 /// The node on which room is made for a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +58,11 @@ impl Nomination {
 }
 
 impl Ledger {
+    /// Whose nominations count of the pods that are told from now on.
+    pub fn heed(&mut self, nominators: Nominators) {
+        self.nominators = nominators;
+    }
+
     /// Decides on which node room is made for a pod, or that no longer any is.
     ///
     /// # Errors
@@ -61,20 +83,36 @@ impl Ledger {
     }
 
     /// Pods that wait for room on a node. Those that may not be tried do not count, nor do those
-    /// that have a node by now.
+    /// that have a node by now, nor those of other schedulers where these are not heeded.
     pub fn awaited(&self, node: &str) -> impl Iterator<Item = &Uid> {
-        self.nominations
-            .with(node)
-            .filter(|uid| self.pod(uid).is_some_and(|row| !row.is_placed() && !row.gated))
+        let counts = |row: &PodRow| {
+            !row.is_placed() && !row.gated && (self.nominators.heeds_others || !row.is_anothers)
+        };
+        self.nominations.with(node).filter(move |uid| self.pod(uid).is_some_and(counts))
     }
 
     /// Those of them to whom a pod has to leave the room, as they would come.
     pub(crate) fn awaited_before(&self, node: &str, uid: &Uid, priority: i32) -> Vec<Passing> {
         let others = self.awaited(node).filter(|other| *other != uid);
         let rows = others.filter_map(|other| self.pod(other));
-        let rows = rows.filter(|row| row.priority >= priority);
+        // Who schedules beside us leaves room to our pods as little as to his own.
+        let goes_first = |row: &&PodRow| match row.is_anothers {
+            true => row.priority > priority,
+            false => row.priority >= priority,
+        };
+        let rows = rows.filter(goes_first);
         // Whoever is awaited is counted, even while it is being deleted.
         rows.map(|row| Passing { deleting: false, ..row.passing() }).collect()
+    }
+
+    /// What pods ask for to whom one of this priority has to leave the room on a node.
+    #[must_use]
+    pub fn awaited_amounts(&self, node: NodeIndex, uid: &Uid, priority: i32) -> Amounts {
+        let mut all = Amounts::default();
+        for other in self.awaited_before(self.nodes.name(node), uid, priority) {
+            all.add(&self.asks.requests.get(other.ask.taken).charged, 1);
+        }
+        all
     }
 
     /// Nodes with pods to whom a pod has to leave the room.
@@ -89,7 +127,8 @@ impl Ledger {
 
 impl Decider {
     /// The place for a pod, or none where no node can take it: on the node on which room was made for it
-    /// where that can take it now, or else in a reservation that is for it, or else on the best node. `tie` differs from pod to pod.
+    /// where that can take it now, or else in a reservation that is for it, or else on the best node.
+    /// `tie` differs from pod to pod.
     ///
     /// # Errors
     /// When the pod is gone or has a node.
@@ -104,15 +143,11 @@ impl Decider {
             return Err(ClaimError::Placed(uid.clone()));
         }
         let ask = row.ask;
-        let awaited = row.nomination.node().and_then(|name| ledger.nodes.find(name));
-        if let Some(place) = awaited.and_then(|node| self.inside(ledger, uid, Some(node))) {
+        if let Some(place) = self.own_place(ledger, uid) {
             return Ok(Some(place));
         }
-        if let Some(node) = self.made_room(ledger, uid) {
-            return Ok(Some(Place::on(node)));
-        }
-        if let Some(place) = self.inside(ledger, uid, None) {
-            return Ok(Some(place));
+        if ledger.takeover(ask).is_some() {
+            return Ok(self.taking_over(ledger, uid, tie));
         }
         self.step_back(ledger, uid);
         let picked = self.pick(ledger, ask, tie);
@@ -123,8 +158,14 @@ impl Decider {
         }
     }
 
-    /// The node on which room was made for a pod, where that can take it now.
-    pub fn made_room(&self, ledger: &mut Ledger, uid: &Uid) -> Option<NodeIndex> {
+    /// The place that is a pod's own already: on the node on which room was made for it, or in a
+    /// reservation that is for it.
+    pub(crate) fn own_place(&mut self, ledger: &mut Ledger, uid: &Uid) -> Option<Place> {
+        self.made_room(ledger, uid).or_else(|| self.inside(ledger, uid))
+    }
+
+    /// The place on the node on which room was made for a pod, where that can take it now.
+    pub fn made_room(&self, ledger: &mut Ledger, uid: &Uid) -> Option<Place> {
         let row = ledger.pod(uid)?;
         let (ask, priority) = (row.ask, row.priority);
         let node = row.nomination.node().and_then(|name| ledger.nodes.find(name))?;
@@ -134,7 +175,7 @@ impl Decider {
         }
         let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
         let mut trial = Trial::new(ledger, &self.profile.filters, ask);
-        trial.refusal_with(&others, node).is_none().then_some(node)
+        trial.place_on(&others, node).ok().map(|within| Place { node, within })
     }
 
     /// All nodes that a pod that waits could get; none where it is gone.

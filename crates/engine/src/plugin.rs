@@ -12,6 +12,7 @@ use crate::fact::Allotment;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Ledger, LoadSettings, NodeIndex};
 use crate::node_set::NodeSet;
+use crate::plugins::reservation::Reservation;
 use crate::queue::Arguments;
 use crate::reason::Refusal;
 
@@ -34,6 +35,13 @@ pub enum Reads {
 /// The part of an ask that answers depend on: equal keys, equal answers.
 pub type Key = u64;
 
+/// All of a node that the answer to a key follows from: equal states, equal answers.
+pub type State = u64;
+
+/// Says in which state a node is; none where the answer about it follows from more than that, or is
+/// found as soon.
+pub type States<'a> = Box<dyn Fn(NodeIndex) -> Option<State> + 'a>;
+
 /// Says which nodes cannot take a pod.
 pub trait Filter: Send + Sync {
     /// Which plugin it is.
@@ -55,6 +63,11 @@ pub trait Filter: Send + Sync {
 
     /// Clears from `nodes` those that cannot take the pod.
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet);
+
+    /// In which states nodes are, where many share one: then one node of each is asked.
+    fn states<'a>(&'a self, _ledger: &'a Ledger, _ask: Ask) -> Option<States<'a>> {
+        None
+    }
 
     /// Why a node cannot take the pod; none where it can. Agrees with [`Filter::filter`].
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal>;
@@ -97,9 +110,9 @@ pub trait Filter: Send + Sync {
         Ok(None)
     }
 
-    /// Whether it leaves a resource of reservations to others.
-    fn ignores(&self, _resource: &str) -> bool {
-        false
+    /// The one that holds capacity for pods that are still to come, where it is that.
+    fn as_reservation(&self) -> Option<&Reservation> {
+        None
     }
 
     /// Whether it gives CPUs away.
@@ -114,6 +127,11 @@ pub trait Filter: Send + Sync {
             Reads::Load | Reads::Cluster => Judging::Load,
         }
     }
+}
+
+/// Who holds capacity for pods that are still to come, where one of these does.
+pub(crate) fn reserving(filters: &[Box<dyn Filter>]) -> Option<&Reservation> {
+    filters.iter().find_map(|filter| filter.as_reservation())
 }
 
 /// How raw scores become scores from 0 to [`SCORE_MAX`].
@@ -172,6 +190,11 @@ pub trait Score: Send + Sync {
     /// get the score of their own node. Where the scores follow from the whole cluster, `nodes` are
     /// all nodes that can take the pod.
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]);
+
+    /// In which states nodes are, where many share one: then one node of each is asked.
+    fn states<'a>(&'a self, _ledger: &'a Ledger, _ask: Ask) -> Option<States<'a>> {
+        None
+    }
 
     /// Adds the weighted scores to the totals of `nodes`, which are all nodes that can take the
     /// pod. What would be added to all of them alike may be left out. Asked only where the scores

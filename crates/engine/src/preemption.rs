@@ -22,6 +22,7 @@ use crate::node_set::NodeSet;
 use crate::plugin::Plugin;
 use crate::profile::LastResort;
 use crate::reason::{Code, Refusal};
+use crate::reservations::Tally;
 use crate::search::{Promised, Work};
 
 /// On how many nodes victims are looked for: on the greater of both numbers that yields some.
@@ -31,11 +32,13 @@ pub struct Settings {
     pub candidate_nodes_percent_min: u8,
     /// So many nodes.
     pub candidate_nodes_min: u32,
+    /// Whether pods are left alone that say that they are to be.
+    pub spares: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { candidate_nodes_percent_min: 10, candidate_nodes_min: 100 }
+        Self { candidate_nodes_percent_min: 10, candidate_nodes_min: 100, spares: false }
     }
 }
 
@@ -224,6 +227,8 @@ impl Keeping {
 /// there is work to be spent.
 pub(crate) struct Preempting {
     priority: i32,
+    /// Whether pods are left alone that say that they are to be.
+    spares: bool,
     /// Nodes in the order in which they are tried, and how many of them were.
     order: Vec<NodeIndex>,
     seen: usize,
@@ -263,7 +268,7 @@ impl Preempting {
             self.seen += 1;
             work.spend(1 + trial.ledger().residents.below(node, self.priority).len());
             let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
-            match victims::on(trial, node, self.priority, others, self.now) {
+            match victims::on(trial, node, (self.priority, self.spares), others, self.now) {
                 Ok(candidate) if candidate.violations == 0 => {
                     self.harmless += 1;
                     self.keeping.keep(&mut self.candidates.found, candidate);
@@ -300,7 +305,8 @@ impl Decider {
         tie: u64,
         now: Moment,
     ) -> Result<LastResorts, ClaimError> {
-        let outcome = match self.preemption(examined) {
+        let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let outcome = match self.preemption(row, examined) {
             Some(settings) => Some(self.preempt(ledger, uid, examined, settings, tie, now)?),
             None => None,
         };
@@ -308,12 +314,14 @@ impl Decider {
     }
 
     /// How victims are looked for where it comes to that.
-    pub(crate) fn preemption(&self, examined: &Examination) -> Option<Settings> {
+    pub(crate) fn preemption(&self, row: &PodRow, examined: &Examination) -> Option<Settings> {
         let claims = examined.everywhere.is_some();
         let mut all = self.profile.last_resorts.iter();
         all.find_map(|last_resort| match last_resort {
             LastResort::DynamicResources if claims => Some(None),
             LastResort::DynamicResources => None,
+            LastResort::Reservation(settings) => settings.map(Some),
+            LastResort::DefaultPreemption(_) if row.is_reservation() => None,
             LastResort::DefaultPreemption(settings) => Some(Some(*settings)),
         })
         .flatten()
@@ -329,6 +337,10 @@ impl Decider {
             return LastResorts { preemption: outcome, ..LastResorts::default() };
         }
         let mut texts = Vec::new();
+        let mut untold = match &outcome {
+            Some(Outcome::NoRoom(why)) => Some(format!("preemption: {why}")),
+            _ => None,
+        };
         for last_resort in &self.profile.last_resorts {
             match last_resort {
                 // Upstream looks for what it prepared, does not find it where the pod was refused
@@ -340,14 +352,15 @@ impl Decider {
                 LastResort::DynamicResources => {
                     texts.push("no new claims to deallocate".to_owned());
                 }
-                LastResort::DefaultPreemption(_) => {
-                    if let Some(Outcome::NoRoom(why)) = &outcome {
-                        texts.push(format!("preemption: {why}"));
-                    }
+                LastResort::Reservation(settings) => {
+                    texts.extend(settings.and_then(|_| untold.take()));
+                    texts.extend(examined.reservations.iter().flat_map(Tally::lines));
                 }
+                LastResort::DefaultPreemption(_) => texts.extend(untold.take()),
             }
         }
-        let is_untried = self.profile.last_resorts.is_empty();
+        let tells = |last_resort: &LastResort| *last_resort == LastResort::Reservation(None);
+        let is_untried = self.profile.last_resorts.iter().all(tells);
         LastResorts { preemption: outcome, text: texts.join(", "), is_untried }
     }
 
@@ -433,6 +446,7 @@ impl Decider {
         order.rotate_left(usize::try_from(first).unwrap_or(0));
         Preempting {
             priority,
+            spares: settings.spares,
             order,
             seen: 0,
             enough: settings.enough(nodes),
@@ -451,15 +465,16 @@ impl Decider {
         &self,
         ledger: &mut Ledger,
         uid: &Uid,
-        candidates: &mut Candidates,
+        (examined, candidates): (&Examination, &mut Candidates),
         now: Moment,
     ) -> bool {
         let Some(best) = choice::best(&candidates.found) else { return true };
         let Some(row) = ledger.pod(uid) else { return false };
+        let spares = self.preemption(row, examined).is_some_and(|settings| settings.spares);
         let (node, ask, priority) = (best.node, row.ask, row.priority);
         let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
         let mut trial = Trial::new(ledger, &self.profile.filters, ask);
-        match victims::on(&mut trial, node, priority, &others, now) {
+        match victims::on(&mut trial, node, (priority, spares), &others, now) {
             Ok(again) if again.loss <= best.loss => {
                 candidates.found = vec![again];
                 true

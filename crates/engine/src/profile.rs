@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
 use crate::ledger::{Ledger, LoadSettings};
-use crate::plugin::{Filter, Plugin, SCORE_MAX, Score};
+use crate::plugin::{Filter, Plugin, SCORE_MAX, Score, reserving};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
@@ -76,7 +76,10 @@ impl Consulting {
 pub enum LastResort {
     /// Devices that nobody uses are given back. It has nothing to do for a pod without claims.
     DynamicResources,
-    /// Pods of lower priority make room.
+    /// It is told why the pod can use none of the reservations that are for it. Pods of lower priority
+    /// make room for it, and for reservations, where it is said how.
+    Reservation(Option<preemption::Settings>),
+    /// Pods of lower priority make room for pods.
     DefaultPreemption(preemption::Settings),
 }
 
@@ -197,7 +200,7 @@ impl Profile {
         if self.filters.iter().any(|filter| filter.allots()) {
             ledger.keep_cpus();
         }
-        if self.filters.iter().any(|filter| filter.plugin() == Plugin::Reservation) {
+        if reserving(&self.filters).is_some() {
             ledger.keep_reservations();
         }
     }

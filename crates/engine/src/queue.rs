@@ -19,6 +19,7 @@ mod groups;
 #[cfg(test)]
 mod laws;
 mod log;
+mod moves;
 mod wake;
 
 use std::cmp::Reverse;
@@ -30,6 +31,7 @@ use rustc_hash::FxHashMap;
 pub use arrivals::{Arrivals, Cause, Line};
 pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
+pub use moves::{MOVES_KEPT, Move, Moves};
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
@@ -250,6 +252,7 @@ pub struct Queue {
     changes_weighed: u64,
     missed_wakes: u64,
     arrivals: Arrivals,
+    moves: Moves,
     /// Everything that was due by then has happened.
     settled: Moment,
 }
@@ -276,6 +279,7 @@ impl Queue {
             changes_weighed: 0,
             missed_wakes: 0,
             arrivals: Arrivals::default(),
+            moves: Moves::default(),
             settled: now,
         }
     }
@@ -304,7 +308,7 @@ impl Queue {
         }
         self.settle(now);
         let entry = Entry::new(&pod, now);
-        self.arrivals.count(entry.place, arrivals::ADDED);
+        self.arrived(&pod.uid, entry.place, arrivals::ADDED);
         self.enter(pod.uid, entry);
     }
 
@@ -339,7 +343,7 @@ impl Queue {
         let mut entry = Entry { attempts, refusals, errors, ..Entry::new(&pod, now) };
         self.fail(&mut entry, now);
         entry.place = self.place(&entry, Wake::AfterBackoff, now);
-        self.arrivals.count(entry.place, arrivals::FAILED);
+        self.arrived(&pod.uid, entry.place, arrivals::FAILED);
         self.enter(pod.uid, entry);
     }
 
@@ -376,7 +380,7 @@ impl Queue {
         let uid = first.or_else(early)?;
         let mut entry = self.take(&uid)?;
         if entry.place == Place::Backoff {
-            self.arrivals.count(Place::Active, arrivals::EARLY);
+            self.arrived(&uid, Place::Active, arrivals::EARLY);
         }
         entry.attempts += 1;
         if entry.probe.is_some()
@@ -425,7 +429,7 @@ impl Queue {
             Some(woken) => self.place(&entry, woken.wake, now),
             None => Place::Waiting,
         };
-        self.arrivals.count(entry.place, arrivals::FAILED);
+        self.arrived(uid, entry.place, arrivals::FAILED);
         let key = self.key(&entry);
         // It speaks for the others, unless it has what they have not.
         let speaks = ledger.nominated(uid).is_none();
@@ -606,6 +610,18 @@ impl Queue {
         &self.arrivals
     }
 
+    /// The last moves of pods, and what brought them.
+    #[must_use]
+    pub fn moves(&self) -> &Moves {
+        &self.moves
+    }
+
+    /// A pod comes to a place.
+    fn arrived(&mut self, uid: &Uid, place: Place, cause: Cause) {
+        self.arrivals.count(place, cause);
+        self.moves.note(uid, place, cause, self.settled);
+    }
+
     fn key(&self, entry: &Entry) -> Key {
         let Entry { ask, priority, kind, rejection, .. } = *entry;
         let as_kubernetes = self.settings.waking == Waking::AsKubernetes;
@@ -662,7 +678,7 @@ impl Queue {
 
     fn move_to(&mut self, uid: &Uid, place: Place, cause: Cause) {
         if let Some(mut entry) = self.take(uid) {
-            self.arrivals.count(place, cause);
+            self.arrived(uid, place, cause);
             entry.place = place;
             self.enter(uid.clone(), entry);
         }

@@ -8,6 +8,9 @@
 mod inside;
 mod ranks;
 mod suit;
+mod takeover;
+mod tally;
+mod told;
 
 #[cfg(test)]
 mod tests;
@@ -15,3 +18,5 @@ mod tests;
 pub use inside::{Place, Within};
 pub(crate) use ranks::Ranks;
 pub use suit::Unsuited;
+pub use tally::Tally;
+pub(crate) use told::Met;

@@ -188,13 +188,13 @@ impl Search {
         ledger: &Ledger,
         examined: Examination,
     ) -> Result<Stage, ClaimError> {
-        let Some(settings) = decider.preemption(&examined) else {
+        let row = ledger.pod(&self.uid).ok_or_else(|| ClaimError::NoPod(self.uid.clone()))?;
+        let Some(settings) = decider.preemption(row, &examined) else {
             return Ok(Stage::Over(examined, None));
         };
         if let Some(why) = ineligible(ledger, &self.uid, &examined)? {
             return Ok(Stage::Over(examined, Some(Err(why))));
         }
-        let row = ledger.pod(&self.uid).ok_or_else(|| ClaimError::NoPod(self.uid.clone()))?;
         let how = (Keeping::Best, settings);
         let preempting =
             decider.begin_preemption(row.priority, &examined, how, self.tie, self.begun);
@@ -210,7 +210,7 @@ impl Search {
             Some(Err(_)) => ineligible(ledger, &self.uid, examined).is_ok_and(|why| why.is_some()),
             Some(Ok(candidates)) => {
                 ineligible(ledger, &self.uid, examined).is_ok_and(|why| why.is_none())
-                    && decider.confirm(ledger, &self.uid, candidates, self.begun)
+                    && decider.confirm(ledger, &self.uid, (examined, candidates), self.begun)
             }
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::fact::{Allotment, Uid};
 use crate::ledger::{ClaimError, Ledger, NodeIndex};
+use crate::pool::Id;
 
 /// Why a speculation cannot be kept, or a pod cannot be moved in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +34,8 @@ enum Done {
         node: NodeIndex,
         bound: Option<NodeIndex>,
         claim: Option<NodeIndex>,
+        /// What it has there besides amounts: elsewhere it gets something else.
+        allotment: Option<Id<Allotment>>,
         /// Whether the place of the node was held, because nothing else would have held it.
         pinned: bool,
     },
@@ -98,12 +101,13 @@ impl Speculation<'_> {
         let node = row.node().ok_or_else(|| SpeculateError::Nowhere(uid.clone()))?;
         let (bound, claim) = (row.bound.take(), row.claim.take());
         let (pod, priority) = (row.passing(), row.priority);
+        let allotment = row.allotment.take();
         let pinned = !self.ledger.nodes.present().contains(node);
         if pinned {
             self.ledger.nodes.pin(node);
         }
         self.ledger.move_out(node, uid, pod, priority);
-        self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, pinned });
+        self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, allotment, pinned });
         Ok(node)
     }
 
@@ -118,10 +122,12 @@ impl Speculation<'_> {
         while self.done.len() > mark {
             match self.done.pop() {
                 Some(Done::Placed(uid)) => {
-                    self.ledger.disclaim(&uid).expect("no pod goes while others think");
+                    // Whom it takes over where it really is, it still does.
+                    let back = self.ledger.take_back_claim(&uid);
+                    back.expect("no pod goes while others think");
                 }
-                Some(Done::Evicted { uid, node, bound, claim, pinned }) => {
-                    self.restore(&uid, node, bound, claim);
+                Some(Done::Evicted { uid, node, bound, claim, allotment, pinned }) => {
+                    self.restore(&uid, node, (bound, claim), allotment);
                     if pinned {
                         self.ledger.nodes.unpin(node);
                     }
@@ -135,13 +141,16 @@ impl Speculation<'_> {
         &mut self,
         uid: &Uid,
         node: NodeIndex,
-        bound: Option<NodeIndex>,
-        claim: Option<NodeIndex>,
+        (bound, claim): (Option<NodeIndex>, Option<NodeIndex>),
+        allotment: Option<Id<Allotment>>,
     ) {
         let row = self.ledger.pods.get_mut(uid).expect("no pod goes while others think");
-        (row.bound, row.claim) = (bound, claim);
+        (row.bound, row.claim, row.allotment) = (bound, claim, allotment);
         let (pod, priority) = (row.passing(), row.priority);
         self.ledger.move_in(node, uid, pod, priority);
+        if claim.is_some() {
+            self.ledger.remember_claim(uid);
+        }
     }
 
     /// Makes true what was thought of: pods that were placed have claims now.
@@ -169,5 +178,35 @@ impl Drop for Speculation<'_> {
         if !self.kept {
             self.take_back(Mark(0));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::{Fact, NodeFact, PodFact, ReservationRef};
+
+    #[test]
+    fn who_is_moved_in_thought_has_afterwards_what_it_had() {
+        let mut ledger = Ledger::default();
+        for name in ["a", "b"] {
+            let node = NodeFact { name: name.into(), pods_allowed: 9, ..NodeFact::default() };
+            ledger.apply(Fact::Node(node));
+        }
+        let uses = ReservationRef { name: "r".into(), uid: Uid::new("r") };
+        let own = Allotment { reservation: Some(uses), ..Allotment::default() };
+        let mut pod = PodFact::new("p", "ns", "p");
+        (pod.node, pod.allotment) = (Some("a".into()), Some(own.clone()));
+        ledger.apply(Fact::Pod(Box::new(pod)));
+        let uid = Uid::new("p");
+        let other = ledger.nodes.find("b").unwrap();
+        ledger.speculate(|thought| {
+            thought.evict(&uid).unwrap();
+            thought.place(&uid, other, None).unwrap();
+        });
+        let id = ledger.pod(&uid).unwrap().allotment.unwrap();
+        assert_eq!(*ledger.asks.allotments.get(id), own);
+        ledger.apply(Fact::PodGone(uid));
+        assert!(ledger.asks.is_empty() && ledger.reservations.is_empty());
     }
 }

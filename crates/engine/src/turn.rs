@@ -9,6 +9,7 @@
 
 mod consultations;
 mod loads;
+mod lookout;
 mod preparations;
 mod reservations;
 mod searches;
@@ -24,17 +25,20 @@ use rustc_hash::FxBuildHasher;
 use crate::cache;
 use crate::decide::Decider;
 use crate::examination::Examination;
-use crate::fact::{Allotment, Fact, PodFact, PodRef, Uid};
+use crate::fact::{Allotment, Fact, PodFact, PodRef, Uid, Version};
 use crate::ledger::{Ask, ClaimError, Joined, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
+use crate::nominations::Nominators;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
 use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::Profile;
 use crate::queue::{self, Change, History, Pending, Plugin, Plugins, Popped, Queue, Rejection};
 use crate::reason::Reason;
-use crate::reservations::Place;
+use crate::reservations::{Place, Within};
 use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
+use lookout::Watch;
+pub use lookout::{Lookout, Pods, Scores, Sight};
 use preparations::{Ended, Preparations};
 use searches::{Refused, Searches};
 use unbound::{AllUnbound, Unbound};
@@ -46,6 +50,8 @@ pub struct Settings {
     pub queue: queue::Settings,
     /// What spreads pods over nodes that are equally good.
     pub seed: u64,
+    /// Whether room that other schedulers make for pods is left to those of higher priority.
+    pub heeds_others: bool,
 }
 
 /// What is to be done about a pod.
@@ -215,13 +221,17 @@ pub struct Engine {
     searches: Searches,
     /// Pods for which room is being made, and who refused them.
     rooms: BTreeMap<Uid, Rejection>,
+    watch: Watch,
 }
 
 impl Engine {
     /// An engine that decides for pods that name one of these profiles.
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<(Arc<str>, Profile)>, now: Moment) -> Self {
+        let own = profiles.iter().map(|(name, _)| name.clone()).collect();
+        let nominators = Nominators { own, heeds_others: settings.heeds_others };
         let mut ledger = Ledger::default();
+        ledger.heed(nominators);
         let bytes_max = cache::BYTES_MAX / profiles.len().max(1);
         let mut decider =
             |profile| Decider::new(profile, &mut ledger, settings.seed).with_cache_of(bytes_max);
@@ -239,6 +249,7 @@ impl Engine {
             refused: Refused::default(),
             searches: Searches::default(),
             rooms: BTreeMap::new(),
+            watch: Watch::default(),
         }
     }
 
@@ -397,6 +408,7 @@ impl Engine {
         self.searches.note_decided();
         self.liken(&uid, now);
         let (pod, question) = self.question(&uid);
+        self.glance(&pod, question);
         let scheduler = self.profiles[question.profile].0.clone();
         if let Some(verdict) = self.consult(&pod, attempts, question) {
             return Some(Decision { pod, scheduler, attempts, verdict });
@@ -443,6 +455,9 @@ impl Engine {
         };
         let claimed = self.ledger.claim(&pod.uid, node, allotment.as_ref());
         claimed.expect("a pod in the queue has no node");
+        if let Within::Adopting(pods) = &place.within {
+            self.ledger.adopt(&pod.uid, pods);
+        }
         self.refused.clear();
         let history = self.queue.placed(&pod.uid).unwrap_or_default();
         if let Some(own) = self.unbound.get_mut(&pod.uid) {
@@ -543,6 +558,12 @@ impl Engine {
             self.recall(uid);
             self.withdraw(uid, answer, now);
         }
+    }
+
+    /// That a reservation takes over a pod is written on it, and made this version of it; 0 is one that
+    /// cannot be told.
+    pub fn adopted(&mut self, by: &Uid, pod: &Uid, version: u64) {
+        self.ledger.adoption_is_written(by, pod, Version(version));
     }
 
     /// All that prepares a pod is written, and made these versions of the objects, in the order of the

@@ -51,8 +51,9 @@ pub(crate) struct NodeArguments {
     ///
     /// The pieces of a type are separated by commas. Left out, they are by default: 8cpu, 32Gi
     /// (memory), 110pods, disk=100Gi, name=node (start of the names), zone=zone-a, region=local,
-    /// arch=amd64. There may also be: zone=a+b (in turn), type=m5.large, 2example.com/resource,
-    /// label:KEY=VALUE, taint:KEY=VALUE:EFFECT
+    /// arch=amd64, numa=1 (NUMA nodes), sockets=1, threads=2 (of a core), numa-policy=None. There may
+    /// also be: zone=a+b (in turn), type=m5.large, 2example.com/resource, numa=none (does not report
+    /// where its CPUs are), label:KEY=VALUE, taint:KEY=VALUE:EFFECT
     #[arg(
         long,
         value_name = "NODES",

@@ -14,6 +14,7 @@ mod metrics;
 mod output;
 mod progress;
 mod scheduler;
+mod top;
 mod up;
 mod why;
 
@@ -53,6 +54,7 @@ enum Command {
     Crds(crds::Arguments),
     HollowNodes(hollow_nodes::Arguments),
     Why(why::Arguments),
+    Top(top::Arguments),
 }
 
 /// The name under which kubectl finds this program, which users call `kubectl gantry`.
@@ -104,6 +106,7 @@ fn run(gantry: Gantry) -> Result<()> {
         Command::Crds(arguments) => crds::run(&arguments),
         Command::HollowNodes(arguments) => hollow_nodes::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
     }
 }
 

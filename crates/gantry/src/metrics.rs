@@ -13,8 +13,8 @@ use crate::{address, output};
 #[derive(clap::Args)]
 pub(crate) struct MetricsArguments {
     /// Serve /metrics, /metrics/slis, /healthz, /livez and /readyz of this process here, over plain
-    /// HTTP to anyone who can reach it; on a loopback address also /debug, where a scheduler runs in
-    /// it. Port 0 takes a free one
+    /// HTTP to anyone who can reach it; on a loopback address also /debug and /apis/v1, where a
+    /// scheduler runs in it. Port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
 }

@@ -1,5 +1,6 @@
 //! `gantry scheduler`: pods get nodes, on any API server.
 
+mod koordinator;
 mod port;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::metrics::MetricsArguments;
 use crate::{machine, output};
+use koordinator::{KoordinatorArguments, given};
 use port::PortArguments;
 
 /// How long tasks may take to end; longer than a Binding may go unanswered.
@@ -56,6 +58,15 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     metrics: MetricsArguments,
+
+    /// Answer ScheduleExplanations: say in the status of each why the pod that it names has no node,
+    /// and delete it when it has lived its time. It needs rights that kube-scheduler's role does not
+    /// give
+    #[arg(long)]
+    explanations: bool,
+
+    #[command(flatten)]
+    koordinator: KoordinatorArguments,
 
     /// What ties between nodes that are equally good are drawn from [default: a number of its own
     /// for every run]
@@ -147,11 +158,8 @@ impl ElectionArguments {
                 &mut election.retry_period,
             ),
         ];
-        for (flag, given, own) in durations {
-            let Some(given) = given else { continue };
-            let nanos = u64::try_from(given.as_nanos()).ok().filter(|nanos| *nanos > 0);
-            let nanos = nanos.with_context(|| format!("{flag} must be greater than zero"))?;
-            *own = Duration::from_nanos(nanos);
+        for (flag, wanted, own) in durations {
+            *own = given(flag, wanted, *own)?;
         }
         if let Some(name) = &self.leader_elect_resource_name {
             election.name.clone_from(name);
@@ -195,7 +203,9 @@ async fn serve(arguments: Arguments, writes: &UnderWay) -> Result<()> {
         Some(file) => scheduler::config::load(file)?,
         None => Configuration::default(),
     };
+    scheduler::tell_of_plugins_to_come(&configuration);
     configuration.leader_election = arguments.election.over(configuration.leader_election)?;
+    let told = arguments.koordinator.told()?;
     let clock = Clock::system();
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
@@ -205,16 +215,21 @@ async fn serve(arguments: Arguments, writes: &UnderWay) -> Result<()> {
     let clients = Clients::connect(connection, &source, writes).await?;
     let health = Health::new();
     let desk = Desk::default();
+    desk.switches().set_to(arguments.koordinator.flags());
     let metrics = arguments.metrics.start_with(&health, &shutdown, Some(&desk)).await?;
+    arguments.koordinator.start(&metrics, &health, &shutdown).await?;
     let site = scheduler::debug::pages(Site::new(&metrics, &health), &desk);
     arguments.port.start(&clients.read.counted(&metrics), site, &shutdown).await?;
     let seed = arguments.seed.map_or_else(drydock::serve::seed, Ok)?;
     let host = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
     let identity = format!("{host}_{:016x}", drydock::serve::seed()?);
-    let options =
-        Options { seed, host, metrics, health, desk, ..Options::new(configuration, &identity) };
+    let explains = arguments.explanations;
+    let own = Options::new(configuration, &identity);
+    let options = Options { seed, host, metrics, health, desk, explains, ..own };
+    let options = told.over(options);
     readiness(&options);
-    shutdown.spawn("progress", told(options.state.subscribe(), shutdown.clone(), names(&options)));
+    shutdown
+        .spawn("progress", progress(options.state.subscribe(), shutdown.clone(), names(&options)));
     let ended = scheduler::run(clients, options, shutdown.token()).await;
     shutdown.begin();
     let joined = shutdown.join(&clock, GRACE).await;
@@ -234,7 +249,7 @@ fn names(options: &Options) -> String {
 }
 
 /// Tells how far the scheduler is.
-async fn told(mut state: watch::Receiver<State>, shutdown: Shutdown, names: String) {
+async fn progress(mut state: watch::Receiver<State>, shutdown: Shutdown, names: String) {
     loop {
         match *state.borrow_and_update() {
             State::Standby => output::note("waiting for the lease"),

@@ -100,14 +100,51 @@ fn kubectl_finds_the_same_commands_under_its_own_name() {
 }
 
 #[test]
-fn the_page_of_why_has_a_row_for_each_flag() {
-    let page = include_str!("../../../docs/WHY.md");
+fn the_pages_of_why_and_top_have_a_row_for_each_flag() {
+    let pages = [
+        ("why", "docs/WHY.md", include_str!("../../../docs/WHY.md")),
+        ("top", "docs/TOP.md", include_str!("../../../docs/TOP.md")),
+    ];
     let command = Gantry::command();
-    let why = command.find_subcommand("why").expect("there is such a command");
-    for flag in why.get_arguments().filter_map(clap::Arg::get_long) {
-        let names = [format!("`--{flag} "), format!("`--{flag}`")];
-        let is_row =
-            |line: &str| line.starts_with("| `--") && names.iter().any(|name| line.contains(name));
-        assert!(page.lines().any(is_row), "docs/WHY.md says nothing of --{flag}");
+    for (name, file, page) in pages {
+        let own = command.find_subcommand(name).expect("there is such a command");
+        for flag in own.get_arguments().filter_map(clap::Arg::get_long) {
+            let names = [format!("`--{flag} "), format!("`--{flag}`")];
+            let is_row = |line: &str| {
+                line.starts_with("| `--") && names.iter().any(|name| line.contains(name))
+            };
+            assert!(page.lines().any(is_row), "{file} says nothing of --{flag}");
+        }
     }
+}
+
+#[test]
+fn what_koordinators_chart_passes_to_its_scheduler_is_taken_unchanged() {
+    let chart = [
+        "--port=10251",
+        "--authentication-skip-lookup=true",
+        "--v=4",
+        "--feature-gates=",
+        "--config=/config/koord-scheduler.config",
+        "--enable-network-topology-manager=true",
+    ];
+    let more = [
+        "--feature-gates=SyncBarrier=true",
+        "--feature-gates=ResizePod=true,CSIStorageCapacity=true",
+        "--controller-plugins=*,-Reservation",
+        "--controller-plugins=-Reservation,*",
+        "--scheduling-timeout=30s",
+        "--scheduler-monitor-period=10s",
+        "--scheduling-drop-unhandled-timeout=5s",
+        "--sync-barrier-pod-namespace=kube-system",
+        "--sync-barrier-pod-name=",
+        "--sync-hard-timeout=1m",
+        "--address=0.0.0.0",
+    ];
+    for arguments in [chart.to_vec(), more.iter().take(2).copied().collect(), more[2..3].to_vec()] {
+        let line = ["gantry", "scheduler"].into_iter().chain(arguments);
+        Gantry::command().try_get_matches_from(line).unwrap();
+    }
+    let line = ["gantry", "scheduler"].into_iter().chain(more[3..].iter().copied());
+    Gantry::command().try_get_matches_from(line).unwrap();
 }

@@ -19,6 +19,8 @@ use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
 use drydock::serve::{Authority, secret, seed, serve};
 use drydock::{Config, Drydock, HealthCheck};
+use scheduler::config::Configuration;
+use scheduler::debug::Desk;
 
 use crate::address::{self, Listen};
 use crate::hollow_nodes::{self, NodeArguments, Run};
@@ -67,12 +69,14 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let clock = Clock::system();
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
+    let configuration = arguments.scheduler.configuration()?;
     let place = Place::find(arguments.kubeconfig.as_deref())?;
     place.make_free()?;
     let seed = arguments.nodes.seed.map_or_else(seed, Ok)?;
     let health = Health::new();
     let server = start_server(arguments, seed, (&place, &health), &shutdown).await?;
-    let result = keep_up(arguments, seed, (&server, &place, &health), &shutdown).await;
+    let told = (arguments, configuration, seed);
+    let result = keep_up(told, (&server, &place, &health), &shutdown).await;
     shutdown.begin();
     let joined = shutdown.join(&clock, GRACE).await;
     // Nobody can get in with it any more.
@@ -85,21 +89,22 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
 
 /// Puts everything on the server and waits until it is to end.
 async fn keep_up(
-    arguments: &Arguments,
-    seed: u64,
+    (arguments, configuration, seed): (&Arguments, Option<Configuration>, u64),
     (server, place, health): (&Server, &Place, &Health),
     shutdown: &Shutdown,
 ) -> Result<()> {
     let line = Line::new();
     install_crds(&in_process(&server.drydock, "up")).await?;
-    let desk = arguments.scheduler.desk();
+    let desk = configuration.as_ref().map(|_| Desk::default());
     let metrics = arguments.metrics.start_with(health, shutdown, desk.as_ref()).await?;
     let given = Given { seed, ca_pem: &server.certificate_pem, metrics: &metrics, health };
     let client = in_process(&server.drydock, "controllers");
     let working = arguments.controllers.start(&client, given, shutdown);
     let make = |options: &Options| in_process_as(&server.drydock, options);
     let given = (seed, &metrics, health);
-    let mut scheduling = arguments.scheduler.start(make, given, desk, shutdown);
+    let mut scheduling = configuration
+        .zip(desk)
+        .map(|(own, desk)| scheduling::start(own, make, given, desk, shutdown));
     let mut nodes = None;
     if arguments.nodes.count() > 0 {
         let client = in_process(&server.drydock, "hollow-nodes");
@@ -109,7 +114,9 @@ async fn keep_up(
     }
     let all = async {
         working.cancelled().await;
-        scheduling.ready().await;
+        if let Some(scheduling) = &mut scheduling {
+            scheduling.ready().await;
+        }
     };
     tokio::select! {
         () = all => {}
@@ -122,8 +129,11 @@ async fn keep_up(
     if std::io::stdout().is_terminal() {
         output::say("")?;
     }
-    match nodes.and_then(|mut nodes| nodes.failure()) {
-        Some(error) => Err(error.into()),
+    if let Some(error) = nodes.and_then(|mut nodes| nodes.failure()) {
+        return Err(error.into());
+    }
+    match scheduling.and_then(|mut own| own.failure()) {
+        Some(error) => Err(error).context("the scheduler cannot run"),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! `gantry why`: why a pod has no node, and what would give it one.
+//! `gantry why`: why a pod or a Reservation has no node, and what would give it one.
 
 mod remote;
 
@@ -9,11 +9,11 @@ use chassis::client::{Client, Credentials, Options, Source};
 use chassis::connection::{Pem, Trust};
 use clap::ValueEnum;
 use scheduler::config::Configuration;
-use scheduler::why::{Answer, from_objects};
+use scheduler::why::{Answer, from_objects, reservation_from_objects};
 
 use crate::output;
 
-/// Say why a pod has no node, and what would give it one
+/// Say why a pod or a Reservation has no node, and what would give it one
 ///
 /// The scheduler is asked where --scheduler says where it is; otherwise the answer is worked out
 /// from the objects of the cluster, all of which are listed once.
@@ -21,11 +21,12 @@ use crate::output;
 #[command(after_help = "Examples:
   gantry why pod web-0
   gantry why pod web-0 --namespace shop --output json
+  gantry why reservation batch
   gantry why pod web-0 --scheduler http://127.0.0.1:10251
   gantry why pod web-0 --scheduler https://10.0.0.7:10259 --certificate-authority ca.crt")]
 pub(crate) struct Arguments {
-    /// What to ask about: pod NAME, or pod/NAME
-    #[arg(value_name = "pod NAME", required = true, num_args = 1..=2)]
+    /// What to ask about: pod NAME, or pod/NAME; reservation NAME, or reservation/NAME
+    #[arg(value_name = "pod|reservation NAME", required = true, num_args = 1..=2)]
     subject: Vec<String>,
 
     /// The namespace of the pod [default: that of the kubeconfig's context]
@@ -64,7 +65,7 @@ pub(crate) struct Arguments {
     token: Option<String>,
 
     /// The KubeSchedulerConfiguration by which to work it out [default: as kube-scheduler does
-    /// without one]
+    /// without one, and for pods of koord-scheduler as Koordinator's chart has it]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -80,8 +81,8 @@ enum Form {
 /// Runs the command.
 #[tokio::main]
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
-    let name = pod_of(&arguments.subject)?;
-    let answer = arguments.ask(name).await?;
+    let asked = Asked::of(&arguments.subject)?;
+    let answer = arguments.ask(asked).await?;
     match arguments.output {
         Form::Text => output::say(&answer.to_string()),
         Form::Json => {
@@ -91,46 +92,76 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The pod that is asked about.
-fn pod_of(subject: &[String]) -> Result<&str> {
-    let (kind, name) = match subject {
-        [both] => both.split_once('/').unwrap_or((both, "")),
-        [kind, name] => (kind.as_str(), name.as_str()),
-        _ => ("", ""),
-    };
-    if !matches!(kind, "pod" | "pods" | "po") {
-        let example = match subject {
-            [name] if !name.contains('/') => format!("why pod {name}"),
-            _ => "why pod NAME".to_owned(),
+/// What is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked<'a> {
+    /// A pod of this name.
+    Pod(&'a str),
+    /// A Reservation of this name.
+    Reservation(&'a str),
+}
+
+impl<'a> Asked<'a> {
+    fn of(subject: &'a [String]) -> Result<Self> {
+        let (kind, name) = match subject {
+            [both] => both.split_once('/').unwrap_or((both, "")),
+            [kind, name] => (kind.as_str(), name.as_str()),
+            _ => ("", ""),
         };
-        bail!("{kind:?} cannot be asked about: only pods can, as in `{example}`");
+        let (noun, asked): (_, fn(&'a str) -> Self) = match kind {
+            "pod" | "pods" | "po" => ("pod", Self::Pod),
+            "reservation" | "reservations" => ("reservation", Self::Reservation),
+            _ => {
+                let example = match subject {
+                    [name] if !name.contains('/') => format!("why pod {name}"),
+                    _ => "why pod NAME".to_owned(),
+                };
+                bail!(
+                    "{kind:?} cannot be asked about: only pods and reservations can, as in \
+                     `{example}`"
+                );
+            }
+        };
+        if name.is_empty() || name.contains('/') {
+            bail!("say which {noun}, as in `why {noun} NAME`");
+        }
+        Ok(asked(name))
     }
-    if name.is_empty() || name.contains('/') {
-        bail!("say which pod, as in `why pod NAME`");
-    }
-    Ok(name)
 }
 
 impl Arguments {
-    async fn ask(&self, name: &str) -> Result<Answer> {
+    async fn ask(&self, asked: Asked<'_>) -> Result<Answer> {
         let source = Source::from_flags(self.kubeconfig.clone(), self.context.clone());
         if let Some(url) = &self.scheduler {
-            let namespace = match &self.namespace {
-                Some(namespace) => namespace.clone(),
-                None => Client::connect(&source, &Options::new("why")).await.map_or_else(
-                    |_| "default".to_owned(),
-                    |own| own.default_namespace().to_owned(),
-                ),
+            let page = match asked {
+                Asked::Pod(name) => remote::page_of_pod(&self.namespace_by(&source).await, name),
+                Asked::Reservation(name) => remote::page_of_reservation(name),
             };
-            return self.scheduler(url, source)?.ask(&namespace, name).await;
+            return self.scheduler(url, source)?.ask(&page).await;
         }
         let configuration = match &self.config {
             Some(file) => scheduler::config::load(file)?,
-            None => Configuration::default(),
+            None => Configuration::of_both(),
         };
         let client = Client::connect(&source, &Options::new("why")).await?;
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
-        Ok(from_objects(&client, &configuration, namespace, name).await?)
+        let answer = match asked {
+            Asked::Pod(name) => from_objects(&client, &configuration, namespace, name).await,
+            Asked::Reservation(name) => {
+                reservation_from_objects(&client, &configuration, name).await
+            }
+        };
+        Ok(answer?)
+    }
+
+    /// The namespace of the pod, where nobody else knows it.
+    async fn namespace_by(&self, source: &Source) -> String {
+        match &self.namespace {
+            Some(namespace) => namespace.clone(),
+            None => Client::connect(source, &Options::new("why"))
+                .await
+                .map_or_else(|_| "default".to_owned(), |own| own.default_namespace().to_owned()),
+        }
     }
 }
 
@@ -156,17 +187,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pods_can_be_asked_about() {
-        let check = |subject: &[&str], expected: Result<&str, &str>| {
+    fn only_pods_and_reservations_can_be_asked_about() {
+        let check = |subject: &[&str], expected: Result<Asked<'_>, &str>| {
             let subject: Vec<String> = subject.iter().map(ToString::to_string).collect();
-            let got = pod_of(&subject).map_err(|error| error.to_string());
+            let got = Asked::of(&subject).map_err(|error| error.to_string());
             assert_eq!(got, expected.map_err(ToOwned::to_owned), "{subject:?}");
         };
-        check(&["pod", "web-0"], Ok("web-0"));
-        check(&["pods", "web-0"], Ok("web-0"));
-        check(&["pod/web-0"], Ok("web-0"));
-        check(&["po/web-0"], Ok("web-0"));
-        let others = "cannot be asked about: only pods can, as in `why pod NAME`";
+        check(&["pod", "web-0"], Ok(Asked::Pod("web-0")));
+        check(&["pods", "web-0"], Ok(Asked::Pod("web-0")));
+        check(&["pod/web-0"], Ok(Asked::Pod("web-0")));
+        check(&["po/web-0"], Ok(Asked::Pod("web-0")));
+        check(&["reservation", "batch"], Ok(Asked::Reservation("batch")));
+        check(&["reservations/batch"], Ok(Asked::Reservation("batch")));
+        let others = "cannot be asked about: only pods and reservations can, as in `why pod NAME`";
         check(&["node", "n1"], Err(&format!("\"node\" {others}")));
         let this = others.replace("NAME", "web-0");
         check(&["web-0"], Err(&format!("\"web-0\" {this}")));
@@ -174,5 +207,6 @@ mod tests {
         for nothing in [&["pod"][..], &["pod", ""], &["pod/"], &["pod", "a/b"]] {
             check(nothing, Err("say which pod, as in `why pod NAME`"));
         }
+        check(&["reservation"], Err("say which reservation, as in `why reservation NAME`"));
     }
 }

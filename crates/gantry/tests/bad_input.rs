@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 
 /// Runs `gantry` with `arguments`, which must fail, and returns what it said.
@@ -43,6 +44,9 @@ fn a_type_of_nodes_that_makes_no_sense_is_named() {
     let range = "\"0\": the number of nodes must be 1 to 32768, as in 3x8cpu,32Gi";
     check(&["up", "--nodes", "0x8cpu"], &["'0x8cpu'", range]);
     check(&["up", "--nodes", "-1"], &["-1", "--nodes", "write a number such as 5"]);
+    let numa =
+        "\"numa=3\": 8 CPUs cannot be dealt out evenly over 3 NUMA nodes; write 6cpu or 9cpu";
+    check(&["up", "--nodes", "5xnuma=3"], &["'5xnuma=3'", numa]);
     check(&["hollow-nodes", "--nodes", "0"], &["without nodes", "--nodes"]);
 }
 
@@ -102,6 +106,20 @@ fn a_scheduler_that_cannot_run_as_told_says_so() {
     let secured = format!("extenders: [{{urlPrefix: 'https://e.example', filterVerb: f, {tls}}}]");
     let secured = config("secured.yaml", &secured);
     run(&["--config", &secured], &["https://e.example", "/nowhere.pem"]);
+    // What `up` is told is refused in the same words, before or as soon as it is tried.
+    let up = |file: &str, more: &[&str], parts: &[&str]| {
+        let own = folder.path().join("own");
+        let own = own.to_str().unwrap();
+        let arguments = ["up", "--nodes", "0", "--kubeconfig", own, "--scheduler-config", file];
+        check(&[&arguments[..], more].concat(), parts);
+        assert!(!Path::new(own).exists());
+    };
+    up("/nowhere.yaml", &[], &["/nowhere.yaml"]);
+    up(&unknown, &[], &["profiels", "profiles"]);
+    up(&extended, &[], &["extenders[0].preemptVerb", "leave it out"]);
+    up(&secured, &[], &["the scheduler cannot run", "https://e.example", "/nowhere.pem"]);
+    let none = ["--scheduler", "none"];
+    up(&unknown, &none, &["--scheduler-config", "--scheduler none", "remove one"]);
     let zero = ["--leader-elect-retry-period", "0s"];
     run(&zero, &["--leader-elect-retry-period must be greater than zero"]);
     let long = ["--leader-elect-renew-deadline", "20s"];
@@ -114,6 +132,18 @@ fn a_scheduler_that_cannot_run_as_told_says_so() {
         ["scheduler", "--kubeconfig", &kubeconfig, "--bind-address", "127.0.0.1", "--secure-port"];
     let parts = ["--secure-port", &format!("port {port} of 127.0.0.1 is in use")];
     check(&[&arguments[..], &[&port]].concat(), &parts);
+}
+
+#[test]
+fn what_cannot_be_shown_of_nodes_is_named() {
+    check(&["top", "pods"], &["\"pods\" cannot be shown: only nodes can, as in `top nodes`"]);
+    check(&["top"], &["nodes [NAME]"]);
+    let keys = "use one of name, report, requested-cpu, requested-memory, reserved-cpu";
+    check(&["top", "nodes", "--sort-by", "heat"], &["'heat'", "--sort-by", keys]);
+    let both = ["top", "nodes", "--bands", "--output", "wide"];
+    check(&both, &["--bands and --output wide are two tables: ask for one"]);
+    check(&["top", "nodes", "--config", "/nowhere.yaml"], &["/nowhere.yaml"]);
+    check(&["top", "nodes", "--kubeconfig", "/nowhere"], &["/nowhere"]);
 }
 
 #[test]

@@ -9,7 +9,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
+use api::cpus::RESOURCE_STATUS;
 use chassis::client::{Call, Client, Options, Source};
+use http::Method;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
 
 struct Up {
     child: Child,
@@ -263,6 +269,131 @@ fn asked(kubeconfig: &Path, path: &str) -> Result<String, String> {
         client.call_bytes(Call::new(http::Method::GET, path)).await
     });
     answer.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).map_err(|e| format!("{e:?}"))
+}
+
+/// Creates an object.
+fn create(kubeconfig: &Path, path: &str, object: &Value) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+        client.call_unread(Call::new(Method::POST, path).json(object).unwrap()).await.unwrap();
+    });
+}
+
+/// An object as soon as it is as it should be, by a watch that the server ends after a minute.
+fn awaited(kubeconfig: &Path, path: &str, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+        let asked = format!("watch=true&timeoutSeconds=60&fieldSelector=metadata.name%3D{name}");
+        let call = Call::new(Method::GET, format!("{path}?{asked}"));
+        let mut body = client.open(call).await.unwrap();
+        let (mut text, mut last) = (Vec::new(), Value::Null);
+        while let Some(frame) = body.frame().await {
+            text.extend_from_slice(frame.unwrap().data_ref().unwrap());
+            while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = text.drain(..=end).collect();
+                last = serde_json::from_slice::<Value>(&line).unwrap()["object"].take();
+                if is_so(&last) {
+                    return last;
+                }
+            }
+        }
+        panic!("{name} did not become what it should be: {last}");
+    })
+}
+
+/// A pod of a scheduler, with CPU that it asks for and annotations.
+fn pod(name: &str, scheduler: &str, cpu: &str, annotations: &Value) -> Value {
+    let amounts = json!({ "cpu": cpu });
+    let resources = json!({ "requests": amounts, "limits": amounts });
+    json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "annotations": annotations,
+                      "labels": { "koordinator.sh/qosClass": "LSR" } },
+        "spec": { "schedulerName": scheduler, "containers": [
+            { "name": "main", "image": "registry.example/web:1", "resources": resources }] } })
+}
+
+fn has_node(pod: &Value) -> bool {
+    pod["spec"]["nodeName"].is_string()
+}
+
+#[test]
+fn a_sensitive_pod_gets_cpus_of_its_own_out_of_the_box() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut up = Up::start(&[], &kubeconfig);
+    up.welcome();
+    create(&kubeconfig, PODS, &pod("sensitive", "koord-scheduler", "2", &json!({})));
+    let placed = awaited(&kubeconfig, PODS, "sensitive", has_node);
+    assert_eq!(placed["metadata"]["annotations"][RESOURCE_STATUS], r#"{"cpuset":"0-1"}"#);
+    // Who names no scheduler gets what kube-scheduler would give.
+    create(&kubeconfig, PODS, &pod("usual", "default-scheduler", "2", &json!({})));
+    let placed = awaited(&kubeconfig, PODS, "usual", has_node);
+    assert_eq!(placed["metadata"]["annotations"][RESOURCE_STATUS], Value::Null, "{placed}");
+    assert!(up.interrupt().success());
+    // Nobody is greeted with what is not there yet.
+    let mut told = String::new();
+    up.told.read_to_string(&mut told).unwrap();
+    assert!(told.lines().all(|line| line.starts_with("registering nodes: ")), "{told}");
+}
+
+#[test]
+fn a_node_that_is_busy_is_avoided() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut up = Up::start(&["--nodes", "0"], &kubeconfig);
+    up.welcome();
+    let run = |nodes: &str| {
+        let mut nodes = Up::spawn(&mut hollow_nodes(&kubeconfig, nodes));
+        let mut line = String::new();
+        nodes.said.read_line(&mut line).unwrap();
+        assert!(line.contains("registered"), "{line}");
+        nodes
+    };
+    let mut nodes = run("2");
+    let mut busy = pod("busy", "", "1", &json!({ "hollow.gantry.dev/cpu-usage": "7" }));
+    busy["spec"]["nodeName"] = "node-0000".into();
+    create(&kubeconfig, PODS, &busy);
+    awaited(&kubeconfig, PODS, "busy", |pod| pod["status"]["phase"] == "Running");
+    // Whoever takes up nodes reports at once; otherwise it would be the next minute.
+    assert!(nodes.interrupt().success());
+    let mut nodes = run("2");
+    let metrics = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics";
+    awaited(&kubeconfig, metrics, "node-0000", |metric| {
+        metric["status"]["podsMetric"][0]["podUsage"]["resources"]["cpu"] == "7"
+    });
+    // All things else equal they would go to both.
+    for name in ["a", "b", "c"] {
+        create(&kubeconfig, PODS, &pod(name, "koord-scheduler", "1", &json!({})));
+        let placed = awaited(&kubeconfig, PODS, name, has_node);
+        assert_eq!(placed["spec"]["nodeName"], "node-0001", "{placed}");
+    }
+    assert!(nodes.interrupt().success());
+    assert!(up.interrupt().success());
+}
+
+#[test]
+fn pods_are_scheduled_as_a_file_says_where_one_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let file = folder.path().join("scheduler.yaml");
+    let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                profiles: [{schedulerName: mine, plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n";
+    std::fs::write(&file, text).unwrap();
+    let mut up = Up::start(&["--scheduler-config", file.to_str().unwrap()], &kubeconfig);
+    up.welcome();
+    create(&kubeconfig, PODS, &pod("others", "default-scheduler", "1", &json!({})));
+    create(&kubeconfig, PODS, &pod("own", "mine", "1", &json!({})));
+    awaited(&kubeconfig, PODS, "own", has_node);
+    awaited(&kubeconfig, PODS, "others", |pod| !has_node(pod));
+    assert!(up.interrupt().success());
+    // Who asks for what is not there yet is told.
+    let mut told = String::new();
+    up.told.read_to_string(&mut told).unwrap();
+    assert!(told.contains("Coscheduling"), "{told}");
 }
 
 /// The uid of the namespace `default` in a new `up`.

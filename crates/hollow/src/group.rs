@@ -7,6 +7,7 @@
 //! 100x32cpu,256Gi                         a hundred nodes, 32 CPUs and 256 GiB each
 //! 4x96cpu,1Ti,8nvidia.com/gpu,name=gpu    four nodes named gpu-0000 to gpu-0003
 //! 6x16cpu,zone=a+b+c                      two nodes in each of three zones
+//! 2x64cpu,numa=4,sockets=2                two nodes whose CPUs are on four NUMA nodes of two sockets
 //! 2xlabel:pool=infra,taint:pool=infra:NoSchedule
 //! ```
 //!
@@ -26,6 +27,8 @@ use api::ResourceList;
 use object::names;
 use object::quantity::Quantity;
 use object::taint::{Effect, Taint};
+
+use crate::layout::{Layout, Misfit, Wish};
 
 /// How many nodes one process simulates at most: the addresses of their pods are a /24
 /// each, out of 10.128.0.0/9.
@@ -74,6 +77,8 @@ pub struct NodeGroup {
     pub prefix: String,
     /// What each of them has, and offers to pods.
     pub capacity: ResourceList,
+    /// Where its CPUs are; none where it does not report that.
+    pub layout: Option<Layout>,
     /// Zones, which the nodes take in turn; at least one.
     pub zones: Vec<String>,
     /// Region.
@@ -120,6 +125,7 @@ impl Default for NodeGroup {
             count: 1,
             prefix: "node".to_owned(),
             capacity: amounts.map(|(name, text)| (name.to_owned(), quantity(text))).into(),
+            layout: Layout::usual(&quantity("8")),
             zones: vec!["zone-a".to_owned()],
             region: "local".to_owned(),
             instance_type: "hollow.8cpu.32Gi".to_owned(),
@@ -167,11 +173,12 @@ impl FromStr for NodeGroup {
             let problem = "a type must follow the x, as in 3x8cpu,32Gi";
             return Err(fail(value, problem.to_owned()));
         }
-        let mut reader = Reader { group: Self { count, ..Self::default() }, given: Vec::new() };
+        let group = Self { count, ..Self::default() };
+        let mut reader = Reader { group, layout: Wish::default(), given: Vec::new() };
         for piece in pieces.split(',').filter(|_| !pieces.is_empty()) {
             reader.take(piece).map_err(|problem| fail(piece, problem))?;
         }
-        Ok(reader.finish())
+        reader.finish().map_err(|(piece, problem)| fail(&piece, problem))
     }
 }
 
@@ -184,6 +191,7 @@ fn count_of(text: &str) -> Result<u32, String> {
 
 struct Reader {
     group: NodeGroup,
+    layout: Wish,
     given: Vec<String>,
 }
 
@@ -241,10 +249,12 @@ impl Reader {
                 let amount = amount_of(value)?;
                 self.group.capacity.insert("ephemeral-storage".to_owned(), amount);
             }
+            _ if self.layout.take(key, value)? => {}
             _ => {
                 return Err(format!(
                     "{key} is no setting; there are name=, zone=, region=, type=, arch=, disk=, \
-                     label:KEY=VALUE and taint:KEY=VALUE:EFFECT"
+                     numa=, sockets=, threads=, numa-policy=, label:KEY=VALUE and \
+                     taint:KEY=VALUE:EFFECT"
                 ));
             }
         }
@@ -296,19 +306,21 @@ impl Reader {
         let is_memory = SUFFIXES.iter().any(|suffix| piece.ends_with(suffix));
         if number.is_empty() || !is_memory {
             return Err("is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
-                        region=, type=, arch=, disk=, label: and taint:"
+                        region=, type=, arch=, disk=, numa=, sockets=, threads=, numa-policy=, \
+                        label: and taint:"
                 .to_owned());
         }
         self.group.capacity.insert("memory".to_owned(), amount_of(piece)?);
         self.once("memory")
     }
 
-    fn finish(mut self) -> NodeGroup {
+    fn finish(mut self) -> Result<NodeGroup, Misfit> {
+        self.group.layout = self.layout.settle(&self.group.capacity["cpu"])?;
         if !self.given.iter().any(|given| given == "type") {
             let text = |name: &str| self.group.capacity[name].to_string();
             self.group.instance_type = format!("hollow.{}cpu.{}", text("cpu"), text("memory"));
         }
-        self.group
+        Ok(self.group)
     }
 }
 
@@ -472,7 +484,8 @@ mod tests {
         check(
             "1xcolour=red",
             "nodes \"1xcolour=red\": \"colour=red\": colour is no setting; there are name=, \
-             zone=, region=, type=, arch=, disk=, label:KEY=VALUE and taint:KEY=VALUE:EFFECT",
+             zone=, region=, type=, arch=, disk=, numa=, sockets=, threads=, numa-policy=, \
+             label:KEY=VALUE and taint:KEY=VALUE:EFFECT",
         );
         for (value, piece, meant) in [
             ("5x8CPU", "8CPU", "8cpu"),
@@ -495,7 +508,7 @@ mod tests {
         check(
             "2xmany",
             "nodes \"2xmany\": \"many\": is none of 8cpu, 32Gi, 110pods, 2example.com/resource, name=, zone=, \
-             region=, type=, arch=, disk=, label: and taint:",
+             region=, type=, arch=, disk=, numa=, sockets=, threads=, numa-policy=, label: and taint:",
         );
     }
 

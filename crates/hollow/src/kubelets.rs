@@ -15,11 +15,12 @@
 //! - what somebody else writes over a report is reported again, at a bounded pace;
 //! - the same seed and the same steps give the same writes.
 
+mod layouts;
 mod nodes;
 mod opening;
 mod pods;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use api::Pod;
@@ -28,6 +29,7 @@ use chassis::backoff::doubled;
 use chassis::key::Key;
 
 use crate::group::{GroupError, NodeGroup, places};
+use crate::history::History;
 use crate::node::{SeenNode, Strays, Told};
 use crate::pod::PodRun;
 use crate::request::{Answer, Chore, Request, Ticket};
@@ -39,7 +41,7 @@ use crate::time::{Now, Stamp, Timers};
 const RETRY_MIN: Duration = Duration::from_millis(500);
 /// How long to wait at most.
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How often to ask whether NodeMetrics are served, while they are not.
+/// How often to ask whether what nodes report is served, while it is not.
 const PROBE_MS: u64 = 15_000;
 /// How far apart the first reports of the nodes are at most.
 const FIRST_REPORT_GAP_MS: u64 = 20;
@@ -187,7 +189,10 @@ struct NodeRun {
     gone: bool,
     lease_made: bool,
     metric_made: bool,
-    chores: [Task; 4],
+    /// What it used lately.
+    history: History,
+    layout: layouts::Stage,
+    chores: [Task; Chore::COUNT],
     /// Whether the watch last showed conditions or amounts that are not ours.
     contradicted: bool,
     /// What it showed of the amounts of others.
@@ -231,8 +236,8 @@ enum Due {
     MendPod(u32, u32),
     /// The time to look whether somebody still contradicts what a node reports.
     MendNode(u32),
-    /// The time to ask for NodeMetrics.
-    Probe,
+    /// The time to ask whether what a task writes is served.
+    Probe(Chore),
     /// The time to look whether somebody else runs a node.
     Look(u32),
 }
@@ -262,8 +267,8 @@ pub struct Kubelets {
     /// rest.
     queues: [VecDeque<Ticket>; Queue::COUNT],
     counts: Counts,
-    /// Whether NodeMetrics are served.
-    metrics_served: bool,
+    /// The tasks whose reports are served, of those that write what not every server knows.
+    served: BTreeSet<Chore>,
     reports: Vec<Effect>,
     /// Until all pods of the start are known: those that are new to their node. What
     /// others hold there must be known before they are given room.
@@ -292,7 +297,9 @@ impl Kubelets {
                 gone: false,
                 lease_made: false,
                 metric_made: false,
-                chores: [idle; 4],
+                history: History::default(),
+                layout: layouts::Stage::default(),
+                chores: [idle; Chore::COUNT],
                 contradicted: false,
                 strays: Strays::new(),
                 mend_waits: false,
@@ -315,7 +322,7 @@ impl Kubelets {
             shapes: Shapes::default(),
             timers: Timers::new(),
             queues: Default::default(),
-            metrics_served: false,
+            served: BTreeSet::new(),
             reports: Vec::new(),
             held: Some(Vec::new()),
             setup,
@@ -338,7 +345,9 @@ impl Kubelets {
             Event::Answered(Ticket::Node(chore, node), answer) => {
                 self.node_answered(now, chore, node, answer);
             }
-            Event::Answered(Ticket::Probe, answer) => self.probe_answered(now, &answer),
+            Event::Answered(Ticket::Probe(chore), answer) => {
+                self.probe_answered(now, chore, &answer);
+            }
             Event::Answered(Ticket::Opening, answer) => self.opening_answered(now, answer),
             Event::Answered(Ticket::Look(node), answer) => self.look_answered(now, node, answer),
         }
@@ -362,7 +371,7 @@ impl Kubelets {
             let request = match ticket {
                 Ticket::Node(chore, node) => Some(self.render_chore(now, chore, node)),
                 Ticket::Pod(slot, life) => self.render_pod(slot, life),
-                Ticket::Probe => Some(nodes::probe()),
+                Ticket::Probe(chore) => Some(nodes::probe(chore)),
                 Ticket::Opening => Some(self.render_opening()),
                 Ticket::Look(node) => Some(self.render_look(node)),
             };
@@ -399,8 +408,8 @@ impl Kubelets {
                 self.mend_node(now, node);
             }
             Due::MendPod(slot, life) => self.mend_due(now, slot, life),
-            Due::Probe | Due::Retry(Ticket::Probe) => {
-                self.queue(Queue::Report).push_back(Ticket::Probe)
+            Due::Probe(chore) | Due::Retry(Ticket::Probe(chore)) => {
+                self.queue(Queue::Report).push_back(Ticket::Probe(chore))
             }
             Due::Look(node) => self.queue(Queue::Register).push_back(Ticket::Look(node)),
             Due::Retry(ticket @ (Ticket::Opening | Ticket::Look(_))) => {
@@ -414,7 +423,7 @@ impl Kubelets {
         let number = match ticket {
             Ticket::Node(_, node) | Ticket::Look(node) => u64::from(node),
             Ticket::Pod(slot, life) => u64::from(slot) << 32 | u64::from(life),
-            Ticket::Probe | Ticket::Opening => 0,
+            Ticket::Probe(_) | Ticket::Opening => 0,
         };
         let spread = mix(self.seed.0 ^ mix(number) ^ u64::from(failures)) % (full / 2);
         let asked = millis(after.unwrap_or_default().min(RETRY_MAX));

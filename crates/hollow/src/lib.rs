@@ -13,7 +13,9 @@
 mod address;
 pub mod behaviour;
 pub mod group;
+mod history;
 pub mod kubelets;
+mod layout;
 mod metrics;
 mod node;
 mod pod;
@@ -26,6 +28,7 @@ mod usage;
 
 pub use group::{GroupError, NodeGroup};
 pub use kubelets::Setup;
+pub use layout::Layout;
 pub use node::{KUBELET_VERSION, SeenNode};
 pub use run::{Hollow, Options, Progress, RunError};
 pub use time::Now;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use api::{NodeMetric, Resource as _, ResourceList};
+use api::{NodeMetric, NodeResourceTopology, OwnerReference, Resource as _, ResourceList};
 use chassis::client::{Identity, Object};
 use object::quantity::{Format, Quantity};
 use object::time::{MicroTime, Time};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::address::host_address;
 use crate::group::{NodeGroup, Place};
+use crate::history::{History, WINDOWS};
 use crate::pod::PodRun;
 use crate::seed::{Seed, digest};
 use crate::time::{Now, Stamp};
@@ -278,8 +279,15 @@ impl Told<'_> {
         ])
     }
 
-    fn owner(&self) -> Value {
-        json!([{ "apiVersion": "v1", "kind": "Node", "name": self.place.name, "uid": self.uid }])
+    /// Itself, as those name it that end with it.
+    fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.place.name.clone(),
+            uid: self.uid.to_owned(),
+            ..OwnerReference::default()
+        }
     }
 
     fn lease_spec(&self, seconds: u64, now: Now) -> Value {
@@ -298,7 +306,7 @@ impl Told<'_> {
             "metadata": {
                 "name": self.place.name,
                 "namespace": "kube-node-lease",
-                "ownerReferences": self.owner(),
+                "ownerReferences": [self.owner()],
                 "annotations": { (HELD_BY): self.holder },
             },
             "spec": self.lease_spec(seconds, now),
@@ -309,7 +317,7 @@ impl Told<'_> {
     pub(crate) fn lease_patch(&self, seconds: u64, now: Now) -> Vec<u8> {
         bytes(&json!({
             "metadata": {
-                "ownerReferences": self.owner(),
+                "ownerReferences": [self.owner()],
                 "annotations": { (HELD_BY): self.holder },
             },
             "spec": self.lease_spec(seconds, now),
@@ -321,13 +329,28 @@ impl Told<'_> {
         bytes(&json!({
             "apiVersion": NodeMetric::api_version(),
             "kind": NodeMetric::KIND,
-            "metadata": { "name": self.place.name, "ownerReferences": self.owner() },
+            "metadata": { "name": self.place.name, "ownerReferences": [self.owner()] },
             "spec": { "metricCollectPolicy": {
                 "aggregateDurationSeconds": 300,
                 "reportIntervalSeconds": interval_seconds,
+                "nodeAggregatePolicy": { "durations": WINDOWS.map(length) },
             } },
         }))
     }
+
+    /// Where its CPUs are, which ends with the node; none where it does not report that.
+    pub(crate) fn layout(&self) -> Option<NodeResourceTopology> {
+        let memory = self.group.capacity.get("memory").cloned().unwrap_or_default();
+        self.group.layout.map(|layout| layout.report(self.owner(), &memory))
+    }
+}
+
+/// A layout as it is written, new or over one that exists.
+pub(crate) fn layout_body(layout: &NodeResourceTopology) -> Vec<u8> {
+    let mut body = json!(layout);
+    body["apiVersion"] = NodeResourceTopology::api_version().into();
+    body["kind"] = NodeResourceTopology::KIND.into();
+    bytes(&body)
 }
 
 fn bytes(value: &Value) -> Vec<u8> {
@@ -344,18 +367,32 @@ pub(crate) fn renewal(now: Now) -> Vec<u8> {
 /// It is written as text and not through [`NodeMetric`]: a struct would need a map, two
 /// names and several strings for each of fifty thousand pods a minute. The tests read every
 /// report back through the struct.
-pub(crate) fn report(now: Now, system: Usage, pods: &[(&PodRun, Usage)]) -> Vec<u8> {
-    let node = pods.iter().fold(system, |sum, (_, usage)| sum.plus(*usage));
-    let mut text = String::with_capacity(256 + pods.len() * 160);
+pub(crate) fn report(
+    now: Now,
+    (node, system): (Usage, Usage),
+    history: &History,
+    pods: &[(&PodRun, Usage)],
+) -> Vec<u8> {
+    let mut text = String::with_capacity(2048 + pods.len() * 160);
     // Writing to a string cannot fail. Names, bands and classes need no escaping: the API
     // server accepts none that would.
     let _ = write!(
         text,
-        r#"{{"status":{{"updateTime":"{}","nodeMetric":{{"nodeUsage":{},"systemUsage":{}}},"podsMetric":["#,
+        r#"{{"status":{{"updateTime":"{}","nodeMetric":{{"nodeUsage":{},"systemUsage":{},"aggregatedNodeUsages":["#,
         Time::from(now.wall),
         resources(node),
         resources(system),
     );
+    for (index, window) in history.windows().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(text, r#"{comma}{{"duration":"{}","usage":{{"#, length(window.seconds));
+        for (index, (figure, usage)) in window.figures.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(text, r#"{comma}"{figure}":{}"#, resources(*usage));
+        }
+        text.push_str("}}");
+    }
+    text.push_str(r#"]},"podsMetric":["#);
     for (index, (pod, usage)) in pods.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let _ = write!(
@@ -373,6 +410,11 @@ pub(crate) fn report(now: Now, system: Usage, pods: &[(&PodRun, Usage)]) -> Vec<
     }
     text.push_str("]}}");
     text.into_bytes()
+}
+
+/// A length of time as Go writes it, in whole minutes.
+fn length(seconds: u32) -> String {
+    format!("{}m0s", seconds / 60)
 }
 
 fn resources(usage: Usage) -> String {

@@ -16,8 +16,8 @@ pub enum Ticket {
     Node(Chore, u32),
     /// A pod: its place, and the how-manieth pod in that place it is.
     Pod(u32, u32),
-    /// The question whether NodeMetrics are served.
-    Probe,
+    /// The question whether what this task writes is served.
+    Probe(Chore),
     /// The question who else there is, before anything is registered.
     Opening,
     /// The question whether somebody else still runs a node.
@@ -35,6 +35,13 @@ pub enum Chore {
     Status,
     /// Reporting its load.
     Metric,
+    /// Reporting where its CPUs are.
+    Layout,
+}
+
+impl Chore {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 5;
 }
 
 /// What is written, as metrics tell it.
@@ -48,11 +55,13 @@ pub enum Subject {
     NodeStatus,
     /// The load of a node.
     NodeMetric,
+    /// Where the CPUs of a node are.
+    NodeLayout,
     /// The status of a pod.
     PodStatus,
     /// The end of a pod.
     PodDeletion,
-    /// The question whether NodeMetrics are served.
+    /// The question whether what nodes report is served.
     Probe,
     /// The question who else there is.
     Opening,
@@ -67,6 +76,7 @@ impl Subject {
             Self::Lease => "lease",
             Self::NodeStatus => "node_status",
             Self::NodeMetric => "node_metric",
+            Self::NodeLayout => "node_layout",
             Self::PodStatus => "pod_status",
             Self::PodDeletion => "pod_deletion",
             Self::Probe => "probe",

@@ -23,6 +23,7 @@
 mod args;
 mod extender;
 pub mod file;
+mod gates;
 mod lineup;
 mod plugin;
 mod process;
@@ -38,8 +39,9 @@ use chassis::config::ConfigError;
 use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
-pub use args::{DynamicResources, PluginArgs, VolumeBinding};
+pub use args::{DynamicResources, PluginArgs, TakeoverKey, VolumeBinding};
 pub use extender::{Extender, Prioritize};
+pub use gates::{GateError, Gates, Vain};
 pub use lineup::Lineup;
 pub use plugin::ExtensionPoint;
 pub use process::{ClientConnection, LeaderElection};
@@ -49,6 +51,8 @@ pub use profile::{Assembled, ProfileConfig};
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 /// The kind that is understood.
 pub const KIND: &str = "KubeSchedulerConfiguration";
+/// The file that Koordinator's chart 1.8.0 installs, as its users have it.
+pub const KOORDINATOR: &str = include_str!("config/koordinator.yaml");
 
 /// What the scheduler runs on.
 #[derive(Debug, Clone)]
@@ -82,6 +86,23 @@ impl Default for Configuration {
     /// What a scheduler without a file runs on.
     fn default() -> Self {
         resolve(&file::KubeSchedulerConfiguration::default()).expect("the defaults are valid")
+    }
+}
+
+impl Configuration {
+    /// What Koordinator's chart installs.
+    #[must_use]
+    pub fn of_koordinator() -> Self {
+        parse("koordinator.yaml".as_ref(), KOORDINATOR).expect("the chart's file is valid")
+    }
+
+    /// What a whole cluster runs on where nobody says anything: pods of `default-scheduler` get nodes
+    /// as from kube-scheduler, and those of `koord-scheduler` as Koordinator's chart has it.
+    #[must_use]
+    pub fn of_both() -> Self {
+        let mut both = Self::default();
+        both.profiles.extend(Self::of_koordinator().profiles);
+        both
     }
 }
 
@@ -227,4 +248,13 @@ fn percent(value: i32, path: &Path, errors: &mut Errors) -> u8 {
 
 fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+/// What Go reads as a truth value.
+pub(crate) fn truth(word: &str) -> Option<bool> {
+    match word {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }

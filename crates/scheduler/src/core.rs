@@ -6,6 +6,9 @@
 //! too many of its like wait for an answer is held back: it loses the node, and is told why. The
 //! engine's thread drives it on the machine's clock; a simulation can drive it on any other.
 
+mod overdue;
+mod resort;
+mod sights;
 mod tellings;
 
 #[cfg(test)]
@@ -15,27 +18,30 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::ResourceList;
+use api::Reservation;
 use chassis::key::Key;
 use chassis::words::cut;
-use engine::fact::{Fact, PodRef, Uid, quantities};
+use engine::fact::{Fact, PodRef, Uid};
 use engine::moment::Moment;
-use engine::preemption::Nominating;
-use engine::reason::Reason;
 use engine::turn::{self, Decision, Engine, Verdict};
-use object::quantity::{Format, Quantity};
 use rustc_hash::FxHashMap;
+
+pub(crate) use resort::Resort;
 
 use crate::bind::Outcome;
 use crate::debug::{Decided, Fate};
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
-    Answer, BindOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews, PrepareOrder, Recall,
-    ReservationNews, Scheduled, TellOrder, Unreadable, Written,
+    Adopted, Answer, BindOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews, PrepareOrder, Recall,
+    ReservationNews, Scheduled, TellOrder, Unreadable, Written, Wrote,
 };
 use crate::meters::{Attempt, Failure, Meters, Shown};
 use crate::reservations::{self, Lives};
+use crate::stale::Silence;
+use overdue::Overdue;
+pub use overdue::Patience;
+use sights::Sights;
 
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
@@ -60,19 +66,9 @@ const SILENT_MAX: usize = 64;
 /// have begun to. Others are not told then, and tried again after a while: nobody else waits for them.
 pub const TELLS_MAX: usize = 4096;
 /// How many decisions are remembered.
-pub const DECISIONS_KEPT: usize = 256;
+pub const DECISIONS_KEPT: usize = 1024;
 /// How long a message may be; what extenders say of each node may add up to more.
 const MESSAGE_MAX: usize = 32 << 10;
-/// The reason of a condition when no node can take the pod and more nodes might.
-const UNSCHEDULABLE: &str = "Unschedulable";
-/// The reason of a condition when the pod claims devices, which no node helps with.
-const RESOURCE_CLAIMS: &str = "ResourceClaimsNotAllocated";
-/// The reason of a condition when the pod has more terms about other pods than are kept.
-const TOO_MANY_TERMS: &str = "TooManyTerms";
-/// The reason where what a pod wants of CPUs cannot be had anywhere.
-const INVALID_CPU_REQUEST: &str = "InvalidCPURequest";
-/// The reason where an annotation of a pod cannot be read.
-const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 /// An annotation that says that a pod got nothing.
 const NOTHING: &str = "{}";
 /// The reason of a condition when the attempt itself failed.
@@ -147,6 +143,8 @@ struct Why {
     message: Box<str>,
     /// The node on which room is made for it, or empty for none; nothing where that stays as it is.
     nominated: Option<Box<str>>,
+    /// What is in the way of the reservations that it must use one of.
+    reservations: Option<Box<str>>,
 }
 
 /// A pod that has no node.
@@ -160,6 +158,8 @@ struct Waiting {
     begun: Option<Begun>,
     /// Who will bind it.
     binder: Binder,
+    /// What came of looking for others who make room for it.
+    resort: Option<Box<Resort>>,
 }
 
 /// How an attempt began.
@@ -227,8 +227,11 @@ pub struct Core {
     /// The last decisions, the newest last.
     decided: VecDeque<Decided>,
     excess: Excess,
+    silence: Silence,
     binders: Binders,
     lives: Lives,
+    overdue: Overdue,
+    sights: Sights,
     /// What was decided since somebody said how long it took.
     untimed: Vec<Untimed>,
     meters: Meters,
@@ -258,8 +261,11 @@ impl Core {
             complaints: BTreeMap::new(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
             excess: Excess::default(),
+            silence: Silence::default(),
             binders: Binders::default(),
             lives: Lives::default(),
+            overdue: Overdue::default(),
+            sights: Sights::default(),
             untimed: Vec::new(),
             meters,
             shown: Shown::default(),
@@ -272,10 +278,10 @@ impl Core {
         Self { binders, ..self }
     }
 
-    /// The same, which keeps reservations that have ended for so long.
+    /// The same, which looks after reservations like this, or leaves that to somebody else.
     #[must_use]
-    pub fn keeping(self, settings: reservations::Settings) -> Self {
-        Self { lives: Lives::with(settings), ..self }
+    pub fn keeping(self, settings: Option<reservations::Settings>) -> Self {
+        Self { lives: settings.map_or_else(Lives::of_others, Lives::with), ..self }
     }
 
     /// Takes what happened. Some of it is to be told.
@@ -286,6 +292,9 @@ impl Core {
             Message::Reservation(news) => self.reservation(*news, now),
             Message::Lived(uid, wrote) => {
                 self.telling = self.telling.saturating_sub(1);
+                if wrote == Wrote::Refused {
+                    self.engine.resize(&uid, None, now);
+                }
                 self.lives.lived(&uid, wrote, now);
             }
             Message::Synced(kind) => {
@@ -293,6 +302,9 @@ impl Core {
                 if self.awaited.is_empty() && self.phase == Phase::Filling {
                     self.phase = Phase::Deciding;
                 }
+            }
+            Message::Adopted(Adopted { by, pod, version }) => {
+                self.engine.adopted(&by, &pod, version);
             }
             Message::Advised(ticket, advice) => self.engine.consulted(ticket, advice),
             Message::Answered(errand, answer) => return self.answered(&errand, answer, now),
@@ -334,8 +346,9 @@ impl Core {
     fn fact(&mut self, fact: Fact, now: Moment) {
         if let Fact::PodGone(uid) = &fact {
             self.waiting.remove(uid);
+            self.overdue.forget(uid);
             self.recall(uid);
-            self.lives.remove(uid);
+            self.lives.remove(uid, self.engine.ledger());
         }
         if let Fact::NodeGone(node) = &fact {
             self.lives.touch_on(node, now);
@@ -388,6 +401,7 @@ impl Core {
             self.waiting.remove(&fact.uid);
         }
         if fact.deleting || fact.node.is_some() {
+            self.overdue.forget(&fact.uid);
             self.recall(&fact.uid);
         }
         self.apply(Fact::Pod(Box::new(fact)), now);
@@ -423,6 +437,10 @@ impl Core {
             }
         };
         self.engine.answered(uid, answer, now);
+        if let Some(own) = self.decided.iter_mut().rev().find(|own| own.uid() == uid) {
+            own.answered(answer, now);
+        }
+        self.overdue.over(uid, &attempt.profile, (decided, now), &self.meters);
         let message = failure?;
         self.meters.failed(&attempt, decided, now);
         self.failed(pod, attempt.profile, message)
@@ -500,7 +518,8 @@ impl Core {
     ) -> Option<Order> {
         let (reason, message) = (SCHEDULER_ERROR, message.into());
         // Room is not kept for it any longer.
-        let why = Why { reason, message, nominated: Some(Box::default()) };
+        let nominated = Some(Box::default());
+        let why = Why { reason, message, nominated, reservations: None };
         self.tell(pod, scheduler, why, None)
     }
 
@@ -522,15 +541,11 @@ impl Core {
             if !self.has_room() {
                 break;
             }
-            if let Some((_, what)) = self.complaints.pop_first() {
+            if let Some(order) = self.beside(now) {
                 self.telling += 1;
-                return Some(Order::Complain(what));
+                return Some(order);
             }
-            if let Some(order) = self.lives.next(self.engine.ledger(), now) {
-                self.telling += 1;
-                return Some(Order::Live(Box::new(order)));
-            }
-            let decision = self.engine.decide(now)?;
+            let decision = self.decide_one(now)?;
             if let Some(order) = self.order(decision, now) {
                 return Some(order);
             }
@@ -552,6 +567,7 @@ impl Core {
         let mission = Mission::of(&verdict, binder);
         let held_back = mission.filter(|own| !self.may_send(*own, &pod.namespace));
         self.time(&begun, (&verdict, held_back), &scheduler, now);
+        self.overdue.follow(&pod, (&scheduler, &verdict), (begun.at, now), &self.meters);
         if let Some(mission) = held_back {
             return self.hold_back(mission, pod, scheduler, attempts, now);
         }
@@ -560,7 +576,7 @@ impl Core {
             _ => Box::default(),
         };
         let fate = Fate::of(&verdict, &message);
-        self.remember(Decided::new(&pod, &scheduler, attempts, fate, now));
+        self.remember(Decided::new(&pod, &scheduler, attempts, fate, (begun.at, now)));
         let begun = begun.at;
         let attempt = Attempt { profile: scheduler.clone(), number: attempts, since };
         let order = match verdict {
@@ -590,35 +606,14 @@ impl Core {
             }
             Verdict::Wait(waiting) => {
                 self.meters.unschedulable(&waiting);
-                let nominated = match waiting.last_resorts.nominating() {
-                    Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
-                    Nominating::Nowhere => Some(Box::default()),
-                    Nominating::Unchanged => None,
-                };
-                let reason = match waiting.beyond_nodes() {
-                    None => UNSCHEDULABLE,
-                    Some(Reason::TooManyTerms { .. }) => TOO_MANY_TERMS,
-                    Some(Reason::Cpus(_)) => INVALID_CPU_REQUEST,
-                    Some(Reason::Malformed(_)) => INVALID_ANNOTATION,
-                    Some(_) => RESOURCE_CLAIMS,
-                };
-                let why = Why { reason, message, nominated };
+                self.diagnose(&pod, &waiting, now);
+                let why = self.why(&waiting, message);
                 let room = waiting.room().map(|room| self.room(room));
+                self.note_resort(&pod.uid, &waiting.last_resorts, room.as_ref());
                 return self.tell(pod, scheduler, why, room);
             }
         };
         Some(order)
-    }
-
-    /// What a reservation is to hold.
-    fn held(&self, uid: &Uid) -> ResourceList {
-        let Some(rules) = self.engine.ledger().reservations.rules(uid) else {
-            return ResourceList::new();
-        };
-        let mut held = quantities(&rules.amounts);
-        let pods = rules.pods.map(|pods| Quantity::from_units(pods, Format::DecimalSi));
-        held.extend(pods.map(|pods| ("pods".to_owned(), pods)));
-        held
     }
 
     /// Counts an attempt that is over with this verdict, and remembers what is still to be timed.
@@ -653,8 +648,13 @@ impl Core {
     }
 
     /// The last decisions, the newest last.
-    pub(crate) fn decided(&self) -> impl Iterator<Item = &Decided> {
+    pub(crate) fn decided(&self) -> impl DoubleEndedIterator<Item = &Decided> {
         self.decided.iter()
+    }
+
+    /// A reservation as the API server shows it.
+    pub(crate) fn reservation_object(&self, uid: &Uid) -> Option<&Arc<Reservation>> {
+        self.lives.object(uid)
     }
 
     /// What users were last told of why a pod has no node.
@@ -673,7 +673,7 @@ impl Core {
     ) -> Option<Order> {
         self.held_back += 1;
         let why = mission.held_back();
-        self.remember(Decided::new(&pod, &scheduler, attempt, Fate::HeldBack(why), now));
+        self.remember(Decided::new(&pod, &scheduler, attempt, Fate::HeldBack(why), (now, now)));
         self.engine.answered(&pod.uid, turn::Answer::Refused, now);
         self.failed(pod, scheduler, why)
     }
@@ -710,14 +710,15 @@ impl Core {
     /// When to come again if nothing happens before; none where only a message can help.
     #[must_use]
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
-        match self.has_room() {
-            true if !self.complaints.is_empty() => Some(now),
+        let due = match self.has_room() {
+            true if self.is_to_tell() => Some(now),
             true => {
                 let lives = self.lives.next_due().map(|due| due.max(now));
                 self.engine.next_due(now).into_iter().chain(lives).min()
             }
             false => None,
-        }
+        };
+        due.into_iter().chain(self.next_look()).min()
     }
 
     /// The engine, to look at.
@@ -763,9 +764,10 @@ impl Core {
 
     /// Shows how much there is of everything, and tells of nodes that carry too much.
     pub fn measure(&mut self) {
-        let Self { engine, excess, shown, lives, .. } = self;
+        let Self { engine, excess, silence, shown, lives, .. } = self;
         lives.show(&self.meters.reservations);
         self.meters.exceeded(excess.look(engine.ledger()));
+        self.meters.silent(silence.look(engine.ledger()));
         self.meters.measure(engine, self.flights.len(), self.unclear, shown);
     }
 }

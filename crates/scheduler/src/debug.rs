@@ -1,11 +1,14 @@
-//! What goes on inside a scheduler, for people: `/debug/why`, `/debug/queue`, `/debug/ledger` and
-//! `/debug/decisions`, as JSON.
+//! What goes on inside a scheduler, for people: `/debug/why`, `/debug/queue`, `/debug/ledger`,
+//! `/debug/decisions` and `/debug/audit`, as JSON; and for programs that ask Koordinator's scheduler: `/apis/v1`.
 //!
 //! Whoever asks puts a [`Look`] into the line of the engine's thread, which copies what is asked
 //! for and goes on; the answer is worked out elsewhere. One question is answered at a time, whether
 //! or not anybody still waits for it, and the next one waits until the engine's thread had nine
 //! times as long for its work as the look took. So many of them cannot hold up binds.
 
+mod apis;
+mod audit;
+mod switches;
 mod views;
 
 #[cfg(test)]
@@ -15,7 +18,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::Pod;
 use bytes::Bytes;
 use chassis::client::Client;
 use chassis::serve::{self, Site};
@@ -31,16 +33,20 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
 use crate::config::Configuration;
-use crate::core::{Core, SCHEDULER_ERROR};
+use crate::core::{Core, Resort, SCHEDULER_ERROR};
 use crate::message::{Message, Scheduled};
 use crate::why::{self, Answer, AnsweredBy, Standing, State, WhyError};
 
+use audit::{About, AuditCopy};
+pub use audit::{AuditView, MoveView};
+pub use switches::{Flags, Set, Switches};
 use views::QueueCopy;
-pub(crate) use views::{Decided, Fate};
+pub(crate) use views::{Decided, Fate, time};
 pub use views::{DecisionView, LedgerView, NodeView, QueueRow, QueueView, ROWS_MAX};
 
 /// The paths that are answered.
-pub const PATHS: [&str; 4] = ["/debug/why", "/debug/queue", "/debug/ledger", "/debug/decisions"];
+pub const PATHS: [&str; 5] =
+    ["/debug/why", "/debug/queue", "/debug/ledger", "/debug/decisions", "/debug/audit"];
 /// How much longer than a look took the engine's thread is left alone.
 const REST_FACTOR: u32 = 9;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -75,6 +81,8 @@ pub struct Desk {
     clerk: Arc<Mutex<Option<Clerk>>>,
     /// Held while a question is answered.
     turn: Arc<Turn<()>>,
+    /// What is told in the log of single decisions.
+    switches: Switches,
 }
 
 /// Who knows how to ask.
@@ -115,24 +123,38 @@ impl Refusal {
 impl From<WhyError> for Refusal {
     fn from(error: WhyError) -> Self {
         match &error {
-            WhyError::NoPod { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
+            WhyError::NoPod { .. } | WhyError::NoReservation { .. } => {
+                Self::new(StatusCode::NOT_FOUND, error.to_string())
+            }
             WhyError::Api(cause) => Self::new(StatusCode::BAD_GATEWAY, cause.told()),
         }
     }
 }
 
 /// What the engine's thread knows of one pod and of all nodes.
-struct Known {
-    ledger: Ledger,
-    standing: Option<Standing>,
-    told: Option<Scheduled>,
+pub(crate) struct Known {
+    pub(crate) ledger: Ledger,
+    pub(crate) now: Moment,
+    pub(crate) standing: Option<Standing>,
+    pub(crate) told: Option<Scheduled>,
+    pub(crate) resort: Option<Resort>,
+}
+
+/// A pod, or a reservation, that is asked about, and what is known of it.
+pub(crate) struct Asked {
+    pub(crate) fact: PodFact,
+    /// What the pod itself tells.
+    pub(crate) answer: Answer,
+    /// Nothing where nobody is to find it a node.
+    pub(crate) known: Option<Known>,
+    pub(crate) configuration: Arc<Configuration>,
 }
 
 /// A site with the pages of a scheduler. They show names and specs of everybody's pods: serve them
 /// to those only who may see those.
 #[must_use]
 pub fn pages(site: Site, desk: &Desk) -> Site {
-    let [why, queue, ledger, decisions] = PATHS;
+    let [why, queue, ledger, decisions, audit] = PATHS;
     let own = desk.clone();
     let site = site.page(why, move |parts: Parts| {
         let desk = own.clone();
@@ -149,9 +171,29 @@ pub fn pages(site: Site, desk: &Desk) -> Site {
         async move { replied(desk.ledger(&asked(&parts)).await).await }
     });
     let own = desk.clone();
-    site.page(decisions, move |_: Parts| {
+    let site = site.page(decisions, move |_: Parts| {
         let desk = own.clone();
         async move { replied(desk.decisions().await).await }
+    });
+    let own = desk.clone();
+    let site = site.page(audit, move |parts: Parts| {
+        let desk = own.clone();
+        async move { replied(desk.audit(&asked(&parts)).await).await }
+    });
+    let own = desk.clone();
+    let site = site.page(switches::PATH, move |_: Parts| {
+        let desk = own.clone();
+        async move { replied(Ok(desk.switches.shown())).await }
+    });
+    let own = desk.clone();
+    let site = site.switch(switches::PATH, move |parts: Parts, body: Bytes| {
+        let desk = own.clone();
+        async move { replied(desk.switches.put(parts.uri.path(), &asked(&parts), &body)).await }
+    });
+    let own = desk.clone();
+    site.page(apis::PATH, move |parts: Parts| {
+        let desk = own.clone();
+        async move { replied(desk.apis(parts.uri.path()).await).await }
     })
 }
 
@@ -183,6 +225,12 @@ async fn replied(answer: Result<impl Serialize + Send + 'static, Refusal>) -> se
 }
 
 impl Desk {
+    /// What is told in the log of single decisions.
+    #[must_use]
+    pub fn switches(&self) -> &Switches {
+        &self.switches
+    }
+
     /// A scheduler works, and is asked through this line.
     pub(crate) fn open(
         &self,
@@ -201,20 +249,82 @@ impl Desk {
     }
 
     async fn why(&self, query: &Query) -> Result<Answer, Refusal> {
-        let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME";
+        if let Some(name) = query.get("reservation").filter(|name| !name.is_empty()) {
+            return self.why_reservation(name).await;
+        }
+        let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME, or which Reservation: \
+                     /debug/why?reservation=NAME";
         let bad = || Refusal::new(StatusCode::BAD_REQUEST, usage);
         let name = query.get("pod").filter(|name| !name.is_empty()).ok_or_else(bad)?;
         let namespace = query.get("namespace").map_or("default", String::as_str);
         let clerk = self.clerk()?;
         let pod = why::find(&clerk.client, namespace, name).await?;
         let answer = Answer::begun(&pod, AnsweredBy::Scheduler, &clerk.configuration);
-        if answer.profile(&pod, &clerk.configuration).is_none() {
-            return Ok(answer);
+        self.explain(answer, PodFact::from(&pod), None).await
+    }
+
+    async fn why_reservation(&self, name: &str) -> Result<Answer, Refusal> {
+        let clerk = self.clerk()?;
+        let own = why::find_reservation(&clerk.client, name).await?;
+        let asked = why::Asked::begun(&own, AnsweredBy::Scheduler, &clerk.configuration);
+        let takes_over = asked.takes_over();
+        let why::Asked { mut answer, fact } = asked;
+        let Some(fact) = fact else { return Ok(answer) };
+        let profile = answer.profile(&fact, &clerk.configuration).filter(|_| takes_over);
+        // Pods are not copied on the engine's thread; here all of them may be taken over.
+        let listed = match profile {
+            Some(profile) => {
+                let ledger = why::listed(&clerk.client, profile, &mut answer.unread).await;
+                Some(ledger.map_err(WhyError::from)?)
+            }
+            None => None,
+        };
+        self.explain(answer, fact, listed).await
+    }
+
+    /// Explains what the engine's thread knows, or what objects add up to.
+    async fn explain(
+        &self,
+        answer: Answer,
+        fact: PodFact,
+        listed: Option<Ledger>,
+    ) -> Result<Answer, Refusal> {
+        let work = move |asked: Asked| {
+            let Asked { fact, answer, known, configuration } = asked;
+            let Some(mut known) = known else { return answer };
+            if let Some(ledger) = listed {
+                known.ledger = ledger;
+            }
+            explained(answer, known, &fact, &configuration)
+        };
+        self.ask(answer, fact, work).await
+    }
+
+    /// Has an answer about a pod worked out, from a copy of what is known of it.
+    pub(crate) async fn ask_about<A: Send + 'static>(
+        &self,
+        pod: &api::Pod,
+        work: impl FnOnce(Asked) -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        let answer = Answer::begun(pod, AnsweredBy::Scheduler, &self.clerk()?.configuration);
+        self.ask(answer, PodFact::from(pod), work).await
+    }
+
+    async fn ask<A: Send + 'static>(
+        &self,
+        answer: Answer,
+        fact: PodFact,
+        work: impl FnOnce(Asked) -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        let clerk = self.clerk()?;
+        let configuration = clerk.configuration.clone();
+        if answer.profile(&fact, &configuration).is_none() {
+            return Ok(work(Asked { fact, answer, known: None, configuration }));
         }
-        let uid = Uid::new(&pod.metadata.uid);
-        let turn = self.turn().await;
+        let (uid, turn) = (fact.uid.clone(), self.turn().await);
         let known = clerk.look(turn, move |core, now| Known::of(core, &uid, now)).await?;
-        known.worked_out(move |known| explained(answer, known, &pod, &clerk.configuration)).await
+        let asked = |known| Asked { fact, answer, known: Some(known), configuration };
+        known.worked_out(move |known| work(asked(known))).await
     }
 
     async fn queue(&self, query: &Query) -> Result<QueueView, Refusal> {
@@ -243,6 +353,13 @@ impl Desk {
         let look = |core: &Core, _| core.decided().cloned().collect::<Vec<Decided>>();
         let decided = self.clerk()?.look(turn, look).await?;
         decided.worked_out(|decided| decided.iter().map(Into::into).collect()).await
+    }
+
+    async fn audit(&self, query: &Query) -> Result<AuditView, Refusal> {
+        let asked = About::of(query);
+        let turn = self.turn().await;
+        let look = move |core: &Core, _| AuditCopy::of(core, &asked);
+        self.clerk()?.look(turn, look).await?.worked_out(AuditCopy::into_view).await
     }
 
     /// Waits until no other question is answered.
@@ -320,7 +437,7 @@ async fn elsewhere<A: Send + 'static>(
 }
 
 impl Known {
-    fn of(core: &Core, uid: &Uid, now: Moment) -> Self {
+    pub(crate) fn of(core: &Core, uid: &Uid, now: Moment) -> Self {
         let engine = core.engine();
         let claim = engine.ledger().pod(uid).and_then(|row| row.node());
         let decided = claim.map(|node| {
@@ -330,23 +447,29 @@ impl Known {
         let queued = || engine.queue().standing(uid).map(|own| views::standing(own, now));
         Self {
             ledger: engine.ledger().snapshot(Some(uid)),
+            now,
             standing: decided.or_else(queued),
             told: core.told(uid).cloned(),
+            resort: core.resort(uid).cloned(),
         }
     }
 }
 
 /// What is known, said of one pod.
-fn explained(mut answer: Answer, known: Known, pod: &Pod, configuration: &Configuration) -> Answer {
-    let Known { mut ledger, standing: own, told } = known;
+fn explained(
+    mut answer: Answer,
+    known: Known,
+    pod: &PodFact,
+    configuration: &Configuration,
+) -> Answer {
+    let Known { mut ledger, now, standing: own, told, .. } = known;
     let is_decided = matches!(own, Some(Standing::Decided { .. }));
     if let State::Waiting { standing, .. } = &mut answer.state {
         *standing = own;
     }
     if let Some(profile) = answer.profile(pod, configuration).filter(|_| !is_decided) {
-        let fact = PodFact::from(pod);
-        answer.name_extenders(&fact, configuration);
-        answer.ask_nodes(&mut ledger, profile, &fact);
+        answer.name_extenders(pod, configuration);
+        answer.ask_nodes(&mut ledger, profile, pod, now);
         let fitting = answer.nodes.as_ref().map_or(0, |nodes| nodes.fitting);
         // Why no node could take it says nothing where one can, unlike why it was not written.
         let is_refused = fitting == 0 || !answer.extenders.is_empty();

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
 use crate::complaints::Complaints;
-use crate::config::Configuration;
+use crate::config::{Configuration, TakeoverKey};
 use crate::extenders;
 use crate::message::{Kind, Message, PodNews, ReservationNews, Scheduled, Unreadable, Written};
 
@@ -57,35 +57,47 @@ pub(crate) trait Reader {
     );
 }
 
-/// How much of nodes and pods is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// What the engine goes by.
-    Own,
-    /// Also whether anything else is another than before, by which extenders may go.
-    Whole,
+/// What of nodes and pods is looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Whether it is also seen that anything is another than before by which the engine does not go:
+    /// extenders may.
+    is_whole: bool,
+    /// The annotation by which pods say which of several goes first that a reservation takes over, where
+    /// that is another than usual.
+    takeover_key: Option<Arc<str>>,
 }
 
 impl Sight {
     /// What is needed with these extenders.
     pub(crate) fn of(configuration: &Configuration) -> Self {
-        match extenders::consulting(&configuration.extenders) {
-            Consulting::Never => Self::Own,
-            _ => Self::Whole,
+        let mut profiles = configuration.profiles.iter();
+        let key = profiles.find_map(|own| {
+            let key = &own.args.reservation.takeover_key;
+            (*key != TakeoverKey::default()).then(|| key.0.as_str().into())
+        });
+        Self {
+            is_whole: extenders::consulting(&configuration.extenders) != Consulting::Never,
+            takeover_key: key,
         }
     }
 
-    fn node(self) -> fn(&Node) -> Fact {
-        match self {
-            Self::Own => |node| Fact::Node(NodeFact::from(node)),
-            Self::Whole => |node| Fact::Node(NodeFact::from(node).with_rest(node)),
+    fn node(&self) -> fn(&Node) -> Fact {
+        match self.is_whole {
+            false => |node| Fact::Node(NodeFact::from(node)),
+            true => |node| Fact::Node(NodeFact::from(node).with_rest(node)),
         }
     }
 
-    fn pod(self) -> fn(Pod) -> Message {
-        match self {
-            Self::Own => news,
-            Self::Whole => news_of_all,
+    fn pod(&self) -> impl Fn(Pod) -> Message + use<> {
+        let Self { is_whole, takeover_key } = self.clone();
+        move |pod| {
+            news_of(&pod, |mut fact| {
+                if let Some(key) = &takeover_key {
+                    fact = fact.ranked_by(&pod, key);
+                }
+                if is_whole { fact.with_rest(&pod) } else { fact }
+            })
         }
     }
 }
@@ -111,8 +123,8 @@ pub(crate) struct Feed<'a> {
 impl Feed<'_> {
     /// Starts the watches; they run until `stop` is cancelled.
     pub(crate) fn start(mut self) {
-        let sight = self.sight;
-        read_all(&mut self, sight);
+        let sight = self.sight.clone();
+        read_all(&mut self, &sight);
     }
 }
 
@@ -181,7 +193,7 @@ struct Lists<'a> {
 /// When a kind cannot be listed.
 pub(crate) async fn list(client: &Client, kinds: &BTreeSet<Kind>) -> Result<Vec<Message>, Error> {
     let mut lists = Lists { client, kinds, tasks: JoinSet::new() };
-    read_all(&mut lists, Sight::Own);
+    read_all(&mut lists, &Sight::default());
     let mut all = Vec::new();
     while let Some(ended) = lists.tasks.join_next().await {
         match ended {
@@ -235,22 +247,24 @@ impl Reader for Lists<'_> {
 }
 
 /// Has every kind read.
-fn read_all(reader: &mut impl Reader, sight: Sight) {
+fn read_all(reader: &mut impl Reader, sight: &Sight) {
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Pod, PODS_THAT_LIVE, sight.pod(), move |_, uid| gone(uid));
-    nodes(reader, sight);
+    // What a node and its layout say is held against each other.
+    let complaints = reader.complaints();
+    nodes(reader, sight, complaints.clone());
     fact(reader, Kind::Namespace, namespace, |key| Fact::NamespaceGone(key.name().into()));
     fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
     owners(reader);
     storage(reader);
     fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
-    layouts(reader);
+    layouts(reader, complaints);
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Reservation, "", reservation, move |_, uid| gone(uid));
 }
 
-fn nodes(reader: &mut impl Reader, sight: Sight) {
-    let (fact, complaints) = (sight.node(), reader.complaints());
+fn nodes(reader: &mut impl Reader, sight: &Sight, complaints: Option<Arc<Complaints>>) {
+    let fact = sight.node();
     let heard = complaints.clone();
     let message = move |node: Node| {
         if let Some(complaints) = &complaints {
@@ -267,8 +281,7 @@ fn nodes(reader: &mut impl Reader, sight: Sight) {
     reader.read(Kind::Node, "", message, gone);
 }
 
-fn layouts(reader: &mut impl Reader) {
-    let complaints = reader.complaints();
+fn layouts(reader: &mut impl Reader, complaints: Option<Arc<Complaints>>) {
     let heard = complaints.clone();
     let message = move |layout: NodeResourceTopology| {
         if let Some(complaints) = &complaints {
@@ -403,13 +416,10 @@ fn ownerless(kind: OwnerKind, key: &Key) -> Fact {
     Fact::Owner { namespace: key.namespace().into(), owner, selector: None }
 }
 
+/// What is told of a pod, as far as the engine goes by it.
+#[cfg(test)]
 pub(crate) fn news(pod: Pod) -> Message {
     news_of(&pod, |fact| fact)
-}
-
-/// The same, and whether anything else of the pod is another than before.
-fn news_of_all(pod: Pod) -> Message {
-    news_of(&pod, |fact| fact.with_rest(&pod))
 }
 
 fn news_of(pod: &Pod, seen: impl FnOnce(PodFact) -> PodFact) -> Message {

@@ -14,6 +14,7 @@
 //! [`run()`] puts the parts together.
 //!
 //! [`why`] says why a pod has no node, and [`debug`] what goes on inside: both are asked of a copy.
+//! [`top`] says how full nodes are.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,9 +36,11 @@ pub mod bind;
 mod clients;
 mod complaints;
 pub mod config;
+mod controllers;
 pub mod core;
 pub mod debug;
 mod excess;
+mod explanations;
 pub mod extenders;
 mod feed;
 mod inbox;
@@ -48,8 +51,10 @@ mod notes;
 mod pulse;
 pub mod reservations;
 mod run;
+mod stale;
 mod status;
 mod thread;
+pub mod top;
 mod volumes;
 pub mod why;
 pub mod witness;
@@ -57,4 +62,6 @@ mod writers;
 
 pub use awaited::Awaited;
 pub use clients::Clients;
-pub use run::{Ending, Options, RunError, State, run};
+pub use controllers::{Controllers, UnknownController};
+pub use core::Patience;
+pub use run::{Ending, Options, RunError, State, run, tell_of_plugins_to_come};

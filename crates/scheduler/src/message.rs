@@ -6,7 +6,8 @@ use std::sync::Arc;
 use api::{Condition, Reservation, ResourceList};
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
-use engine::ledger::Ledger;
+use engine::ledger::{Ledger, Stale};
+use engine::moment::Moment;
 use engine::plugins::volume_binding::Write;
 use engine::turn::{Advice, Ticket};
 use tokio_util::sync::CancellationToken;
@@ -116,6 +117,8 @@ pub enum Message {
     Listed(Kind),
     /// What came of a Binding, or of what prepares a pod for one.
     Answered(Errand, Answer),
+    /// That a reservation takes over a pod is written on the pod.
+    Adopted(Adopted),
     /// What extenders said.
     Advised(Ticket, Advice),
     /// Nobody knows yet what became of a Binding; it is being asked for.
@@ -124,7 +127,7 @@ pub enum Message {
     Held(Errand),
     /// What was to be told of this pod is told, and whoever has to go for it was asked to.
     Told(Uid),
-    /// That an object cannot be read is told.
+    /// That an object cannot be read, or a node does not report, is told.
     Complained,
     /// The condition of this pod could not be written, or no room could be made for it.
     Untold(Uid),
@@ -148,6 +151,17 @@ pub enum Answer {
     Unprepared(Box<str>),
     /// This process no longer leads, or ends: whoever leads next will see what became of it.
     Abandoned,
+}
+
+/// That a reservation takes over a pod is written on the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adopted {
+    /// The reservation.
+    pub by: Uid,
+    /// The pod.
+    pub pod: Uid,
+    /// The version of the pod that says so; 0 is one that cannot be told.
+    pub version: u64,
 }
 
 /// A Binding, or a preparation for one, that somebody was sent to write. A pod may be decided about
@@ -183,8 +197,10 @@ pub struct ReservationNews {
 pub enum Wrote {
     /// It is, or it need not be any longer.
     All,
-    /// It is not, and is to be tried again.
+    /// It is not, or nobody knows, and is to be tried again.
     Nothing,
+    /// The server refused it for good, and it is tried again all the same.
+    Refused,
 }
 
 /// What is written on a pod that has no node.
@@ -242,7 +258,20 @@ pub struct BindOrder {
     /// Annotations that the pod gets with it.
     pub stamps: BTreeMap<String, String>,
     /// What is held, where it is a reservation.
-    pub held: Option<ResourceList>,
+    pub held: Option<HoldOrder>,
+}
+
+/// What a reservation is to hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HoldOrder {
+    /// How much.
+    pub amounts: ResourceList,
+    /// The same in words.
+    pub told: Box<str>,
+    /// Pods of its node that use it from now on.
+    pub adopts: Vec<PodRef>,
+    /// Pods elsewhere that say that they do, and do not.
+    pub leaves: Vec<PodRef>,
 }
 
 impl BindOrder {
@@ -345,6 +374,8 @@ pub struct TellOrder {
     pub nominated: Option<Box<str>>,
     /// The room that is to be made.
     pub room: Option<RoomOrder>,
+    /// What is in the way of the reservations that it must use one of, in words.
+    pub reservations: Option<Box<str>>,
 }
 
 /// A condition `PodScheduled` that is `False`, to be written.
@@ -373,6 +404,27 @@ pub enum Order {
     Complain(Unreadable),
     /// Where a reservation stands in its life.
     Live(Box<LifeOrder>),
+    /// That a node does not report its load, or does again.
+    Report(ReportOrder),
+}
+
+/// What is to be told of the reports of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportOrder {
+    /// There was none for too long.
+    Silent {
+        /// The node.
+        node: Box<str>,
+        /// When it last reported.
+        since: Moment,
+        /// What becomes of it.
+        stale: Stale,
+    },
+    /// They come again.
+    Reported {
+        /// The node.
+        node: Box<str>,
+    },
 }
 
 /// Where a reservation stands in its life, to be written.

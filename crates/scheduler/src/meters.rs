@@ -30,6 +30,11 @@ struct ResultLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProfileLabel {
+    profile: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabel {
     queue: &'static str,
 }
@@ -132,6 +137,10 @@ pub struct Meters {
     missed_wakes: Gauge,
     unclear: Gauge,
     exceeded: Gauge,
+    stale: Gauge,
+
+    /// The name of a counter would end otherwise than upstream's.
+    timeouts: Family<ProfileLabel, Gauge>,
     pub(crate) reservations: ReservationMeters,
 }
 
@@ -161,6 +170,8 @@ impl Meters {
             missed_wakes: Gauge::default(),
             unclear: Gauge::default(),
             exceeded: Gauge::default(),
+            stale: Gauge::default(),
+            timeouts: Family::default(),
             reservations: ReservationMeters::default(),
         };
         metrics.register(|registry| {
@@ -194,6 +205,8 @@ impl Meters {
         registry.register("scheduler_pod_scheduling_attempts", help, self.tries.clone());
         let help = "Total preemption attempts in the cluster till now";
         registry.register("scheduler_preemption_attempts", help, self.preemptions.clone());
+        let help = "How often a scheduling attempt was found to last longer than it should";
+        registry.register("scheduler_scheduling_timeout", help, self.timeouts.clone());
         let help = "Number of selected preemption victims";
         registry.register("scheduler_preemption_victims", help, self.victims.clone());
     }
@@ -215,6 +228,8 @@ impl Meters {
         registry.register("gantry_scheduler_unclear_bindings", help, self.unclear.clone());
         let help = "Nodes whose pods take more than they have; nothing more is put there";
         registry.register("gantry_scheduler_overcommitted_nodes", help, self.exceeded.clone());
+        let help = "Nodes that have not reported their load for too long";
+        registry.register("gantry_scheduler_stale_node_metrics", help, self.stale.clone());
     }
 
     /// A pod is bound.
@@ -267,9 +282,19 @@ impl Meters {
         self.durations.get_or_create(&labels).observe(now.since(decided).as_secs_f64());
     }
 
+    /// An attempt lasts longer than it should.
+    pub(crate) fn timed_out(&self, profile: &Arc<str>) {
+        self.timeouts.get_or_create(&ProfileLabel { profile: (**profile).to_owned() }).inc();
+    }
+
     /// Shows how many nodes carry more than they have.
     pub(crate) fn exceeded(&self, nodes: usize) {
         self.exceeded.set(count(nodes));
+    }
+
+    /// Shows how many nodes have not reported their load for too long.
+    pub(crate) fn silent(&self, nodes: usize) {
+        self.stale.set(count(nodes));
     }
 
     /// Shows how much there is of everything.

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Lease, Pod, Reservation};
+use api::{Lease, Node, Pod, Reservation};
 use chassis::client::{Client, Nameplate, Object as _};
 use chassis::election::News;
 use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
 use chassis::key::Key;
 use chassis::metrics::Metrics;
 use engine::fact::{DEFAULT_SCHEDULER, PodRef};
+use engine::ledger::Stale;
+use jiff::Timestamp;
 
-use crate::message::{BindOrder, TellOrder};
+use crate::message::{BindOrder, ReportOrder, TellOrder};
 
 /// How many events are written side by side: as many as what they tell of, since those that come
 /// while pods are bound are late.
@@ -79,6 +81,11 @@ impl Notes {
             &order.scheduler,
             failed(subject(&order.pod, &order.version), order.message.to_string()),
         );
+        if let Some(words) = &order.reservations {
+            let note = failed(subject(&order.pod, &order.version), words.to_string());
+            let reason = "FailedScheduling-Reservation".into();
+            self.tell(&order.scheduler, Note { reason, ..note });
+        }
     }
 
     /// It is not clear whether a pod is bound.
@@ -111,6 +118,35 @@ impl Notes {
                 repeats: Repeats::Never,
             },
         );
+    }
+
+    /// A node does not report its load, or does again.
+    pub(crate) fn reports(&self, order: &ReportOrder) {
+        let (node, tone, reason, message) = match order {
+            ReportOrder::Silent { node, since, stale } => {
+                let at = Timestamp::from_nanosecond(since.0.into()).unwrap_or_default();
+                let then = match stale {
+                    Stale::Refused => "pods are kept off the node until it reports again",
+                    Stale::Forgotten => "the node is taken as one that never reported",
+                    Stale::Believed => "what it said last still counts",
+                };
+                let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+                let words = format!("NodeMetric was last updated at {at}, too long ago: {then}");
+                (node, Tone::Warning, "NodeMetricExpired", words)
+            }
+            ReportOrder::Reported { node } => {
+                let words = "NodeMetric is updated again".to_owned();
+                (node, Tone::Normal, "NodeMetricReported", words)
+            }
+        };
+        // As the kubelet does: who describes a node looks for events by its name.
+        let subject = Subject::named::<Node>(Key::cluster(node), (**node).into());
+        let (action, repeats) = ("Scheduling", Repeats::Never);
+        let reason = reason.into();
+        if let Some(recorder) = self.0.values().next() {
+            let note = Note { subject, related: None, tone, reason, action, message, repeats };
+            recorder.tell(note);
+        }
     }
 
     pub(crate) fn unreadable(&self, plate: &Nameplate, error: &str) {

@@ -1,5 +1,8 @@
 //! The scheduler as a whole: elected where it must be, fed, on its thread, with its hands.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,15 +25,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
 use crate::clients::Clients;
-use crate::config::{Configuration, LeaderElection, ProfileConfig};
-use crate::core::{Core, ERRANDS_MAX, TELLS_MAX};
+use crate::config::{Configuration, Gates, LeaderElection, ProfileConfig};
+use crate::controllers::Controllers;
+use crate::core::{Core, ERRANDS_MAX, Patience, TELLS_MAX};
 use crate::debug::Desk;
+use crate::explanations::{self, Explainer};
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::{Feed, Sight};
 use crate::message::{Kind, Message};
 use crate::meters::Meters;
 use crate::notes::{LeaseNotes, Notes};
 use crate::pulse::{Pulse, STALLED};
+use crate::reservations;
 use crate::thread::{Outlets, Timekeeper, Turns};
 use crate::witness::Place;
 use crate::writers::{Hands, License};
@@ -67,6 +73,14 @@ pub struct Options {
     pub desk: Desk,
     /// Where its engine lives.
     pub place: Place,
+    /// Whether it answers ScheduleExplanations, which kube-scheduler's role does not let it read.
+    pub explains: bool,
+    /// What feature gates say.
+    pub gates: Gates,
+    /// What is looked after beside deciding.
+    pub controllers: Controllers,
+    /// How long a decision may take before it is told.
+    pub patience: Patience,
 }
 
 impl Options {
@@ -84,6 +98,10 @@ impl Options {
             awaited: Awaited::default(),
             desk: Desk::default(),
             place: Place::Thread,
+            explains: false,
+            gates: Gates::default(),
+            controllers: Controllers::default(),
+            patience: Patience::default(),
         }
     }
 }
@@ -271,9 +289,9 @@ struct Term {
 impl Term {
     async fn work(self, turn: Option<Turn>, stop: CancellationToken) -> Rest {
         let Self { clients, options, meters, mut extenders, pulse } = self;
-        let (configuration, seed) = (&options.configuration, options.seed);
+        let (configuration, seed) = (&gated(&options), options.seed);
         let time = Timekeeper::new(clients.read.clock());
-        let (core, names) = core(configuration, seed, meters, time.now());
+        let (core, names) = core(&options, meters, time.now());
 
         let (messages, line) = mpsc::channel(MESSAGES_MAX);
         let end_feed = CancellationToken::new();
@@ -285,8 +303,8 @@ impl Term {
         let kinds = &Kind::read_by(core.engine().ledger());
         Feed { client, sink, seed, metrics, awaited, sight, kinds, fence, stop: stop_feed, tasks }
             .start();
-        let how = How { seed, metrics: metrics.clone(), stop: end_feed.clone() };
-        extenders.watch(how, &mut feed);
+        extenders.watch(How { seed, metrics: metrics.clone(), stop: end_feed.clone() }, &mut feed);
+        explain(&clients, &options, turn.as_ref(), &end_feed, &mut feed);
 
         let with = (&clients.events, seed, metrics);
         let (notes, writer) = Notes::new(&names, &options.host, with);
@@ -345,6 +363,30 @@ impl Term {
     }
 }
 
+/// Has explanations answered from when this process leads, where it is to do that.
+fn explain(
+    clients: &Clients,
+    options: &Options,
+    turn: Option<&Turn>,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<()>,
+) {
+    if !options.explains {
+        return;
+    }
+    let rate = options.configuration.client_connection.rate;
+    let explainer = Explainer {
+        client: clients.write.apart(explanations::IN_FLIGHT_MAX, rate),
+        desk: options.desk.clone(),
+        license: license(turn),
+        begun: turn.map(|turn| turn.begun.clone()),
+        metrics: options.metrics.clone(),
+        seed: options.seed,
+        stop: stop.clone(),
+    };
+    tasks.spawn(explainer.run());
+}
+
 fn license(turn: Option<&Turn>) -> License {
     match turn {
         None => License::Always,
@@ -352,27 +394,45 @@ fn license(turn: Option<&Turn>) -> License {
     }
 }
 
-/// The scheduler without its hands, and the names of its profiles.
-fn core(
-    configuration: &Configuration,
-    seed: u64,
-    meters: Meters,
-    now: Moment,
-) -> (Core, Vec<Arc<str>>) {
-    let profiles = profiles(configuration);
-    let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
-    let engine = Engine::new(settings(configuration, seed), profiles, now);
+/// Tells in the log which plugins do nothing yet, for whoever wrote that they should.
+pub fn tell_of_plugins_to_come(configuration: &Configuration) {
     for profile in &configuration.profiles {
         for plugin in profile.to_come() {
             let name = profile.scheduler_name.as_str();
             tracing::warn!(profile = name, %plugin, "a plugin is not there yet, and does nothing");
         }
     }
+}
+
+/// The scheduler without its hands, and the names of its profiles.
+fn core(options: &Options, meters: Meters, now: Moment) -> (Core, Vec<Arc<str>>) {
+    let configuration = &gated(options);
+    let profiles = profiles(configuration);
+    let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
+    let engine = Engine::new(settings(options), profiles, now);
+    for vain in &options.gates.vain {
+        tracing::warn!("{vain}");
+    }
     let mut of_profiles = configuration.profiles.iter();
     let reserving = of_profiles.find(|own| own.lineup.plugins().contains(&Plugin::Reservation));
     let lives = reserving.map(|own| own.args.reservation.lives).unwrap_or_default();
-    let core = Core::new(engine, names.iter().cloned(), meters).keeping(lives);
+    let frees_pods = options.gates.clean_expired_reservation_allocated;
+    let lives = reservations::Settings { frees_pods, ..lives };
+    let is_on = options.controllers.runs(Plugin::Reservation);
+    let core = Core::new(engine, names.iter().cloned(), meters);
+    let core = core.keeping(is_on.then_some(lives));
+    let core = core.with_patience(options.patience).heeding(options.desk.switches().clone());
     (core.with_binders(Binders::of(&configuration.extenders)), names)
+}
+
+/// The configuration with what gates say of plugins, so that whoever asks why is told the same.
+fn gated(options: &Options) -> Configuration {
+    let mut configuration = options.configuration.clone();
+    for profile in &mut configuration.profiles {
+        let own = &mut profile.args.reservation.plugin;
+        own.omits_node_labels = options.gates.omit_node_labels_for_reservation;
+    }
+    configuration
 }
 
 fn profiles(configuration: &Configuration) -> Vec<(Arc<str>, Profile)> {
@@ -388,13 +448,15 @@ fn profiles(configuration: &Configuration) -> Vec<(Arc<str>, Profile)> {
     configuration.profiles.iter().map(named).collect()
 }
 
-fn settings(configuration: &Configuration, seed: u64) -> turn::Settings {
+fn settings(options: &Options) -> turn::Settings {
+    let configuration = &options.configuration;
     let queue = queue::Settings {
         backoff_initial: configuration.pod_initial_backoff,
         backoff_max: configuration.pod_max_backoff,
         ..queue::Settings::default()
     };
-    turn::Settings { queue, seed }
+    let heeds_others = options.gates.cross_scheduler_nomination;
+    turn::Settings { queue, seed: options.seed, heeds_others }
 }
 
 /// Has the engine take its turns where it lives. What is returned comes when it has ended.

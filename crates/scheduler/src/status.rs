@@ -91,7 +91,17 @@ mod tests {
             let (nominated, scheduler) = (node.map(Into::into), "s".into());
             let message = "no".into();
             let (version, room) = (Box::default(), None);
-            let order = TellOrder { pod, version, scheduler, message, condition, nominated, room };
+            let reservations = None;
+            let order = TellOrder {
+                pod,
+                version,
+                scheduler,
+                message,
+                condition,
+                nominated,
+                room,
+                reservations,
+            };
             let expected =
                 expected.map(|status| json!({ "metadata": { "uid": "u1" }, "status": status }));
             assert_eq!(unscheduled(&order, Timestamp::UNIX_EPOCH), expected);

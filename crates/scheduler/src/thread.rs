@@ -180,6 +180,7 @@ impl Turns {
 
     fn decide(&mut self) {
         let mut now = self.time.now();
+        self.core.look_after(now);
         let until = now.after(DECIDE_MAX);
         for _ in 0..DECISIONS_PER_TURN_MAX {
             let begun = now;
@@ -205,6 +206,7 @@ impl Turns {
             Order::Tell(order) => Telling::Wait(order),
             Order::Complain(what) => Telling::Unreadable(what),
             Order::Live(order) => Telling::Life(order),
+            Order::Report(order) => Telling::Report(order),
         };
         if let Err(lost) = self.outlets.tells.try_send(telling) {
             self.take(lost.into_inner().untold(), self.time.now());

@@ -3,13 +3,17 @@
 //! Where a scheduler runs, it answers from a copy of what it knows ([`debug`](crate::debug)).
 //! Where none can be asked, the same is worked out from the objects of the cluster. Nothing here
 //! decides: the explanation is the engine's own, and the message is the one of the event.
+//!
+//! A Reservation that has no node is answered for as a pod is.
 
+mod reservation;
 mod text;
+mod told;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use api::pod::PodPhase;
 use api::{Pod, condition};
@@ -18,9 +22,8 @@ use engine::decide::Decider;
 use engine::fact::{Fact, PodFact};
 use engine::ledger::Ledger;
 use engine::moment::Moment;
-use engine::reason::Reason;
 use engine::turn::Waiting;
-use engine::why::{self, Explanation, amount};
+use engine::why;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Configuration, ProfileConfig};
@@ -28,14 +31,35 @@ use crate::extenders::consultation::is_interested;
 use crate::feed;
 use crate::message::{Kind, Message, PodNews};
 
+pub use reservation::reservation_from_objects;
+pub(crate) use reservation::{Asked, find_reservation};
+pub use told::{ChangeTold, ConsideredTold, LackTold, LoadTold, Nearest, NodesTold, Shortage};
+
+/// Whom an answer is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Subject {
+    /// A pod.
+    Pod {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        pod: String,
+    },
+    /// A Reservation.
+    Reservation {
+        /// Its name.
+        reservation: String,
+    },
+}
+
 /// Why a pod has no node, or that it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The pod's namespace.
-    pub namespace: String,
-    /// The pod's name.
-    pub pod: String,
+    /// The pod, or the Reservation.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// Who answers.
     pub answered_by: AnsweredBy,
     /// How the pod stands.
@@ -94,6 +118,18 @@ pub enum State {
         /// In whose names the one who answers decides.
         known: Vec<String>,
     },
+    /// Nobody of the name that it says gives Reservations their nodes.
+    NotReserving {
+        /// Whom it names.
+        scheduler: String,
+        /// In whose names the one who answers gives Reservations their nodes.
+        reserving: Vec<String>,
+    },
+    /// It is a Reservation that cannot be read.
+    Malformed {
+        /// What is wrong, and what to do.
+        error: String,
+    },
     /// It wants a node.
     Waiting {
         /// Where it stands in the queue, where the scheduler was asked.
@@ -134,78 +170,6 @@ pub enum Standing {
     },
 }
 
-/// What the nodes say of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodesTold {
-    /// How many there are.
-    pub all: usize,
-    /// How many of them could take the pod now.
-    pub fitting: usize,
-    /// How many more could, were their room not kept for pods of equal or higher priority.
-    pub promised: usize,
-    /// What holds for every node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub everywhere: Vec<LackTold>,
-    /// The nodes that lack the least, the nearest first.
-    pub nearest: Vec<Nearest>,
-    /// Changes of the pod that would admit it, each by itself.
-    pub changes: Vec<ChangeTold>,
-}
-
-/// A node that cannot take a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nearest {
-    /// Its name.
-    pub node: String,
-    /// What it lacks.
-    pub lacks: Vec<LackTold>,
-}
-
-/// What a node lacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LackTold {
-    /// The plugin that says so.
-    pub plugin: String,
-    /// The reason as the event counts it.
-    pub reason: String,
-    /// All that is known of it, in words.
-    pub text: String,
-    /// How much of which resource, where that is it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shortage: Option<Shortage>,
-    /// Which taint, where that is it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taint: Option<String>,
-    /// Which labels the node does not have, where that is it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-}
-
-/// Too little of a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shortage {
-    /// Which.
-    pub resource: String,
-    /// What the pod asks for.
-    pub asked: String,
-    /// What the node has left.
-    pub free: String,
-    /// What it has altogether.
-    pub allocatable: String,
-    /// What is missing.
-    pub missing: String,
-}
-
-/// One change of a pod that would admit it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeTold {
-    /// What to change.
-    pub change: String,
-    /// How many nodes would take the pod then.
-    pub nodes: usize,
-}
-
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
@@ -217,6 +181,12 @@ pub enum WhyError {
     NoPod {
         /// The namespace that was asked for.
         namespace: String,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// There is no such Reservation.
+    #[error("there is no reservation {name}; `kubectl get reservations` lists those there are")]
+    NoReservation {
         /// The name that was asked for.
         name: String,
     },
@@ -248,10 +218,54 @@ pub async fn from_objects(
 ) -> Result<Answer, WhyError> {
     let pod = find(client, namespace, name).await?;
     let mut answer = Answer::begun(&pod, AnsweredBy::Objects, configuration);
-    let Some(profile) = answer.profile(&pod, configuration) else { return Ok(answer) };
+    let fact = PodFact::from(&pod);
+    let Some(profile) = answer.profile(&fact, configuration) else { return Ok(answer) };
+    let mut ledger = listed(client, profile, &mut answer.unread).await?;
+    // It may have come between two lists.
+    if ledger.pod(&fact.uid).is_none() {
+        ledger.apply(Fact::Pod(Box::new(fact.clone())));
+    }
+    answer.name_extenders(&fact, configuration);
+    answer.work_out(&mut ledger, profile, &fact, now(client));
+    if answer.message.is_none() && !answer.extenders.is_empty() {
+        answer.message = last_told(&pod);
+    }
+    Ok(answer)
+}
+
+fn now(client: &Client) -> Moment {
+    let nanos = client.clock().now().as_nanosecond();
+    Moment(u64::try_from(nanos).unwrap_or_default())
+}
+
+/// What all objects add up to for a profile, as things are now; those that cannot be read are named.
+///
+/// # Errors
+/// When a kind cannot be listed.
+pub(crate) async fn listed(
+    client: &Client,
+    profile: &ProfileConfig,
+    unread: &mut Vec<String>,
+) -> Result<Ledger, Error> {
     let mut ledger = Ledger::default();
     profile.assemble().profile.keep(&mut ledger);
-    for message in feed::list(client, &Kind::read_by(&ledger)).await? {
+    let kinds = Kind::read_by(&ledger);
+    unread.extend(fill(client, &mut ledger, &kinds).await?);
+    ledger.catch_up(now(client));
+    Ok(ledger)
+}
+
+/// Has a ledger know every object of these kinds. What cannot be read is told in words.
+///
+/// # Errors
+/// When a kind cannot be listed.
+pub(crate) async fn fill(
+    client: &Client,
+    ledger: &mut Ledger,
+    kinds: &BTreeSet<Kind>,
+) -> Result<Vec<String>, Error> {
+    let mut unread = Vec::new();
+    for message in feed::list(client, kinds).await? {
         match message {
             Message::Fact(fact) => ledger.apply(fact),
             Message::Reservation(news) => ledger.apply(news.fact),
@@ -260,35 +274,27 @@ pub async fn from_objects(
                 ledger.apply(Fact::Pod(Box::new(fact)));
             }
             Message::Unreadable(what) => {
-                answer.unread.push(format!("{:?} {}: {}", what.kind, what.key, what.error));
+                unread.push(format!("{:?} {}: {}", what.kind, what.key, what.error));
             }
             _ => {}
         }
     }
-    let fact = PodFact::from(&pod);
-    // It may have come between two lists.
-    if ledger.pod(&fact.uid).is_none() {
-        ledger.apply(Fact::Pod(Box::new(fact.clone())));
-    }
-    let nanos = client.clock().now().as_nanosecond();
-    let now = Moment(u64::try_from(nanos).unwrap_or_default());
-    ledger.catch_up(now);
-    answer.name_extenders(&fact, configuration);
-    answer.work_out(&mut ledger, profile, &fact, now);
-    if answer.message.is_none() && !answer.extenders.is_empty() {
-        answer.message = last_told(&pod);
-    }
-    Ok(answer)
+    Ok(unread)
 }
 
 impl Answer {
     /// What the pod itself tells.
     pub(crate) fn begun(pod: &Pod, by: AnsweredBy, configuration: &Configuration) -> Self {
+        let (namespace, name) = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+        let subject = Subject::Pod { namespace, pod: name };
+        Self::about(subject, by, State::of(pod, configuration))
+    }
+
+    fn about(subject: Subject, by: AnsweredBy, state: State) -> Self {
         Self {
-            namespace: pod.metadata.namespace.clone(),
-            pod: pod.metadata.name.clone(),
+            subject,
             answered_by: by,
-            state: State::of(pod, configuration),
+            state,
             message: None,
             extenders: Vec::new(),
             nodes: None,
@@ -298,6 +304,10 @@ impl Answer {
 
     /// Adds who is asked besides the nodes.
     pub(crate) fn name_extenders(&mut self, pod: &PodFact, configuration: &Configuration) {
+        // Nobody else is asked about a reservation.
+        if matches!(self.subject, Subject::Reservation { .. }) {
+            return;
+        }
         let asked = configuration.extenders.iter().filter(|one| {
             let says = one.filter_verb.is_some() || one.prioritize.is_some();
             says && is_interested(one, &pod.extended)
@@ -308,11 +318,11 @@ impl Answer {
     /// The profile that is to find the pod a node; none where nobody is to.
     pub(crate) fn profile<'a>(
         &self,
-        pod: &Pod,
+        pod: &PodFact,
         configuration: &'a Configuration,
     ) -> Option<&'a ProfileConfig> {
         let mut profiles = configuration.profiles.iter();
-        let own = profiles.find(|profile| profile.scheduler_name == pod.scheduler());
+        let own = profiles.find(|profile| *profile.scheduler_name == *pod.scheduler);
         own.filter(|_| matches!(self.state, State::Waiting { .. }))
     }
 
@@ -324,7 +334,7 @@ impl Answer {
         pod: &PodFact,
         now: Moment,
     ) {
-        let decider = self.ask_nodes(ledger, profile, pod);
+        let decider = self.ask_nodes(ledger, profile, pod, now);
         if self.nodes.as_ref().is_some_and(|nodes| nodes.fitting == 0) {
             let waiting = Waiting::of(ledger, &decider, &pod.uid, 0, now);
             self.message = waiting.ok().map(|waiting| waiting.to_string());
@@ -337,9 +347,10 @@ impl Answer {
         ledger: &mut Ledger,
         profile: &ProfileConfig,
         pod: &PodFact,
+        now: Moment,
     ) -> Decider {
         let mut decider = Decider::new(profile.assemble().profile, ledger, 0);
-        self.nodes = Some(why::explain(ledger, &mut decider, pod).into());
+        self.nodes = Some(why::explain(ledger, &mut decider, pod, now).into());
         decider
     }
 }
@@ -371,60 +382,5 @@ impl State {
             let nominated = Some(&status.nominated_node_name).filter(|node| !node.is_empty());
             Self::Waiting { standing: None, nominated: nominated.cloned() }
         }
-    }
-}
-
-impl From<Explanation> for NodesTold {
-    fn from(explanation: Explanation) -> Self {
-        let Explanation { nodes, fitting, promised, everywhere, nearest, cures } = explanation;
-        let lacks =
-            |lacks: Vec<why::Lack>| -> Vec<LackTold> { lacks.iter().map(Into::into).collect() };
-        let nearest = nearest.into_iter();
-        let cures = cures.into_iter();
-        Self {
-            all: nodes,
-            fitting,
-            promised,
-            everywhere: lacks(everywhere),
-            nearest: nearest
-                .map(|(node, own)| Nearest { node: node.into(), lacks: lacks(own) })
-                .collect(),
-            changes: cures
-                .map(|(change, nodes)| ChangeTold { change: change.to_string(), nodes })
-                .collect(),
-        }
-    }
-}
-
-impl From<&why::Lack> for LackTold {
-    fn from(lack: &why::Lack) -> Self {
-        let labels = lack.labels.iter();
-        Self {
-            plugin: lack.plugin.to_string(),
-            reason: lack.reason.to_string(),
-            text: lack.to_string(),
-            shortage: Shortage::of(&lack.reason),
-            taint: match &lack.reason {
-                Reason::Tainted(taint) => Some(taint.to_string()),
-                _ => None,
-            },
-            labels: labels.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-        }
-    }
-}
-
-impl Shortage {
-    fn of(reason: &Reason) -> Option<Self> {
-        let Reason::ShortOf { resource, requested, used, allocatable } = reason else {
-            return None;
-        };
-        let free = allocatable.saturating_sub(*used);
-        Some(Self {
-            resource: resource.to_string(),
-            asked: amount(resource, *requested),
-            free: amount(resource, free),
-            allocatable: amount(resource, *allocatable),
-            missing: amount(resource, requested.saturating_sub(free)),
-        })
     }
 }

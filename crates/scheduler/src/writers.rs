@@ -31,8 +31,8 @@ use crate::core::TELLS_MAX;
 use crate::extenders::{Binder, Extenders};
 use crate::later::{Busy, Later};
 use crate::message::{
-    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, RoomOrder, TellOrder, Unreadable,
-    Wrote,
+    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, ReportOrder, RoomOrder, TellOrder,
+    Unreadable, Wrote,
 };
 use crate::notes::Notes;
 use crate::status;
@@ -91,7 +91,7 @@ pub(crate) enum License {
 }
 
 impl License {
-    fn is_valid(&self, now: Duration) -> bool {
+    pub(crate) fn is_valid(&self, now: Duration) -> bool {
         match self {
             Self::Always => true,
             Self::WhileLeading(own) => own.get().is_some_and(|own| own.is_valid(now)),
@@ -211,7 +211,7 @@ impl Hands {
     async fn bind(&self, order: BindOrder, room: Arc<Slots>, bound: &mpsc::Sender<BindOrder>) {
         let errand = order.errand();
         let outcome = match &order.held {
-            Some(held) => Box::pin(self.hold(&order, held)).await,
+            Some(held) => Box::pin(self.hold(&order, held, room)).await,
             None => self.converse(&order, room).await,
         };
         let answer = match outcome {
@@ -268,7 +268,7 @@ impl Hands {
                     {
                         event
                     } else {
-                        self.take(order, &mut place, &conversation).await?;
+                        self.take(order, &mut place, conversation.unclear().0).await?;
                         let binding = Binding {
                             pod: &order.pod.name,
                             uid: Some(&uid.0),
@@ -287,7 +287,7 @@ impl Hands {
                     }
                 }
                 Effect::Read => {
-                    self.take(order, &mut place, &conversation).await?;
+                    self.take(order, &mut place, conversation.unclear().0).await?;
                     read(Box::pin(pods.get(&order.pod.name)).await, &uid.0)
                 }
                 Effect::Wait(wait) => {
@@ -308,15 +308,11 @@ impl Hands {
         }
     }
 
-    /// Takes a place from which to ask about a Binding; none where this process ends before there is one,
-    /// and the question was asked before or belongs to a namespace in trouble.
-    async fn take(
-        &self,
-        order: &BindOrder,
-        place: &mut Place,
-        conversation: &Conversation,
-    ) -> Option<()> {
-        let (namespace, (failures, _)) = (&order.pod.namespace, conversation.unclear());
+    /// Takes a place from which to ask about a Binding of which so many answers were unclear; none where
+    /// this process ends before there is one, and the question was asked before or belongs to a namespace
+    /// in trouble.
+    async fn take(&self, order: &BindOrder, place: &mut Place, failures: u32) -> Option<()> {
+        let namespace = &order.pod.namespace;
         if failures == 0 && place.first(namespace).await {
             return Some(());
         }
@@ -365,6 +361,7 @@ impl Hands {
                         Telling::Wait(order) => own.tell(*order, &mut place).await,
                         Telling::Unreadable(what) => own.complain(&what, &mut place).await,
                         Telling::Life(order) => own.live(*order, &mut place).await,
+                        Telling::Report(order) => own.report(&order),
                     };
                     drop(place);
                     own.answer(message).await;
@@ -655,6 +652,11 @@ impl Hands {
         }
     }
 
+    fn report(&self, order: &ReportOrder) -> Message {
+        self.notes.reports(order);
+        Message::Complained
+    }
+
     async fn complain(&self, what: &Unreadable, place: &mut Place) -> Message {
         let Unreadable { kind, key, error } = what;
         tracing::warn!(?kind, %key, error, "an object cannot be read");
@@ -689,6 +691,8 @@ pub(crate) enum Telling {
     Unreadable(Unreadable),
     /// Where a reservation stands in its life.
     Life(Box<LifeOrder>),
+    /// That a node does not report its load, or does again.
+    Report(ReportOrder),
 }
 
 impl Telling {
@@ -697,7 +701,7 @@ impl Telling {
         match self {
             Self::Wait(order) => &order.pod.namespace,
             Self::Unreadable(what) => what.key.namespace(),
-            Self::Life(_) => "",
+            Self::Life(_) | Self::Report(_) => "",
         }
     }
 
@@ -710,6 +714,7 @@ impl Telling {
                 Message::Complained
             }
             Self::Life(order) => Message::Lived(order.uid, Wrote::Nothing),
+            Self::Report(_) => Message::Complained,
         }
     }
 }

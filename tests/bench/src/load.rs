@@ -114,7 +114,11 @@ fn node(index: usize) -> Value {
     })
 }
 
-fn unless_there<T>(result: Result<T, chassis::client::Error>) -> Result<()> {
+/// That it is there already is no failure.
+///
+/// # Errors
+/// When it could not be made for another reason.
+pub fn unless_there<T>(result: Result<T, chassis::client::Error>) -> Result<()> {
     match result {
         Err(error) if error.is_already_exists() => Ok(()),
         result => Ok(result.map(|_| ())?),

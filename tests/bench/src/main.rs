@@ -44,6 +44,8 @@ enum What {
     Hollow(hollow::Arguments),
     /// Gantry against kube-scheduler and writers that do not think.
     Scheduler(scheduler::Arguments),
+    /// Gantry with Koordinator's profile, while nodes report their load.
+    Koordinator(scheduler::KoordinatorArguments),
     /// One of those writers.
     #[command(hide = true)]
     LimitWriter(scheduler::WriterArguments),
@@ -84,6 +86,7 @@ async fn run(bench: &Bench, under_way: &UnderWay) -> Result<bool> {
         What::Up(arguments) => up::run(&bench.gantry, arguments).await,
         What::Hollow(arguments) => hollow::run(&bench.gantry, arguments).await,
         What::Scheduler(arguments) => scheduler::run(&bench.gantry, arguments).await,
+        What::Koordinator(arguments) => scheduler::run_koordinators(&bench.gantry, arguments).await,
         What::LimitWriter(arguments) => scheduler::write(arguments, under_way).await.map(|()| true),
         What::Fetch(arguments) => scheduler::fetch(arguments).await.map(|()| true),
     }

@@ -2,14 +2,17 @@
 //!
 //! Three questions, each with its own part: how many pods a second at what cost
 //! ([`throughput`]), how soon a pod is bound while pods come and go ([`steady`]), and how soon a
-//! fresh scheduler binds in a full cluster ([`first_bind`]).
+//! fresh scheduler binds in a full cluster ([`first_bind`]). What all of Koordinator's plugins cost is
+//! a benchmark of its own ([`koordinator`]).
 
 mod audit;
 mod cluster;
 mod contender;
 mod fetch;
 mod first_bind;
+mod koordinator;
 mod pending;
+mod reports;
 mod samples;
 mod steady;
 mod throughput;
@@ -23,9 +26,11 @@ use chassis::random::seed_for;
 use clap::ValueEnum;
 
 use contender::{Programs, Row};
+use samples::Named as _;
 use workload::{Size, Workload};
 
 pub use fetch::{Arguments as FetchArguments, run as fetch};
+pub use koordinator::{Arguments as KoordinatorArguments, run as run_koordinators};
 pub use writer::{Arguments as WriterArguments, run as write};
 
 /// What is run, and how large.

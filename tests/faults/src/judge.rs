@@ -3,17 +3,22 @@
 //! A node may carry too much in two cases only. Somebody who is not ours made it so. Or a pod came
 //! to it that was decided on when something on that node was not known, which happened after the
 //! scheduler was told by the server how everything stood: two Bindings in flight at the same
-//! moment. What happened before that, every decision has to reckon with.
+//! moment. What happened before that, every decision has to reckon with. The same goes for what
+//! reservations hold beside the pods, for what is used of them, and for CPUs.
+
+mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use api::cpus::RESOURCE_STATUS;
 use scheduler::bind::Outcome;
 use serde_json::Value;
 
+use crate::held::{self, Held};
 use crate::log::Log;
 use crate::rules::{Place, Resident, View, crowds, exceeds};
-use crate::shapes::{MEGA, Shape, TAINT, ZONE};
+use crate::shapes::{KOORDINATOR, MEGA, Shape, TAINT, ZONE};
 
 /// A Binding on its way.
 #[derive(Debug, Clone)]
@@ -62,6 +67,8 @@ pub struct Order(u64);
 struct Horizon {
     pods: Order,
     nodes: Order,
+    /// Of what has no list that is told of here.
+    rest: Order,
 }
 
 /// How often something was excused.
@@ -71,6 +78,8 @@ pub struct Excuses {
     pub landings: u64,
     /// Nodes that carried too much when they were looked at.
     pub sights: u64,
+    /// The same with what is held, and reservations and CPUs that too many used.
+    pub uses: u64,
 }
 
 /// A pod on the server.
@@ -84,6 +93,10 @@ pub struct Standing {
     pub is_going: bool,
     pub is_ended: bool,
     pub is_gated: bool,
+    /// The reservation that it says it uses; empty for none.
+    pub uses: String,
+    /// The CPUs that it says are its own.
+    pub cpus: String,
 }
 
 /// All that the server holds.
@@ -91,6 +104,9 @@ pub struct Standing {
 pub struct Snapshot {
     pub places: BTreeMap<String, Place>,
     pub pods: Vec<Standing>,
+    pub held: Vec<Held>,
+    /// Nodes that report their load, which may be too much for pods of some profiles.
+    pub reporting: BTreeSet<String>,
 }
 
 /// A pod that was bound.
@@ -128,6 +144,10 @@ struct Truth {
     gone: Vec<String>,
     /// Nodes that may carry too much, until they no longer do.
     excused: BTreeSet<String>,
+    /// The same with what reservations hold there, and what too many use.
+    excused_uses: BTreeSet<String>,
+    /// Reservations that got a node or another size: when, and by which scheduler.
+    held: BTreeMap<String, (Order, usize)>,
     excuses: Excuses,
 }
 
@@ -215,6 +235,7 @@ impl Judge {
         self.with(|truth| {
             let now = truth.tick();
             truth.excused.insert(node.to_owned());
+            truth.excused_uses.insert(node.to_owned());
             truth.places.insert(node.to_owned(), (now, place));
         });
     }
@@ -230,7 +251,10 @@ impl Judge {
 
     /// Somebody who is not ours bound a pod.
     pub fn taken(&self, uid: &str, name: &str, node: &str) {
-        self.with(|truth| truth.excused.insert(node.to_owned()));
+        self.with(|truth| {
+            truth.excused.insert(node.to_owned());
+            truth.excused_uses.insert(node.to_owned());
+        });
         self.bind(None, (uid, name, node));
     }
 
@@ -258,7 +282,10 @@ impl Judge {
             if !truth.read.insert((who, reading)) {
                 return;
             }
-            let Horizon { pods, nodes } = truth.horizons.entry(who).or_default();
+            let Horizon { pods, nodes, rest } = truth.horizons.entry(who).or_default();
+            if !matches!(reading, Reading::Pods | Reading::Nodes) {
+                *rest = at.max(*rest);
+            }
             if reading != Reading::Nodes {
                 *pods = at.max(*pods);
             }
@@ -314,6 +341,7 @@ impl Judge {
             let excess = truth.excess(binding);
             if let Some((_, true)) = excess {
                 truth.excused.insert(node.clone());
+                truth.excused_uses.insert(node.clone());
                 truth.excuses.landings += 1;
             }
             (truth.over.contains(&(*who, uid.clone(), *number)), excess)
@@ -392,12 +420,15 @@ impl Judge {
                 self.log.violated(&format!("node {name} is exceeded: {what}"));
             }
         }
+        self.inspect_uses(snapshot);
     }
 
     /// After the faults have ended and enough time has passed: whoever fits is bound.
     pub fn conclude(&self, snapshot: &Snapshot) {
         let shapes = self.with(|truth| truth.shapes.clone());
         let waits = |pod: &&Standing| pod.node.is_empty() && !pod.is_ended && !pod.is_going;
+        let spares = snapshot.spares(&shapes);
+        self.conclude_uses(snapshot, &shapes);
         for pod in snapshot.pods.iter().filter(waits) {
             let Some(shape) = shapes.get(&pod.name) else { continue };
             let view = |with_nominated: bool| {
@@ -413,11 +444,16 @@ impl Judge {
                         is_going: one.is_going,
                     })
                 });
-                View { places: &snapshot.places, residents: residents.collect() }
+                let spares = spares.clone();
+                View { places: &snapshot.places, residents: residents.collect(), spares }
             };
             let (plain, nominated) = (view(false), view(true));
             let fits = |node: &&String| {
-                plain.refuses(shape, node).is_none() && nominated.refuses(shape, node).is_none()
+                plain.refuses(shape, node).is_none()
+                    && nominated.refuses(shape, node).is_none()
+                    && !shape.must_use
+                    && !shape.own_cpus
+                    && !(shape.scheduler == KOORDINATOR && snapshot.reporting.contains(*node))
             };
             if let Some(node) = snapshot.places.keys().find(fits) {
                 self.log.violated(&format!("{} fits on {node} and is not bound", pod.name));
@@ -433,6 +469,13 @@ impl Judge {
 /// The name under which a scheduler leads.
 pub fn identity(who: usize) -> String {
     format!("s{who}")
+}
+
+/// The CPUs that annotations say are a pod's own.
+fn cpus(annotations: &Value) -> String {
+    let told = annotations[RESOURCE_STATUS].as_str().unwrap_or_default();
+    let told: Value = serde_json::from_str(told).unwrap_or_default();
+    told["cpuset"].as_str().unwrap_or_default().to_owned()
 }
 
 impl Standing {
@@ -451,6 +494,8 @@ impl Standing {
             is_going: !metadata["deletionTimestamp"].is_null(),
             is_ended: status["phase"] == "Succeeded",
             is_gated: spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()),
+            uses: held::used(&metadata["annotations"]),
+            cpus: cpus(&metadata["annotations"]),
         }
     }
 }

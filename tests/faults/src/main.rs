@@ -11,6 +11,7 @@
 //! engine) and drydock. Outside are sockets, the engine's own thread and the machine's clock.
 
 mod draw;
+mod held;
 mod judge;
 mod log;
 mod network;
@@ -100,6 +101,7 @@ mod tests {
             assert!(count > 0, "no {what} among {SEEDS} seeds");
         }
         assert!(total.starts > 2 * SEEDS && total.rooms > 0 && total.prepared > 0, "{total}");
+        assert!(total.held > 0 && total.inside > 0 && total.adopted > 0, "{total}");
     }
 
     #[test]

@@ -349,9 +349,13 @@ impl Sent {
 
     async fn carry_out(&mut self, request: Request<Bytes>, binding: Option<Binding>) -> Answer {
         let (reading, holder) = (reading(&request), holder(&request));
+        let held = held(&request);
         let before = self.network.judge.now();
         let Ok(answer) = self.server.call(request.map(Full::from)).await;
         if answer.status().is_success() {
+            if let Some(uid) = held {
+                self.network.judge.held(self.who, &uid);
+            }
             self.read(reading, holder, before);
         }
         if let Some(binding) = binding {
@@ -438,6 +442,17 @@ fn binding(request: &Request<Bytes>) -> Option<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let name = path.rsplit('/').nth(1)?.to_owned();
     Some((name, text(&body["metadata"]["uid"]), text(&body["target"]["name"])))
+}
+
+/// The reservation that gets a node or another size by a request.
+fn held(request: &Request<Bytes>) -> Option<String> {
+    let path = request.uri().path();
+    if request.method() != Method::PATCH || !path.contains("/reservations/") {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(request.body()).ok()?;
+    let is_held = !body["status"]["allocatable"].is_null();
+    is_held.then(|| body["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
 }
 
 /// What of everything a request asks for.

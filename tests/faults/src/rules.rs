@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::held::{Spare, reduced};
 use crate::shapes::{MEGA, Reach, Shape, TAINT, ZONE};
 
 /// A node, as somebody knows it.
@@ -47,6 +48,8 @@ pub struct Resident<'a> {
 pub struct View<'a> {
     pub places: &'a BTreeMap<String, Place>,
     pub residents: Vec<Resident<'a>>,
+    /// What of nodes is held and used by no pod.
+    pub spares: BTreeMap<String, Spare>,
 }
 
 impl View<'_> {
@@ -64,7 +67,8 @@ impl View<'_> {
         if shape.zone.is_some_and(|zone| zone != place.zone) {
             return Some("the node is in another zone".into());
         }
-        crowds(place, &self.on(node), shape)
+        let spare = self.spares.get(node).copied().unwrap_or_default();
+        crowds(&reduced(place, spare), &self.on(node), shape)
             .or_else(|| self.lacks_distance(shape, node))
             .or_else(|| self.lacks_company(shape, place))
             .or_else(|| self.skews(shape, place))

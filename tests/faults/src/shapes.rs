@@ -1,5 +1,7 @@
 //! Pods and nodes as a seed draws them, and as they are written.
 
+use api::qos::QOS_CLASS_LABEL;
+use api::reservation::{AFFINITY, PRE_ALLOCATABLE_LABEL};
 use serde_json::{Value, json};
 
 use crate::draw::Draw;
@@ -48,10 +50,22 @@ pub struct Shape {
     pub gated: bool,
     /// Which profile it is for.
     pub scheduler: &'static str,
+    /// It has CPUs of its own.
+    pub own_cpus: bool,
+    /// It must use a reservation.
+    pub must_use: bool,
+    /// Any reservation may take it over.
+    pub may_be_taken_over: bool,
 }
 
 /// The names of the profiles. The second one fills nodes instead of emptying them.
 pub const PROFILES: [&str; 2] = ["default-scheduler", "packer"];
+/// The name of the profile that uses reservations.
+pub const KOORDINATOR: &str = "koord-scheduler";
+/// The label by which a reservation tells whom it is for.
+pub const HELD_FOR: &str = "held-for";
+/// The priority of pods that have CPUs of their own.
+pub const PRIORITY_OF_OWN: i32 = 9500;
 /// The class of storage whose volumes are made when a pod needs them.
 pub const CLASS: &str = "made";
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -92,7 +106,24 @@ impl Shape {
             volume: some(draw, 120),
             gated: some(draw, 100),
             scheduler: if some(draw, 250) { PROFILES[1] } else { PROFILES[0] },
+            own_cpus: false,
+            must_use: false,
+            may_be_taken_over: false,
         }
+    }
+
+    /// The same where there are reservations, load reports and layouts of CPUs.
+    pub fn among_reservations(mut self, draw: &mut Draw) -> Self {
+        self.may_be_taken_over = draw.chance(400);
+        if draw.chance(600) {
+            self.scheduler = KOORDINATOR;
+            self.must_use = draw.chance(100);
+            if draw.chance(250) {
+                self.own_cpus = true;
+                (self.cpu_millis, self.priority) = ([1000, 2000][draw.below(2)], PRIORITY_OF_OWN);
+            }
+        }
+        self
     }
 
     /// The claim of a pod of this name.
@@ -155,7 +186,18 @@ impl Shape {
                 "labelSelector": selector(self.app),
             }]);
         }
-        json!({ "metadata": { "name": name, "labels": { "app": self.app } }, "spec": spec })
+        let mut metadata = json!({ "name": name, "labels": { "app": self.app } });
+        if self.own_cpus {
+            metadata["labels"][QOS_CLASS_LABEL] = json!("LSR");
+        }
+        if self.may_be_taken_over {
+            metadata["labels"][PRE_ALLOCATABLE_LABEL] = json!("true");
+        }
+        if self.must_use {
+            let wanted = json!({ "reservationSelector": { HELD_FOR: self.app } });
+            metadata["annotations"][AFFINITY] = json!(wanted.to_string());
+        }
+        json!({ "metadata": metadata, "spec": spec })
     }
 }
 

@@ -6,16 +6,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use api::reservation::ALLOCATED;
 use engine::fact::{Fact, PodRef, Uid};
 use engine::ledger::PodRow;
 use engine::plugins::volume_binding::Write;
 use scheduler::bind::Outcome;
 use scheduler::core::Core;
-use scheduler::message::{Answer, BindOrder, Message, Order, PrepareOrder, TellOrder};
+use scheduler::message::{
+    Answer, BindOrder, HoldOrder, Message, Order, PrepareOrder, ReservationNews, TellOrder,
+};
+use scheduler::reservations::Step;
 use scheduler::witness::Witness;
+use serde_json::json;
 
+use crate::held::{Held, Spare, overused, reduced, spares, use_of, used};
 use crate::judge::{self, Judge};
-use crate::rules::{Place, Resident, View};
+use crate::rules::{Place, Resident, View, exceeds};
 use crate::shapes::Shape;
 
 /// More turns than this without any time passing are turns in a circle.
@@ -27,6 +33,8 @@ struct Known {
     shape: Shape,
     is_going: bool,
     is_gated: bool,
+    /// The reservation that it says it uses; empty for none.
+    uses: String,
 }
 
 /// How a scheduler stood after its last turn.
@@ -38,6 +46,9 @@ pub struct Rest {
     pub waits: u64,
     pub rooms: u64,
     pub prepared: u64,
+    pub held: u64,
+    pub inside: u64,
+    pub adopted: u64,
 }
 
 #[derive(Default)]
@@ -49,6 +60,14 @@ struct Knowledge {
     prepared: BTreeSet<Uid>,
     /// Pods of which it was said that somebody else has the last word.
     lost: BTreeSet<Uid>,
+    /// Reservations, as they were told.
+    held: BTreeMap<Uid, Held>,
+    /// All that were ever told of, ended or not.
+    reserved: BTreeSet<Uid>,
+    /// Those that are to hold something on a node, and the pods that they take over there.
+    holding: BTreeMap<Uid, (String, BTreeSet<Uid>)>,
+    /// What pods with a claim use.
+    inside: BTreeMap<Uid, String>,
     rest: Rest,
     turns: usize,
 }
@@ -65,6 +84,75 @@ impl Knowledge {
             }
             is_held
         });
+    }
+}
+
+impl Knowledge {
+    /// A reservation is told of.
+    fn reserved(&mut self, news: &ReservationNews) {
+        let uid = Uid::new(&news.object.metadata.uid);
+        self.reserved.insert(uid.clone());
+        self.lost.remove(&uid);
+        if matches!(news.fact, Fact::PodGone(_)) {
+            self.held.remove(&uid);
+            self.holding.remove(&uid);
+            return;
+        }
+        let told = Held::read(&serde_json::to_value(&*news.object).unwrap_or_default());
+        if !told.node.is_empty() {
+            self.holding.entry(uid.clone()).and_modify(|own| own.0.clone_from(&told.node));
+        }
+        self.held.insert(uid, told);
+    }
+
+    /// What a pod uses: what it says, what it was given with a claim, or who takes it over.
+    fn uses<'a>(&'a self, uid: &Uid, one: &'a Known) -> &'a str {
+        if !one.uses.is_empty() {
+            return &one.uses;
+        }
+        let claimed = self.inside.get(uid).filter(|own| !own.is_empty());
+        let adopts = self.holding.iter().find(|(_, (_, pods))| pods.contains(uid));
+        claimed.map(|own| &**own).or_else(|| adopts.map(|(own, _)| &*own.0)).unwrap_or_default()
+    }
+
+    /// Pods with their nodes and what they use, and one more.
+    fn users<'a>(&'a self, more: Option<(&Uid, &'a str)>) -> Vec<(&'a str, &'a str, &'a Shape)> {
+        let all = self.pods.iter().filter_map(|(uid, one)| {
+            let claimed = || self.claims.get(uid).map(|node| &**node);
+            let coming = || more.filter(|(own, _)| *own == uid).map(|(_, node)| node);
+            let node = one.node.as_deref().or_else(claimed).or_else(coming)?;
+            Some((node, self.uses(uid, one), &one.shape))
+        });
+        all.collect()
+    }
+
+    /// What of nodes is held and used by no pod, but for what one holds.
+    fn spares(&self, except: Option<&str>) -> BTreeMap<String, Spare> {
+        let others = self.held.iter().filter(|(uid, _)| except != Some(&*uid.0));
+        let held: Vec<Held> = others.map(|(uid, told)| self.placed(uid, told)).collect();
+        spares(held.iter(), &self.users(None))
+    }
+
+    /// A reservation where it is, or is to be.
+    fn placed(&self, uid: &Uid, told: &Held) -> Held {
+        let decided = self.holding.get(uid).map(|(node, _)| node.clone());
+        let node =
+            if told.node.is_empty() { decided.unwrap_or_default() } else { told.node.clone() };
+        Held { node, ..told.clone() }
+    }
+
+    /// What a pod that comes to a node uses too much of.
+    fn overuses(&self, uid: &Uid, node: &str) -> Option<String> {
+        let used = self.inside.get(uid).filter(|own| !own.is_empty())?;
+        let Some((_, own)) = self.held.iter().find(|(own, _)| *own.0 == **used) else {
+            return Some(format!("there is no reservation {used}"));
+        };
+        if own.node != node {
+            return Some(format!("it uses {own:?}"));
+        }
+        let users = self.users(Some((uid, node)));
+        let users = users.iter().filter(|(there, _, _)| *there == node);
+        overused(own, use_of(used, users.map(|(_, used, shape)| (*used, *shape))))
     }
 }
 
@@ -100,6 +188,18 @@ impl Onlooker {
     fn answered(&self, own: &mut Knowledge, uid: &Uid, answer: &Answer) {
         self.judge.log().note(&format!("s{} hears {answer:?} of {}", self.who, name(own, uid)));
         let Answer::Definite(outcome) = answer else { return };
+        if own.held.contains_key(uid) {
+            if *outcome == Outcome::Bound && !self.judge.was_held(&uid.0) {
+                self.violated(&format!("{} holds nothing and is said to", uid.0));
+            }
+            if *outcome != Outcome::Bound {
+                own.holding.remove(uid);
+            }
+            if matches!(outcome, Outcome::Gone | Outcome::Elsewhere(_)) {
+                own.lost.insert(uid.clone());
+            }
+            return;
+        }
         let node = own.claims.get(uid).cloned();
         self.judge.concluded(self.who, &uid.0, node.as_deref(), outcome);
         match outcome {
@@ -120,7 +220,15 @@ impl Onlooker {
         let BindOrder { pod, node, .. } = order;
         self.judge.log().note(&format!("s{} decides {} to {node}", self.who, pod.name));
         self.judge.asked(self.who, &pod.uid.0);
+        if let Some(held) = &order.held {
+            own.rest.held += 1;
+            own.rest.adopted += held.adopts.len() as u64;
+            return self.holds(own, order, held);
+        }
         own.rest.binds += 1;
+        let uses = order.stamps.get(ALLOCATED).map(|text| used(&json!({ ALLOCATED: text })));
+        own.rest.inside += u64::from(uses.is_some());
+        own.inside.insert(pod.uid.clone(), uses.unwrap_or_default());
         if own.prepared.remove(&pod.uid) {
             // It was decided when its volumes were; from then on nobody else may have its room.
             let claimed = own.claims.get(&pod.uid).map(|node| &**node);
@@ -156,6 +264,10 @@ impl Onlooker {
         if own.prepared.remove(&pod.uid) {
             own.claims.remove(&pod.uid);
         }
+        // What it uses is written with the Binding; until then only the scheduler knows.
+        let is_user = |held: &&Uid| ledger.adopted(held).0.iter().any(|user| user.uid == pod.uid);
+        let uses = own.held.keys().find(is_user).map(|held| held.0.to_string());
+        own.inside.insert(pod.uid.clone(), uses.unwrap_or_default());
         self.decided(own, pod, node);
         own.prepared.insert(pod.uid.clone());
     }
@@ -175,14 +287,54 @@ impl Onlooker {
             let node = one.node.as_ref().or_else(|| own.claims.get(uid))?;
             Some(Resident { shape: &one.shape, node, is_going: one.is_going })
         });
-        let view = View { places: &own.places, residents: residents.collect() };
+        let view = View {
+            places: &own.places,
+            residents: residents.collect(),
+            // What the one holds that it uses is there for it, however much the node has.
+            spares: own.spares(own.inside.get(&pod.uid).map(|own| &**own)),
+        };
+        if let Some(what) = own.overuses(&pod.uid, node) {
+            self.violated(&format!("{} on {node}, as far as it knows: {what}", pod.name));
+        }
         if let Some(why) = view.refuses(&known.shape, node) {
-            self.violated(&format!("{} cannot be on {node} as far as it knows: {why}", pod.name));
+            let held = own.held.iter().map(|(uid, told)| own.placed(uid, told));
+            let held: Vec<Held> = held.filter(|held| held.node == node).collect();
+            let uses = own.inside.get(&pod.uid);
+            let what = format!("{why}; it uses {uses:?} of {held:?}");
+            self.violated(&format!("{} cannot be on {node} as far as it knows: {what}", pod.name));
         }
         let pods = own.pods.iter().filter_map(|(uid, one)| Some((&*uid.0, one.node.as_deref()?)));
         let knows = judge::Known { pods: pods.collect(), places: &own.places };
         self.judge.decided(self.who, (&pod.uid.0, &pod.name, node), &knows);
         own.claims.insert(pod.uid.clone(), node.to_owned());
+    }
+
+    /// A reservation is to hold something on a node, as far as that is known to have it.
+    fn holds(&self, own: &mut Knowledge, order: &BindOrder, held: &HoldOrder) {
+        let BindOrder { pod, node, .. } = order;
+        let Some(plan) = own.held.get(&pod.uid).cloned() else {
+            return self.violated(&format!("{} is placed and nobody told of it", pod.name));
+        };
+        let adopts = held.adopts.iter().map(|pod| pod.uid.clone()).collect();
+        own.holding.insert(pod.uid.clone(), (node.to_string(), adopts));
+        let Some(place) = own.places.get(&**node) else {
+            return self.violated(&format!("{} is placed where no node is", pod.name));
+        };
+        let spare = own.spares(None).get(&**node).copied().unwrap_or_default();
+        let there = own.pods.iter().filter(|(uid, one)| {
+            one.node.as_ref().or_else(|| own.claims.get(*uid)).is_some_and(|own| **own == **node)
+        });
+        // Ports that pods have in common are no fault of a reservation.
+        let there: Vec<Shape> =
+            there.map(|(_, one)| Shape { port: None, ..one.shape.clone() }).collect();
+        let found = exceeds(&reduced(place, spare), &there.iter().collect::<Vec<_>>());
+        if let Some(what) = found {
+            let what = format!("{plan:?} is too much for {node} as far as it knows: {what}");
+            self.violated(&what);
+        }
+        if place.is_cordoned || place.is_tainted {
+            self.violated(&format!("{} cannot be on {node}, which is closed", pod.name));
+        }
     }
 
     fn waits(&self, own: &mut Knowledge, order: &TellOrder) {
@@ -197,7 +349,9 @@ impl Onlooker {
         }
         let Some(room) = room else { return };
         own.rest.rooms += 1;
-        let Some(priority) = own.pods.get(&pod.uid).map(|pod| pod.shape.priority) else { return };
+        let held = own.held.get(&pod.uid).map(|held| held.priority);
+        let priority = own.pods.get(&pod.uid).map(|pod| pod.shape.priority);
+        let Some(priority) = priority.or(held) else { return };
         for victim in &room.victims {
             let Some(known) = own.pods.get(&victim.uid) else {
                 self.violated(&format!("{} has to go and nobody told of it", victim.name));
@@ -227,7 +381,11 @@ impl Witness for Onlooker {
                 own.claims.remove(uid);
                 own.prepared.remove(uid);
                 own.lost.remove(uid);
+                own.held.remove(uid);
+                own.holding.remove(uid);
+                own.inside.remove(uid);
             }
+            Message::Reservation(news) => own.reserved(news),
             Message::Pod(news) => {
                 let fact = &news.fact;
                 let Some(shape) = self.judge.shape(&fact.name) else { return };
@@ -238,7 +396,10 @@ impl Witness for Onlooker {
                     own.prepared.remove(&fact.uid);
                 }
                 let is_gated = !fact.gates.is_empty();
-                own.pods.insert(fact.uid.clone(), Known { name, node, shape, is_going, is_gated });
+                let told = fact.allotment.as_ref().and_then(|own| own.reservation.as_ref());
+                let uses = told.map(|own| own.uid.0.to_string()).unwrap_or_default();
+                let known = Known { name, node, shape, is_going, is_gated, uses };
+                own.pods.insert(fact.uid.clone(), known);
             }
             Message::Answered(errand, answer) => self.answered(own, &errand.uid, answer),
             _ => {}
@@ -258,7 +419,20 @@ impl Witness for Onlooker {
                 }
                 Order::Complain(what) => self.violated(&format!("cannot read {}", what.key)),
                 Order::Live(order) => {
-                    self.violated(&format!("there is no reservation {}", order.name));
+                    if !own.reserved.contains(&order.uid) {
+                        self.violated(&format!("there is no reservation {}", order.name));
+                    }
+                    let step = match &order.step {
+                        Step::Status { patch, .. } | Step::Resize { patch, .. } => {
+                            patch["status"]["phase"].to_string()
+                        }
+                        step => format!("{step:?}"),
+                    };
+                    let what = format!("s{}: {} becomes {step}", self.who, order.name);
+                    self.judge.log().note(&what);
+                }
+                Order::Report(order) => {
+                    self.judge.log().note(&format!("s{}: {order:?}", self.who));
                 }
             }
         });

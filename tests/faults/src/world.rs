@@ -1,6 +1,7 @@
 //! A run: the server, the schedulers, everybody else, and the time.
 
 mod actions;
+mod koordinator;
 mod volumes;
 
 use std::fmt;
@@ -26,12 +27,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::draw::Draw;
+use crate::held::Held;
 use crate::judge::{Excuses, Judge, Reading, Snapshot, Standing, identity};
 use crate::log::Log;
 use crate::network::{Faults, Network};
 use crate::rules;
-use crate::shapes::{CLASS, CONFIGURATION};
+use crate::shapes::{CLASS, CONFIGURATION, PRIORITY_OF_OWN};
 use crate::witness::{Onlooker, Rest};
+use koordinator::{Koordinator, REPORTS, RESERVATIONS};
 
 /// Steps of a run while there are faults.
 const STEPS: usize = 70;
@@ -55,6 +58,9 @@ pub struct Tally {
     pub starts: u64,
     pub left: u64,
     pub prepared: u64,
+    pub held: u64,
+    pub inside: u64,
+    pub adopted: u64,
     pub excused: Excuses,
     pub faults: Faults,
 }
@@ -68,25 +74,31 @@ impl Tally {
         self.starts += other.starts;
         self.left += other.left;
         self.prepared += other.prepared;
+        self.held += other.held;
+        self.inside += other.inside;
+        self.adopted += other.adopted;
         self.excused.landings += other.excused.landings;
         self.excused.sights += other.excused.sights;
+        self.excused.uses += other.excused.uses;
         self.faults.add(&other.faults);
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bound, decided, waits, rooms, starts, left, prepared, excused, faults } = self;
+        let Self { bound, decided, waits, rooms, starts, left, prepared, .. } = self;
+        let Self { held, inside, adopted, excused, faults, .. } = self;
         for (count, what) in faults.named() {
             write!(f, "{count} {what}, ")?;
         }
-        let Excuses { landings, sights } = excused;
+        let Excuses { landings, sights, uses } = excused;
         write!(
             f,
             "{decided} binds decided, {prepared} after volumes were made, {waits} times no node, \
              room made {rooms} times, {starts} schedulers started; {landings} Bindings that met \
-             others in flight, {sights} times a node seen with too much; {bound} pods bound and \
-             {left} impossible at the end"
+             others in flight, {sights} times a node seen with too much; {held} reservations \
+             placed, {inside} pods inside them, {adopted} taken over, {uses} uses that met others in \
+             flight; {bound} pods bound and {left} impossible at the end"
         )
     }
 }
@@ -129,9 +141,14 @@ impl Env for WorldEnv {
 }
 
 /// What every scheduler is told.
-fn configuration() -> Configuration {
-    let read = config::parse(Path::new("CONFIGURATION"), CONFIGURATION);
-    read.expect("the configuration of this program is valid")
+fn configuration(own: Option<&Koordinator>) -> Configuration {
+    let parse = |text: &str| {
+        let read = config::parse(Path::new("CONFIGURATION"), text);
+        read.expect("the configuration of this program is valid")
+    };
+    let mut all = parse(CONFIGURATION);
+    all.profiles.extend(own.map(|own| parse(&own.configuration()).profiles).into_iter().flatten());
+    all
 }
 
 /// A scheduler that runs.
@@ -156,6 +173,8 @@ struct World {
     starts: usize,
     pods_made: usize,
     nodes_made: usize,
+    /// Reservations, load reports and layouts of CPUs, where there are any.
+    koordinator: Option<Koordinator>,
     tally: Tally,
 }
 
@@ -183,6 +202,7 @@ impl World {
             starts: 0,
             pods_made: 0,
             nodes_made: 0,
+            koordinator: Koordinator::drawn(seed),
             tally: Tally::default(),
         }
     }
@@ -192,6 +212,7 @@ impl World {
         self.change_weather();
         for _ in 0..STEPS {
             self.act().await;
+            self.act_on_reservations().await;
             self.keep_house().await;
             let time = match self.draw.below(10) {
                 0..4 => self.draw.millis(1, 60),
@@ -273,7 +294,7 @@ impl World {
         self.tally.starts += 1;
         let who = self.starts;
         let way = self.network.way(who, self.trusting("system:kube-scheduler"));
-        let mut configuration = configuration();
+        let mut configuration = configuration(self.koordinator.as_ref());
         if self.slots.len() == 1 {
             configuration.leader_election = None;
         }
@@ -299,8 +320,12 @@ impl World {
     fn remove(&mut self, slot: usize) -> Option<usize> {
         let runner = self.slots.get_mut(slot)?.take()?;
         runner.task.abort();
-        let Rest { binds, waits, rooms, prepared, .. } = runner.witness.rest();
+        let Rest { binds, waits, rooms, prepared, held, inside, adopted, .. } =
+            runner.witness.rest();
         self.tally.prepared += prepared;
+        self.tally.held += held;
+        self.tally.inside += inside;
+        self.tally.adopted += adopted;
         self.tally.decided += binds;
         self.tally.waits += waits;
         self.tally.rooms += rooms;
@@ -329,6 +354,7 @@ impl World {
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let content_type = match method {
+            Method::PATCH if path.contains(".koordinator.sh/") => "application/merge-patch+json",
             Method::PATCH => "application/strategic-merge-patch+json",
             _ => "application/json",
         };
@@ -349,10 +375,17 @@ impl World {
         let (_, pods) = self.ask(Method::GET, "/api/v1/namespaces/default/pods", None).await;
         let (_, nodes) = self.ask(Method::GET, "/api/v1/nodes", None).await;
         let items = |list: &Value| list["items"].as_array().cloned().unwrap_or_default();
+        let (mut held, mut reports) = (Vec::new(), Vec::new());
+        if self.koordinator.is_some() {
+            held = items(&self.ask(Method::GET, RESERVATIONS, None).await.1);
+            reports = items(&self.ask(Method::GET, REPORTS, None).await.1);
+        }
         let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         Snapshot {
             places: items(&nodes).iter().map(|one| (name(one), rules::Place::read(one))).collect(),
             pods: items(&pods).iter().map(Standing::read).collect(),
+            held: held.iter().map(Held::read).collect(),
+            reporting: reports.iter().map(name).collect(),
         }
     }
 
@@ -364,7 +397,7 @@ impl World {
 
     /// What every cluster has.
     async fn found(&mut self) {
-        for priority in [10, 100, 1000] {
+        for priority in [10, 100, 1000, PRIORITY_OF_OWN] {
             let class =
                 json!({ "metadata": { "name": format!("p{priority}") }, "value": priority });
             let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -376,6 +409,7 @@ impl World {
         let account = json!({ "metadata": { "name": "default" } });
         let path = "/api/v1/namespaces/default/serviceaccounts";
         self.must(Method::POST, path, Some(account)).await;
+        self.found_koordinator().await;
         for _ in 0..2 + self.draw.below(4) {
             self.add_node().await;
         }

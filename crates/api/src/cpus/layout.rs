@@ -1,11 +1,13 @@
 //! Which CPUs a machine has and which of them are given away by others, as annotations of its
 //! [`NodeResourceTopology`] say.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 use super::node::{AMPLIFICATION_RATIO, amplification_ratios, node_reservation};
 use crate::cpu_set::CpuSet;
-use crate::malformed::{Malformed, annotation};
+use crate::malformed::{Malformed, annotation, list_annotation};
 use crate::node_resource_topology::NodeResourceTopology;
 
 /// Annotation: which CPUs there are.
@@ -117,6 +119,9 @@ impl Layout {
             Ok(own) => layout.cpus = own.map(|own| own.detail).unwrap_or_default(),
             Err(error) => malformed.push(error),
         }
+        malformed.extend(repeated(&mut layout.cpus));
+        malformed.extend(odd_zones(wire));
+        malformed.extend(odd_policies(wire));
         let mut keep = |reserved: Result<CpuSet, Malformed>| match reserved {
             Ok(cpus) => layout.reserved = layout.reserved.and(&cpus),
             Err(error) => malformed.push(error),
@@ -136,10 +141,47 @@ impl Layout {
     }
 }
 
+/// Leaves out of CPUs whatever has the number of one before it, and tells which that were.
+fn repeated(cpus: &mut Vec<CpuInfo>) -> Option<Malformed> {
+    let (mut seen, mut twice) = (BTreeSet::new(), CpuSet::new());
+    cpus.retain(|cpu| {
+        let is_new = seen.insert(cpu.id);
+        if !is_new {
+            twice.insert(cpu.id);
+        }
+        is_new
+    });
+    let value = format!("id {twice} more than once");
+    let fix = "name each CPU once; the first of a number counts";
+    (!twice.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value, fix))
+}
+
+/// NUMA nodes that have no number, or the number of one before them.
+fn odd_zones(wire: &NodeResourceTopology) -> Vec<Malformed> {
+    let fix = "name each NUMA node once: node- and its number";
+    let mut seen = BTreeSet::new();
+    let nodes = wire.zones.iter().filter(|zone| zone.r#type == "Node");
+    let odd = nodes.filter(|zone| !zone.numa().is_some_and(|numa| seen.insert(numa)));
+    odd.map(|zone| Malformed::new("zones[].name", &zone.name, fix)).collect()
+}
+
+/// Words for what the kubelet is told to do that nobody knows.
+fn odd_policies(wire: &NodeResourceTopology) -> Vec<Malformed> {
+    let fix =
+        "use None, or BestEffort, Restricted or SingleNUMANode with ContainerLevel or PodLevel";
+    let is_known = |word: &str| {
+        let level = ["ContainerLevel", "PodLevel"].iter().find_map(|end| word.strip_suffix(end));
+        matches!(word, "None" | "BestEffort" | "Restricted")
+            || matches!(level, Some("BestEffort" | "Restricted" | "SingleNUMANode"))
+    };
+    let odd = wire.topology_policies.iter().filter(|word| !is_known(word));
+    odd.map(|word| Malformed::new("topologyPolicies[]", word, fix)).collect()
+}
+
 /// CPUs of each pod that the kubelet gave them.
 fn kubelet_pods(wire: &NodeResourceTopology) -> Vec<Result<CpuSet, Malformed>> {
     let fix = r#"write JSON such as [{"uid":"…","cpuset":"0-1","managedByKubelet":true}]"#;
-    match annotation::<Vec<PodCpuAlloc>>(&wire.metadata.annotations, POD_CPU_ALLOCS, fix) {
+    match list_annotation::<Vec<PodCpuAlloc>>(&wire.metadata.annotations, POD_CPU_ALLOCS, fix) {
         Ok(all) => {
             let all = all.unwrap_or_default().into_iter();
             let own = all.filter(|own| own.managed_by_kubelet && !own.uid.is_empty());
@@ -204,6 +246,34 @@ mod tests {
         let shared =
             layout(json!({ SYSTEM_QOS_RESOURCE: r#"{"cpuset":"6","cpusetExclusive":false}"# }));
         assert!(shared.reserved.is_empty());
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_told_and_the_first_counts() {
+        let topology = r#"{"detail":[{"id":0,"node":0},{"id":1,"node":0},{"id":1,"node":1}]}"#;
+        let zone = |name: &str| json!({ "name": name, "type": "Node" });
+        let wire = json!({
+            "metadata": { "annotations": { CPU_TOPOLOGY: topology } },
+            "topologyPolicies": ["SingleNUMANodePodLevel", "None", "Closely", "SingleNUMANode"],
+            "zones": [zone("node-0"), zone("numa1"), zone("node-00"), zone("node-1"),
+                      { "name": "socket", "type": "Socket" }],
+        });
+        let own = Layout::of(&serde_json::from_value(wire).unwrap());
+        let told = own.malformed.iter().map(|error| (error.key, error.value.as_str()));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                (CPU_TOPOLOGY, "id 1 more than once"),
+                ("zones[].name", "numa1"),
+                ("zones[].name", "node-00"),
+                ("topologyPolicies[]", "Closely"),
+                ("topologyPolicies[]", "SingleNUMANode"),
+            ]
+        );
+        assert_eq!(
+            own.cpus.iter().map(|cpu| (cpu.id, cpu.node)).collect::<Vec<_>>(),
+            [(0, 0), (1, 0)]
+        );
     }
 
     #[test]

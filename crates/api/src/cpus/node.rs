@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use object::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_set::CpuSet;
@@ -167,6 +168,11 @@ pub fn node_reservation(
     let Some(own) = own else { return Ok(None) };
     let cpus = CpuSet::parse(&own.reserved_cpus)
         .map_err(|error| Malformed::new(NODE_RESERVATION, &error.value, error.fix))?;
+    let mut amounts = own.resources.iter();
+    if let Some((name, amount)) = amounts.find(|(_, amount)| **amount < Quantity::ZERO) {
+        let fix = "write amounts of 0 or more as resources";
+        return Err(Malformed::new(NODE_RESERVATION, &format!("{name}: {amount}"), fix));
+    }
     Ok(Some((own, cpus)))
 }
 
@@ -232,5 +238,7 @@ mod tests {
         for wrong in [r#"{"reservedCPUs":"9-1"}"#, r#"{"applyPolicy":"Often"}"#, "7"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+        let negative = read(r#"{"resources":{"memory":"1Gi","cpu":"-2"}}"#).unwrap_err();
+        assert_eq!((negative.key, &*negative.value), (NODE_RESERVATION, "cpu: -2"));
     }
 }

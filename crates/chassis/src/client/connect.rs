@@ -295,6 +295,7 @@ pub(super) fn build(config: &Config) -> Result<Transport, String> {
     let pool =
         connection::pool::<Outgoing<Body>>(config, connection::CONNECT_TIMEOUT).map_err(told)?;
     let base = Base::of(&config.cluster_url)?;
+    sendable(config)?;
     let service = ServiceBuilder::new()
         .map_request(move |request| base.lead(request))
         .option_layer(config.auth_layer().map_err(told)?)
@@ -304,6 +305,17 @@ pub(super) fn build(config: &Config) -> Result<Transport, String> {
         .map_request(permission::outgoing)
         .service(pool);
     Ok(Transport::new(service, Turn::Keep))
+}
+
+/// Whether a token can be sent; `kube` panics over one that cannot.
+fn sendable(config: &Config) -> Result<(), String> {
+    let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
+    match user["token"].as_str().map(HeaderValue::from_str) {
+        Some(Err(_)) => Err("the token has a line break or another character that no header may \
+             have; write it on one line, without anything around it"
+            .to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Where all requests of a client go.
@@ -347,7 +359,7 @@ mod tests {
     use super::super::Options;
     use super::*;
 
-    const GOOD: &str = r"
+    const GOOD: &str = r#"
 apiVersion: v1
 kind: Config
 current-context: dev
@@ -357,13 +369,15 @@ contexts:
 - {name: nobody, context: {cluster: local, user: ghost}}
 - {name: proxied, context: {cluster: far, user: me}}
 - {name: bad, context: {cluster: bad, user: me}}
+- {name: broken, context: {cluster: local, user: broken}}
 clusters:
 - {name: local, cluster: {server: 'https://127.0.0.1:6443', insecure-skip-tls-verify: true}}
 - {name: far, cluster: {server: 'https://far:6443', proxy-url: 'http://proxy:3128'}}
 - {name: bad, cluster: {server: 'https://127.0.0.1:6443', certificate-authority: /no/such/ca}}
 users:
 - {name: me, user: {token: secret}}
-";
+- {name: broken, user: {token: "a\nb"}}
+"#;
 
     async fn outcome(yaml: &str, context: Option<&str>) -> String {
         let dir = tempfile::tempdir().unwrap();
@@ -383,12 +397,12 @@ users:
             assert_eq!(outcome(yaml, context).await, want);
         };
         check(GOOD, None, "ok shop").await;
-        let all = "it has dev, lost, nobody, proxied, bad";
+        let all = "it has dev, lost, nobody, proxied, bad, broken";
         let no = format!("kubeconfig F has no context \"prod\" ({all})");
         check(GOOD, Some("prod"), &no).await;
         let no = "kubeconfig F has no cluster \"gone\" (it has local, far, bad)";
         check(GOOD, Some("lost"), no).await;
-        check(GOOD, Some("nobody"), "kubeconfig F has no user \"ghost\" (it has me)").await;
+        check(GOOD, Some("nobody"), "kubeconfig F has no user \"ghost\" (it has me, broken)").await;
         let proxy = "cluster \"far\" of context \"proxied\" in kubeconfig F: proxy-url \
             http://proxy:3128 is not supported; remove it and reach the server directly or \
             through a tunnel";
@@ -398,6 +412,9 @@ users:
         check("", None, unset).await;
         let bad = outcome(GOOD, Some("bad")).await;
         assert!(bad.contains("cluster \"bad\"") && bad.contains("/no/such/ca"), "{bad}");
+        let broken = outcome(GOOD, Some("broken")).await;
+        assert!(broken.contains("in kubeconfig F: the token has a line break"), "{broken}");
+        assert!(!broken.contains("a\nb"), "{broken}");
         let text = outcome("clusters: [", None).await;
         assert!(text.starts_with("kubeconfig F is malformed: "), "{text}");
     }

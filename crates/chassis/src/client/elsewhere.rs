@@ -103,6 +103,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_token_that_no_header_can_have_is_refused_and_not_repeated() {
+        for token in ["a\nb", "a\rb", "\0", "t\n"] {
+            let (token, options) = (Credentials::Token(token.to_owned()), Options::new("test"));
+            let made = Client::connect_to("https://h", &token, &Trust::Anyone, &options).await;
+            let error = made.err().unwrap().to_string();
+            let told = "cannot talk to https://h: the token has a line break or another character \
+                that no header may have; write it on one line, without anything around it";
+            assert_eq!(error, told);
+        }
+    }
+
+    #[tokio::test]
     async fn what_cannot_be_reached_is_told() {
         let check = async |url: &str, trust: Trust, expected: &str| {
             let (token, options) = (Credentials::Token("t".to_owned()), Options::new("test"));

@@ -4,7 +4,8 @@
 //! the event, further ones are counted here and written when half an hour has passed or the
 //! series has ended, six minutes after its last note. Two things differ. A note in other words
 //! than the event's is told anew, though not more often than once a minute: an event cannot
-//! change its words, and old ones would mislead. And the version of the object does not make
+//! change its words, and old ones would mislead. What comes sooner is held back, and the last of it
+//! is told when the minute is over. And the version of the object does not make
 //! another event, since most of what is told of an object changes it. The time is that of the
 //! notes.
 
@@ -55,12 +56,26 @@ struct Open {
     event: Event,
     count_written: u32,
     written: Timestamp,
+    /// The last note, where it was in other words that could not be told yet.
+    held_back: Option<Event>,
 }
 
 impl Open {
-    /// The event with a count that was not written yet, if there is one.
-    fn into_unwritten(self) -> Option<Event> {
-        (self.event.count > self.count_written).then_some(self.event)
+    fn new(event: Event) -> Self {
+        let written = event.last;
+        Self { event, count_written: 1, written, held_back: None }
+    }
+
+    /// What is not written yet of the count.
+    fn into_count(self) -> Option<Step> {
+        (self.event.count > self.count_written).then_some(Step::Repeat(self.event))
+    }
+
+    /// What is not written yet, where nobody can tell it any later.
+    fn into_rest(mut self, now: Timestamp, names: &Names) -> Vec<Step> {
+        let held_back = self.held_back.take();
+        let held_back = held_back.map(|event| Event { stamp: names.draw(now), ..event });
+        self.into_count().into_iter().chain(held_back.map(Step::Create)).collect()
     }
 }
 
@@ -75,16 +90,17 @@ impl Default for Series {
 }
 
 impl Series {
-    /// Decides what becomes of an event, and which other one has ended by it and has a count
-    /// to write.
-    pub fn take(&mut self, mut event: Event, names: &Names) -> (Step, Option<Event>) {
+    /// Decides what becomes of an event, and what is to be written before it of another one that has
+    /// ended by it.
+    pub fn take(&mut self, mut event: Event, names: &Names) -> (Step, Vec<Step>) {
         let kind = Kind::of(&event);
         let now = event.last;
-        let mut ended = None;
+        let mut ended = Vec::new();
         match self.0.take(&kind) {
             Some(mut open) if goes_on(&open.event, &event) => {
                 open.event.count = open.event.count.saturating_add(1);
                 open.event.last = now;
+                open.held_back = (open.event.note.message != event.note.message).then_some(event);
                 let step = match open.event.count {
                     2 => {
                         (open.count_written, open.written) = (2, now);
@@ -94,27 +110,37 @@ impl Series {
                 };
                 // There was room for it a moment ago.
                 self.0.put(kind, open);
-                return (step, None);
+                return (step, ended);
             }
-            Some(open) => ended = open.into_unwritten(),
+            Some(open) => ended.extend(open.into_count()),
             None => {}
         }
         event.stamp = names.draw(now);
-        let open = Open { event: event.clone(), count_written: 1, written: now };
-        // What was there before made room: there is never both.
-        let forgotten = self.0.put(kind, open).and_then(Open::into_unwritten);
-        (Step::Create(event), ended.or(forgotten))
+        let open = Open::new(event.clone());
+        if let Some(forgotten) = self.0.put(kind, open) {
+            ended.extend(forgotten.into_rest(now, names));
+        }
+        (Step::Create(event), ended)
     }
 
     /// Forgets what is over, and returns what is to be written now.
-    pub fn sweep(&mut self, now: Timestamp) -> Vec<Event> {
+    pub fn sweep(&mut self, now: Timestamp, names: &Names) -> Vec<Step> {
         let mut due = Vec::new();
         self.0.retain(|open| {
+            if now.duration_since(open.event.first) >= REWORD_AFTER
+                && let Some(event) = open.held_back.take()
+            {
+                let event = Event { stamp: names.draw(now), first: now, last: now, ..event };
+                let old = std::mem::replace(open, Open::new(event.clone()));
+                due.extend(old.into_count());
+                due.push(Step::Create(event));
+                return true;
+            }
             let is_over = now.duration_since(open.event.last) >= FINISH_AFTER;
             let is_unwritten = open.event.count > open.count_written;
             let is_old = open.event.count > 1 && now.duration_since(open.written) >= REFRESH_AFTER;
             if is_over && is_unwritten || !is_over && is_old {
-                due.push(open.event.clone());
+                due.push(Step::Repeat(open.event.clone()));
                 (open.count_written, open.written) = (open.event.count, now);
             }
             !is_over
@@ -123,15 +149,8 @@ impl Series {
     }
 
     /// Forgets everything, and returns what is not written yet.
-    pub fn finish(&mut self) -> Vec<Event> {
-        let mut due = Vec::new();
-        self.0.retain(|open| {
-            if open.event.count > open.count_written {
-                due.push(open.event.clone());
-            }
-            false
-        });
-        due
+    pub fn finish(&mut self, now: Timestamp, names: &Names) -> Vec<Step> {
+        self.0.drain().flat_map(|open| open.into_rest(now, names)).collect()
     }
 }
 
@@ -167,20 +186,26 @@ mod tests {
     }
 
     /// `new MESSAGE`, `COUNT MESSAGE` or nothing, and what has ended.
-    fn shown((step, ended): (Step, Option<Event>)) -> String {
+    fn shown((step, ended): (Step, Vec<Step>)) -> String {
         let step = match step {
             Step::Create(event) => format!("new {}", event.note.message),
             Step::Repeat(event) => format!("{} {}", event.count, event.note.message),
             Step::Spare => String::new(),
         };
-        ended.map_or(step.clone(), |event| {
-            format!("{step} after {} {}", event.count, event.note.message)
-        })
+        let ended = ended.iter().filter_map(|step| match step {
+            Step::Repeat(event) => Some(format!(" after {} {}", event.count, event.note.message)),
+            _ => None,
+        });
+        ended.fold(step, |shown, ended| shown + &ended)
     }
 
-    fn due(events: &[Event]) -> Vec<String> {
-        let shown = |event: &Event| format!("{} {}", event.count, event.note.subject.key.name());
-        events.iter().map(shown).collect()
+    fn due(steps: &[Step]) -> Vec<String> {
+        let shown = |step: &Step| match step {
+            Step::Create(event) => format!("new {}", event.note.message),
+            Step::Repeat(event) => format!("{} {}", event.count, event.note.subject.key.name()),
+            Step::Spare => String::new(),
+        };
+        steps.iter().map(shown).collect()
     }
 
     #[test]
@@ -215,6 +240,25 @@ mod tests {
     }
 
     #[test]
+    fn words_that_came_too_soon_are_told_when_the_minute_is_over() {
+        let (mut series, names) = (Series::default(), Names::default());
+        let at = |seconds| event("", "", seconds).last;
+        for (message, seconds) in [("early", 0), ("later", 1), ("last", 2)] {
+            series.take(event("a", message, seconds), &names);
+        }
+        assert_eq!(due(&series.sweep(at(30), &names)), [""; 0]);
+        assert_eq!(due(&series.sweep(at(60), &names)), ["3 a", "new last"]);
+        assert_eq!(due(&series.sweep(at(90), &names)), [""; 0]);
+        // What is told again in the words that are there is in no other words any longer.
+        series.take(event("a", "other", 91), &names);
+        series.take(event("a", "last", 92), &names);
+        assert_eq!(due(&series.sweep(at(150), &names)), [""; 0]);
+        series.take(event("a", "end", 151), &names);
+        series.take(event("a", "the end", 152), &names);
+        assert_eq!(due(&series.finish(at(153), &names)), ["new the end"]);
+    }
+
+    #[test]
     fn a_series_is_refreshed_while_it_goes_on_and_finished_when_it_is_over() {
         let (mut series, names) = (Series::default(), Names::default());
         let at = |seconds| event("", "", seconds).last;
@@ -222,11 +266,11 @@ mod tests {
         for minute in 0..=40 {
             series.take(event("often", "no", minute * 60), &names);
             let want: &[&str] = if minute == 31 { &["32 often"] } else { &[] };
-            assert_eq!(due(&series.sweep(at(minute * 60 + 1))), want, "{minute}");
+            assert_eq!(due(&series.sweep(at(minute * 60 + 1), &names)), want, "{minute}");
         }
         assert_eq!(series.0.len(), 1);
-        assert_eq!(due(&series.sweep(at(40 * 60 + 359))), [""; 0]);
-        assert_eq!(due(&series.sweep(at(40 * 60 + 360))), ["41 often"]);
+        assert_eq!(due(&series.sweep(at(40 * 60 + 359), &names)), [""; 0]);
+        assert_eq!(due(&series.sweep(at(40 * 60 + 360), &names)), ["41 often"]);
         assert_eq!(series.0.len(), 0);
     }
 
@@ -239,37 +283,54 @@ mod tests {
         series.take(event("b", "no", 0), &names);
         assert_eq!(shown(series.take(event("c", "no", 0), &names)), "new no after 3 no");
         assert_eq!(shown(series.take(event("d", "no", 0), &names)), "new no");
-        assert_eq!(due(&series.finish()), [""; 0]);
+        assert_eq!(due(&series.finish(event("", "", 0).last, &names)), [""; 0]);
     }
 
     proptest! {
-        /// Every note is in the count of some event by the end, and the counts of one event
-        /// are written in order.
+        /// Every note is in the count of some event by the end, the counts of one event are written in
+        /// order, and the last words told of a pod are those of its last note.
         #[test]
         fn no_note_is_lost(
             steps in prop::collection::vec((0..3u8, 0..3u8, 0..400i64, any::<bool>()), 0..80),
         ) {
             let (mut series, names) = (Series(Memory::new(2)), Names::default());
             let mut written = BTreeMap::<u64, u32>::new();
-            let mut now = 0;
-            let notes = steps.len();
-            let mut write = |event: &Event| {
+            let mut words = BTreeMap::<String, [String; 2]>::new();
+            let (mut now, mut notes) = (0, steps.len());
+            let mut write = |step: &Step, words: &mut BTreeMap<String, [String; 2]>| {
+                let (Step::Create(event) | Step::Repeat(event)) = step else { return };
                 let before = written.insert(event.stamp, event.count).unwrap_or(0);
                 assert!(before <= event.count, "{before} then {}", event.count);
-            };
-            for (pod, words, passed, sweeps) in steps {
-                now += passed;
-                let (step, ended) = series.take(event(&pod.to_string(), &words.to_string(), now), &names);
-                ended.iter().for_each(&mut write);
-                if let Step::Create(event) | Step::Repeat(event) = step {
-                    write(&event);
+                if matches!(step, Step::Create(_)) {
+                    let own = words.entry(event.note.subject.key.name().to_owned()).or_default();
+                    own[1].clone_from(&event.note.message);
                 }
+            };
+            // What was held back is told once more than it was noted.
+            let creates = |due: &[Step]| {
+                due.iter().filter(|step| matches!(step, Step::Create(_))).count()
+            };
+            for (pod, said, passed, sweeps) in steps {
+                now += passed;
+                let next = event(&pod.to_string(), &said.to_string(), now);
+                words.entry(pod.to_string()).or_default()[0] = said.to_string();
+                let (step, ended) = series.take(next, &names);
+                notes += creates(&ended);
+                ended.iter().for_each(|step| write(step, &mut words));
+                write(&step, &mut words);
                 if sweeps {
-                    series.sweep(event("", "", now).last).iter().for_each(&mut write);
+                    let due = series.sweep(event("", "", now).last, &names);
+                    notes += creates(&due);
+                    due.iter().for_each(|step| write(step, &mut words));
                 }
             }
-            series.finish().iter().for_each(&mut write);
+            let due = series.finish(event("", "", now).last, &names);
+            notes += creates(&due);
+            due.iter().for_each(|step| write(step, &mut words));
             prop_assert_eq!(written.values().sum::<u32>() as usize, notes);
+            for [noted, told] in words.values() {
+                prop_assert_eq!(noted, told);
+            }
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The pages of a component.
 
+use std::error::Error;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Body;
 
 use super::Health;
 use super::guard::Denial;
@@ -30,6 +33,12 @@ const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 type Page = Arc<dyn Fn(Parts) -> Answering + Send + Sync>;
+type Switch = Arc<dyn Fn(Parts, Bytes) -> Answering + Send + Sync>;
+
+/// How much may come with a request that sets something.
+const BODY_BYTES_MAX: usize = 1024;
+/// How long that may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a component shows: metrics, health, and pages of its own. Clones show the same.
 #[derive(Clone)]
@@ -37,13 +46,19 @@ pub struct Site {
     metrics: Metrics,
     health: Health,
     pages: Vec<(&'static str, Page)>,
+    switches: Vec<(&'static str, Switch)>,
 }
 
 impl Site {
     /// Metrics and health.
     #[must_use]
     pub fn new(metrics: &Metrics, health: &Health) -> Self {
-        Self { metrics: metrics.clone(), health: health.clone(), pages: Vec::new() }
+        Self {
+            metrics: metrics.clone(),
+            health: health.clone(),
+            pages: Vec::new(),
+            switches: Vec::new(),
+        }
     }
 
     /// The same with a page at `path`, such as `/debug/queue`, which answers for everything
@@ -59,6 +74,42 @@ impl Site {
     {
         self.pages.push((path, Arc::new(move |parts| Box::pin(page(parts)))));
         self
+    }
+
+    /// The same with something that is set by PUT at `path` and beneath it, with a body of no more than
+    /// a kilobyte.
+    #[must_use]
+    pub fn switch<F>(
+        mut self,
+        path: &'static str,
+        switch: impl Fn(Parts, Bytes) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        let switch = move |parts, body| -> Answering { Box::pin(switch(parts, body)) };
+        self.switches.push((path, Arc::new(switch)));
+        self
+    }
+
+    /// The answer to a request, of whose body no more is read than is needed.
+    pub(super) async fn respond<B>(&self, request: Parts, body: B) -> Answer
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let path = request.uri.path();
+        let switch = self.switches.iter().find(|(at, _)| is_beneath(path, at));
+        let Some((_, switch)) = switch.filter(|_| request.method == Method::PUT) else {
+            return self.answer(request).await;
+        };
+        let read = Limited::new(body, BODY_BYTES_MAX).collect();
+        match tokio::time::timeout(BODY_TIMEOUT, read).await {
+            Ok(Ok(body)) => switch(request, body.to_bytes()).await,
+            _ => {
+                let words = format!("send a value of no more than {BODY_BYTES_MAX} bytes\n");
+                text(StatusCode::BAD_REQUEST, words)
+            }
+        }
     }
 
     pub(super) async fn answer(&self, request: Parts) -> Answer {
@@ -79,10 +130,7 @@ impl Site {
         if let Some(endpoint) = ENDPOINTS.into_iter().find(|own| *own == endpoint) {
             return self.health(endpoint, only, &request);
         }
-        let is_it = |at: &str| {
-            path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        match self.pages.iter().find(|(at, _)| is_it(at)) {
+        match self.pages.iter().find(|(at, _)| is_beneath(path, at)) {
             Some((_, page)) => page(request).await,
             None => {
                 let own = self.pages.iter().map(|(at, _)| *at);
@@ -116,6 +164,11 @@ impl Site {
     }
 }
 
+/// Whether a path is another one, or beneath it.
+fn is_beneath(path: &str, at: &str) -> bool {
+    path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Metrics in the format 0.0.4, as Kubernetes' programs serve them whatever else a scraper would
 /// rather have: in OpenMetrics buckets have other names.
 fn counted(metrics: &Metrics) -> Answer {
@@ -145,7 +198,6 @@ fn text(status: StatusCode, body: String) -> Answer {
 mod tests {
     use http::Request;
     use http::header::ACCEPT;
-    use http_body_util::BodyExt as _;
 
     use super::*;
 
@@ -243,5 +295,41 @@ mod tests {
              /debug/queue are\n";
         check(Method::GET, "/debug/queues", 404, none).await;
         check(Method::POST, "/debug/queue", 405, "only GET is served\n").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_sends_no_value_is_not_waited_for() {
+        let site = Site::new(&Metrics::new(), &Health::new())
+            .switch("/s", async |_: Parts, _: Bytes| text(StatusCode::OK, "set".to_owned()));
+        let frames =
+            futures::stream::pending::<Result<hyper::body::Frame<Bytes>, std::io::Error>>();
+        let (parts, ()) = Request::put("/s").body(()).unwrap().into_parts();
+        let begun = tokio::time::Instant::now();
+        let answer = site.respond(parts, http_body_util::StreamBody::new(frames)).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+        assert!(begun.elapsed() < Duration::from_secs(2));
+    }
+
+    #[tokio::test]
+    async fn what_is_set_by_put_is_set_by_nothing_else_and_is_not_long() {
+        let site = Site::new(&Metrics::new(), &Health::new())
+            .page("/debug/flags", async |_: Parts| text(StatusCode::OK, "shown".to_owned()))
+            .switch("/debug/flags", async |parts: Parts, body: Bytes| {
+                let body = String::from_utf8_lossy(&body).into_owned();
+                text(StatusCode::OK, format!("{} is {body}", parts.uri.path()))
+            });
+        let check = async |method: Method, path: &str, body: String, code: u16, told: &str| {
+            let request = Request::builder().method(method).uri(path).body(()).unwrap();
+            let answer = site.respond(request.into_parts().0, Full::<Bytes>::from(body)).await;
+            assert_eq!(answer.status().as_u16(), code, "{path}");
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), told, "{path}");
+        };
+        let (get, put, post) = (Method::GET, Method::PUT, Method::POST);
+        check(put.clone(), "/debug/flags/s", "5".to_owned(), 200, "/debug/flags/s is 5").await;
+        check(get, "/debug/flags/s", String::new(), 200, "shown").await;
+        check(post, "/debug/flags/s", "5".to_owned(), 405, "only GET is served\n").await;
+        check(put.clone(), "/metrics", "5".to_owned(), 405, "only GET is served\n").await;
+        let long = "send a value of no more than 1024 bytes\n";
+        check(put, "/debug/flags/s", "5".repeat(1025), 400, long).await;
     }
 }

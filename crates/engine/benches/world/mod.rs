@@ -1,6 +1,7 @@
 //! The clusters and pods that benchmarks of the engine decide on, as `benches/mix.json` says.
 
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads its memory")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -203,6 +204,20 @@ pub fn requests(cpu_millis: i64, memory_bytes: i64) -> Requests {
 pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("it does not run backwards")
+}
+
+/// Forgets the peak of memory so far.
+pub fn forget_peak() {
+    // Where this is not possible the peak is that of all rows so far, which is no less.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most memory that the process had.
+pub fn peak_megabytes() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kib.map_or(f64::NAN, |kib| kib * 1024.0 / 1e6)
 }
 
 /// A number that looks like any other.

@@ -1,6 +1,7 @@
 //! Shapes: what all plugins that look at one node at a time say together.
 
-use super::{Answer, Cache, Kept, ShapeKey, changes_of};
+use super::alike::Alike;
+use super::{Answer, Cache, Kept, ShapeKey, Who, changes_of};
 use crate::ledger::{Ask, Ledger, NodeIndex, Position};
 use crate::node_set::NodeSet;
 use crate::plugin::{Key, Normalise, Reads};
@@ -76,6 +77,8 @@ pub(super) struct Lent {
     stale: NodeSet,
     fit: NodeSet,
     raw: Vec<i32>,
+    pub(super) asked: NodeSet,
+    pub(super) alike: Vec<Alike>,
 }
 
 /// A repair of one node costs about as much as a fresh answer for so many nodes in a row.
@@ -205,8 +208,8 @@ impl Cache {
                 if let Some(answer) = self.filter(*place, filter, ledger, ask) {
                     nodes.keep(answer);
                 }
-            } else if filter.key(ledger, ask).is_some() {
-                filter.filter(ledger, ask, nodes);
+            } else if let Some(key) = filter.key(ledger, ask) {
+                self.sift_alike((Who::Filter(*place), key), filter, question, nodes);
             }
         }
     }
@@ -228,8 +231,8 @@ impl Cache {
                 if let Some(raw) = self.score(*place, score, ledger, ask) {
                     call(weight, &raw.scores);
                 }
-            } else if score.key(ledger, ask).is_some() {
-                score.score(ledger, ask, nodes, &mut lent);
+            } else if let Some(key) = score.key(ledger, ask) {
+                self.score_alike((Who::Score(*place), key), score, question, (nodes, &mut lent));
                 call(weight, &lent);
             }
         }

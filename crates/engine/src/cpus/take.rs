@@ -121,18 +121,23 @@ impl Held {
     }
 
     fn free_where(&self, topology: &CpuTopology, counts: impl Fn(&Cpu) -> bool) -> Free {
+        let held: CpuSet =
+            self.holds.iter().filter(|(_, own)| own.times > 0).map(|(cpu, _)| *cpu).collect();
         let is_free =
-            |cpu: &&Cpu| self.times(cpu.id) == 0 && !self.reserved.contains(cpu.id) && counts(cpu);
-        let mut cores = BTreeMap::<u32, u32>::new();
-        for cpu in topology.cpus().iter().filter(is_free) {
-            *cores.entry(cpu.core).or_default() += 1;
+            |cpu: &Cpu| !held.contains(cpu.id) && !self.reserved.contains(cpu.id) && counts(cpu);
+        let threads = topology.threads();
+        let (mut all, mut whole, mut cores) = (0_usize, 0_usize, 0_usize);
+        for core in topology.by_core().chunk_by(|one, next| one.core == next.core) {
+            let free = core.iter().filter(|cpu| is_free(cpu)).count();
+            all += free;
+            cores += usize::from(free > 0);
+            whole += usize::from(free > 0 && free == threads);
         }
-        let threads = u32::try_from(topology.threads()).unwrap_or(u32::MAX);
-        let whole = cores.values().filter(|free| **free == threads).count();
+        let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Free {
-            all: cores.values().sum(),
-            of_whole_cores: u32::try_from(whole).unwrap_or(u32::MAX).saturating_mul(threads),
-            cores: u32::try_from(cores.len()).unwrap_or(u32::MAX),
+            all: small(all),
+            of_whole_cores: small(whole.saturating_mul(threads)),
+            cores: small(cores),
         }
     }
 

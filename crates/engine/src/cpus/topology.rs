@@ -1,6 +1,6 @@
 //! How the CPUs of a machine are laid out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::CpuSet;
 
@@ -21,8 +21,11 @@ pub struct Cpu {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuTopology {
     cpus: Box<[Cpu]>,
+    /// The same, those of one core beside each other.
+    by_core: Box<[Cpu]>,
     cores: usize,
-    numas: usize,
+    /// The CPUs of each NUMA node, by its number.
+    numas: Box<[(u32, CpuSet)]>,
     sockets: usize,
 }
 
@@ -35,9 +38,13 @@ impl CpuTopology {
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
         let count = |of: fn(&Cpu) -> u32| cpus.iter().map(of).collect::<BTreeSet<u32>>().len();
-        let (cores, numas, sockets) =
-            (count(|cpu| cpu.core), count(|cpu| cpu.numa), count(|cpu| cpu.socket));
-        Self { cpus: cpus.into(), cores, numas, sockets }
+        let (cores, sockets) = (count(|cpu| cpu.core), count(|cpu| cpu.socket));
+        let mut numas = BTreeMap::<u32, CpuSet>::new();
+        cpus.iter().for_each(|cpu| numas.entry(cpu.numa).or_default().insert(cpu.id));
+        let mut by_core = cpus.clone();
+        by_core.sort_by_key(|cpu| (cpu.core, cpu.id));
+        let (cpus, by_core) = (cpus.into(), by_core.into());
+        Self { cpus, by_core, cores, numas: numas.into_iter().collect(), sockets }
     }
 
     /// Whether anything is known.
@@ -52,6 +59,12 @@ impl CpuTopology {
         &self.cpus
     }
 
+    /// The CPUs, those of one core beside each other.
+    #[must_use]
+    pub fn by_core(&self) -> &[Cpu] {
+        &self.by_core
+    }
+
     /// Their numbers.
     #[must_use]
     pub fn all(&self) -> CpuSet {
@@ -61,7 +74,8 @@ impl CpuTopology {
     /// Those of one NUMA node.
     #[must_use]
     pub fn of_numa(&self, numa: u32) -> CpuSet {
-        self.cpus.iter().filter(|cpu| cpu.numa == numa).map(|cpu| cpu.id).collect()
+        let place = self.numas.binary_search_by_key(&numa, |(own, _)| *own);
+        place.map(|place| self.numas[place].1.clone()).unwrap_or_default()
     }
 
     /// Where a CPU is.
@@ -79,7 +93,7 @@ impl CpuTopology {
     /// How many CPUs a NUMA node has.
     #[must_use]
     pub fn per_numa(&self) -> usize {
-        self.cpus.len() / self.numas.max(1)
+        self.cpus.len() / self.numas.len().max(1)
     }
 
     /// How many CPUs a socket has.

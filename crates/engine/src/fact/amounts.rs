@@ -28,7 +28,7 @@ const CPU_MILLIS_UNLESS_REQUESTED: i64 = 100;
 const MEMORY_BYTES_UNLESS_REQUESTED: i64 = 200 << 20;
 
 /// Whether plugins look at a resource that is none of the plain ones.
-fn is_scalar(name: &str) -> bool {
+pub(super) fn is_scalar(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     let extended = || {
         !native

@@ -20,7 +20,7 @@ use crate::needs::{Amounts, CpuNeeds, Wish};
 const CORES_MAX: u32 = 1 << 16;
 
 /// What is known of the CPUs and NUMA nodes of a machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuLayout {
     /// Its CPUs; none where nothing is known.
     pub topology: CpuTopology,

@@ -11,7 +11,6 @@ use api::node_metric::ResourceMap;
 use api::pod::Pod;
 use api::priority::PriorityBand;
 use object::condition;
-use object::time::Time;
 
 use super::amounts::{amounts, named};
 use super::{Fact, LoadTimes};
@@ -59,8 +58,8 @@ pub struct UsageWindow {
 pub struct PodUsage {
     /// How much.
     pub now: Amounts,
-    /// Whether the node takes it for one that earns money.
-    pub is_prod: bool,
+    /// The band that the node takes it to be in; none where it says none.
+    pub band: Option<PriorityBand>,
 }
 
 /// Which figure of a while is meant.
@@ -130,10 +129,9 @@ pub struct LoadRules {
     pub window: Option<WindowLimits>,
 }
 
-/// Percentages, each between 0 and 100; none where there are none.
+/// Percentages; none where there are none.
 fn some(percents: Option<Percents>) -> Option<Percents> {
-    let percents = percents.filter(|percents| !percents.is_empty())?;
-    Some(percents.into_iter().map(|(name, percent)| (name, percent.clamp(0, 100))).collect())
+    percents.filter(|percents| !percents.is_empty())
 }
 
 impl LoadRules {
@@ -164,10 +162,6 @@ fn length(duration: object::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or_default())
 }
 
-fn moment(time: Time) -> Option<Moment> {
-    u64::try_from(time.timestamp().as_nanosecond()).ok().map(Moment)
-}
-
 fn used(map: &ResourceMap) -> Amounts {
     amounts(named(&map.resources))
 }
@@ -194,11 +188,11 @@ impl From<&NodeMetric> for Fact {
         });
         let pods = status.pods_metric.iter().map(|pod| {
             let key = (pod.namespace.as_str().into(), pod.name.as_str().into());
-            let is_prod = pod.priority == PriorityBand::Prod.as_str();
-            (key, PodUsage { now: used(&pod.pod_usage), is_prod })
+            let band = PriorityBand::parse(&pod.priority).ok();
+            (key, PodUsage { now: used(&pod.pod_usage), band })
         });
         let report = LoadReport {
-            at: status.update_time.and_then(moment),
+            at: status.update_time.map(Moment::from),
             interval: Duration::from_secs(seconds.unwrap_or(REPORT_SECONDS)),
             node,
             pods: pods.collect(),
@@ -213,9 +207,9 @@ impl LoadTimes {
     pub fn of(pod: &Pod) -> Self {
         let since = |name: &str| {
             let condition = condition::find(&pod.status.conditions, name)?;
-            condition.last_transition_time.filter(|_| condition.is_true()).and_then(moment)
+            condition.last_transition_time.filter(|_| condition.is_true()).map(Moment::from)
         };
-        let scheduled = since("PodScheduled").or_else(|| pod.status.start_time.and_then(moment));
+        let scheduled = since("PodScheduled").or_else(|| pod.status.start_time.map(Moment::from));
         Self { scheduled, initialized: since("Initialized") }
     }
 }
@@ -234,4 +228,27 @@ pub(super) fn load_needs(pod: &Pod, requests: &Amounts, limits: Amounts) -> Opti
         is_daemon: owners.any(|owner| owner.kind == "DaemonSet"),
     };
     (needs != LoadNeeds::of_requests(requests)).then_some(needs)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_figure_that_may_be_written_is_known() {
+        assert_eq!(Aggregation::ALL.map(Aggregation::name), load::AGGREGATION_TYPES);
+    }
+
+    #[test]
+    fn a_report_from_before_1970_is_old_and_has_a_time() {
+        let wire = json!({ "metadata": { "name": "n" },
+                           "status": { "updateTime": "1969-12-31T23:00:00Z" } });
+        let wire: NodeMetric = serde_json::from_value(wire).unwrap();
+        let Fact::Load { report: Some(report), .. } = Fact::from(&wire) else {
+            panic!("it is a report");
+        };
+        assert_eq!(report.at, Some(Moment(0)));
+    }
 }

@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::cpus::node_reservation;
-use api::pod::Pod;
-use api::reservation::{self as wire, AllocatePolicy, Allocated, Reservation, ReservationOwner};
-use api::{Malformed, OwnerReference, ResourceList};
+use api::pod::{Pod, PodPhase};
+use api::reservation::{
+    self as wire, AllocatePolicy, Allocated, PreAllocationMode, Reservation, ReservationOwner,
+};
+use api::{Malformed, ObjectMeta, OwnerReference, ResourceList};
+use object::names::qualified_name;
 use object::quantity::Quantity;
 use object::selector::label::Selector;
 use object::taint::Taint;
 
-use super::amounts::{amounts, named, pods};
+use super::amounts::{amounts, is_scalar, named, pods};
 use super::wire::term;
 use super::{Allotment, Fact, PodFact, Uid};
 use crate::needs::{
-    Amounts, OwnReservation, Requests, ReservationAffinity, ReservationNeeds, Tolerations, Volumes,
+    Amounts, OwnReservation, Requests, ReservationAffinity, ReservationNeeds, TakeOver,
+    Tolerations, Volumes,
 };
 
 /// A reservation that has not ended.
@@ -55,6 +59,33 @@ pub struct ReservationRules {
     pub pods: Option<i64>,
     /// What of it nobody may use.
     pub kept_back: Amounts,
+}
+
+/// How much a reservation holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Amounts.
+    pub amounts: Amounts,
+    /// For how many pods, where it says so.
+    pub pods: Option<i64>,
+}
+
+impl Size {
+    /// What one of these rules holds.
+    #[must_use]
+    pub fn of(rules: &ReservationRules) -> Self {
+        Self { amounts: rules.amounts.clone(), pods: rules.pods }
+    }
+
+    /// As much as either of two.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut amounts = self.amounts.clone();
+        for name in other.amounts.names() {
+            amounts.put(name, self.amounts.of(name).max(other.amounts.of(name)));
+        }
+        Self { amounts, pods: self.pods.max(other.pods) }
+    }
 }
 
 /// Whether pods may use more than their reservation holds.
@@ -190,10 +221,11 @@ impl ReservationRules {
     }
 }
 
-fn owner_rule(owner: &ReservationOwner) -> Result<OwnerRule, Malformed> {
+/// Whom an owner means that is written at this key.
+fn owner_rule(key: &'static str, owner: &ReservationOwner) -> Result<OwnerRule, Malformed> {
     let labels = owner.label_selector.as_ref().map(|told| {
         told.to_selector().map_err(|error| Malformed {
-            key: "spec.owners[].labelSelector",
+            key,
             value: error.to_string(),
             fix: "write a label selector as in a Deployment",
         })
@@ -213,8 +245,8 @@ fn owner_rule(owner: &ReservationOwner) -> Result<OwnerRule, Malformed> {
 }
 
 /// What a reservation says that it keeps back.
-fn kept_back(reservation: &Reservation) -> Result<Amounts, Malformed> {
-    let Some((own, cpus)) = node_reservation(&reservation.metadata)? else {
+fn kept_back(metadata: &ObjectMeta) -> Result<Amounts, Malformed> {
+    let Some((own, cpus)) = node_reservation(metadata)? else {
         return Ok(Amounts::default());
     };
     let mut kept = amounts(named(&own.resources));
@@ -249,6 +281,34 @@ fn places(pod: &Pod) -> Option<i64> {
     lists.filter(|list| list.contains_key("pods")).map(pods).reduce(i64::saturating_add)
 }
 
+/// Refuses amounts that nobody can hold: no server has looked at them, as it would at those of a pod.
+fn countable(key: &'static str, list: &ResourceList) -> Result<(), Malformed> {
+    let is_named = |name: &str| {
+        let is_plain = matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods");
+        is_plain || (is_scalar(name) && qualified_name(name).is_empty())
+    };
+    let odd =
+        list.iter().find(|(name, amount)| !is_named(name.as_str()) || **amount < Quantity::ZERO);
+    odd.map_or(Ok(()), |(name, amount)| {
+        let fix = "write 0 or more of cpu, memory, ephemeral-storage, pods, or a name such as example.com/gpu";
+        Err(Malformed { key, value: format!("{name}: {amount}"), fix })
+    })
+}
+
+/// The same of all that a template asks for.
+fn countable_template(template: &Pod) -> Result<(), Malformed> {
+    let spec = &template.spec;
+    for one in spec.init_containers.iter().chain(&spec.containers) {
+        countable("spec.template.spec.containers[].resources.requests", &one.resources.requests)?;
+        countable("spec.template.spec.containers[].resources.limits", &one.resources.limits)?;
+    }
+    if let Some(whole) = &spec.resources {
+        countable("spec.template.spec.resources.requests", &whole.requests)?;
+        countable("spec.template.spec.resources.limits", &whole.limits)?;
+    }
+    countable("spec.template.spec.overhead", &spec.overhead)
+}
+
 impl ReservationFact {
     /// What a reservation says; none where it has ended.
     ///
@@ -259,19 +319,18 @@ impl ReservationFact {
             return Ok(None);
         }
         reservation.check()?;
-        if reservation.spec.pre_allocation {
-            let fix = "leave it out: to take over pods that run is not supported yet";
-            return Err(Malformed { key: "spec.preAllocation", value: "true".to_owned(), fix });
-        }
         let template = reservation.as_pod()?;
-        let owners = reservation.spec.owners.iter().map(owner_rule);
+        countable_template(&template)?;
+        let owners = reservation.spec.owners.iter();
+        let owners = owners.map(|owner| owner_rule("spec.owners[].labelSelector", owner));
         let rules = ReservationRules {
             owners: owners.collect::<Result<_, _>>()?,
             restricted: reservation.restricted()?.into_iter().map(Into::into).collect(),
-            kept_back: kept_back(reservation)?,
+            kept_back: kept_back(&reservation.metadata)?,
             ..plain_rules(reservation)
         };
         let resized = reservation.resized()?;
+        countable(wire::RESIZE_ALLOCATABLE, &resized)?;
         Ok(Some(Self::holding(reservation, &template, &resized, rules)))
     }
 
@@ -300,14 +359,21 @@ impl ReservationFact {
         let mut pod = PodFact::from(template);
         // Nothing of it runs: it has no volumes, and uses nothing that anybody could report.
         (pod.needs.volumes, pod.needs.load) = (Volumes::default(), None);
-        (pod.extended, pod.owners, pod.may_preempt) = (Box::default(), Box::default(), false);
+        (pod.extended, pod.owners) = (Box::default(), Box::default());
         // It uses none itself, whatever its template says.
         let node = reservation.wanted_node().map(Into::into);
-        let own = Some(OwnReservation { policy: rules.policy, node });
+        let takes_over = (reservation.spec.pre_allocation && !reservation.is_held())
+            .then(|| takeover(reservation));
+        let own = Some(OwnReservation { policy: rules.policy, node, takes_over });
         pod.needs.reservation = Some(ReservationNeeds { own, ..ReservationNeeds::default() });
         let mut held_pods = places(template);
-        let held = if reservation.is_held() { &reservation.status.allocatable } else { resized };
+        let is_told = reservation.is_held() && !reservation.status.allocatable.is_empty();
+        let held = if is_told { &reservation.status.allocatable } else { resized };
         let charged = &mut pod.needs.requests.charged;
+        // What its template asks for by now is another question.
+        if is_told {
+            (*charged, held_pods) = (Amounts::default(), None);
+        }
         for (name, quantity) in named(held) {
             let one: BTreeMap<String, Quantity> = [(name.to_owned(), quantity.clone())].into();
             match name {
@@ -339,9 +405,64 @@ impl ReservationFact {
     }
 }
 
+/// Pods that run and that a reservation takes over.
+fn takeover(reservation: &Reservation) -> TakeOver {
+    let policy = &reservation.spec.pre_allocation_policy;
+    TakeOver {
+        uid: Uid::new(&reservation.metadata.uid),
+        is_of_anyone: policy.mode == PreAllocationMode::Cluster,
+        may_be_many: policy.enable_multiple,
+        is_required: reservation.must_take_over(),
+    }
+}
+
+/// Who may use a pod that is a reservation and has a node; nobody before it is ready, nor while somebody
+/// outside says that it is used.
+pub(super) fn operating_rules(pod: &Pod, taken: &Amounts) -> Option<Arc<ReservationRules>> {
+    if pod.spec.node_name.is_empty() || !wire::is_operating(pod) {
+        return None;
+    }
+    let metadata = &pod.metadata;
+    let is_ready = pod.status.phase == PodPhase::Running
+        && pod.status.conditions.iter().any(|one| one.r#type == "Ready" && one.is_true());
+    let is_open = is_ready && !wire::has_current_owner(pod);
+    let rule = |owner: &ReservationOwner| owner_rule(wire::OWNERS, owner);
+    let read = || wire::owners(pod)?.iter().map(rule).collect::<Result<_, _>>();
+    let owners = is_open.then(|| read().ok()).flatten();
+    let labels = metadata.labels.iter();
+    Some(Arc::new(ReservationRules {
+        name: metadata.name.as_str().into(),
+        labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+        owners: owners.unwrap_or_default(),
+        is_for_one_pod: true,
+        policy: ReservationPolicy::Aligned,
+        is_closed: metadata.is_going(),
+        amounts: taken.clone(),
+        kept_back: kept_back(metadata).unwrap_or_default(),
+        ..ReservationRules::default()
+    }))
+}
+
+impl PodFact {
+    /// The same, where this is the annotation by which pods say which of several goes first that a
+    /// reservation takes over.
+    #[must_use]
+    pub fn ranked_by(mut self, pod: &Pod, key: &str) -> Self {
+        let takeover_rank = wire::takeover_rank(pod, key);
+        let needs = self.needs.reservation.take().unwrap_or_default();
+        let needs = ReservationNeeds { takeover_rank, ..needs };
+        self.needs.reservation = (needs != ReservationNeeds::default()).then_some(needs);
+        self
+    }
+}
+
 /// What a pod wants of reservations; none where it wants nothing of the kind.
 pub(super) fn reservation_needs(pod: &Pod) -> Option<ReservationNeeds> {
-    let read = || Ok((wire::ReservationAffinity::of(pod)?, wire::exact_match(pod)?));
+    let read = || {
+        let rule = |owner: &ReservationOwner| owner_rule(wire::OWNERS, owner).map(drop);
+        wire::owners(pod)?.iter().try_for_each(rule)?;
+        Ok((wire::ReservationAffinity::of(pod)?, wire::exact_match(pod)?))
+    };
     let (affinity, exact) = match read() {
         Ok(read) => read,
         Err(error) => {
@@ -360,9 +481,18 @@ pub(super) fn reservation_needs(pod: &Pod) -> Option<ReservationNeeds> {
             tolerations: Tolerations(told.tolerations.into()),
         }
     });
-    let is_ignoring = wire::is_ignored(pod);
-    let exact = exact.into();
-    let needs = ReservationNeeds { affinity, exact, is_ignoring, own: None, malformed: None };
+    let own = wire::is_operating(pod).then(|| OwnReservation {
+        policy: ReservationPolicy::Aligned,
+        ..OwnReservation::default()
+    });
+    let needs = ReservationNeeds {
+        affinity,
+        exact: exact.into(),
+        is_ignoring: wire::is_ignored(pod),
+        takeover_rank: wire::takeover_rank(pod, wire::PRE_ALLOCATABLE_PRIORITY),
+        own,
+        malformed: None,
+    };
     (needs != ReservationNeeds::default()).then_some(needs)
 }
 

@@ -23,8 +23,12 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const TAKEN_OVER: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-fn version(metadata: &ObjectMeta) -> Version {
-    Version(metadata.resource_version.parse().unwrap_or(0))
+impl Version {
+    /// The version of an object; 0 where it cannot be told.
+    #[must_use]
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self(metadata.resource_version.parse().unwrap_or(0))
+    }
 }
 
 fn name(metadata: &ObjectMeta) -> Box<str> {
@@ -63,7 +67,7 @@ impl From<&api::PersistentVolume> for StorageFact {
             Some(Zone { label, values: in_tree::zones(metadata.labels.get(label)?)? })
         });
         let fact = PersistentVolume {
-            version: version(metadata),
+            version: Version::of(metadata),
             class: class(metadata, &spec.storage_class_name),
             capacity: spec.capacity.get("storage").cloned().unwrap_or(Quantity::ZERO),
             access_modes: words(&spec.access_modes),
@@ -117,7 +121,7 @@ impl From<&PersistentVolumeClaim> for StorageFact {
         let own_class = spec.storage_class_name.as_deref().unwrap_or_default();
         let fact = Claim {
             uid: metadata.uid.as_str().into(),
-            version: version(metadata),
+            version: Version::of(metadata),
             class: class(metadata, own_class),
             request: spec.resources.requests.get("storage").cloned(),
             access_modes: words(&spec.access_modes),

@@ -6,6 +6,7 @@ use std::hash::BuildHasher as _;
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use api::pod::{Pod, PodPhase, PreemptionPolicy, RestartPolicy};
+use api::reservation::is_spared;
 use api::scheduling_hint::SchedulingHint;
 use api::{
     ObjectMeta, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, StatefulSet,
@@ -17,10 +18,11 @@ use super::amounts::{amounts, limits, named, pods, requests};
 use super::cpus::{cpu_needs, offered};
 use super::load::load_needs;
 use super::pod_terms::{pod_affinity, spread, too_many_terms};
-use super::reservation::reservation_needs;
+use super::reservation::{operating_rules, reservation_needs};
 use super::storage_wire::volumes;
 use super::{
     Allotment, Budget, CpuRules, Fact, LoadRules, LoadTimes, NodeFact, NodeRest, PodFact, Uid,
+    Version,
 };
 use crate::moment::Moment;
 use crate::needs::{
@@ -113,6 +115,7 @@ impl From<&Pod> for PodFact {
         let labels = metadata.labels.iter();
         Self {
             uid: Uid::new(&metadata.uid),
+            version: Version::of(metadata),
             namespace: metadata.namespace.as_str().into(),
             name: metadata.name.as_str().into(),
             labels: labels
@@ -125,15 +128,14 @@ impl From<&Pod> for PodFact {
             allotment: Allotment::of(pod).filter(|own| own.is_within(&needs.taken.charged)),
             may_preempt: spec.preemption_policy != Some(PreemptionPolicy::Never),
             giving_way: metadata.deletion_timestamp.is_some() && is_preempted(pod),
+            is_spared: is_spared(pod),
             priority: spec.priority.unwrap_or(0),
             deleting: metadata.deletion_timestamp.is_some(),
             scheduler: pod.scheduler().into(),
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             extended: extended(pod),
-            owners: match spec.node_name.as_str() {
-                "" => metadata.owner_references.as_slice().into(),
-                _ => Box::default(),
-            },
+            owners: metadata.owner_references.as_slice().into(),
+            holds: operating_rules(pod, &needs.taken.charged),
             needs,
             rest: 0,
         }
@@ -150,8 +152,7 @@ fn extended(pod: &Pod) -> Box<[Box<str>]> {
 }
 
 fn started(pod: &Pod) -> Option<Moment> {
-    let nanos = pod.status.start_time?.timestamp().as_nanosecond();
-    u64::try_from(nanos).ok().map(Moment)
+    pod.status.start_time.map(Moment::from)
 }
 
 /// Whether a scheduler pushed the pod out for another one.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{RESERVATIONS, decider, fact, labels, needs, seen, uid};
+use super::reservations::RESERVATIONS;
+use super::{decider, fact, labels, needs, seen, uid};
 use crate::fact::{Fact, StorageFact};
 use crate::ledger::Ledger;
 use crate::needs::{Needs, Owner, OwnerKind};
@@ -55,7 +56,11 @@ fn interleaved(facts: &[Fact], moments: &[u16]) -> Vec<Fact> {
 }
 
 /// All that can be seen of a ledger, by names.
-fn whole(mut ledger: Ledger, asks: &[Needs], like: &BTreeMap<Box<str>, Box<str>>) -> Vec<String> {
+pub(super) fn whole(
+    mut ledger: Ledger,
+    asks: &[Needs],
+    like: &BTreeMap<Box<str>, Box<str>>,
+) -> Vec<String> {
     let mut told = Vec::new();
     for namespace in ["default", "other"] {
         for needs in asks {

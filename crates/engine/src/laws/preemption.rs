@@ -1,16 +1,20 @@
 //! What holds of speculation, nominations and preemption after any facts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use api::CpuSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::reservations::{RESERVATIONS, reservation};
 use super::{Step, decider, labels, loadless, needs, node, play, pod, seen, step, uid};
 use crate::decide::Decider;
 use crate::fact::{Budget, Fact, ReservationPolicy, Uid};
-use crate::ledger::{Ask, Ledger, NodeIndex, Passing, Tally};
+use crate::judge::Trial;
+use crate::ledger::{Ask, Ledger, NodeIndex, Passing, PodRow, Tally};
 use crate::moment::Moment;
 use crate::needs::{Amounts, Needs, NodeAffinity, PodAffinity, Spread, Volume, Volumes};
 use crate::preemption::{Candidate, Outcome, Settings};
@@ -20,6 +24,7 @@ use object::selector::label::Selector;
 
 pub(crate) const NOW: Moment = Moment(100);
 const PODS: u8 = 20;
+const GPU: &str = "example.com/gpu";
 
 /// A disruption budget that is there, or is gone.
 pub(super) fn budget() -> impl Strategy<Value = Fact> {
@@ -71,10 +76,18 @@ pub(crate) fn crowded() -> impl Strategy<Value = Vec<Step>> {
         }
         pods
     });
-    (nodes, pods, vec(budget(), 0..4)).prop_map(|(nodes, pods, budgets)| {
+    let held = vec(reservation(), 0..4).prop_map(|mut held| {
+        for (index, fact) in held.iter_mut().enumerate() {
+            let Fact::Reservation(own) = fact else { continue };
+            own.pod.needs.node_affinity = NodeAffinity::default();
+            own.pod.node = own.pod.node.take().map(|_| format!("node-{}", index % 4).into());
+        }
+        held
+    });
+    (nodes, held, pods, vec(budget(), 0..4)).prop_map(|(nodes, held, pods, budgets)| {
         let nodes = nodes.into_iter().map(Fact::Node);
         let pods = pods.into_iter().map(|(pod, _)| Fact::Pod(Box::new(pod)));
-        nodes.chain(pods).chain(budgets).map(Step::Fact).collect()
+        nodes.chain(held).chain(pods).chain(budgets).map(Step::Fact).collect()
     })
 }
 
@@ -115,8 +128,10 @@ pub(crate) fn told(ledger: &Ledger) -> Vec<String> {
             nodes.id(node),
         ));
     }
-    for row in (0..PODS).filter_map(|number| ledger.pod(&uid(number))) {
-        told.push(format!("{} {:?} {}", row.name, row.node(), row.is_bound()));
+    for row in (0..RESERVATIONS.end).filter_map(|number| ledger.pod(&uid(number))) {
+        let uses = row.allotment.map(|id| ledger.asks.allotments.get(id));
+        let own = (row.node(), row.is_bound(), uses, &row.adoption);
+        told.push(format!("{} {own:?}", row.name));
         for crowd in ledger.terms.crowds.of(row.ask.identity) {
             let own = ledger.terms.crowds.get(*crowd);
             let mut wanting: Vec<String> = own
@@ -127,6 +142,10 @@ pub(crate) fn told(ledger: &Ledger) -> Vec<String> {
             wanting.sort_unstable();
             told.push(format!("{crowd:?} {:?} {wanting:?}", sorted(&own.pods)));
         }
+    }
+    for own in RESERVATIONS.chain(0..PODS).map(uid) {
+        let own = ledger.reservations.find(&own);
+        told.push(format!("{:?}", own.map(|own| (own.node, own.used, own.spare))));
     }
     for namespace in ["default", "other"] {
         for claim in ["claim-0", "claim-1", "claim-2"] {
@@ -151,14 +170,14 @@ pub(crate) fn after(steps: &[Step]) -> (Ledger, Decider) {
     (ledger, decider)
 }
 
-/// Pods that want a node.
+/// Pods and reservations that want a node.
 pub(crate) fn waiting(ledger: &Ledger) -> Vec<Uid> {
-    let all = (0..PODS).map(uid);
+    let all = (0..RESERVATIONS.end).map(uid);
     let waits = |uid: &Uid| ledger.pod(uid).is_some_and(|row| !row.is_placed());
     all.filter(waits).collect()
 }
 
-/// Why a node does not take a pod, when these others have left it.
+/// Why a node does not take a pod, nor anything that is held there for it, when these others have left.
 fn refused_without(
     ledger: &mut Ledger,
     decider: &Decider,
@@ -170,10 +189,13 @@ fn refused_without(
         for other in gone {
             assert_eq!(thought.evict(other), Ok(node), "a victim is on the node");
         }
-        let examined = decider.examine(thought.ledger_mut(), pod).unwrap();
-        assert_eq!(examined.everywhere, None);
-        let refused = examined.refused.into_iter().find(|refused| refused.node == node);
-        refused.map(|refused| refused.refusal.reasons)
+        let ledger = thought.ledger_mut();
+        let row = ledger.pod(pod).unwrap();
+        let (ask, priority) = (row.ask, row.priority);
+        assert_eq!(decider.refused_everywhere(ledger, ask), None);
+        let others = ledger.awaited_before(ledger.nodes.name(node), pod, priority);
+        let mut trial = Trial::new(ledger, &decider.profile.filters, ask);
+        trial.place_on(&others, node).err().map(|(_, refusal)| refusal.reasons)
     })
 }
 
@@ -193,6 +215,7 @@ fn check(ledger: &mut Ledger, decider: &Decider, pod: &Uid, found: &Candidate) {
     for victim in &victims {
         let row = ledger.pod(victim).expect("a victim is there");
         assert!(row.priority < priority, "a victim is of lower priority");
+        assert!(!row.is_reservation(), "a reservation is not deleted");
         assert_eq!(row.node(), Some(found.node));
     }
     // A claim that pods of other nodes use as well takes more than one round.
@@ -207,28 +230,39 @@ fn check(ledger: &mut Ledger, decider: &Decider, pod: &Uid, found: &Candidate) {
     }
 }
 
-/// What of a node a pod took that was not there to take.
-fn excess(ledger: &Ledger, node: NodeIndex, needs: &Needs) -> Option<String> {
+/// How much of each resource a node is charged for, and how many pods it has places for.
+fn charged(ledger: &Ledger, node: NodeIndex) -> BTreeMap<Box<str>, (i64, i64)> {
     let (at, nodes) = (node.get(), &ledger.nodes);
-    let charged = &needs.requests.charged;
     let columns = [
-        ("cpu", charged.cpu_millis, Some(&nodes.resources.cpu)),
-        ("memory", charged.memory_bytes, Some(&nodes.resources.memory)),
-        ("storage", charged.storage_bytes, Some(&nodes.resources.storage)),
+        ("cpu", Some(&nodes.resources.cpu)),
+        ("memory", Some(&nodes.resources.memory)),
+        ("ephemeral-storage", Some(&nodes.resources.storage)),
+        ("example.com/gpu", nodes.resources.find(GPU).map(|at| nodes.resources.scalar(at))),
     ];
-    let scalars = charged.scalars.iter().map(|(name, amount)| {
-        (&**name, *amount, nodes.resources.find(name).map(|at| nodes.resources.scalar(at)))
+    let amounts = columns.into_iter().map(|(name, column)| {
+        let of = column.map_or((0, 0), |own| (own.requested[at], own.allocatable[at]));
+        (name.into(), of)
     });
-    for (name, amount, column) in columns.into_iter().chain(scalars) {
-        let left = column.map_or(0, |column| column.allocatable[at] - column.requested[at]);
-        // The node is charged for the pod already.
-        if amount > 0 && left < 0 {
-            return Some(format!("{} too much of {name}", -left));
+    amounts.chain([("pods".into(), (nodes.pods[at], nodes.pods_allowed[at]))]).collect()
+}
+
+/// What of a node a pod took that was not there to take. A pod that uses a reservation may take what that
+/// held, however little the node has: it may not make that worse.
+fn excess(
+    ledger: &Ledger,
+    node: NodeIndex,
+    needs: &Needs,
+    before: &BTreeMap<Box<str>, (i64, i64)>,
+) -> Option<String> {
+    for (name, (requested, allocatable)) in charged(ledger, node) {
+        // A reservation is taken where there is place for one pod, for however many it is.
+        let is_one = needs.reservation.as_ref().is_none_or(|own| own.own.is_none());
+        let is_asked = *name == *"pods" && is_one || needs.requests.charged.of(&name) > 0;
+        if is_asked && requested > allocatable && requested > before[&name].0 {
+            return Some(format!("{} too much of {name}", requested - allocatable));
         }
     }
-    if nodes.pods[at] > nodes.pods_allowed[at] {
-        return Some("a pod too many".to_owned());
-    }
+    let nodes = &ledger.nodes;
     let collide = |port: &_| nodes.ports(node).iter().filter(|own| own.collides_with(port)).count();
     // Each of its own ports collides with itself.
     let own = &needs.ports.0;
@@ -238,13 +272,32 @@ fn excess(ledger: &Ledger, node: NodeIndex, needs: &Needs) -> Option<String> {
     own.iter().any(|port| collide(port) > among_own(port)).then(|| "a port is taken".to_owned())
 }
 
+/// CPUs of a pod's own that somebody else has who is not inside it.
+fn shared_cpus(ledger: &Ledger, pod: &Uid, node: NodeIndex) -> Vec<String> {
+    let got = |row: &PodRow| row.allotment.map(|id| ledger.asks.allotments.get(id));
+    let Some(own) = ledger.pod(pod).and_then(got).map(|own| &own.cpus) else { return Vec::new() };
+    let others = ledger.residents.on(node).iter().filter_map(|(_, uid)| {
+        let row = ledger.pod(uid).filter(|row| uid != pod && row.reservation.is_none())?;
+        let got = got(row)?;
+        let is_inside = got.reservation.as_ref().is_some_and(|own| own.uid == *pod);
+        (!is_inside).then_some((uid, &got.cpus))
+    });
+    let held = ledger.reservations.on(node).filter(|held| held.uid != pod);
+    let held = held.map(|held| (held.uid, &held.spare.cpus));
+    let meets = |(uid, other): (&Uid, &CpuSet)| {
+        let both = own.without(&own.without(other));
+        (!both.is_empty()).then(|| format!("{both} of {uid:?}"))
+    };
+    others.chain(held).filter_map(meets).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_dropped_speculation_leaves_no_trace(
         steps in vec(step(), 1..60),
-        moves in vec((0..PODS, proptest::option::of(0..12_u8)), 1..20),
+        moves in vec((0..RESERVATIONS.end, proptest::option::of(0..12_u8)), 1..20),
         asks in vec((labels(), needs()), 1..3),
     ) {
         let (mut ledger, mut kept) = after(&steps);
@@ -271,6 +324,10 @@ proptest! {
             }
         });
         prop_assert_eq!(&told(&ledger), &before.0);
+        let copy = ledger.snapshot(None);
+        for (uid, _) in ledger.pods().filter(|(_, row)| row.claim.is_some()) {
+            prop_assert!(copy.pod(uid).is_some(), "a claim is known for one");
+        }
         prop_assert_eq!(&all(&ledger, &mut kept), &before.1);
         let mut fresh = decider(&mut ledger);
         prop_assert_eq!(&all(&ledger, &mut fresh), &before.1);
@@ -308,10 +365,15 @@ proptest! {
     #[test]
     fn victims_are_of_lower_priority_enough_and_none_too_many(
         steps in prop_oneof![1 => vec(step(), 1..80), 4 => crowded()],
+        spares in any::<bool>(),
     ) {
         let mut ledger = after(&steps).0;
         let mut decider = loadless(&mut ledger);
-        let settings = Settings { candidate_nodes_percent_min: 100, candidate_nodes_min: 1 };
+        let settings = Settings {
+            candidate_nodes_percent_min: 100,
+            candidate_nodes_min: 1,
+            spares,
+        };
         for pod in waiting(&ledger) {
             let before = told(&ledger);
             let examined = decider.examine(&mut ledger, &pod).unwrap();
@@ -325,6 +387,9 @@ proptest! {
             let all = decider.candidates(&mut ledger, &pod, &examined, settings, 3, NOW).unwrap();
             for found in &all.found {
                 check(&mut ledger, &decider, &pod, found);
+                let is_spared = |uid: &Uid| ledger.pod(uid).is_some_and(|row| row.is_spared);
+                let mut victims = found.victims.iter().map(|victim| &victim.pod.uid);
+                prop_assert!(!spares || !victims.any(is_spared), "who is spared stays");
             }
             let outcome = decider.preempt(&mut ledger, &pod, &examined, settings, 3, NOW).unwrap();
             if let Outcome::Room(room) = outcome {
@@ -355,7 +420,11 @@ proptest! {
                 prop_assert!(!users.any(|node| ledger.nodes.present().contains(node)));
             }
             let own = decider.allot(&mut ledger, ask, &place).unwrap();
+            let before = charged(&ledger, place.node);
             ledger.claim(&pod, place.node, own.as_ref()).unwrap();
+            if let Within::Adopting(pods) = &place.within {
+                ledger.adopt(&pod, pods);
+            }
             if let Within::Reservation(own) = &place.within {
                 let own = ledger.reservations.find(&own.uid).unwrap();
                 let is_restricted = own.rules.policy == ReservationPolicy::Restricted;
@@ -370,16 +439,22 @@ proptest! {
                     prop_assert!(used <= own.rules.amounts.of(name), "{name}: {own:?}");
                 }
             }
-            if place.within != Within::Node {
+            // Whoever may use what is held and uses nothing of it takes what is not there. And one that
+            // was held, was to hold more and is told without a node, is none that there ever is.
+            let held = ledger.reservations.rules(&pod).map(|rules| &rules.amounts);
+            let asked = &ledger.asks.requests.get(ask.requests).charged;
+            if place.within == Within::All || held.is_some_and(|held| held != asked) {
                 continue;
             }
             let node = place.node;
+            prop_assert_eq!(shared_cpus(&ledger, &pod, node), Vec::<String>::new());
             let needs = Needs {
                 requests: ledger.asks.requests.get(ask.requests).clone(),
                 ports: ledger.asks.ports.get(ask.ports).clone(),
+                reservation: ask.reservation.map(|id| ledger.asks.reservations.get(id).clone()),
                 ..Needs::default()
             };
-            prop_assert_eq!(excess(&ledger, node, &needs), None);
+            prop_assert_eq!(excess(&ledger, node, &needs, &before), None);
         }
     }
 

@@ -2,8 +2,12 @@
 //!
 //! Layouts are kept by the name of the node, which may not be there yet. What pods hold is counted by
 //! CPU, whatever is known of the layout: a layout that comes late finds everything in its place.
+//!
+//! Machines of one sort report one layout, and many of them are used alike: layouts are kept once, and
+//! nodes that differ in nothing that matters to a pod share a [`NumaState`], so that whoever tries
+//! something on one of them knows what becomes of it on the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use api::CpuSet;
@@ -15,14 +19,20 @@ use crate::cpus::{Binding, Free, Held, Strategy};
 use crate::fact::{Allotment, CpuLayout, NumaPolicy};
 use crate::needs::Amounts;
 use crate::node_set::NodeSet;
+use crate::numa::Use;
+use crate::pool::{Id, Pool};
 use crate::shared::Chunked;
 
 /// CPUs of all nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Cpus {
     is_kept: bool,
-    layouts: FxHashMap<Box<str>, Arc<CpuLayout>>,
+    layouts: Pool<Arc<CpuLayout>>,
+    by_name: FxHashMap<Box<str>, Id<Arc<CpuLayout>>>,
     nodes: Chunked<NodeCpus>,
+    states: Pool<NumaState>,
+    /// States that nodes were in, the oldest first: they come into them again, and are known then.
+    left: VecDeque<Id<NumaState>>,
     /// Nodes that say how the CPUs of every pod lie or how pods are put on NUMA nodes, or that offer more
     /// than they have.
     particular: NodeSet,
@@ -33,6 +43,8 @@ pub struct Cpus {
 pub struct NodeCpus {
     /// What is known of them; none where nothing is.
     pub layout: Option<Arc<CpuLayout>>,
+    /// Which of all layouts it is.
+    layout_stamp: Option<u64>,
     /// What is held of them.
     pub held: Held,
     /// How the CPUs of every pod lie to each other, where the node says so.
@@ -52,6 +64,41 @@ pub struct NodeCpus {
     pub sets: BTreeMap<(CpuSet, bool), u32>,
     /// What pods have of NUMA nodes, by their numbers.
     pub zones: BTreeMap<u32, Amounts>,
+    /// How the NUMA nodes of the layout are used, in its order.
+    pub uses: Arc<[ZoneUse]>,
+    state: Option<Id<NumaState>>,
+}
+
+/// How a NUMA node is used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ZoneUse {
+    /// How many CPUs nobody holds.
+    pub free: Free,
+    /// How many nobody gets.
+    pub reserved: u32,
+    /// How many pods hold, one for each pod that does.
+    pub bound: i64,
+    /// How many of these the pods do not say to have of a NUMA node: they are where they are.
+    pub untold: i64,
+    /// How the pods are that hold some.
+    pub by: Use,
+    /// What pods say that they have.
+    pub taken: Amounts,
+}
+
+/// States that are remembered though their nodes have left them.
+const STATES_LEFT_MAX: usize = 4_096;
+
+/// All of a node that it follows from what a pod gets of its NUMA nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NumaState {
+    layout: Option<u64>,
+    binding: Option<Binding>,
+    strategy: Option<Strategy>,
+    policy: Option<NumaPolicy>,
+    ratios: Ratios,
+    free: Free,
+    uses: Arc<[ZoneUse]>,
 }
 
 impl Cpus {
@@ -64,7 +111,14 @@ impl Cpus {
     /// What is known of a node's CPUs.
     #[must_use]
     pub fn layout(&self, node: &str) -> Option<&Arc<CpuLayout>> {
-        self.layouts.get(node)
+        self.by_name.get(node).map(|id| self.layouts.get(*id))
+    }
+
+    /// A number for all of a node that it follows from what a pod gets of its NUMA nodes: where it is
+    /// the same, pods get the same.
+    #[must_use]
+    pub fn state(&self, node: NodeIndex) -> Option<u64> {
+        self.of(node)?.state.map(|id| self.states.stamp(id))
     }
 
     /// The CPUs of a node; none where nothing was ever known of any.
@@ -89,10 +143,14 @@ impl Ledger {
     /// Takes in how the CPUs of a node are laid out, or that nobody knows any longer.
     pub(super) fn put_layout(&mut self, node: Box<str>, layout: Option<Arc<CpuLayout>>) {
         let place = self.nodes.find(&node);
-        match layout {
-            Some(layout) => self.cpus.layouts.insert(node, layout),
-            None => self.cpus.layouts.remove(&node),
+        let Cpus { layouts, by_name, .. } = &mut self.cpus;
+        let before = match layout {
+            Some(layout) => by_name.insert(node, layouts.hold(layout).0),
+            None => by_name.remove(&node),
         };
+        if let Some(before) = before {
+            layouts.release(before);
+        }
         if let Some(node) = place {
             self.settle_cpus(node);
         }
@@ -106,7 +164,8 @@ impl Ledger {
         }
         let Self { nodes, cpus, .. } = self;
         cpus.nodes.grow(nodes.places());
-        let layout = cpus.layouts.get(nodes.name(node)).cloned();
+        let id = cpus.by_name.get(nodes.name(node)).copied();
+        let layout = id.map(|id| Arc::clone(cpus.layouts.get(id)));
         let rules = nodes.cpu_rules(node).cloned().unwrap_or_default();
         let own = &mut cpus.nodes[node.get()];
         let none = CpuSet::new();
@@ -122,13 +181,14 @@ impl Ledger {
         own.ratios.clone_from(&rules.ratios);
         own.policy = rules.policy.or(layout.as_ref().and_then(|layout| layout.policy));
         own.layout = layout;
+        own.layout_stamp = id.map(|id| cpus.layouts.stamp(id));
         if *own == before {
             return;
         }
-        own.count();
         let is_particular =
             own.binding.is_some() || own.policy.is_some() || own.ratio("cpu").is_some();
         cpus.particular.set(node, is_particular);
+        cpus.count(node);
         let places = nodes.places();
         nodes.load_changed.note(node, places);
     }
@@ -177,7 +237,32 @@ impl Cpus {
                 own.zones.remove(zone);
             }
         }
-        own.count();
+        self.count(node);
+    }
+
+    /// Counts what is free of a node, and finds out who is like it now.
+    fn count(&mut self, node: NodeIndex) {
+        let own = &mut self.nodes[node.get()];
+        let layout = own.layout.as_ref();
+        own.free = layout.map(|layout| own.held.free(&layout.topology)).unwrap_or_default();
+        let uses = layout.map(|layout| own.uses(layout)).unwrap_or_default();
+        let state = NumaState {
+            layout: own.layout_stamp,
+            binding: own.binding,
+            strategy: own.strategy,
+            policy: own.policy,
+            ratios: own.ratios.clone(),
+            free: own.free,
+            uses: uses.into(),
+        };
+        let (id, _) = self.states.hold(state);
+        own.uses = Arc::clone(&self.states.get(id).uses);
+        self.left.extend(own.state.replace(id));
+        if self.left.len() > STATES_LEFT_MAX
+            && let Some(oldest) = self.left.pop_front()
+        {
+            self.states.release(oldest);
+        }
     }
 }
 
@@ -188,8 +273,33 @@ impl NodeCpus {
         self.ratios.get(resource).copied()
     }
 
-    fn count(&mut self) {
-        let topology = self.layout.as_ref().map(|layout| &layout.topology);
-        self.free = topology.map(|topology| self.held.free(topology)).unwrap_or_default();
+    /// How the NUMA nodes of the layout are used.
+    fn uses(&self, layout: &CpuLayout) -> Vec<ZoneUse> {
+        let of = |(id, _): &(u32, Amounts)| {
+            let cpus = layout.topology.of_numa(*id);
+            let mut own = ZoneUse {
+                free: self.held.free_within(&layout.topology, &cpus),
+                reserved: small(cpus.among(&self.held.reserved).len()),
+                taken: self.zones.get(id).cloned().unwrap_or_default(),
+                ..ZoneUse::default()
+            };
+            for ((set, is_told), times) in &self.sets {
+                let here = set.among(&cpus).len();
+                let held = i64::from(*times).saturating_mul(small(here).into());
+                own.bound = own.bound.saturating_add(held);
+                own.untold = own.untold.saturating_add(if *is_told { 0 } else { held });
+                own.by = match own.by {
+                    by if here == 0 => by,
+                    by if here == set.len() => by.max(Use::Single),
+                    _ => Use::Shared,
+                };
+            }
+            own
+        };
+        layout.zones.iter().map(of).collect()
     }
+}
+
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-pub use book::{Book, Overload};
+pub use book::{Book, LoadAccount, Overload, View};
 pub use estimate::Estimate;
 pub use settings::{EstimateSettings, ScoreSettings, Settings, Stale};
 
-use super::{Ask, Ledger, NodeIndex};
+use super::{Ask, Asks, Ledger, NodeIndex, PodRow};
 use crate::fact::{LoadReport, LoadTimes};
 use crate::moment::Moment;
 use book::{Known, Resident};
@@ -30,6 +30,8 @@ pub struct Loads {
     /// When reports will be old, soonest first, by book.
     expiries: BTreeSet<(Moment, usize, NodeIndex)>,
     now: Moment,
+    /// How often a report came to count as old, or no longer.
+    turns: u64,
     /// Whether anybody wants to know where more can be used than before.
     is_watched: bool,
     /// Nodes of which more can be used, and how much it was before, since somebody last asked.
@@ -59,6 +61,12 @@ impl Loads {
         let mut books = self.books.iter().enumerate();
         let (number, book) = books.find(|(_, book)| book.settings() == settings)?;
         Some((number, book))
+    }
+
+    /// Changes when the report of a node comes to count as old, or no longer does.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// Whether anybody wants to know where more can be used than before.
@@ -128,6 +136,19 @@ impl LoadRooms {
     }
 }
 
+impl<'a> Resident<'a> {
+    /// A pod on a node; none where it is a reservation, which uses nothing.
+    fn of(row: &'a PodRow, asks: &'a Asks) -> Option<Self> {
+        (!row.is_reservation()).then(|| Self {
+            namespace: &row.namespace,
+            name: &row.name,
+            requests: &asks.requests.get(row.ask.requests).charged,
+            needs: row.ask.load.map(|id| asks.loads.get(id)),
+            times: row.load_times.as_deref().copied().unwrap_or_default(),
+        })
+    }
+}
+
 impl Ledger {
     /// Loads are judged like this from now on.
     pub fn keep_loads(&mut self, settings: &Settings) {
@@ -183,21 +204,15 @@ impl Ledger {
             now: loads.now,
         };
         for (number, book) in loads.books.iter_mut().enumerate() {
-            if let Some(old) = book.expiry(node) {
+            let old = book.expiry(node);
+            if let Some(old) = old {
                 loads.expiries.remove(&(old, number, node));
             }
             let rows = residents.on(node).iter().filter_map(|(_, uid)| pods.get(uid));
-            // A reservation uses nothing.
-            let rows = rows.filter(|row| !row.is_reservation());
-            let rows = rows.map(|row| Resident {
-                namespace: &row.namespace,
-                name: &row.name,
-                requests: &asks.requests.get(row.ask.requests).charged,
-                needs: row.ask.load.map(|id| asks.loads.get(id)),
-                times: row.load_times.as_deref().copied().unwrap_or_default(),
-            });
+            let rows = rows.filter_map(|row| Resident::of(row, asks));
             let book = Arc::make_mut(book);
             has_changed |= book.put(node, &known, rows);
+            loads.turns += u64::from(old.is_some() != book.expiry(node).is_some());
             loads.expiries.extend(book.expiry(node).map(|at| (at, number, node)));
         }
         if has_changed {
@@ -207,6 +222,44 @@ impl Ledger {
         if let Some(before) = before.filter(|before| loads.rooms(node).is_beyond(before)) {
             loads.grown.push((node, before));
         }
+    }
+
+    /// Nodes that have reported their load, but not for so long that it counts as old by some book; when
+    /// they last did, and what becomes of them by it.
+    pub fn stale_reports(&self) -> impl Iterator<Item = (NodeIndex, Moment, Stale)> {
+        let stale = |node: NodeIndex| {
+            let at = self.loads.report(self.nodes.name(node))?.at?;
+            let mut books = self.loads.books();
+            let book = books.find(|book| book.expiry(node).is_none())?;
+            let sides = [false, true].map(|is_prod| book.rooms(is_prod));
+            let is_refused = |column: &Vec<i64>| column.get(node.get()) == Some(&i64::MIN);
+            let stale = match book.settings().stale {
+                // Where nothing is limited, nothing is refused.
+                Stale::Refused if !sides.into_iter().flatten().any(is_refused) => Stale::Forgotten,
+                own => own,
+            };
+            Some((node, at, stale))
+        };
+        let is_kept = self.loads.are_kept();
+        self.nodes.present().iter().filter(move |_| is_kept).filter_map(stale)
+    }
+
+    /// What a node is taken to use now, by the tracked resources of a book: what it reports, and what
+    /// its pods are taken to use beyond that. None where it reports nothing.
+    #[must_use]
+    pub fn taken_to_use(&self, book: &Book, node: NodeIndex) -> Option<Vec<i64>> {
+        let report = self.loads.report(self.nodes.name(node));
+        let rows = self.residents.on(node).iter().filter_map(|(_, uid)| self.pods.get(uid));
+        book.taken(report, rows.filter_map(|row| Resident::of(row, &self.asks)))
+    }
+
+    /// What the pods of a node are taken to use beyond what it reports, and which of them, by a book.
+    #[must_use]
+    pub fn load_account(&self, book: &Book, node: NodeIndex) -> LoadAccount {
+        let rows = self.residents.on(node).iter().filter_map(|(_, uid)| self.pods.get(uid));
+        let residents: Vec<Resident<'_>> =
+            rows.filter_map(|row| Resident::of(row, &self.asks)).collect();
+        book.account(self.loads.report(self.nodes.name(node)), &residents)
     }
 
     /// What a pod is taken to use by a book.
@@ -227,6 +280,14 @@ impl Ledger {
             now: self.loads.now,
         };
         book.overload(node, &known, &estimate)
+    }
+
+    /// Which load of a node counts for a pod, and when the node reported it.
+    #[must_use]
+    pub fn load_seen(&self, book: &Book, ask: Ask, node: NodeIndex) -> (View, Option<Moment>) {
+        let rules = self.nodes.load_rules(node).map(|rules| &**rules);
+        let view = book.view(rules, self.estimate(book, ask).is_prod);
+        (view, self.loads.report(self.nodes.name(node)).and_then(|report| report.at))
     }
 
     /// When a pod got its node, for those who look at loads; nothing is kept where nobody does.

@@ -209,6 +209,12 @@ impl Nodes {
         images.binary_search_by(|(name, _)| (**name).cmp(image)).ok().map(|place| images[place].1)
     }
 
+    /// Images on a node and their sizes, sorted by name.
+    #[must_use]
+    pub fn images(&self, node: NodeIndex) -> &[(Box<str>, i64)] {
+        &self.rows[node.get()].images
+    }
+
     /// How many present nodes have an image.
     #[must_use]
     pub fn nodes_with_image(&self, image: &str) -> u32 {

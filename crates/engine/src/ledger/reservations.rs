@@ -6,6 +6,7 @@
 //!
 //! Pods may speak of a reservation that nobody else knows yet, or any longer.
 
+mod adoption;
 mod guests;
 mod holding;
 
@@ -14,11 +15,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+pub use adoption::Adoption;
 pub use guests::Guests;
 pub use holding::{Holding, Used};
 
 use super::{Ledger, NodeIndex, Passing, PodRow, Way};
-use crate::fact::{ReservationRules, Uid};
+use crate::fact::{ReservationRules, Size, Uid};
 use crate::shared::Chunked;
 use guests::{Index, Known};
 
@@ -56,6 +58,11 @@ struct Row {
     held: Option<Held>,
     /// What pods use of it, by the node that they are on.
     used: BTreeMap<NodeIndex, Used>,
+    /// Pods of which it is decided that they use it, before they say so.
+    adopts: BTreeSet<Uid>,
+    /// What it is to hold from now on, and what it tells, which says that it holds what it held when that
+    /// was decided.
+    resizing: Option<(Size, Arc<ReservationRules>)>,
 }
 
 /// Where a reservation is.
@@ -115,6 +122,15 @@ impl Reservations {
     #[must_use]
     pub fn rules(&self, uid: &Uid) -> Option<&Arc<ReservationRules>> {
         self.rows[self.by_uid.get(uid)?.get()].rules.as_ref()
+    }
+
+    /// The one of a name, whether it has a node or not.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Uid> {
+        let rules = |index: &ReservationIndex| self.rows[index.get()].rules.as_ref();
+        let is_it = |index: &&ReservationIndex| rules(index).is_some_and(|own| *own.name == *name);
+        let index = self.by_uid.values().filter(is_it).min()?;
+        self.rows[index.get()].uid.as_ref()
     }
 
     /// A reservation that is on a node.
@@ -188,7 +204,8 @@ impl Reservations {
 
     fn free_if_unknown(&mut self, index: ReservationIndex) {
         let row = &mut self.rows[index.get()];
-        if row.rules.is_some() || row.held.is_some() || !row.used.is_empty() {
+        let is_used = !row.used.is_empty() || !row.adopts.is_empty();
+        if row.rules.is_some() || row.held.is_some() || is_used {
             return;
         }
         if let Some(uid) = row.uid.take() {
@@ -201,6 +218,13 @@ impl Reservations {
     fn put(&mut self, uid: &Uid, rules: Option<Arc<ReservationRules>>) -> ReservationIndex {
         let index = self.place(uid);
         let row = &mut self.rows[index.get()];
+        let rules = match rules {
+            Some(rules) => Some(row.resized(rules)),
+            None => {
+                row.resizing = None;
+                None
+            }
+        };
         if row.rules != rules {
             if let Some(old) = &row.rules {
                 self.index.remove(index, old);
@@ -216,6 +240,24 @@ impl Reservations {
 }
 
 impl Row {
+    /// Rules that it tells, with the size that it has by now: as much as it holds before and after, as long
+    /// as it tells what it told before. Whatever else it tells is how it is.
+    fn resized(&mut self, rules: Arc<ReservationRules>) -> Arc<ReservationRules> {
+        let told = Size::of(&rules);
+        self.resizing.take_if(|(_, before)| Size::of(before) != told);
+        let Some((wanted, before)) = &mut self.resizing else { return rules };
+        before.clone_from(&rules);
+        let Size { amounts, pods } = wanted.or(&told);
+        // Pods may use what is held in either case.
+        let mut kept_back = rules.kept_back.clone();
+        for name in amounts.names() {
+            let sure = wanted.amounts.of(name).min(told.amounts.of(name));
+            let more = amounts.of(name).saturating_sub(sure);
+            kept_back.put(name, kept_back.of(name).saturating_add(more));
+        }
+        Arc::new(ReservationRules { amounts, pods, kept_back, ..(*rules).clone() })
+    }
+
     /// What it holds on its node of which pods use nothing.
     fn spare(&self, held: &Held) -> Holding {
         let mut whole = held.particular.clone();
@@ -246,8 +288,33 @@ impl Ledger {
         users
     }
 
+    /// Whether a reservation is to hold something else than it says.
+    #[must_use]
+    pub fn is_resizing(&self, uid: &Uid) -> bool {
+        let index = self.reservations.by_uid.get(uid);
+        index.is_some_and(|index| self.reservations.rows[index.get()].resizing.is_some())
+    }
+
+    /// A reservation is to hold this from now on, before it says so; none where it holds what it says.
+    pub fn resize(&mut self, uid: &Uid, size: Option<Size>) {
+        let Some(rules) = self.reservations.rules(uid).cloned() else { return };
+        let index = self.reservations.place(uid);
+        let row = &mut self.reservations.rows[index.get()];
+        let told = row.resizing.take().map_or(rules, |(_, told)| told);
+        row.resizing = size.map(|wanted| (wanted, told.clone()));
+        self.put_rules(uid, told);
+    }
+
+    /// Whether a reservation holds nothing but amounts and ports.
+    #[must_use]
+    pub fn is_of_amounts(&self, uid: &Uid) -> bool {
+        let index = self.reservations.by_uid.get(uid);
+        let held = index.and_then(|index| self.reservations.rows[index.get()].held.as_ref());
+        held.is_none_or(|held| held.particular.cpus.is_empty() && held.particular.zones.is_empty())
+    }
+
     /// A reservation has these rules now.
-    pub(super) fn put_rules(
+    pub(crate) fn put_rules(
         &mut self,
         uid: &Uid,
         rules: Arc<ReservationRules>,

@@ -1,6 +1,6 @@
 //! The pods of each node, those of the lowest priority first.
 
-use super::NodeIndex;
+use super::{Ledger, NodeIndex};
 use crate::fact::Uid;
 
 /// A pod on a node, by what decides whether it has to give way.
@@ -53,5 +53,19 @@ impl Residents {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Vec::is_empty)
+    }
+}
+
+impl Ledger {
+    /// A copy for questions about nodes, as [`Self::snapshot`] is, with all pods of one node.
+    #[must_use]
+    pub fn snapshot_with_pods_on(&self, node: NodeIndex) -> Self {
+        let mut copy = self.snapshot(None);
+        for (priority, uid) in self.residents.on(node) {
+            let Some(row) = self.pods.get(uid) else { continue };
+            copy.residents.arrive(node, *priority, uid);
+            copy.pods.insert(uid.clone(), row.clone());
+        }
+        copy
     }
 }

@@ -14,6 +14,30 @@ pub struct Amounts {
     pub scalars: Vec<(Box<str>, i64)>,
 }
 
+/// Which resource is meant: its name, read once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Named<'a> {
+    /// CPU.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Local storage.
+    Storage,
+    /// Any other.
+    Scalar(&'a str),
+}
+
+impl<'a> From<&'a str> for Named<'a> {
+    fn from(name: &'a str) -> Self {
+        match name {
+            "cpu" => Self::Cpu,
+            "memory" => Self::Memory,
+            "ephemeral-storage" => Self::Storage,
+            name => Self::Scalar(name),
+        }
+    }
+}
+
 impl Amounts {
     /// Nothing.
     pub const NOTHING: Self =
@@ -41,11 +65,17 @@ impl Amounts {
     /// The amount of a resource.
     #[must_use]
     pub fn of(&self, resource: &str) -> i64 {
+        self.named(resource.into())
+    }
+
+    /// The same, where the name was read already.
+    #[must_use]
+    pub fn named(&self, resource: Named<'_>) -> i64 {
         match resource {
-            "cpu" => self.cpu_millis,
-            "memory" => self.memory_bytes,
-            "ephemeral-storage" => self.storage_bytes,
-            name => self.scalar(name),
+            Named::Cpu => self.cpu_millis,
+            Named::Memory => self.memory_bytes,
+            Named::Storage => self.storage_bytes,
+            Named::Scalar(name) => self.scalar(name),
         }
     }
 

@@ -1,7 +1,9 @@
 //! What a pod wants of reservations.
 
+use api::OwnerReference;
+
 use super::{NodeTerm, Tolerations};
-use crate::fact::ReservationPolicy;
+use crate::fact::{ReservationPolicy, Uid};
 
 /// What a pod wants of reservations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -12,6 +14,8 @@ pub struct ReservationNeeds {
     pub exact: Box<[Box<str>]>,
     /// Whether it may use what reservations hold, and uses none of them.
     pub is_ignoring: bool,
+    /// Of several pods that a reservation may take over, the one with the highest number goes first.
+    pub takeover_rank: i64,
     /// What it is itself, where it is one.
     pub own: Option<OwnReservation>,
     /// What it says that cannot be read, in words: then no node takes it.
@@ -25,7 +29,26 @@ pub struct OwnReservation {
     pub policy: ReservationPolicy,
     /// The only node that it may get, where it names one.
     pub node: Option<Box<str>>,
+    /// Pods that run and that it takes over, where it takes over any.
+    pub takes_over: Option<TakeOver>,
 }
+
+/// Pods that run and that a reservation takes over.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TakeOver {
+    /// The reservation.
+    pub uid: Uid,
+    /// Whether they need not be its owners.
+    pub is_of_anyone: bool,
+    /// Whether it may be more than one.
+    pub may_be_many: bool,
+    /// Whether it must be one at least.
+    pub is_required: bool,
+}
+
+/// Who made a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Makers(pub Box<[OwnerReference]>);
 
 /// Which reservation a pod must use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

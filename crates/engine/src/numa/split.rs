@@ -23,7 +23,7 @@ pub struct Split {
 /// Gives a pod what it asks for of some NUMA nodes, as evenly as can be: those that have least give
 /// first, each no more than its share of what is left.
 #[must_use]
-pub fn split(zones: &[Zone], places: &[usize], wants: &[Want]) -> Split {
+pub fn split(zones: &[Zone], places: &[usize], wants: &[Want<'_>]) -> Split {
     let mut pieces: Vec<Piece> = places
         .iter()
         .map(|place| Piece { zone: zones[*place].id, amounts: vec![0; wants.len()] })
@@ -34,23 +34,39 @@ pub fn split(zones: &[Zone], places: &[usize], wants: &[Want]) -> Split {
         if !is_known || want.amount <= 0 {
             continue;
         }
-        let grain = want.grain.max(1);
-        let free = |at: usize| zones[places[at]].amounts[number].map_or(0, |room| room.free.max(0));
-        let mut order: Vec<usize> = (0..places.len()).collect();
-        order.sort_by_key(|at| (free(*at), zones[places[*at]].id));
-        let mut left = want.amount;
-        for (step, at) in order.iter().enumerate() {
-            let others = i64::try_from(order.len() - step).unwrap_or(i64::MAX);
-            // Grains are not divided: who comes later has the larger share.
-            let share = left / others / grain * grain;
-            let share = if others == 1 { left } else { share };
-            let given = share.min(free(*at) / grain * grain);
-            pieces[*at].amounts[number] = given;
-            left -= given;
-        }
-        if left > 0 {
-            missing.push(want.resource.clone());
+        let give = |at: usize, given: i64| pieces[at].amounts[number] = given;
+        if share(zones, places, (number, want), give) > 0 {
+            missing.push(want.resource.into());
         }
     }
     Split { pieces, missing }
+}
+
+/// Whether nothing of a resource is left that nobody can give.
+pub(super) fn gives_all(zones: &[Zone], places: &[usize], want: (usize, &Want<'_>)) -> bool {
+    share(zones, places, want, |_, _| {}) <= 0
+}
+
+/// Shares a resource out, and returns what is left of it.
+fn share(
+    zones: &[Zone],
+    places: &[usize],
+    (number, want): (usize, &Want<'_>),
+    mut give: impl FnMut(usize, i64),
+) -> i64 {
+    let grain = want.grain.max(1);
+    let free = |at: usize| zones[places[at]].amounts[number].map_or(0, |room| room.free.max(0));
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by_key(|at| (free(*at), zones[places[*at]].id));
+    let mut left = want.amount;
+    for (step, at) in order.iter().enumerate() {
+        let others = i64::try_from(order.len() - step).unwrap_or(i64::MAX);
+        // Grains are not divided: who comes later has the larger share.
+        let share = left / others / grain * grain;
+        let share = if others == 1 { left } else { share };
+        let given = share.min(free(*at) / grain * grain);
+        give(*at, given);
+        left -= given;
+    }
+    left
 }

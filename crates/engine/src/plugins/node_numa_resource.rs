@@ -22,10 +22,11 @@ use crate::ledger::{Ask, Ledger, NodeCpus, NodeIndex};
 use crate::needs::{Amounts, CpuNeeds, Wish};
 use crate::node_set::NodeSet;
 use crate::numa::Unplaced;
-use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score};
+use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, Score, States};
 use crate::queue::Arguments;
 use crate::reason::{Code, CpuReason, Reason, Refusal};
 use zones::Choosing;
+pub use zones::room_named;
 
 /// What profiles say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,9 +133,7 @@ impl CpuSettings {
                 }
             }
             (Some(_), None, _) => Err(CpuReason::Numa(Unplaced::NoZones)),
-            (Some(choosing), Some(own), owed) => {
-                asked.pieces(self, own, choosing, owed).map(|_| ())
-            }
+            (Some(choosing), Some(own), owed) => asked.fits(self, own, choosing, owed),
         }
     }
 }
@@ -246,9 +245,10 @@ impl NodeNuma {
         let (Ok((pieces, owns)), Some(layout)) = (pieces, &own.layout) else { return 0 };
         let part = |weighted: &Weighted| {
             let name = &*weighted.resource;
+            let resource = zones::Resource::of(own, name);
             let (mut total, mut used) = (0_i64, 0_i64);
             for (zone, given) in &pieces {
-                let Some(room) = zones::room_of(own, layout, *zone, name) else { continue };
+                let Some(room) = zones::room_of(own, layout, *zone, resource) else { continue };
                 let more = given.of(name);
                 let more = match owns && name == "cpu" {
                     true => amplified(more, own.ratio(name)),
@@ -260,6 +260,21 @@ impl NodeNuma {
             (total, used, weighted.weight)
         };
         self.score.of(self.resources.iter().map(part))
+    }
+
+    /// Nodes on which NUMA nodes are tried share what comes of it. On the others a few counts say it all.
+    fn states<'a>(&self, ledger: &'a Ledger, ask: Ask) -> Option<States<'a>> {
+        let asked = self.settings.asked(ledger, ask);
+        let of_pod = asked.needs.and_then(|needs| needs.numa);
+        if of_pod.is_none() && ledger.cpus.particular().is_empty() {
+            return None;
+        }
+        Some(Box::new(move |node| {
+            let own = ledger.cpus.of(node)?;
+            of_pod.or(own.policy)?;
+            // Where a node offers more than it has, what of it is asked for counts as well.
+            own.ratio("cpu").is_none().then(|| ledger.cpus.state(node))?
+        }))
     }
 
     fn key(&self, ledger: &Ledger, ask: Ask) -> Key {
@@ -293,7 +308,12 @@ impl Filter for NodeNuma {
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
-        nodes.keep_where(|node| self.settings.lack(ledger, ask, node).is_none());
+        let asked = self.settings.asked(ledger, ask);
+        nodes.keep_where(|node| self.settings.check(ledger, &asked, node).is_ok());
+    }
+
+    fn states<'a>(&'a self, ledger: &'a Ledger, ask: Ask) -> Option<States<'a>> {
+        self.states(ledger, ask)
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
@@ -377,6 +397,10 @@ impl Score for NodeNuma {
 
     fn normalise(&self) -> Normalise {
         Normalise::No
+    }
+
+    fn states<'a>(&'a self, ledger: &'a Ledger, ask: Ask) -> Option<States<'a>> {
+        self.states(ledger, ask)
     }
 
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]) {

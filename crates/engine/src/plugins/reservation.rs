@@ -21,6 +21,14 @@ use crate::reason::{Code, Reason, Refusal, ReservationReason};
 pub struct Reservation {
     /// What of a reservation is left to others to look at.
     pub ignored: IgnoredResources,
+    /// The label of pods that any reservation may take over; none where none may take over pods that it
+    /// is not for.
+    pub takeover_label: Option<Box<str>>,
+    /// Whether no pod is taken over where there is room enough without.
+    pub prefers_no_takeover: bool,
+    /// Whether pods that want a reservation with certain labels look at its own only, and not at those
+    /// of its node.
+    pub omits_node_labels: bool,
 }
 
 fn refusal(code: Code, why: ReservationReason) -> Refusal {
@@ -47,19 +55,19 @@ pub(crate) fn conflict(
 }
 
 /// Why a pod that must use a reservation can use none of a node.
-fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex, ignored: &IgnoredResources) -> Refusal {
+fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex, filter: &Reservation) -> Refusal {
     let own = needs(ledger, ask).and_then(|needs| needs.affinity.as_ref());
     let is_named = own.is_some_and(|own| own.name.is_some());
     let mut reasons = Vec::new();
     for meant in ledger.meant_on(ask, node) {
-        if let Some(why) = ledger.unsuited(ask, meant, &|name| ignored.contain(name)) {
+        if let Some(why) = ledger.unsuited(ask, meant, filter) {
             reasons.push(ReservationReason::Unsuited { why, is_named });
             continue;
         }
         let requests = &ledger.asks.requests.get(ask.requests).charged;
         let resources = &ledger.nodes.resources;
         let has = resources.allowed(node);
-        let short = requests.names().filter(|name| !ignored.contain(name)).filter(|name| {
+        let short = requests.names().filter(|name| !filter.ignored.contain(name)).filter(|name| {
             let used = resources.requested(node, name).saturating_sub(meant.spare.amounts.of(name));
             requests.of(name) > has.of(name).saturating_sub(used)
         });
@@ -80,6 +88,39 @@ fn unused(ledger: &Ledger, ask: Ask, node: NodeIndex, ignored: &IgnoredResources
         };
     }
     Refusal { code: Code::Unschedulable, reasons: told }
+}
+
+/// What a reservation is short of on a node, as that is in thought.
+pub(crate) fn short_on(
+    ledger: &Ledger,
+    ask: Ask,
+    node: NodeIndex,
+    ignored: &IgnoredResources,
+) -> Vec<Reason> {
+    let requests = &ledger.asks.requests.get(ask.requests).charged;
+    let resources = &ledger.nodes.resources;
+    let has = resources.allowed(node);
+    let short = requests.names().filter(|name| !ignored.contain(name)).filter(|name| {
+        requests.of(name) > has.of(name).saturating_sub(resources.requested(node, name))
+    });
+    short
+        .map(|name| ReservationReason::ShortOfNode { resource: name.into() })
+        .map(Reason::Reservation)
+        .collect()
+}
+
+impl Reservation {
+    /// Whether a reservation may take over the pods that it is to take over, wherever they are.
+    fn may_take_over(&self, own: &OwnReservation) -> Result<(), ReservationReason> {
+        let Some(takes_over) = &own.takes_over else { return Ok(()) };
+        if own.policy != ReservationPolicy::Restricted {
+            return Err(ReservationReason::TakeOverUnrestricted);
+        }
+        match takes_over.is_of_anyone && self.takeover_label.is_none() {
+            true => Err(ReservationReason::TakeOverOfAnyone),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Filter for Reservation {
@@ -107,6 +148,9 @@ impl Filter for Reservation {
         if let Some(words) = &needs.malformed {
             return Err(Refusal::new(Code::Unresolvable, Reason::Malformed(words.clone())));
         }
+        if let Some(own) = &needs.own {
+            return self.may_take_over(own).map_err(|why| refusal(Code::Unresolvable, why));
+        }
         if needs.affinity.is_some() && ledger.meant(ask).next().is_none() {
             return Err(refusal(Code::Unresolvable, ReservationReason::NoMatch));
         }
@@ -115,10 +159,11 @@ impl Filter for Reservation {
 
     fn tell(&self, arguments: &mut Arguments) {
         arguments.reserves = true;
+        arguments.takeover_label.clone_from(&self.takeover_label);
     }
 
-    fn ignores(&self, resource: &str) -> bool {
-        self.ignored.contain(resource)
+    fn as_reservation(&self) -> Option<&Self> {
+        Some(self)
     }
 
     fn filter(&self, ledger: &Ledger, ask: Ask, nodes: &mut NodeSet) {
@@ -135,7 +180,7 @@ impl Filter for Reservation {
         let needs = needs(ledger, ask)?;
         match &needs.own {
             Some(own) => conflict(ledger, own, node).map(|why| refusal(Code::Unresolvable, why)),
-            None => needs.affinity.as_ref().map(|_| unused(ledger, ask, node, &self.ignored)),
+            None => needs.affinity.as_ref().map(|_| unused(ledger, ask, node, self)),
         }
     }
 }

@@ -17,6 +17,7 @@ struct Victim {
     uid: Uid,
     priority: i32,
     started: Moment,
+    is_spared: bool,
     pod: Passing,
 }
 
@@ -25,11 +26,12 @@ struct Victim {
 pub(super) fn on(
     trial: &mut Trial<'_>,
     node: NodeIndex,
-    priority: i32,
+    (priority, spares): (i32, bool),
     others: &[Passing],
     now: Moment,
 ) -> Result<Candidate, Option<(Plugin, Refusal)>> {
     let mut lower = lower(trial.ledger(), node, priority, now);
+    lower.retain(|victim| !(spares && victim.is_spared));
     if lower.is_empty() {
         return Err(None);
     }
@@ -37,7 +39,7 @@ pub(super) fn on(
     for victim in &lower {
         trial.shift(victim.pod, node, Way::Out);
     }
-    if let Some(refusal) = trial.refusal_with(others, node) {
+    if let Err(refusal) = trial.place_on(others, node) {
         trial.take_back(mark);
         return Err(Some(refusal));
     }
@@ -51,7 +53,7 @@ pub(super) fn on(
     for (victim, violates) in violating.into_iter().chain(harmless).zip(violates) {
         if refused != Some(victim.pod) {
             trial.shift(victim.pod, node, Way::In);
-            if trial.refusal_by_load_with(others, node).is_none() {
+            if trial.still_takes(others, node) {
                 refused = None;
                 continue;
             }
@@ -84,7 +86,8 @@ fn lower(ledger: &Ledger, node: NodeIndex, priority: i32, now: Moment) -> Vec<Vi
         let row = ledger.pod(uid).filter(|row| !row.is_reservation())?;
         // One that has not started yet would be the first to go.
         let started = row.started.unwrap_or(now);
-        Some(Victim { uid: uid.clone(), priority: *priority, started, pod: row.passing() })
+        let (uid, priority, is_spared) = (uid.clone(), *priority, row.is_spared);
+        Some(Victim { uid, priority, started, is_spared, pod: row.passing() })
     };
     lower.filter_map(victim).collect()
 }

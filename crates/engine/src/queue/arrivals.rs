@@ -21,6 +21,16 @@ pub enum Line {
 }
 
 impl Line {
+    /// The part that a place belongs to; none where it is none of the queue.
+    pub(super) fn of(place: Place) -> Option<Self> {
+        match place {
+            Place::Active => Some(Self::Active),
+            Place::Backoff | Place::ErrorBackoff => Some(Self::Backoff),
+            Place::Waiting | Place::Gated => Some(Self::Unschedulable),
+            Place::InFlight(_) | Place::Aside => None,
+        }
+    }
+
     /// Its name in counters.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -52,12 +62,7 @@ pub struct Arrivals(BTreeMap<(Line, Cause), u64>);
 
 impl Arrivals {
     pub(super) fn count(&mut self, place: Place, cause: Cause) {
-        let line = match place {
-            Place::Active => Line::Active,
-            Place::Backoff | Place::ErrorBackoff => Line::Backoff,
-            Place::Waiting | Place::Gated => Line::Unschedulable,
-            Place::InFlight(_) | Place::Aside => return,
-        };
+        let Some(line) = Line::of(place) else { return };
         *self.0.entry((line, cause)).or_default() += 1;
     }
 

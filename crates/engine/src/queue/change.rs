@@ -293,7 +293,7 @@ impl Change {
                 with(&OF_PODS).and(with(&of_node)).and(with(&OF_STORAGE))
             }
             Self::Placed { new: Some(new), .. } if new.is_reservation() => Plugins::all(),
-            Self::Placed { old: None, .. } => with(&OF_PODS),
+            Self::Placed { old: None, .. } => with(&OF_PODS).and(with(&[Plugin::Reservation])),
             Self::Placed { .. } => with(&OF_PODS).and(with(&of_room)),
             Self::Load { .. } => Plugins::from_iter([Plugin::LoadAwareScheduling]),
             Self::Layout(_) => Plugins::from_iter([Plugin::NodeNUMAResource]),

@@ -426,7 +426,7 @@ impl Queue {
         let Some(mut entry) = self.take(uid) else { return };
         entry.place = self.place(&entry, woken.wake, self.settled);
         entry.probe = Some(woken);
-        self.arrivals.count(entry.place, woken.cause);
+        self.arrived(uid, entry.place, woken.cause);
         self.enter(uid.clone(), entry);
         if let Some(group) = self.waiting.get_mut(key) {
             group.probe = Some(uid.clone());

@@ -38,6 +38,8 @@ pub struct Arguments {
     pub cpus: Option<CpuSettings>,
     /// Whether pods use reservations.
     pub reserves: bool,
+    /// The label of pods that any reservation may take over, where any may.
+    pub takeover_label: Option<Box<str>>,
 }
 
 impl Arguments {
@@ -49,6 +51,7 @@ impl Arguments {
             && self.load == other.load
             && self.cpus == other.cpus
             && self.reserves == other.reserves
+            && self.takeover_label == other.takeover_label
     }
 }
 

@@ -27,6 +27,20 @@ pub enum ReservationReason {
     OtherNode,
     /// The reservations of the node are of another policy, and do not go together with it.
     PolicyConflict,
+    /// It is to take over pods, and pods may use more than it holds.
+    TakeOverUnrestricted,
+    /// It is to take over pods that it is not for, and the profile does not let it.
+    TakeOverOfAnyone,
+    /// The node has no pod that it could take over, and it must take over one.
+    NothingToTakeOver,
+    /// The node has some, and with none of them it fits.
+    TakeOverUnmet,
+    /// It would not get the CPUs and the parts of NUMA nodes that a pod has which it is to take over.
+    Apart,
+    /// A reservation that the pod names is for other pods. Only explanations tell it.
+    NotMeant,
+    /// A reservation that is for the pod has no node. Only explanations tell it.
+    NotThere,
 }
 
 impl ReservationReason {
@@ -53,6 +67,21 @@ impl fmt::Display for ReservationReason {
                 f.write_str("node(s) didn't match the nodeName specified by reservation")
             }
             Self::PolicyConflict => f.write_str("node(s) reservation allocate policy conflict"),
+            Self::TakeOverUnrestricted => f.write_str(
+                "node(s) reservation pre allocation is unsupported with current attributes",
+            ),
+            Self::TakeOverOfAnyone => {
+                f.write_str("reservation requires cluster mode pre-allocation which is disabled")
+            }
+            Self::NothingToTakeOver => {
+                f.write_str("node(s) no pod match reservation with pre allocation required")
+            }
+            Self::TakeOverUnmet => {
+                f.write_str("node(s) no pod(s) to meet the pre-allocation requirements")
+            }
+            Self::Apart => f.write_str("Reservation(s) would have other CPUs or NUMA nodes"),
+            Self::NotMeant => f.write_str("Reservation(s) didn't match owner"),
+            Self::NotThere => f.write_str("Reservation(s) have no node"),
             Self::Unsuited { why, is_named } => match why {
                 Unsuited::ShortOf { resource, requested, used, capacity } if *is_named => write!(
                     f,

@@ -1,14 +1,17 @@
 //! Which reservation a pod uses.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::CpuSet;
+
+use super::ranks::Rank;
 use crate::decide::{Decider, mixed};
 use crate::fact::{Allotment, ReservationRef, Uid};
 use crate::judge::Trial;
 use crate::ledger::{Ask, Ledger, NodeIndex, Passing, PodRow, Way};
 use crate::node_set::NodeSet;
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, reserving};
 use crate::reason::Refusal;
 
 /// Where a pod is to go.
@@ -29,6 +32,8 @@ pub enum Within {
     Reservation(ReservationRef),
     /// That of all reservations, none of which it uses.
     All,
+    /// What is free and what these pods have, which it takes over: it is a reservation.
+    Adopting(Box<[Uid]>),
 }
 
 impl Place {
@@ -41,7 +46,7 @@ impl Place {
 
 impl Ledger {
     /// A reservation as it comes to its node and leaves it.
-    fn passing_of(&self, uid: &Uid) -> Option<Passing> {
+    pub(super) fn passing_of(&self, uid: &Uid) -> Option<Passing> {
         self.pod(uid).map(PodRow::passing)
     }
 
@@ -66,38 +71,87 @@ impl Ledger {
     }
 }
 
-impl Decider {
-    /// The reservation that a pod uses; none where it can use none. `only` is the one node that counts,
-    /// where there is one.
-    pub(crate) fn inside(
+impl Trial<'_> {
+    /// Whose room the pod gets on a node, as things are in thought.
+    ///
+    /// # Errors
+    /// Who refuses it, and why.
+    pub(crate) fn place_on(
         &mut self,
-        ledger: &mut Ledger,
-        uid: &Uid,
-        only: Option<NodeIndex>,
-    ) -> Option<Place> {
-        let row = ledger.pod(uid).filter(|row| row.ask.guests.is_some())?;
-        let (ask, priority) = (row.ask, row.priority);
-        if !self.uses_reservations() || ledger.is_ignoring(ask) {
+        others: &[Passing],
+        node: NodeIndex,
+    ) -> Result<Within, (Plugin, Refusal)> {
+        if self.ledger().takeover(self.ask()).is_some() {
+            return self.take_over(others, node).map(|taken| Within::Adopting(taken.into()));
+        }
+        if let Some(own) = self.reserved_on(others, node) {
+            return Ok(Within::Reservation(own));
+        }
+        let Some(refusal) = self.told_refusal(others, node) else { return Ok(Within::Node) };
+        if self.reserving().is_some() && self.ledger().is_ignoring(self.ask()) {
+            let held = self.ledger().passing_on(node);
+            if self.refusal_within(&held, others, node).is_none() {
+                return Ok(Within::All);
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Whether the node goes on taking the pod, where others moved since it was asked and did.
+    pub(crate) fn still_takes(&mut self, others: &[Passing], node: NodeIndex) -> bool {
+        let ask = self.ask();
+        let ledger = self.ledger();
+        let takes_over = ledger.takeover(ask).is_some();
+        match ask.guests.is_some() || takes_over || ledger.is_ignoring(ask) {
+            true => self.place_on(others, node).is_ok(),
+            false => self.refusal_by_load_with(others, node).is_none(),
+        }
+    }
+
+    /// The reservation of a node that the pod uses; none where it can use none.
+    fn reserved_on(&mut self, others: &[Passing], node: NodeIndex) -> Option<ReservationRef> {
+        let ask = self.ask();
+        // Hardly any pod is meant by one.
+        let filter = self.reserving().filter(|_| ask.guests.is_some())?;
+        let ledger = self.ledger();
+        if ledger.is_ignoring(ask) {
             return None;
         }
-        if ledger.meant(ask).next().is_none() || self.refused_everywhere(ledger, ask).is_some() {
+        let rank = |own| Rank::of(ledger, ask, own, filter);
+        let ranks: BTreeSet<Rank> = ledger.meant_on(ask, node).filter_map(rank).collect();
+        ranks.into_iter().find_map(|rank| self.uses(&rank, others))
+    }
+
+    /// The reservation of this rank, where the pod can use it.
+    fn uses(&mut self, rank: &Rank, others: &[Passing]) -> Option<ReservationRef> {
+        let uid = self.ledger().reservations.get(rank.index)?.uid.clone();
+        let held = self.ledger().passing_of(&uid)?;
+        let is_refused = self.refusal_within(&[held], others, rank.node).is_some();
+        (!is_refused).then(|| ReservationRef { name: rank.name.clone(), uid })
+    }
+}
+
+impl Decider {
+    /// The reservation that a pod uses; none where it can use none.
+    pub(crate) fn inside(&mut self, ledger: &mut Ledger, uid: &Uid) -> Option<Place> {
+        let row = ledger.pod(uid).filter(|row| row.ask.guests.is_some())?;
+        let (ask, priority) = (row.ask, row.priority);
+        if ledger.is_ignoring(ask) || ledger.meant(ask).next().is_none() {
+            return None;
+        }
+        let filter = reserving(&self.profile.filters)?;
+        if self.refused_everywhere(ledger, ask).is_some() {
             return None;
         }
         let promised: BTreeMap<NodeIndex, Vec<Passing>> =
             ledger.promised(uid, priority).into_iter().collect();
-        let Self { profile, ranks, .. } = self;
-        let filter = profile.filters.iter().find(|own| own.plugin() == Plugin::Reservation)?;
-        let ignores = |name: &str| filter.ignores(name);
-        let found = ranks.of(ledger, ask, &ignores);
-        let mut found = found.iter().filter(|rank| only.is_none_or(|only| only == rank.node));
-        let first = found.next()?;
-        let mut trial = Trial::new(ledger, &profile.filters, ask).within();
-        for rank in std::iter::once(first).chain(found) {
-            let Some(own) = trial.ledger().reservations.get(rank.index) else { continue };
-            let own = ReservationRef { name: rank.name.clone(), uid: own.uid.clone() };
-            let Some(held) = trial.ledger().passing_of(&own.uid) else { continue };
+        let found = self.ranks.of(ledger, ask, filter);
+        // What is asked of the whole cluster is gathered where there is one to ask about.
+        let first = found.first()?;
+        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
+        for rank in std::iter::once(first).chain(found.iter().skip(1)) {
             let others = promised.get(&rank.node).map_or(&[][..], Vec::as_slice);
-            if trial.refusal_without(&[held], others, rank.node).is_none() {
+            if let Some(own) = trial.uses(rank, others) {
                 return Some(Place { node: rank.node, within: Within::Reservation(own) });
             }
         }
@@ -125,11 +179,11 @@ impl Decider {
         ranked.sort_unstable();
         let promised: BTreeMap<NodeIndex, Vec<Passing>> =
             ledger.promised(uid, priority).into_iter().collect();
-        let mut trial = Trial::new(ledger, &self.profile.filters, ask).within();
+        let mut trial = Trial::new(ledger, &self.profile.filters, ask);
         let fits = |(_, _, node): &(Reverse<i64>, u64, NodeIndex)| {
             let held = trial.ledger().passing_on(*node);
             let others = promised.get(node).map_or(&[][..], Vec::as_slice);
-            trial.refusal_without(&held, others, *node).is_none()
+            trial.refusal_within(&held, others, *node).is_none()
         };
         let (_, _, node) = ranked.into_iter().find(fits)?;
         Some(Place { node, within: Within::All })
@@ -149,6 +203,14 @@ impl Decider {
         let (away, first, reservation) = match &place.within {
             Within::Node => return self.allot_on(ledger, ask, node, None),
             Within::All => (ledger.passing_on(node), None, None),
+            Within::Adopting(pods) => {
+                let pods: Vec<Passing> =
+                    pods.iter().filter_map(|uid| ledger.passing_of(uid)).collect();
+                let inside = pods.iter().filter_map(|pod| pod.allotment);
+                let inside = inside.map(|id| &ledger.asks.allotments.get(id).cpus);
+                let cpus = inside.fold(CpuSet::new(), |all, own| all.and(own));
+                (pods, Some(cpus), None)
+            }
             Within::Reservation(own) => {
                 let spare = ledger.reservations.find(&own.uid).map(|own| own.spare.cpus.clone());
                 (ledger.passing_of(&own.uid).into_iter().collect(), spare, Some(own.clone()))

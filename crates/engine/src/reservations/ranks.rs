@@ -8,8 +8,8 @@ use std::hash::BuildHasher as _;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::suit::Ignores;
 use crate::ledger::{Ask, Ledger, NodeIndex, Position, Reservation, ReservationIndex};
+use crate::plugins::reservation::Reservation as Plugin;
 
 /// How many lists are kept.
 const KEPT_MAX: usize = 256;
@@ -27,6 +27,25 @@ pub(super) struct Rank {
     pub(super) index: ReservationIndex,
 }
 
+impl Rank {
+    /// Where one stands for a pod; none where the pod cannot use it, as far as it says.
+    pub(super) fn of(
+        ledger: &Ledger,
+        ask: Ask,
+        own: Reservation<'_>,
+        filter: &Plugin,
+    ) -> Option<Self> {
+        let (order, score) = ledger.suited(ask, own, filter)?;
+        Some(Self {
+            order,
+            score: Reverse(score),
+            name: own.rules.name.clone(),
+            node: own.node,
+            index: own.index,
+        })
+    }
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     /// What is known of changes; none where nothing is.
@@ -41,12 +60,7 @@ pub(crate) struct Ranks(FxHashMap<u64, Kept>);
 
 impl Ranks {
     /// The reservations that a pod could use, as far as they say.
-    pub(super) fn of(
-        &mut self,
-        ledger: &Ledger,
-        ask: Ask,
-        ignores: Ignores<'_>,
-    ) -> &BTreeSet<Rank> {
+    pub(super) fn of(&mut self, ledger: &Ledger, ask: Ask, filter: &Plugin) -> &BTreeSet<Rank> {
         if self.0.len() >= KEPT_MAX {
             self.0.clear();
         }
@@ -59,15 +73,7 @@ impl Ranks {
         ));
         let kept = self.0.entry(key).or_default();
         let changes = &ledger.nodes.load_changed;
-        let rank = |own: Reservation<'_>| {
-            ledger.suited(ask, own, ignores).map(|(order, score)| Rank {
-                order,
-                score: Reverse(score),
-                name: own.rules.name.clone(),
-                node: own.node,
-                index: own.index,
-            })
-        };
+        let rank = |own: Reservation<'_>| Rank::of(ledger, ask, own, filter);
         match kept.seen.and_then(|seen| changes.since(seen)) {
             Some(nodes) => {
                 let nodes: BTreeSet<NodeIndex> = nodes.collect();

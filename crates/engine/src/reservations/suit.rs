@@ -3,10 +3,11 @@
 use object::taint::{Effect, Taint, is_tolerated};
 
 use crate::fact::{ReservationPolicy, ReservationRules};
-use crate::ledger::{Ask, Ledger, NodeIndex, PodRow, Reservation, forbids};
+use crate::ledger::{Ask, Ledger, NodeIndex, PodRow, Reservation, ReservationUse, forbids};
 use crate::needs::{Amounts, ReservationNeeds};
 use crate::plugin::SCORE_MAX;
 use crate::plugins::node_affinity::label;
+use crate::plugins::reservation::Reservation as Plugin;
 
 /// The taint that stands for a reservation that takes no more pods.
 const CLOSED: &str = "node.kubernetes.io/unschedulable";
@@ -51,6 +52,36 @@ pub enum Unsuited {
     },
 }
 
+impl Unsuited {
+    /// Where it is told among others.
+    pub(super) fn place(&self) -> u8 {
+        match self {
+            Self::Name => 0,
+            Self::Labels => 1,
+            Self::Closed => 2,
+            Self::NotExact => 3,
+            Self::Tainted(_) => 4,
+            Self::ShortOf { .. } => 5,
+            Self::TooManyPods { .. } => 6,
+            Self::Nothing => 7,
+            Self::Taken => 8,
+        }
+    }
+
+    /// Whether it is told in the same words, where no numbers are.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tainted(own), Self::Tainted(other)) => {
+                (&own.key, &own.value) == (&other.key, &other.value)
+            }
+            (Self::ShortOf { resource: own, .. }, Self::ShortOf { resource: other, .. }) => {
+                own == other
+            }
+            _ => self.place() == other.place(),
+        }
+    }
+}
+
 impl Ledger {
     /// Reservations that are for a pod, and on nodes.
     pub(crate) fn meant(&self, ask: Ask) -> impl Iterator<Item = Reservation<'_>> {
@@ -72,7 +103,7 @@ impl Ledger {
         self.reservations.on(node).filter(is_guest).filter(|own| self.is_there(*own))
     }
 
-    fn is_there(&self, own: Reservation<'_>) -> bool {
+    pub(super) fn is_there(&self, own: Reservation<'_>) -> bool {
         // What we only decided on may not come to be.
         let is_bound = self.pod(own.uid).is_some_and(PodRow::is_bound);
         is_bound && self.nodes.present().contains(own.node)
@@ -84,9 +115,9 @@ impl Ledger {
         &self,
         ask: Ask,
         own: Reservation<'_>,
-        ignores: Ignores<'_>,
+        filter: &Plugin,
     ) -> Option<(i64, i64)> {
-        if self.unsuited(ask, own, ignores).is_some() {
+        if self.unsuited(ask, own, filter).is_some() {
             return None;
         }
         let requests = &self.asks.requests.get(ask.requests).charged;
@@ -94,18 +125,41 @@ impl Ledger {
         Some((order, score(&own.rules.amounts, &own.used.amounts, requests)))
     }
 
-    /// Why a pod cannot use a reservation that is for it, as far as that says; none where it can. Some
-    /// resources are left to others.
+    /// Why a pod cannot use a reservation that is for it, as far as that says; none where it can.
     pub(crate) fn unsuited(
         &self,
         ask: Ask,
         own: Reservation<'_>,
-        ignores: Ignores<'_>,
+        filter: &Plugin,
+    ) -> Option<Unsuited> {
+        let requests = &self.asks.requests.get(ask.requests).charged;
+        let rules: &ReservationRules = own.rules;
+        let of_node = Some(own.node).filter(|_| !filter.omits_node_labels);
+        if let Some(why) = self.unwanted(ask, rules, of_node, rules.is_closed) {
+            return Some(why);
+        }
+        if rules.is_for_one_pod && own.used.pods > 0 {
+            return Some(Unsuited::Taken);
+        }
+        let shares = requests.names().any(|name| own.spare.amounts.of(name) > 0);
+        if !self.must_use(ask) && !shares {
+            return Some(Unsuited::Nothing);
+        }
+        lack(rules, own.used, requests, &|name| filter.ignored.contain(name))
+    }
+
+    /// Why a pod does not want a reservation that is for it, as far as both say. The labels of a node
+    /// count as the reservation's, where one is named.
+    pub(super) fn unwanted(
+        &self,
+        ask: Ask,
+        rules: &ReservationRules,
+        node: Option<NodeIndex>,
+        is_closed: bool,
     ) -> Option<Unsuited> {
         let none = ReservationNeeds::default();
         let needs = ask.reservation.map_or(&none, |id| self.asks.reservations.get(id));
         let requests = &self.asks.requests.get(ask.requests).charged;
-        let rules: &ReservationRules = own.rules;
         let affinity = needs.affinity.as_ref();
         let named = affinity.and_then(|own| own.name.as_deref());
         match named {
@@ -115,7 +169,7 @@ impl Ledger {
                 let tolerations = affinity.map_or(&[][..], |own| &own.tolerations.0);
                 let effect = Some(Effect::NoSchedule);
                 let closed = Taint { key: CLOSED.into(), effect, ..Taint::default() };
-                if rules.is_closed && !is_tolerated(&closed, tolerations) {
+                if is_closed && !is_tolerated(&closed, tolerations) {
                     return Some(Unsuited::Closed);
                 }
                 let mut taints = rules.taints.iter().filter(|taint| forbids(taint));
@@ -124,7 +178,7 @@ impl Ledger {
                 }
                 let of = |key: &str| match rules.labels.get(key) {
                     Some(value) => Some(&**value),
-                    None => label(self, own.node, key),
+                    None => node.and_then(|node| label(self, node, key)),
                 };
                 if affinity.is_some_and(|affinity| !affinity.holds(&rules.name, of)) {
                     return Some(Unsuited::Labels);
@@ -132,37 +186,27 @@ impl Ledger {
             }
         }
         let is_other = |name: &str| requests.of(name) != rules.amounts.of(name);
-        if needs.exact.iter().any(|name| is_other(name)) {
-            return Some(Unsuited::NotExact);
-        }
-        if rules.is_for_one_pod && own.used.pods > 0 {
-            return Some(Unsuited::Taken);
-        }
-        let shares = requests.names().any(|name| own.spare.amounts.of(name) > 0);
-        if affinity.is_none() && !shares {
-            return Some(Unsuited::Nothing);
-        }
-        lack(rules, own, requests, ignores)
+        needs.exact.iter().any(|name| is_other(name)).then_some(Unsuited::NotExact)
     }
 }
 
 /// What a reservation has too little of for a pod that may use no more than it holds.
-fn lack(
+pub(super) fn lack(
     rules: &ReservationRules,
-    own: Reservation<'_>,
+    used: &ReservationUse,
     requests: &Amounts,
     ignores: Ignores<'_>,
 ) -> Option<Unsuited> {
     let is_restricted = rules.policy == ReservationPolicy::Restricted;
     let most = rules.pods.filter(|_| is_restricted);
-    if let Some(capacity) = most.filter(|capacity| own.used.pods >= *capacity) {
-        return Some(Unsuited::TooManyPods { used: own.used.pods, capacity });
+    if let Some(capacity) = most.filter(|capacity| used.pods >= *capacity) {
+        return Some(Unsuited::TooManyPods { used: used.pods, capacity });
     }
     let restricts = |name: &&str| rules.restricts(name) && !ignores(name);
     let mut restricted = requests.names().filter(restricts);
     restricted.find_map(|name| {
         let capacity = rules.amounts.of(name).saturating_sub(rules.kept_back.of(name)).max(0);
-        let (requested, used) = (requests.of(name), own.used.amounts.of(name));
+        let (requested, used) = (requests.of(name), used.amounts.of(name));
         (requested > capacity.saturating_sub(used)).then(|| Unsuited::ShortOf {
             resource: name.into(),
             requested,

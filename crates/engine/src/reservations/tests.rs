@@ -1,5 +1,10 @@
 //! Scenarios of the specification: who gets what of which reservation, and why not.
 
+mod kept;
+mod operating;
+mod room;
+mod takeover;
+
 use api::cpus::{CPU_TOPOLOGY, RESOURCE_STATUS};
 use api::reservation::{AFFINITY, EXACT_MATCH, IGNORED_LABEL, RESTRICTED_OPTIONS};
 use api::{Node, NodeResourceTopology, Pod, Reservation};
@@ -38,8 +43,12 @@ fn amounts(cpu: &str, memory: &str) -> Value {
 
 impl World {
     fn new() -> Self {
+        Self::by(Plugin::default())
+    }
+
+    fn by(plugin: Plugin) -> Self {
         let mut ledger = Ledger::default();
-        let decider = Decider::new(Profile::kubernetes().filter(Plugin::default()), &mut ledger, 1);
+        let decider = Decider::new(Profile::kubernetes().filter(plugin), &mut ledger, 1);
         Self { ledger, decider }
     }
 
@@ -106,11 +115,16 @@ impl World {
         let own = self.decider.allot(&mut self.ledger, ask, &place).unwrap();
         let Place { node, within } = place;
         self.ledger.claim(&uid, node, own.as_ref()).unwrap();
-        let node = self.ledger.nodes.name(node);
+        let name = self.ledger.nodes.name(node).to_owned();
         match within {
-            Within::Node => node.to_owned(),
-            Within::All => format!("{node} amid all"),
-            Within::Reservation(own) => format!("{node} in {}", own.name),
+            Within::Node => name,
+            Within::All => format!("{name} amid all"),
+            Within::Reservation(own) => format!("{name} in {}", own.name),
+            Within::Adopting(pods) => {
+                self.ledger.adopt(&uid, &pods);
+                let pods: Vec<&str> = pods.iter().map(|uid| &*uid.0).collect();
+                format!("{name} with {}", pods.join(", "))
+            }
         }
     }
 
@@ -305,6 +319,15 @@ fn s11_25_labels_of_the_node_count_where_the_reservation_has_none() {
         "reservationSelectorTerms": [
             { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["s"] }] }] } });
     assert_eq!(world.asks("c", &one, affinity(terms)), "n1 in s");
+    // Where those of nodes are left out, only its own count.
+    let only_own = Plugin { omits_node_labels: true, ..Plugin::default() };
+    let mut world = World::by(only_own);
+    world.node("n1", &amounts("32", "32Gi"), json!({ "zone": "z1" }));
+    world.held("r", "n1", &amounts("4", "4Gi"), json!({}));
+    assert!(world.asks("a", &one, zone("z1")).contains("to meet the requirements"));
+    let labelled = json!({ "metadata": { "labels": { "zone": "z1" } } });
+    world.held("s", "n1", &amounts("4", "4Gi"), labelled);
+    assert_eq!(world.said("a"), "n1 in s");
 }
 
 #[test]
@@ -428,7 +451,8 @@ fn owners_that_use_more_than_is_held_are_counted_whole() {
 fn s11_35_what_is_left_to_others_is_not_told() {
     let mut world = World::new();
     let names = vec!["example.com/x".into()];
-    let plugin = Plugin { ignored: IgnoredResources { names, ..IgnoredResources::default() } };
+    let ignored = IgnoredResources { names, ..IgnoredResources::default() };
+    let plugin = Plugin { ignored, ..Plugin::default() };
     world.decider = Decider::new(Profile::kubernetes().filter(plugin), &mut world.ledger, 1);
     let has = |cpu: &str, x: &str| json!({ "cpu": cpu, "example.com/x": x });
     world.node("n1", &has("8", "8"), json!({}));

@@ -20,7 +20,7 @@ use crate::plugin::Plugin;
 use crate::profile::Consulting;
 use crate::queue::{Popped, Rejection};
 use crate::reason::Refusal;
-use crate::reservations::Place;
+use crate::reservations::{Place, Within};
 
 /// How often more is asked than there are parts, while answers are overtaken by events.
 const ROUNDS_MAX: usize = 3;
@@ -162,16 +162,14 @@ impl Engine {
         if !is_ever || !self.is_consulted_about(&pod.uid) {
             return None;
         }
-        // What is held for it is its own already.
         let decider = &mut self.profiles[question.profile].1;
-        if decider.inside(&mut self.ledger, &pod.uid, None).is_some() {
-            return None;
-        }
-        match decider.made_room(&mut self.ledger, &pod.uid) {
-            Some(node) => {
+        match decider.own_place(&mut self.ledger, &pod.uid) {
+            Some(Place { node, within: Within::Node }) => {
                 let nodes = NodeSet::only(node);
                 Some(self.ask(pod, attempts, About::MadeRoom, &nodes, Before::default()))
             }
+            // What is held is not for others to give.
+            Some(_) => None,
             None => self.ask_of_able(pod, attempts, question),
         }
     }
@@ -261,13 +259,15 @@ impl Engine {
         now: Moment,
     ) -> Verdict {
         let Open { pod, attempts, .. } = open;
-        let node = self.profiles[question.profile].1.made_room(&mut self.ledger, &pod.uid);
-        let allowed = |node: &NodeIndex| match &advice {
-            Advice::Counsel(counsel) => counsel.allowed.contains_key(self.ledger.nodes.name(*node)),
+        let place = self.profiles[question.profile].1.made_room(&mut self.ledger, &pod.uid);
+        let allowed = |place: &Place| match &advice {
+            Advice::Counsel(counsel) => {
+                counsel.allowed.contains_key(self.ledger.nodes.name(place.node))
+            }
             Advice::Failed(_) => false,
         };
-        match node.filter(allowed) {
-            Some(node) => self.give(pod, question, &Place::on(node), *attempts, now),
+        match place.filter(allowed) {
+            Some(place) => self.give(pod, question, &place, *attempts, now),
             None => {
                 let asked = self.ask_of_able(pod, *attempts, question);
                 asked.unwrap_or_else(|| self.deny(pod, question, now))

@@ -1,11 +1,26 @@
 //! Reservations: who waits hears of those that are for it.
 
 use super::{Engine, Question};
-use crate::fact::Uid;
+use crate::fact::{Size, Uid};
 use crate::moment::Moment;
 use crate::queue::Change;
 
 impl Engine {
+    /// A reservation is to hold this from now on, before it says so; none where it holds what it says.
+    pub fn resize(&mut self, uid: &Uid, size: Option<Size>, now: Moment) {
+        let is_given_up = size.is_none() && self.ledger.is_resizing(uid);
+        if size.is_none() && !is_given_up {
+            return;
+        }
+        self.refused.clear();
+        // Whoever was refused for what it was to hold may have it.
+        let change = is_given_up.then(|| Change::unplaced(&self.ledger, uid)).flatten();
+        self.ledger.resize(uid, size);
+        if let Some(change) = change {
+            self.queue.notice(&self.ledger, change, now);
+        }
+    }
+
     /// Finds out anew which reservations are for pods that wait, since others are there than before, and
     /// wakes those for which others are.
     pub(super) fn invite_all(&mut self, now: Moment) {

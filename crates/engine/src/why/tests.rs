@@ -1,3 +1,6 @@
+mod loads;
+mod reserved;
+
 use std::fmt::Write as _;
 
 use api::{Node, Pod};
@@ -6,6 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fact::{Fact, NodeFact, PodFact};
 use crate::profile::Profile;
+
+const NOW: Moment = Moment(1_000_000_000_000);
 
 fn node(name: &str, spec: &Value, labels: &Value, cpu: &str) -> Fact {
     let node = json!({
@@ -53,15 +58,31 @@ fn cluster() -> Ledger {
 fn told(spec: &Value) -> String {
     let mut ledger = cluster();
     let mut decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
-    let fact = pod("new", spec);
-    let explanation = explain(&mut ledger, &mut decider, &fact);
+    told_of(&mut ledger, &mut decider, &pod("new", spec))
+}
+
+/// All that is explained of a pod, a line for each thing.
+fn told_of(ledger: &mut Ledger, decider: &mut Decider, fact: &PodFact) -> String {
+    let explanation = explain(ledger, decider, fact, NOW);
     let mut text = format!("{} of {} fit\n", explanation.fitting, explanation.nodes);
+    let joined = |lacks: &[Lack], words: fn(&Lack) -> String| {
+        lacks.iter().map(words).collect::<Vec<String>>().join("; ")
+    };
     for lack in &explanation.everywhere {
         let _ = writeln!(text, "everywhere: {lack}");
     }
     for (node, lacks) in &explanation.nearest {
-        let lacks: Vec<String> = lacks.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "{node} {}", lacks.join("; "));
+        let _ = writeln!(text, "{node} {}", joined(lacks, Lack::to_string));
+    }
+    for one in &explanation.reservations {
+        let (name, node) = (&one.name, one.node.as_deref().unwrap_or("nowhere"));
+        let lacks = joined(&one.lacks, Lack::of_reservation);
+        let _ = writeln!(text, "reservation {name} on {node} {lacks}");
+    }
+    for one in &explanation.takeovers {
+        let (name, node) = (&one.name, one.node.as_deref().unwrap_or("nowhere"));
+        let lacks = joined(&one.lacks, Lack::of_takeover);
+        let _ = writeln!(text, "takeover {name} on {node} {lacks}");
     }
     for (change, admitted) in &explanation.cures {
         let _ = writeln!(text, "cure: {change} ({admitted})");
@@ -127,7 +148,7 @@ fn an_explanation_leaves_the_ledger_as_it_was() {
     let mut decider = Decider::new(Profile::kubernetes(), &mut ledger, 0);
     let fact = pod("new", &asking("1", &json!({ "nodeSelector": { "zone": "b" } })));
     let before = ledger.asks.clone();
-    explain(&mut ledger, &mut decider, &fact);
+    explain(&mut ledger, &mut decider, &fact, NOW);
     assert_eq!(ledger.asks.requests.len(), before.requests.len());
     assert_eq!(ledger.asks.tolerations.len(), before.tolerations.len());
     assert_eq!(ledger.asks.node_affinity.len(), before.node_affinity.len());
@@ -145,12 +166,57 @@ fn a_snapshot_is_enough_and_room_that_is_kept_for_others_is_not_free() {
         let mut snapshot = ledger.snapshot(Some(&fact.uid));
         assert_eq!((ledger.pod_count(), snapshot.pod_count()), (2, 1));
         let mut decider = Decider::new(Profile::kubernetes(), &mut snapshot, 0);
-        let told = explain(&mut snapshot, &mut decider, fact);
+        let told = explain(&mut snapshot, &mut decider, fact, NOW);
         assert_eq!((told.fitting, told.promised), (fitting, promised), "{told:?}");
         let mut whole = ledger.clone();
         let mut decider = Decider::new(Profile::kubernetes(), &mut whole, 0);
-        assert_eq!(explain(&mut whole, &mut decider, fact), told);
+        assert_eq!(explain(&mut whole, &mut decider, fact, NOW), told);
     };
     check(&small, 0, 1);
     check(&small_but_first, 1, 0);
+}
+
+#[test]
+fn every_reason_about_cpus_is_told_in_words_of_its_own() {
+    use crate::cpus::Binding;
+    use crate::fact::NumaPolicy;
+    use crate::numa::Unplaced;
+    use crate::reason::CpuReason as R;
+    let check = |reason: R, expected: &str| {
+        let lack = Lack {
+            plugin: Plugin::NodeNUMAResource,
+            reason: Reason::Cpus(reason),
+            labels: Vec::new(),
+            load: None,
+        };
+        assert_eq!(lack.to_string(), expected);
+    };
+    check(R::NoLayout, "does not report which CPUs it has");
+    check(R::NotWhole { millis: 1500 }, "gives whole CPUs away, and 1500m is asked");
+    check(
+        R::TooFew { count: 8, free: 3 },
+        "has 3 CPUs free that lie as they must, and 8 are asked",
+    );
+    check(
+        R::NotMultiple { count: 3, threads: 2 },
+        "gives whole cores of 2 CPUs away, and 3 are asked",
+    );
+    check(
+        R::Amplified { requested: 2000, used: 3000, allocatable: 4000 },
+        "is short of amplified cpu: 2 asked, 1 of 4 free",
+    );
+    check(
+        R::Conflict { pod: Binding::SpreadByCores, node: Binding::FullCores },
+        "gives CPUs away as FullPCPUs, and the pod must have them as SpreadByPCPUs",
+    );
+    check(
+        R::OtherPolicy { pod: NumaPolicy::SingleNUMANode, node: NumaPolicy::Restricted },
+        "puts pods on NUMA nodes by Restricted, and the pod must be put by SingleNUMANode",
+    );
+    check(R::Numa(Unplaced::NoZones), "does not report what its NUMA nodes have");
+    check(R::Numa(Unplaced::Unsatisfied("cpu".into())), "has NUMA nodes with too little cpu");
+    check(
+        R::Numa(Unplaced::Unaligned),
+        "has NUMA nodes with enough, which other pods use otherwise",
+    );
 }

@@ -18,8 +18,8 @@ pub(super) struct PortArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     bind_address: IpAddr,
 
-    /// Serve /metrics, /metrics/slis, /debug, /healthz, /livez and /readyz here over TLS; who sees
-    /// the first three, the API server decides. 0 serves nothing
+    /// Serve /metrics, /metrics/slis, /debug, /apis/v1, /healthz, /livez and /readyz here over TLS;
+    /// who sees the first four, the API server decides. 0 serves nothing
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     secure_port: u16,
 
@@ -39,6 +39,17 @@ pub(super) struct PortArguments {
         default_value = "/healthz,/readyz,/livez"
     )]
     authorization_always_allow_paths: Vec<String>,
+
+    /// Whether the client authority of the cluster is not looked up: then certificates say nothing of
+    /// who somebody is, and tokens do
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    authentication_skip_lookup: Option<bool>,
 
     /// Not needed: the API server of --kubeconfig is asked who somebody is
     #[arg(long, value_name = "PATH", hide = true)]
@@ -68,7 +79,8 @@ impl PortArguments {
         let server = Server::bind(address).await.context("--secure-port (0 serves nothing)")?;
         output::note(&format!("health and metrics are on https://{}", server.address()));
         let open_paths = self.authorization_always_allow_paths.clone();
-        let options = GuardOptions { open_paths, ..GuardOptions::default() };
+        let skips_lookup = self.authentication_skip_lookup == Some(true);
+        let options = GuardOptions { open_paths, skips_lookup, ..GuardOptions::default() };
         let guard = Guard::new(client, options);
         shutdown.spawn("port", server.run_guarded(site, tls, guard, shutdown.token()));
         Ok(())

@@ -59,10 +59,10 @@ impl Scheduler {
         Ok(Self { base, way })
     }
 
-    /// Has the scheduler say why a pod has no node.
-    pub(super) async fn ask(&self, namespace: &str, pod: &str) -> Result<Answer> {
+    /// Has the scheduler say on one of its pages why something has no node.
+    pub(super) async fn ask(&self, page: &str) -> Result<Answer> {
         let url = &self.base;
-        let answered = tokio::time::timeout(TIMEOUT, self.get(&page(namespace, pod))).await;
+        let answered = tokio::time::timeout(TIMEOUT, self.get(page)).await;
         let answered = answered.map_err(|_| anyhow!("no answer within {} s", TIMEOUT.as_secs()));
         let (code, body) = answered.and_then(|own| own).map_err(|error| self.unreachable(error))?;
         if code == StatusCode::OK {
@@ -119,12 +119,18 @@ impl Scheduler {
 }
 
 /// The page of a pod.
-fn page(namespace: &str, pod: &str) -> String {
-    let query = form_urlencoded::Serializer::new(String::new())
-        .append_pair("namespace", namespace)
-        .append_pair("pod", pod)
-        .finish();
-    format!("/debug/why?{query}")
+pub(super) fn page_of_pod(namespace: &str, pod: &str) -> String {
+    page(&[("namespace", namespace), ("pod", pod)])
+}
+
+/// The page of a Reservation.
+pub(super) fn page_of_reservation(name: &str) -> String {
+    page(&[("reservation", name)])
+}
+
+fn page(query: &[(&str, &str)]) -> String {
+    let mut written = form_urlencoded::Serializer::new(String::new());
+    format!("/debug/why?{}", written.extend_pairs(query).finish())
 }
 
 #[cfg(test)]
@@ -133,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_scheduler_is_asked_beside_its_metrics_and_credentials_are_kept_from_plain_http() {
-        assert_eq!(page("a b", "p"), "/debug/why?namespace=a+b&pod=p");
+        assert_eq!(page_of_pod("a b", "p"), "/debug/why?namespace=a+b&pod=p");
+        assert_eq!(page_of_reservation("a b"), "/debug/why?reservation=a+b");
         let token = || Credentials::Token("t".to_owned());
         let check = |url: &str, plain: bool, expected: Result<&str, &str>| {
             let secure = Way::Secure(token(), Trust::System);

@@ -1,7 +1,9 @@
-//! The tasks of nodes: registering, renewing leases, reporting conditions and load.
+//! The tasks of nodes: registering, renewing leases, reporting conditions and load, and which
+//! reports are served.
 
 use http::Method;
 
+use super::layouts::{LAYOUTS_GROUP, Stage};
 use super::{
     Due, Effect, FIRST_REPORT_GAP_MS, Kubelets, MEND_MS, Obstacle, PROBE_MS, Queue, TaskState,
     millis,
@@ -26,9 +28,11 @@ pub(super) enum Registration {
     Done,
 }
 
-/// The question whether NodeMetrics are served.
-pub(super) fn probe() -> Request {
-    request(Ticket::Probe, Subject::Probe, Method::GET, METRICS_GROUP.to_owned(), JSON, Vec::new())
+/// The question whether what a task writes is served.
+pub(super) fn probe(chore: Chore) -> Request {
+    let group = if chore == Chore::Layout { LAYOUTS_GROUP } else { METRICS_GROUP };
+    let ticket = Ticket::Probe(chore);
+    request(ticket, Subject::Probe, Method::GET, group.to_owned(), JSON, Vec::new())
 }
 
 pub(super) fn request(
@@ -47,14 +51,17 @@ impl Kubelets {
     /// asks who else there is.
     pub(super) fn spread_beats(&mut self, now: Now) {
         for (rank, node) in self.ranked() {
-            for chore in [Chore::Lease, Chore::Status] {
+            for chore in [Chore::Lease, Chore::Status, Chore::Metric] {
                 let interval = self.interval(chore);
                 let offset = interval * rank / self.nodes.len() as u64;
                 self.timers.set(now.ms() + offset, Due::Beat(chore, node));
             }
         }
         self.queue(Queue::Register).push_back(Ticket::Opening);
-        self.timers.set(now.ms(), Due::Probe);
+        self.timers.set(now.ms(), Due::Probe(Chore::Metric));
+        if self.offers.iter().any(|offer| offer.group.layout.is_some()) {
+            self.timers.set(now.ms(), Due::Probe(Chore::Layout));
+        }
     }
 
     fn ranked(&self) -> impl Iterator<Item = (u64, u32)> + use<> {
@@ -68,7 +75,7 @@ impl Kubelets {
     fn interval(&self, chore: Chore) -> u64 {
         let interval = match chore {
             Chore::Lease => self.setup.lease_interval,
-            Chore::Status | Chore::Register => self.setup.status_interval,
+            Chore::Status | Chore::Register | Chore::Layout => self.setup.status_interval,
             Chore::Metric => self.setup.metric_interval,
         };
         millis(interval).max(1)
@@ -80,15 +87,18 @@ impl Kubelets {
         let interval = self.interval(chore);
         let missed = now.ms().saturating_sub(due_ms) / interval;
         let next = due_ms.saturating_add(interval.saturating_mul(missed + 1));
-        if chore == Chore::Metric && !self.metrics_served {
+        self.timers.set(next, Due::Beat(chore, node));
+        if chore == Chore::Metric && !self.served.contains(&chore) {
             return;
         }
-        self.timers.set(next, Due::Beat(chore, node));
         let run = &self.nodes[node as usize];
         let known = run.stage == Registration::Done;
         // Whether a node that is gone has come back is only asked now and then.
         if known && (!run.gone || chore == Chore::Status) {
             self.want(due_ms, chore, node);
+        }
+        if known && chore == Chore::Status {
+            self.want_layout(due_ms, node);
         }
     }
 
@@ -103,7 +113,7 @@ impl Kubelets {
         let queue = match chore {
             Chore::Lease => Queue::Lease,
             Chore::Register => Queue::Register,
-            Chore::Status | Chore::Metric => Queue::Report,
+            Chore::Status | Chore::Metric | Chore::Layout => Queue::Report,
         };
         self.queue(queue).push_back(Ticket::Node(chore, node));
     }
@@ -122,8 +132,9 @@ impl Kubelets {
                 request(ticket, Subject::NodeStatus, Method::PATCH, path, STRATEGIC, body)
             }
             Chore::Metric => self.render_metric(now, node),
+            Chore::Layout => self.render_layout(node),
         };
-        if chore != Chore::Register {
+        if !matches!(chore, Chore::Register | Chore::Layout) {
             request.late = Some(late);
         }
         request
@@ -176,7 +187,7 @@ impl Kubelets {
         request(ticket, Subject::NodeMetric, Method::PATCH, path, MERGE, body)
     }
 
-    fn load(&self, now: Now, node: u32) -> Vec<u8> {
+    fn load(&mut self, now: Now, node: u32) -> Vec<u8> {
         let run = &self.nodes[node as usize];
         let seconds = u64::from(now.stamp().seconds());
         let amount = |name: &str| {
@@ -193,7 +204,12 @@ impl Kubelets {
         pods.sort_by(|(a, _), (b, _)| {
             (a.key.namespace(), a.key.name()).cmp(&(b.key.namespace(), b.key.name()))
         });
-        report(now, system, &pods)
+        let used = pods.iter().fold(system, |sum, (_, usage)| sum.plus(*usage));
+        let second = u32::try_from(now.monotonic.as_secs()).unwrap_or(u32::MAX);
+        let interval = self.setup.metric_interval.as_secs();
+        let history = &mut self.nodes[node as usize].history;
+        history.note(second, u32::try_from(interval).unwrap_or(u32::MAX), used);
+        report(now, (used, system), history, &pods)
     }
 
     pub(super) fn node_answered(&mut self, now: Now, chore: Chore, node: u32, answer: Answer) {
@@ -234,12 +250,14 @@ impl Kubelets {
                     // Another object of the same name: it is taken over as at the start.
                     run.stage = Registration::Read;
                     (run.lease_made, run.metric_made) = (false, false);
+                    run.layout = Stage::default();
                     self.counts.registered = self.counts.registered.saturating_sub(1);
                     self.want(now.ms(), Chore::Register, node);
                 }
                 self.task(chore, node).failures = 0;
             }
             Chore::Metric => self.metric_done(now, node, &answer),
+            Chore::Layout => self.layout_done(now, node, &answer),
         }
     }
 
@@ -291,9 +309,10 @@ impl Kubelets {
         run.gone = false;
         self.counts.registered += 1;
         self.want(now.ms(), Chore::Lease, node);
-        if self.metrics_served {
+        if self.served.contains(&Chore::Metric) {
             self.want(now.ms(), Chore::Metric, node);
         }
+        self.want_layout(now.ms(), node);
     }
 
     fn lease_done(&mut self, now: Now, node: u32, answer: &Answer) {
@@ -354,9 +373,7 @@ impl Kubelets {
         match (answer, run.metric_made) {
             (Answer::NotFound, false) => {
                 // The kind itself is gone.
-                if std::mem::replace(&mut self.metrics_served, false) {
-                    self.timers.set(now.ms() + PROBE_MS, Due::Probe);
-                }
+                self.unserve(now, Chore::Metric);
             }
             (Answer::NotFound, true) => {
                 run.metric_made = false;
@@ -372,25 +389,29 @@ impl Kubelets {
         }
     }
 
-    pub(super) fn probe_answered(&mut self, now: Now, answer: &Answer) {
+    /// What a task writes is not served any more; whether it is again, is asked after a while.
+    pub(super) fn unserve(&mut self, now: Now, chore: Chore) {
+        if self.served.remove(&chore) {
+            self.timers.set(now.ms() + PROBE_MS, Due::Probe(chore));
+        }
+    }
+
+    pub(super) fn probe_answered(&mut self, now: Now, chore: Chore, answer: &Answer) {
         if !matches!(answer, Answer::Done(_)) {
-            self.timers.set(now.ms() + PROBE_MS, Due::Probe);
+            self.timers.set(now.ms() + PROBE_MS, Due::Probe(chore));
             return;
         }
-        if std::mem::replace(&mut self.metrics_served, true) {
+        if !self.served.insert(chore) {
             return;
         }
-        let interval = self.interval(Chore::Metric);
-        let count = self.nodes.len() as u64;
-        let gap = (interval / count).min(FIRST_REPORT_GAP_MS);
+        let gap = (self.interval(chore) / self.nodes.len() as u64).min(FIRST_REPORT_GAP_MS);
         for (rank, node) in self.ranked() {
             // The first report comes soon; the regular ones have their own moment.
-            let ticket = Ticket::Node(Chore::Metric, node);
-            if self.nodes[node as usize].stage == Registration::Done {
+            let run = &self.nodes[node as usize];
+            if run.stage == Registration::Done && self.has_reports(chore, node) {
+                let ticket = Ticket::Node(chore, node);
                 self.timers.set(now.ms() + gap * rank, Due::Retry(ticket));
             }
-            let first = now.ms() + interval + interval * rank / count;
-            self.timers.set(first, Due::Beat(Chore::Metric, node));
         }
     }
 }

@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 use super::file;
 use super::plugin;
 use super::{API_VERSION, seconds};
-pub use reservations::ReservationConfig;
+pub use reservations::{ReservationConfig, TakeoverKey};
 
 /// Arguments of all plugins that take some.
 #[derive(Debug, Clone, Default)]
@@ -328,6 +328,7 @@ impl Written for DefaultPreemptionArgs {
         DefaultPreemption {
             candidate_nodes_percent_min: u8::try_from(percent).unwrap_or_default(),
             candidate_nodes_min: u32::try_from(absolute).unwrap_or_default(),
+            ..DefaultPreemption::default()
         }
     }
 }

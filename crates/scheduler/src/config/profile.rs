@@ -130,6 +130,7 @@ impl ProfileConfig {
         let plugins = self.lineup.at(ExtensionPoint::PostFilter).iter();
         let last_resort = |plugin: &Plugin| match plugin {
             Plugin::DynamicResources => Some(LastResort::DynamicResources),
+            Plugin::Reservation => Some(LastResort::Reservation(self.args.reservation.preemption)),
             Plugin::DefaultPreemption => {
                 Some(LastResort::DefaultPreemption(self.args.default_preemption))
             }
@@ -158,6 +159,7 @@ pub(super) fn profiles(wire: &[file::Profile], errors: &mut Errors) -> Vec<Profi
         }
         profiles.push(profile(one, name, &path, errors));
     }
+    check_reservations(&profiles, &path, errors);
     for (index, one) in wire.iter().enumerate().skip(1) {
         if !same(&wire[0].plugins.queue_sort, &one.plugins.queue_sort) {
             let path = path.index(index).child("plugins").child("queueSort");
@@ -167,6 +169,24 @@ pub(super) fn profiles(wire: &[file::Profile], errors: &mut Errors) -> Vec<Profi
         }
     }
     profiles
+}
+
+/// What counts for all reservations is the same wherever there are any.
+fn check_reservations(profiles: &[ProfileConfig], path: &Path, errors: &mut Errors) {
+    let reserves = |own: &&ProfileConfig| own.lineup.plugins().contains(&Plugin::Reservation);
+    let Some(first) = profiles.iter().find(reserves).map(|own| &own.args.reservation) else {
+        return;
+    };
+    for (index, profile) in profiles.iter().enumerate().filter(|(_, own)| reserves(own)) {
+        let own = &profile.args.reservation;
+        if (own.lives, &own.takeover_key) != (first.lives, &first.takeover_key) {
+            let path = path.index(index).child("pluginConfig");
+            let fix = "gcDurationSeconds, disableGarbageCollection and \
+                       preAllocationConfig.clusterPriorityAnnotationKey must be the same for all \
+                       profiles";
+            errors.push(Error::invalid(&path, Plugin::Reservation.name(), fix));
+        }
+    }
 }
 
 fn profile(wire: &file::Profile, name: String, path: &Path, errors: &mut Errors) -> ProfileConfig {

@@ -4,7 +4,7 @@ use chassis::connection::Trust;
 use engine::fact::{Aggregation, WindowLimits};
 use engine::ledger::{EstimateSettings, LoadSettings, ScoreSettings, Stale};
 use engine::plugin::Plugin;
-use engine::profile::Profile;
+use engine::profile::{LastResort, Profile};
 use proptest::prelude::*;
 
 use super::*;
@@ -513,8 +513,7 @@ fn a_hint_is_heeded_where_the_file_names_it_and_no_further_than_it_says() {
 
 #[test]
 fn the_profile_that_koordinator_installs_loads_as_it_is() {
-    let text = include_str!("koordinator.yaml");
-    let own = parse("koordinator.yaml".as_ref(), text).unwrap();
+    let own = Configuration::of_koordinator();
     let profile = &own.profiles[0];
     let assembled = profile.assemble().profile;
     let filters = assembled.filters.iter().map(|filter| filter.plugin().name());
@@ -523,10 +522,21 @@ fn the_profile_that_koordinator_installs_loads_as_it_is() {
     assert_eq!(assembled.filters[0].plugin(), Plugin::SchedulingHint);
     let of = |plugin: Plugin| assembled.scores.iter().any(|(own, _)| own.plugin() == plugin);
     assert!(of(Plugin::LoadAwareScheduling) && of(Plugin::NodeNUMAResource));
-    assert!(assembled.last_resorts.is_empty(), "it has no preemption of single pods");
+    assert!(assembled.last_resorts == [LastResort::Reservation(None)], "it has no preemption");
     let to_come: Vec<&str> = profile.to_come().map(Plugin::name).collect();
     assert_eq!(to_come, ["DeviceShare", "Coscheduling", "ElasticQuota"]);
     assert_eq!(&*profile.scheduler_name, "koord-scheduler");
+}
+
+#[test]
+fn a_cluster_of_both_has_each_profile_as_it_is_alone() {
+    let both = Configuration::of_both();
+    let names: Vec<&str> = both.profiles.iter().map(|own| own.scheduler_name.as_str()).collect();
+    assert_eq!(names, ["default-scheduler", "koord-scheduler"]);
+    let alone = [Configuration::default(), Configuration::of_koordinator()];
+    for (own, alone) in both.profiles.iter().zip(&alone) {
+        assert_eq!(format!("{own:?}"), format!("{:?}", alone.profiles[0]));
+    }
 }
 
 #[test]
@@ -550,9 +560,52 @@ fn arguments_of_reservations_are_heeded_or_refused() {
         "gcDurationSeconds: Invalid value: -1: must not be negative",
     );
     refused("{minCandidateNodesPercentage: 101}", "not in valid range [0, 100]");
-    refused("{enablePreemption: true}", "enablePreemption: Forbidden: is not supported yet");
-    refused("{preAllocationConfig: {enableClusterMode: true}}", "preAllocationConfig: Forbidden");
+    refused(
+        "{preAllocationConfig: {clusterLabelKey: 'a b'}}",
+        "preAllocationConfig.clusterLabelKey: Invalid value: \"a b\"",
+    );
     refused("{gcSeconds: 1}", "gcSeconds: Invalid value: unknown field");
+}
+
+#[test]
+fn what_reservations_take_over_and_push_out_is_said_in_their_arguments() {
+    let of = |args: &str| {
+        let text = format!("profiles: [{{pluginConfig: [{{name: Reservation, args: {args}}}]}}]");
+        configuration(&text).unwrap().profiles[0].args.reservation.clone()
+    };
+    let own = of("{}");
+    assert_eq!((own.preemption, own.plugin.takeover_label), (None, None));
+    assert_eq!(own.takeover_key.0, "pod.koordinator.sh/pre-allocatable-priority");
+    let own = of("{enablePreemption: true, minCandidateNodesAbsolute: 7}").preemption.unwrap();
+    let told = (own.candidate_nodes_percent_min, own.candidate_nodes_min, own.spares);
+    assert_eq!(told, (10, 7, true));
+    let own =
+        of("{preAllocationConfig: {enableClusterMode: true, preferNoPreAllocatedPods: true}}");
+    let label = own.plugin.takeover_label.as_deref();
+    assert_eq!(label, Some("pod.koordinator.sh/is-pre-allocatable"));
+    assert!(own.plugin.prefers_no_takeover);
+    let own = of("{preAllocationConfig: {enableClusterMode: true, clusterLabelKey: a.b/c,
+                  clusterPriorityAnnotationKey: a.b/d}}");
+    assert_eq!(own.plugin.takeover_label.as_deref(), Some("a.b/c"));
+    assert_eq!(own.takeover_key.0, "a.b/d");
+}
+
+#[test]
+fn what_counts_for_all_profiles_is_the_same_in_all() {
+    let of = |second: &str| {
+        let reserving = "plugins: {filter: {enabled: [{name: Reservation}]}}";
+        let config = |args: &str| format!("pluginConfig: [{{name: Reservation, args: {args}}}]");
+        let profile = |name: &str, args: &str| {
+            format!("{{schedulerName: {name}, {reserving}, {}}}", config(args))
+        };
+        let text = format!("profiles: [{}, {}]", profile("a", "{}"), profile("b", second));
+        configuration(&text).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(of("{gcDurationSeconds: 86400, enablePreemption: true}"), Ok(()));
+    let other = of("{gcDurationSeconds: 60}").unwrap_err();
+    assert!(other.contains("profiles[1].pluginConfig: Invalid value: \"Reservation\""), "{other}");
+    let key = "{preAllocationConfig: {clusterPriorityAnnotationKey: a.b/d}}";
+    assert!(of(key).unwrap_err().contains("must be the same for all profiles"));
 }
 
 #[test]

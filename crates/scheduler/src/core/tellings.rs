@@ -2,20 +2,100 @@
 
 use std::sync::Arc;
 
-use engine::fact::{PodRef, Uid};
+use engine::fact::{PodRef, Size, Uid};
 use engine::ledger::PodRow;
-use engine::preemption::Room;
+use engine::moment::Moment;
+use engine::preemption::{Nominating, Room};
+use engine::reason::Reason;
+use engine::reservations::Tally;
+use engine::turn;
 
 use super::{Core, Phase, Waiting, Why};
-use crate::message::{ConditionOrder, Order, RoomOrder, Scheduled, TellOrder};
+use crate::message::{ConditionOrder, HoldOrder, Order, RoomOrder, Scheduled, TellOrder};
+use crate::reservations::{self, Step};
+
+/// The reason of a condition when no node can take the pod and more nodes might.
+const UNSCHEDULABLE: &str = "Unschedulable";
+/// The reason of a condition when the pod claims devices, which no node helps with.
+const RESOURCE_CLAIMS: &str = "ResourceClaimsNotAllocated";
+/// The reason of a condition when the pod has more terms about other pods than are kept.
+const TOO_MANY_TERMS: &str = "TooManyTerms";
+/// The reason where what a pod wants of CPUs cannot be had anywhere.
+const INVALID_CPU_REQUEST: &str = "InvalidCPURequest";
+/// The reason where an annotation of a pod cannot be read.
+const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 
 impl Core {
+    /// What a reservation is to hold.
+    pub(super) fn held(&self, uid: &Uid) -> HoldOrder {
+        let ledger = self.engine.ledger();
+        let Some(rules) = ledger.reservations.rules(uid) else { return HoldOrder::default() };
+        let size = Size::of(rules);
+        let (adopts, leaves) = ledger.adopted(uid);
+        let told = reservations::told(&size).into();
+        HoldOrder { amounts: reservations::amounts(&size), told, adopts, leaves }
+    }
+
+    /// Why a pod has no node, as users are told.
+    pub(super) fn why(&self, waiting: &turn::Waiting, message: Box<str>) -> Why {
+        let nominated = match waiting.last_resorts.nominating() {
+            Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
+            Nominating::Nowhere => Some(Box::default()),
+            Nominating::Unchanged => None,
+        };
+        let reason = match waiting.beyond_nodes() {
+            None => UNSCHEDULABLE,
+            Some(Reason::TooManyTerms { .. }) => TOO_MANY_TERMS,
+            Some(Reason::Cpus(_)) => INVALID_CPU_REQUEST,
+            Some(Reason::Malformed(_)) => INVALID_ANNOTATION,
+            Some(_) => RESOURCE_CLAIMS,
+        };
+        let tally = waiting.examination.reservations.as_ref();
+        let tally = tally.filter(|tally| tally.is_required);
+        let reservations = tally.and_then(Tally::sentence).map(Into::into);
+        Why { reason, message, nominated, reservations }
+    }
+
+    /// Whether something is to be told that waits for no time to come.
+    pub(super) fn is_to_tell(&self) -> bool {
+        let silence = &self.silence;
+        !self.complaints.is_empty() || silence.has_news() || silence.is_behind(self.engine.ledger())
+    }
+
+    /// What is to be told or written beside decisions, if anything.
+    pub(super) fn beside(&mut self, now: Moment) -> Option<Order> {
+        if let Some((_, what)) = self.complaints.pop_first() {
+            return Some(Order::Complain(what));
+        }
+        let life = self.lives.next(self.engine.ledger(), now);
+        for uid in self.lives.take_given_up() {
+            self.engine.resize(&uid, None, now);
+        }
+        if let Some(order) = life {
+            // What is to be held is nobody else's from now on.
+            if let Step::Resize { size, .. } = &order.step {
+                self.engine.resize(&order.uid, Some(size.clone()), now);
+            }
+            return Some(Order::Live(Box::new(order)));
+        }
+        if self.silence.is_behind(self.engine.ledger()) {
+            self.meters.silent(self.silence.look(self.engine.ledger()));
+        }
+        self.silence.next().map(Order::Report)
+    }
+
     pub(super) fn room(&self, room: &Room) -> RoomOrder {
         let victims = room.victims.iter().filter(|victim| !victim.deleting);
         RoomOrder {
             node: self.engine.ledger().nodes.name(room.node).into(),
             victims: victims.map(|victim| victim.pod.clone()).collect(),
-            passed_over: room.passed_over.clone(),
+            // On a reservation it is written nowhere for which node it waits.
+            passed_over: room
+                .passed_over
+                .iter()
+                .filter(|one| !one.is_reservation)
+                .cloned()
+                .collect(),
         }
     }
 
@@ -62,7 +142,8 @@ impl Core {
                 }
             }
         }
-        let Why { reason, message, mut nominated } = why;
+        let Why { reason, message, mut nominated, reservations } = why;
+        nominated = nominated.filter(|_| !pod.is_reservation);
         let mut condition = None;
         if let Some(Waiting { written, .. }) = self.waiting.get_mut(&pod.uid) {
             let old = written.scheduled.as_ref().filter(|old| old.is_false);
@@ -80,7 +161,16 @@ impl Core {
         }
         let version = self.waiting.get(&pod.uid).map(|own| own.written.version.clone());
         let version = version.unwrap_or_default();
-        let order = TellOrder { version, pod, scheduler, message, condition, nominated, room };
+        let order = TellOrder {
+            version,
+            pod,
+            scheduler,
+            message,
+            condition,
+            nominated,
+            room,
+            reservations,
+        };
         let mut order = Box::new(order);
         if let Some(next) = self.tellings.get_mut(&order.pod.uid) {
             // What was to be told next, and counts as written, is told with this.

@@ -1,10 +1,16 @@
+mod nominations;
+mod overdue;
+mod reservations;
+mod sights;
+
 use std::time::Duration;
 
-use api::cpus::RESOURCE_STATUS;
+use api::cpus::{CPU_TOPOLOGY, RESOURCE_STATUS};
 use api::reservation::ALLOCATED;
-use api::{Node, Pod};
+use api::{Node, NodeResourceTopology, Pod};
 use chassis::metrics::Metrics;
 use engine::fact::{NodeFact, StorageFact};
+use engine::plugins::node_numa_resource::NodeNuma;
 use engine::plugins::reservation::Reservation;
 use engine::profile::Profile;
 use serde_json::{Value, json};
@@ -106,6 +112,7 @@ fn shown(order: &Order) -> String {
             Step::Delete => format!("{} goes", order.name),
             step => format!("{}: {step:?}", order.name),
         },
+        Order::Report(order) => format!("{order:?}"),
     }
 }
 
@@ -140,70 +147,6 @@ fn what_the_author_of_a_pod_says_that_it_got_counts_for_nothing() {
             _ => assert_eq!(stamps, []),
         }
     }
-}
-
-/// A reservation of so many CPUs for nobody here, with more of its own.
-fn reservation(name: &str, cpu: &str, more: Value) -> Message {
-    let own = json!({
-        "metadata": { "name": name, "uid": name, "resourceVersion": "1",
-                      "creationTimestamp": "1970-01-01T00:16:40Z" },
-        "spec": { "ttl": "1m", "owners": [{ "object": { "name": "somebody" } }], "template": { "spec": {
-            "containers": [{ "name": "hold", "resources": { "requests": { "cpu": cpu } } }] } } },
-    });
-    let own = object::patch::merge::apply(own, more).unwrap();
-    feed::reservation(serde_json::from_value(own).unwrap())
-}
-
-#[test]
-fn a_reservation_is_given_a_node_and_lives_until_its_time_is_over() {
-    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation::default()))];
-    let engine = Engine::new(turn::Settings::default(), profiles, START);
-    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
-    let mut core = begun(core, 8);
-    tell(&mut core, [reservation("r", "6", json!({}))]);
-    let orders = decisions(&mut core, START);
-    let [Order::Bind(order)] = &orders[..] else { panic!("{orders:?}") };
-    let held = order.held.clone().unwrap();
-    assert_eq!(serde_json::to_value(held).unwrap(), json!({ "cpu": "6" }));
-    assert!(order.pod.is_reservation && *order.node == *"n1");
-    let bound = answer(&core, "r", Outcome::Bound);
-    tell(&mut core, [bound]);
-    let status = json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "6" } });
-    tell(&mut core, [reservation("r", "6", json!({ "status": status }))]);
-    check(&mut core, START, &[]);
-    let end = START.after(Duration::from_secs(60));
-    assert_eq!(core.next_due(START), Some(end));
-    let orders = decisions(&mut core, end.after(Duration::from_secs(1)));
-    let [Order::Live(order)] = &orders[..] else { panic!("{orders:?}") };
-    let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
-    assert_eq!(patch["status"]["phase"], "Failed");
-    // Until that is told, what it holds is held; then it is free.
-    tell(&mut core, [Message::Lived(Uid::new("r"), Wrote::All), pod("p", "4", json!({}))]);
-    let told = decisions(&mut core, end);
-    assert!(matches!(&told[..], [Order::Tell(order)] if *order.pod.name == *"p"), "{told:?}");
-    let failed = json!({ "phase": "Failed", "nodeName": "n1", "conditions": [
-        { "type": "Ready", "status": "False", "reason": "Expired",
-          "lastTransitionTime": "1970-01-01T00:17:41Z" }] });
-    tell(&mut core, [reservation("r", "6", json!({ "status": failed }))]);
-    let later = end.after(Duration::from_secs(60));
-    let told = decisions(&mut core, later);
-    assert!(matches!(&told[..], [Order::Bind(order)] if *order.pod.name == *"p"), "{told:?}");
-}
-
-#[test]
-fn a_reservation_ends_with_its_node() {
-    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation::default()))];
-    let engine = Engine::new(turn::Settings::default(), profiles, START);
-    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
-    let mut core = begun(core, 8);
-    let status = json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "6" } });
-    tell(&mut core, [reservation("r", "6", json!({ "status": status }))]);
-    check(&mut core, START, &[]);
-    tell(&mut core, [Message::Fact(Fact::NodeGone("n1".into()))]);
-    let orders = decisions(&mut core, START);
-    let [Order::Live(order)] = &orders[..] else { panic!("{orders:?}") };
-    let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
-    assert_eq!(patch["status"]["phase"], "Failed");
 }
 
 #[test]
@@ -261,7 +204,7 @@ fn no_more_is_decided_than_can_be_written() {
     tell(&mut core, (0..pods).map(|n| pod(&format!("p{n}"), "1", json!({}))));
     let bound = decisions(&mut core, START);
     assert_eq!(bound.len(), BINDS_MAX);
-    assert_eq!(core.next_due(START), None);
+    assert_eq!(core.next_due(START), core.next_look());
     let Order::Bind(first) = &bound[0] else { panic!("{bound:?}") };
     let Order::Bind(second) = &bound[1] else { panic!("{bound:?}") };
     tell(&mut core, [Message::Answered(first.errand(), Answer::Definite(Outcome::Bound))]);
@@ -412,6 +355,7 @@ fn a_refused_binding_is_told_and_tried_again() {
         let lost = Message::Answered(first.errand(), Answer::Definite(outcome));
         assert_eq!(core.take(lost, START), None);
         let due = START.after(Duration::from_secs(20));
+        core.look_after(due);
         check(&mut core, due, &[&format!("{other} to n1")]);
         assert!(core.next_due(due).is_none_or(|next| next > due), "{why}");
     }
@@ -595,7 +539,7 @@ fn bindings_that_nobody_answers_hold_up_only_pods_of_their_namespace() {
     let errors = "scheduler_schedule_attempts_total{result=\"error\",\
                   profile=\"default-scheduler\"} 300";
     assert!(metrics.render().contains(errors));
-    for decided in core.decided().map(DecisionView::from) {
+    for decided in core.decided().rev().take(300).map(DecisionView::from) {
         assert_eq!((&*decided.verdict, decided.node), ("heldBack", None));
     }
     for namespace in ["b", "c", "d"] {
@@ -778,4 +722,39 @@ fn what_is_refused_and_need_not_be_told_is_timed_as_well() {
     let count = attempts("scheduler_schedule_attempts_total");
     assert_eq!(attempts("scheduler_scheduling_attempt_duration_seconds_count"), count);
     assert_eq!(attempts("scheduler_scheduling_attempt_duration_seconds_sum"), "8", "{told:?}");
+}
+
+/// Upstream finds out when it writes on the pod before the Binding; here the Binding is the one write.
+#[test]
+fn s10_79_a_pod_that_goes_while_it_is_being_bound_leaves_its_cpus_to_others() {
+    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(NodeNuma::default()))];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    let mut core = begun(Core::new(engine, [NAME.into()], Meters::register(&Metrics::new())), 8);
+    let cpus = (0..4).map(|id| json!({ "id": id, "core": id / 2, "socket": 0, "node": 0 }));
+    let topology = json!({ "detail": cpus.collect::<Vec<_>>() }).to_string();
+    let layout = json!({ "metadata": { "name": "n1", "annotations": { CPU_TOPOLOGY: topology } },
+                         "topologyPolicies": [], "zones": [] });
+    let layout: NodeResourceTopology = serde_json::from_value(layout).unwrap();
+    let sensitive = |more: Value| {
+        let own = json!({ "metadata": { "labels": { "koordinator.sh/qosClass": "LSR" } } });
+        object::patch::merge::apply(own, more).unwrap()
+    };
+    tell(&mut core, [Message::Fact(Fact::from(&layout)), pod("a", "4", sensitive(json!({})))]);
+    let given = |orders: &[Order]| match orders {
+        [Order::Bind(order)] => order.stamps[RESOURCE_STATUS].clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(given(&decisions(&mut core, START)), r#"{"cpuset":"0-3"}"#);
+    tell(&mut core, [pod("b", "4", sensitive(json!({})))]);
+    let orders = decisions(&mut core, START);
+    assert!(matches!(&orders[..], [Order::Tell(_)]), "{orders:?}");
+    let going = json!({ "metadata": { "deletionTimestamp": "1970-01-01T00:00:01Z" } });
+    tell(&mut core, [Message::Told(Uid::new("b")), pod("a", "4", sensitive(going))]);
+    let gone = answer(&core, "a", Outcome::Gone);
+    tell(&mut core, [gone]);
+    // The answer is enough: that the pod is gone may be heard much later.
+    let later = START.after(Duration::from_secs(60));
+    assert_eq!(given(&decisions(&mut core, later)), r#"{"cpuset":"0-3"}"#);
+    tell(&mut core, [Message::Fact(Fact::PodGone(Uid::new("a")))]);
+    assert_eq!(decisions(&mut core, later), []);
 }

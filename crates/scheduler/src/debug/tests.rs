@@ -2,7 +2,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use api::Node;
+use api::{Node, Pod};
 use chassis::client;
 use chassis::clock::{Clock, Hand};
 use chassis::metrics::Metrics;
@@ -17,7 +17,7 @@ use crate::message::Kind;
 use crate::meters::Meters;
 
 const NAME: &str = "default-scheduler";
-const START: Moment = Moment(1_000_000_000_000);
+pub(super) const START: Moment = Moment(1_000_000_000_000);
 
 fn node(name: &str) -> Message {
     let allocatable = json!({ "cpu": "4", "memory": "64Gi", "pods": "110" });
@@ -106,6 +106,55 @@ fn the_views_show_who_waits_what_is_taken_and_what_was_decided() {
 }
 
 #[test]
+fn what_became_of_a_pod_is_told_in_order_with_what_woke_it() {
+    let mut core = core();
+    let at = |seconds: u64| START.after(Duration::from_secs(seconds));
+    for message in
+        [node("n1"), feed::news(pod("large", "9", "")), feed::news(pod("small", "1", ""))]
+    {
+        core.take(message, START);
+    }
+    let orders: Vec<_> = std::iter::from_fn(|| core.decide(START)).collect();
+    let bind = orders.iter().find_map(|order| match order {
+        crate::message::Order::Bind(order) => Some(order.errand()),
+        _ => None,
+    });
+    let bound = crate::message::Answer::Definite(crate::bind::Outcome::Bound);
+    core.take(Message::Answered(bind.unwrap(), bound), at(2));
+    core.take(Message::Told(Uid::new("large")), at(3));
+    let mut larger = node("n2");
+    if let Message::Fact(Fact::Node(own)) = &mut larger {
+        own.allocatable.cpu_millis = 16_000;
+    }
+    core.take(larger, at(20));
+    while core.decide(at(20)).is_some() {}
+    let audit = |query: &[(&str, &str)]| {
+        let query = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        AuditCopy::of(&core, &About::of(&query.collect())).into_view()
+    };
+    let one = audit(&[("namespace", "shop"), ("pod", "large")]);
+    let told: Vec<_> = one.decisions.iter().map(|own| (own.attempt, &*own.verdict)).collect();
+    assert_eq!(told, [(1, "wait"), (2, "bind")]);
+    assert_eq!(one.decisions[0].refused_by, ["NodeResourcesFit"]);
+    let moves: Vec<_> = one.moves.iter().map(|own| (&*own.to, &*own.cause)).collect();
+    let expected = [
+        ("active", "UnschedulablePodAdd"),
+        ("unschedulable", "ScheduleAttemptFailure"),
+        ("active", "NodeAdd"),
+    ];
+    assert_eq!(moves, expected);
+    assert_eq!(one.moves[2].time, "1970-01-01T00:17:00Z");
+    let small = audit(&[("namespace", "shop"), ("pod", "small")]);
+    let [own] = &small.decisions[..] else { panic!("{small:?}") };
+    assert_eq!((own.answer.as_deref(), own.answer_seconds), (Some("bound"), Some(2.0)));
+    assert_eq!(audit(&[("pod", "large")]), AuditView::default(), "it is in another namespace");
+    assert_eq!(audit(&[("namespace", "shop")]), audit(&[]));
+    core.take(Message::Fact(Fact::PodGone(Uid::new("large"))), at(21));
+    let gone = AuditCopy::of(&core, &About::of(&Query::new())).into_view();
+    assert_eq!((gone.moves.len(), &gone.moves[0].pod), (4, &None), "its uid is all that is left");
+}
+
+#[test]
 fn the_scheduler_says_what_it_told_last_and_explains_from_a_copy() {
     let mut core = core();
     let large = pod("large", "9", "");
@@ -116,7 +165,8 @@ fn the_scheduler_says_what_it_told_last_and_explains_from_a_copy() {
     let configuration = Configuration::default();
     let uid = Uid::new("large");
     let answer = Answer::begun(&large, AnsweredBy::Scheduler, &configuration);
-    let answer = explained(answer, Known::of(&core, &uid, START), &large, &configuration);
+    let answer =
+        explained(answer, Known::of(&core, &uid, START), &PodFact::from(&large), &configuration);
     assert_eq!(answer.message.as_deref(), core.told(&uid).map(|told| &*told.message));
     assert!(answer.message.is_some_and(|text| text.contains("1 Insufficient cpu")));
     let standing = Some(Standing::Waiting);
@@ -133,7 +183,8 @@ async fn whoever_asks_wrongly_or_too_early_is_told() {
         assert_eq!((refusal.code, refusal.message.as_str()), (code, message));
     };
     let desk = Desk::default();
-    let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME";
+    let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME, or which Reservation: \
+                 /debug/why?reservation=NAME";
     check(desk.why(&Query::new()).await, 400, usage);
     let query = Query::from([("pod".to_owned(), "web-0".to_owned())]);
     check(desk.why(&query).await, 503, &Refusal::idle().message);
@@ -146,6 +197,13 @@ async fn whoever_asks_wrongly_or_too_early_is_told() {
 
 /// A desk whose scheduler is the test, and the clock that it looks at.
 fn opened() -> (Desk, mpsc::Sender<Message>, mpsc::Receiver<Message>, Hand) {
+    opened_for(&Configuration::default())
+}
+
+/// The same of one that is told this.
+pub(super) fn opened_for(
+    configuration: &Configuration,
+) -> (Desk, mpsc::Sender<Message>, mpsc::Receiver<Message>, Hand) {
     let (clock, hand) = Clock::manual(jiff::Timestamp::UNIX_EPOCH);
     let service = tower::service_fn(|_: http::Request<client::Body>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
@@ -154,7 +212,7 @@ fn opened() -> (Desk, mpsc::Sender<Message>, mpsc::Receiver<Message>, Hand) {
     let (sender, line) = mpsc::channel(8);
     let desk = Desk::default();
     let client = Client::from_service(service, &options);
-    desk.open(&sender, &client, &Configuration::default());
+    desk.open(&sender, &client, configuration);
     (desk, sender, line, hand)
 }
 

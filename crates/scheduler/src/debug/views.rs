@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chassis::words::cut;
 use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex, PodRow};
 use engine::moment::Moment;
 use engine::needs::Amounts;
 use engine::plugin::Plugins;
-use engine::queue;
-use engine::turn::Verdict;
+use engine::queue::{self, Rejection};
+use engine::turn::{self, Verdict};
 use engine::why::amount;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Core;
 use crate::why::Standing;
 
+/// How much is kept of why a pod waits.
+const MESSAGE_KEPT: usize = 2048;
 /// How many pods of the queue are shown.
 pub const ROWS_MAX: usize = 1000;
 
@@ -76,7 +79,7 @@ pub struct NodeView {
 }
 
 /// A decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionView {
     /// When it was made.
@@ -97,6 +100,18 @@ pub struct DecisionView {
     /// Why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The plugins that refused it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_by: Vec<String>,
+    /// How long the attempt had lasted by then, where it waited for somebody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// What came of a Binding: `bound`, `refused` or `lost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// How long after the decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_seconds: Option<f64>,
 }
 
 /// A decision as it is remembered.
@@ -107,6 +122,9 @@ pub(crate) struct Decided {
     scheduler: Arc<str>,
     attempt: u32,
     fate: Fate,
+    /// When the attempt began.
+    since: Moment,
+    answer: Option<(Moment, &'static str)>,
 }
 
 /// What was decided, in few words.
@@ -117,7 +135,7 @@ pub(crate) enum Fate {
     /// The pod could have had a node, to which nobody can bind it for now.
     HeldBack(&'static str),
     Consult(usize),
-    Wait(Box<str>),
+    Wait(Box<str>, Plugins),
     Failed(Box<str>),
     Unprepared(Box<str>),
 }
@@ -130,7 +148,11 @@ impl Fate {
             Verdict::Bind(node, _) => Self::Bind(node.clone()),
             Verdict::Prepare(node, _) => Self::Prepare(node.clone()),
             Verdict::Consult(_, nodes) => Self::Consult(nodes.len()),
-            Verdict::Wait(_) => Self::Wait(message.into()),
+            Verdict::Wait(waiting) => {
+                let Rejection { unschedulable, pending } = waiting.rejection;
+                let message = cut(message.to_owned(), MESSAGE_KEPT);
+                Self::Wait(message.into(), unschedulable.and(pending))
+            }
             Verdict::Failed(why) => Self::Failed(why.clone()),
             Verdict::Unprepared(failure) => Self::Unprepared(failure.to_string().into()),
         }
@@ -143,15 +165,37 @@ impl Decided {
         scheduler: &Arc<str>,
         attempt: u32,
         fate: Fate,
-        at: Moment,
+        (since, at): (Moment, Moment),
     ) -> Self {
-        Self { at, pod: pod.clone(), scheduler: scheduler.clone(), attempt, fate }
+        let (pod, scheduler) = (pod.clone(), scheduler.clone());
+        Self { at, pod, scheduler, attempt, fate, since, answer: None }
+    }
+
+    /// The namespace and the name of its pod.
+    pub(super) fn name(&self) -> (&str, &str) {
+        (&self.pod.namespace, &self.pod.name)
+    }
+
+    /// Whose decision it is.
+    pub(crate) fn uid(&self) -> &Uid {
+        &self.pod.uid
+    }
+
+    /// What came of it, where that is to be waited for.
+    pub(crate) fn answered(&mut self, answer: turn::Answer, now: Moment) {
+        let word = match answer {
+            turn::Answer::Done => "bound",
+            turn::Answer::Refused => "refused",
+            turn::Answer::Lost => "lost",
+        };
+        self.answer = Some((now, word));
     }
 }
 
 impl From<&Decided> for DecisionView {
     fn from(decided: &Decided) -> Self {
-        let Decided { at, pod, scheduler, attempt, fate } = decided;
+        let Decided { at, pod, scheduler, attempt, fate, since, answer } = decided;
+        let mut refused_by = Vec::new();
         let (verdict, node, message) = match fate {
             Fate::Bind(node) => ("bind", Some(node.to_string()), None),
             Fate::Prepare(node) => ("prepare", Some(node.to_string()), None),
@@ -160,12 +204,14 @@ impl From<&Decided> for DecisionView {
                 ("consult", None, Some(format!("extenders are asked about {nodes} nodes")))
             }
             Fate::Failed(why) => ("failed", None, Some(why.to_string())),
-            Fate::Wait(why) => ("wait", None, Some(why.to_string())),
+            Fate::Wait(why, plugins) => {
+                refused_by = plugins.iter().map(|plugin| plugin.to_string()).collect();
+                ("wait", None, Some(why.to_string()))
+            }
             Fate::Unprepared(why) => ("unprepared", None, Some(why.to_string())),
         };
-        let time = jiff::Timestamp::from_nanosecond(at.0.into());
         Self {
-            time: time.map(|time| time.to_string()).unwrap_or_default(),
+            time: time(*at),
             namespace: pod.namespace.to_string(),
             pod: pod.name.to_string(),
             scheduler: scheduler.to_string(),
@@ -173,8 +219,18 @@ impl From<&Decided> for DecisionView {
             verdict: verdict.to_owned(),
             node,
             message,
+            refused_by,
+            seconds: Some(at.since(*since).as_secs_f64()).filter(|seconds| *seconds > 0.0),
+            answer: answer.map(|(_, word)| word.to_owned()),
+            answer_seconds: answer.map(|(then, _)| then.since(*at).as_secs_f64()),
         }
     }
+}
+
+/// A moment, as it is told.
+pub(crate) fn time(at: Moment) -> String {
+    let time = jiff::Timestamp::from_nanosecond(at.0.into());
+    time.map(|time| time.to_string()).unwrap_or_default()
 }
 
 /// Where a pod stands, as it is told.
@@ -292,20 +348,9 @@ fn named(row: &PodRow) -> String {
 
 impl NodeView {
     fn of(ledger: &Ledger, node: NodeIndex, claims: Option<Vec<String>>) -> Self {
-        let (nodes, resources) = (&ledger.nodes, &ledger.nodes.resources);
+        let nodes = &ledger.nodes;
         let (name, at) = (nodes.name(node), node.get());
-        let allocatable = resources.allowed(node);
-        let taken = |name: &str| {
-            let index = resources.find(name);
-            index.map_or(0, |index| resources.scalar(index).requested[at])
-        };
-        let scalars = allocatable.scalars.iter();
-        let requested = Amounts {
-            cpu_millis: resources.cpu.requested[at],
-            memory_bytes: resources.memory.requested[at],
-            storage_bytes: resources.storage.requested[at],
-            scalars: scalars.map(|(name, _)| (name.clone(), taken(name))).collect(),
-        };
+        let (allocatable, requested) = (nodes.resources.allowed(node), requested(ledger, node));
         let mut claims = claims.unwrap_or_default();
         claims.sort_unstable();
         let awaited = ledger.awaited(name).filter_map(|uid| ledger.pod(uid));
@@ -318,6 +363,22 @@ impl NodeView {
             claims,
             nominated: awaited.map(named).collect(),
         }
+    }
+}
+
+/// What pods request of a node, of what it has.
+pub(super) fn requested(ledger: &Ledger, node: NodeIndex) -> Amounts {
+    let (resources, at) = (&ledger.nodes.resources, node.get());
+    let scalars = resources.allowed(node).scalars.into_iter();
+    let taken = |name: Box<str>| {
+        let requested = resources.requested(node, &name);
+        (name, requested)
+    };
+    Amounts {
+        cpu_millis: resources.cpu.requested[at],
+        memory_bytes: resources.memory.requested[at],
+        storage_bytes: resources.storage.requested[at],
+        scalars: scalars.map(|(name, _)| taken(name)).collect(),
     }
 }
 

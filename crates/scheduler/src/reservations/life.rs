@@ -5,11 +5,16 @@ use std::time::Duration;
 use api::condition::{self, Condition};
 use api::reservation::{READY, ReservationPhase, SCHEDULED};
 use api::{ObjectReference, Reservation, ResourceList};
+use engine::fact::{PodRef, Size};
 use engine::moment::Moment;
 use jiff::Timestamp;
 use object::time::Time;
 use serde_json::{Value, json};
 
+use super::size::{IMMUTABLE, Resize, amounts, told as told_size};
+
+/// The condition that says whether it holds what its template asks for by now, and the reason where it does.
+const RESIZED: &str = "Resized";
 /// The reason where something of a reservation cannot be read.
 const INVALID: &str = "Invalid";
 
@@ -25,8 +30,19 @@ pub enum Step {
         /// As a merge patch.
         patch: Value,
     },
+    /// The same, and it holds this much from then on.
+    Resize {
+        /// The version.
+        version: String,
+        /// As a merge patch.
+        patch: Value,
+        /// How much.
+        size: Size,
+    },
     /// It is to be deleted.
     Delete,
+    /// It is gone, and these pods are to say no longer that they use it.
+    Free(Vec<PodRef>),
 }
 
 /// What is to be seen of a reservation, besides what is written on it.
@@ -38,10 +54,8 @@ pub(super) struct Seen {
     pub(super) owners: Option<(Vec<ObjectReference>, ResourceList)>,
     /// What of it cannot be read, in words.
     pub(super) malformed: Option<String>,
-}
-
-fn moment(time: Time) -> Moment {
-    Moment(u64::try_from(time.timestamp().as_nanosecond()).unwrap_or(0))
+    /// Whether it is to hold something else.
+    pub(super) resize: Resize,
 }
 
 fn time(moment: Moment) -> Time {
@@ -50,14 +64,14 @@ fn time(moment: Moment) -> Time {
 }
 
 /// When a reservation ends by itself; none where it never does. What is said outright goes before how
-/// long it is to live, which every reservation says.
+/// long it is to live, which every reservation says; how long is unknown where that cannot be read.
 fn end(own: &Reservation) -> Option<Moment> {
     if let Some(expires) = own.spec.expires {
-        return Some(moment(expires));
+        return Some(expires.into());
     }
-    let ttl = u64::try_from(own.spec.ttl?.as_nanos()).ok().filter(|nanos| *nanos > 0)?;
+    let lifetime = own.lifetime().ok().flatten()?;
     let created = own.metadata.creation_timestamp?;
-    Some(moment(created).after(Duration::from_nanos(ttl)))
+    Some(Moment::from(created).after(lifetime))
 }
 
 /// When an ended reservation is deleted, by the condition that says that it has ended.
@@ -68,7 +82,7 @@ fn deletion(own: &Reservation, kept: Duration) -> Option<Moment> {
         (ReservationPhase::Succeeded, _) => ready.last_probe_time.or(ready.last_transition_time),
         _ => None,
     };
-    Some(moment(at?).after(kept))
+    Some(Moment::from(at?).after(kept))
 }
 
 /// When a reservation is to be looked at, if nothing happens before.
@@ -97,6 +111,9 @@ pub(super) fn step(own: &Reservation, seen: &Seen, now: Moment, kept: Option<Dur
         return ended(own, ReservationPhase::Failed, ("Expired", "its node is gone"), now);
     }
     if let Some(step) = readable(own, seen.malformed.as_deref(), now) {
+        return step;
+    }
+    if let Some(step) = resized(own, &seen.resize, now) {
         return step;
     }
     let Some((owners, allocated)) = seen.owners.as_ref().filter(|_| own.is_held()) else {
@@ -157,6 +174,46 @@ fn readable(own: &Reservation, malformed: Option<&str>, now: Moment) -> Option<S
     };
     let is_new = condition::set(&mut conditions, new, time(now));
     is_new.then(|| status(own, json!({ "conditions": conditions })))
+}
+
+/// That a reservation holds what its template asks for now, or why not; none where that is written.
+fn resized(own: &Reservation, resize: &Resize, now: Moment) -> Option<Step> {
+    let told = condition::find(&own.status.conditions, RESIZED);
+    let (status_word, reason, message) = match resize {
+        // What another process told may still be so.
+        Resize::Nothing if told.is_some_and(|told| told.reason == IMMUTABLE) => return None,
+        Resize::Nothing if told.is_some_and(|told| told.status == "False") => {
+            ("True", RESIZED, String::new())
+        }
+        Resize::Nothing => return None,
+        Resize::Granted(_) => ("True", RESIZED, String::new()),
+        Resize::Refused(why) => ("False", why.reason(), why.to_string()),
+    };
+    let mut conditions = own.status.conditions.clone();
+    let set = |conditions: &mut Vec<Condition>, r#type: &str, new: (&str, &str, String)| {
+        let (status, reason, message) = new;
+        let new = Condition {
+            r#type: r#type.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            ..Condition::default()
+        };
+        condition::set(conditions, new, time(now))
+    };
+    let is_new = set(&mut conditions, RESIZED, (status_word, reason, message));
+    let Resize::Granted(size) = resize else {
+        return is_new.then(|| status(own, json!({ "conditions": conditions })));
+    };
+    set(&mut conditions, SCHEDULED, ("True", "Scheduled", told_size(size)));
+    let held = replaced(&own.status.allocatable, &amounts(size));
+    let step = status(own, json!({ "conditions": conditions, "allocatable": held }));
+    match step {
+        Step::Status { version, patch } => {
+            Some(Step::Resize { version, patch, size: size.clone() })
+        }
+        step => Some(step),
+    }
 }
 
 fn ended(

@@ -25,7 +25,7 @@ fn object(more: Value) -> Reservation {
 }
 
 fn there() -> Seen {
-    Seen { has_node: true, owners: Some((Vec::new(), ResourceList::new())), malformed: None }
+    Seen { has_node: true, owners: Some((Vec::new(), ResourceList::new())), ..Seen::default() }
 }
 
 fn used() -> Seen {
@@ -57,6 +57,22 @@ fn s11_7_it_expires_when_it_has_lived_long_enough() {
     assert_eq!(written(&end), Some(("Failed".to_owned(), "Expired".to_owned())));
 }
 
+/// Upstream looks every 3 to 15 seconds; here it is looked when its time has come, and never in vain.
+#[test]
+fn s11_10_it_is_looked_at_when_its_time_has_come() {
+    let mut lives = Lives::default();
+    let mut ledger = Ledger::default();
+    let node = json!({ "metadata": { "name": "n" } });
+    let node: api::Node = serde_json::from_value(node).unwrap();
+    ledger.apply(engine::fact::Fact::Node(engine::fact::NodeFact::from(&node)));
+    let own = object(json!({}));
+    ledger.apply(engine::fact::ReservationFact::told(&own));
+    lives.put(Arc::new(own), at(599));
+    assert_eq!(lives.next(&ledger, at(599)), None);
+    assert_eq!(lives.next_due(), Some(at(600)), "a second is left");
+    assert!(lives.next(&ledger, at(600)).is_some());
+}
+
 /// Upstream ends at the sooner of both, and never where `ttl` is 0; here what is said outright counts.
 #[test]
 fn s11_8_s11_9_when_it_expires_is_what_is_said_outright() {
@@ -68,6 +84,16 @@ fn s11_8_s11_9_when_it_expires_is_what_is_said_outright() {
     check(json!({ "ttl": "24h", "expires": "1970-01-04T00:00:00Z" }), Some(3 * 86_400));
     check(json!({ "ttl": "24h" }), Some(86_400));
     check(json!({ "ttl": null }), None);
+    check(json!({ "ttl": "abc" }), None);
+    check(json!({ "ttl": "99999999999h" }), None);
+}
+
+#[test]
+fn what_expires_in_centuries_has_not_expired() {
+    let far = object(json!({ "spec": { "expires": "2999-01-01T00:00:00Z" } }));
+    assert_eq!(step(&far, &there(), at(4_000_000_000), KEPT), Step::Nothing);
+    let past = object(json!({ "spec": { "expires": "1969-01-01T00:00:00Z" } }));
+    assert!(written(&step(&past, &there(), at(1), KEPT)).is_some());
 }
 
 #[test]
@@ -194,9 +220,12 @@ fn one_thing_is_written_at_a_time_and_again_where_it_could_not_be() {
     lives.touch(uid.clone(), at(2));
     assert_eq!(lives.next(&ledger, at(2)), None, "it is being written");
     lives.lived(&uid, Wrote::Nothing, at(3));
-    assert_eq!(lives.next(&ledger, at(4)), None);
-    assert!(lives.next(&ledger, at(8)).is_some());
-    lives.remove(&uid);
+    assert_eq!(lives.next(&ledger, at(3)), None);
+    assert!(lives.next(&ledger, at(4)).is_some(), "there was news of it meanwhile");
+    lives.lived(&uid, Wrote::Nothing, at(5));
+    assert_eq!(lives.next(&ledger, at(9)), None);
+    assert!(lives.next(&ledger, at(10)).is_some());
+    lives.remove(&uid, &ledger);
     lives.lived(&uid, Wrote::Nothing, at(9));
     assert_eq!((lives.next(&ledger, at(99)), lives.next_due()), (None, None));
 }
@@ -219,7 +248,7 @@ fn what_there_is_is_shown_and_nothing_else() {
     ] {
         assert!(shown.contains(line), "{line} in {shown}");
     }
-    lives.remove(&Uid::new("u"));
+    lives.remove(&Uid::new("u"), &Ledger::default());
     lives.show(&meters);
     assert!(!metrics.render().contains(r#"name="r""#));
 }

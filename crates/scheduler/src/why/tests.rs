@@ -1,3 +1,5 @@
+mod reserved;
+
 use api::Node;
 use engine::fact::NodeFact;
 use serde_json::{Value, json};
@@ -47,8 +49,9 @@ fn cluster() -> Ledger {
 fn answered(more: Value) -> Answer {
     let (configuration, pod) = (Configuration::default(), pod("web-0", more));
     let mut answer = Answer::begun(&pod, AnsweredBy::Objects, &configuration);
-    if let Some(profile) = answer.profile(&pod, &configuration) {
-        let (mut ledger, fact) = (cluster(), PodFact::from(&pod));
+    let fact = PodFact::from(&pod);
+    if let Some(profile) = answer.profile(&fact, &configuration) {
+        let mut ledger = cluster();
         ledger.apply(Fact::Pod(Box::new(fact.clone())));
         answer.work_out(&mut ledger, profile, &fact, NOW);
     }

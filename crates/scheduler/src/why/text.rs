@@ -2,17 +2,19 @@
 
 use std::fmt;
 
-use super::{Answer, AnsweredBy, LackTold, NodesTold, Standing, State};
+use super::{
+    Answer, AnsweredBy, ChangeTold, ConsideredTold, LackTold, NodesTold, Standing, State, Subject,
+};
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { namespace, pod, state, .. } = self;
-        writeln!(f, "Pod {namespace}/{pod} {state}")?;
+        writeln!(f, "{} {}", self.subject, self.state)?;
         if let Some(message) = &self.message {
             writeln!(f, "\n{message}")?;
         }
         if let Some(nodes) = &self.nodes {
-            write!(f, "\n{nodes}")?;
+            writeln!(f)?;
+            nodes.write(f, self.subject.noun())?;
         }
         if !self.extenders.is_empty() {
             let asked = self.extenders.join(", ");
@@ -27,6 +29,24 @@ impl fmt::Display for Answer {
                 "\nThis was worked out from the objects of the cluster; no scheduler was asked."
             }
         })
+    }
+}
+
+impl Subject {
+    fn noun(&self) -> &'static str {
+        match self {
+            Self::Pod { .. } => "pod",
+            Self::Reservation { .. } => "reservation",
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod { namespace, pod } => write!(f, "Pod {namespace}/{pod}"),
+            Self::Reservation { reservation } => write!(f, "Reservation {reservation}"),
+        }
     }
 }
 
@@ -51,6 +71,23 @@ impl fmt::Display for State {
                  URL), or name its configuration (--config FILE).",
                 known.join(", ")
             ),
+            Self::NotReserving { scheduler, reserving } if reserving.is_empty() => write!(
+                f,
+                "waits for scheduler {scheduler:?}, and no profile of who answers gives reservations \
+                 their nodes: enable plugin Reservation under filter in a profile of that name. Where \
+                 another scheduler does, ask it (--scheduler URL), or name its configuration (--config \
+                 FILE)."
+            ),
+            Self::NotReserving { scheduler, reserving } => write!(
+                f,
+                "waits for scheduler {scheduler:?}, and no profile of that name gives reservations \
+                 their nodes, but that of {} does: name it in spec.template.spec.schedulerName, or \
+                 enable plugin Reservation under filter in a profile of that name.",
+                reserving.join(" or ")
+            ),
+            Self::Malformed { error } => {
+                write!(f, "cannot be read, and no node is looked for: {error}.")
+            }
             Self::Waiting { standing, nominated } => {
                 f.write_str("waits for a node.")?;
                 if let Some(standing) = standing {
@@ -85,7 +122,14 @@ impl fmt::Display for Standing {
 
 impl fmt::Display for NodesTold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { all, fitting, promised, everywhere, nearest, changes } = self;
+        self.write(f, "pod")
+    }
+}
+
+impl NodesTold {
+    /// Says it of a pod, or of something else of this name.
+    fn write(&self, f: &mut fmt::Formatter<'_>, noun: &str) -> fmt::Result {
+        let Self { all, fitting, promised, everywhere, nearest, .. } = self;
         match (*all, *fitting) {
             (0, _) => return writeln!(f, "There are no nodes."),
             (all, 0) => writeln!(f, "None of {} can take it.", counted(all))?,
@@ -116,16 +160,56 @@ impl fmt::Display for NodesTold {
                 writeln!(f, "  {node:width$}  {text}")?;
             }
         }
-        if changes.is_empty() {
-            return writeln!(f, "\nNo single change of the pod that was tried would admit it.");
+        self.write_considered(f)?;
+        changes(f, &self.changes, noun)
+    }
+
+    fn write_considered(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reservations, reservations_left_out, takeovers, .. } = self;
+        if !reservations.is_empty() {
+            writeln!(f, "\nReservations for it, and what is in the way of each:")?;
+            considered(f, reservations)?;
         }
-        writeln!(f, "\nEach of these changes of the pod would admit it by itself:")?;
-        let width = changes.iter().map(|one| one.change.len()).max().unwrap_or(0);
-        for one in changes {
-            writeln!(f, "  {:width$}  to {}", one.change, counted(one.nodes))?;
+        if *reservations_left_out > 0 {
+            writeln!(f, "  and {reservations_left_out} more")?;
+        }
+        if !takeovers.is_empty() {
+            writeln!(f, "\nPods that it could take over, and what is in the way of each:")?;
+            considered(f, takeovers)?;
         }
         Ok(())
     }
+}
+
+fn considered(f: &mut fmt::Formatter<'_>, all: &[ConsideredTold]) -> fmt::Result {
+    let place = |one: &ConsideredTold| match &one.node {
+        Some(node) => format!("{} on {node}", one.name),
+        None => one.name.clone(),
+    };
+    let width = all.iter().map(|one| place(one).len()).max().unwrap_or(0);
+    for one in all {
+        let mut place = place(one);
+        if one.lacks.is_empty() {
+            writeln!(f, "  {place:width$}  nothing, but for room that is kept for others")?;
+        }
+        for LackTold { text, .. } in &one.lacks {
+            writeln!(f, "  {place:width$}  {text}")?;
+            place.clear();
+        }
+    }
+    Ok(())
+}
+
+fn changes(f: &mut fmt::Formatter<'_>, changes: &[ChangeTold], noun: &str) -> fmt::Result {
+    if changes.is_empty() {
+        return writeln!(f, "\nNo single change of the {noun} that was tried would admit it.");
+    }
+    writeln!(f, "\nEach of these changes of the {noun} would admit it by itself:")?;
+    let width = changes.iter().map(|one| one.change.len()).max().unwrap_or(0);
+    for one in changes {
+        writeln!(f, "  {:width$}  to {}", one.change, counted(one.nodes))?;
+    }
+    Ok(())
 }
 
 fn counted(nodes: usize) -> String {

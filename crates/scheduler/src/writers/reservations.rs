@@ -1,18 +1,22 @@
 //! What is written on reservations: the node that they hold something on, why they have none, and where
 //! they stand in their lives.
 
+use std::sync::Arc;
+
 use api::condition::{self, Condition};
 use api::cpus::RESOURCE_STATUS;
-use api::reservation::{READY, ReservationPhase, SCHEDULED};
-use api::{Reservation, ResourceList};
+use api::reservation::{ALLOCATED, READY, ReservationPhase, SCHEDULED};
+use api::{ObjectMeta, Pod, Reservation};
 use chassis::client::{Access, DeleteOptions, Error, Patch};
+use engine::fact::{PodRef, ReservationRef, Uid, Version};
 use jiff::Timestamp;
 use object::time::Time;
 use serde_json::{Value, json};
 
+use super::slots::Slots;
 use super::{CONFLICTS_MAX, Hands, Place, RETRY, RETRY_MAX, Waits, is_unclear};
 use crate::bind::Outcome;
-use crate::message::{BindOrder, LifeOrder, Message, TellOrder, Wrote};
+use crate::message::{Adopted, BindOrder, HoldOrder, LifeOrder, Message, TellOrder, Wrote};
 use crate::reservations::Step;
 
 fn condition(
@@ -42,14 +46,16 @@ fn patch(own: &Reservation, status: &Value) -> Patch<Value> {
 }
 
 /// That a reservation holds this on a node.
-fn available(own: &Reservation, node: &str, held: &ResourceList, now: Timestamp) -> Value {
+fn available(own: &Reservation, node: &str, held: &HoldOrder, now: Timestamp) -> Value {
     let mut conditions = own.status.conditions.clone();
-    for (r#type, reason) in [(SCHEDULED, "Scheduled"), (READY, "Available")] {
-        let new = condition(r#type, true, reason, "", now);
+    for (r#type, reason, message) in
+        [(SCHEDULED, "Scheduled", &*held.told), (READY, "Available", "")]
+    {
+        let new = condition(r#type, true, reason, message, now);
         condition::set(&mut conditions, new, Time::from(now));
     }
     json!({
-        "phase": ReservationPhase::Available, "nodeName": node, "allocatable": held,
+        "phase": ReservationPhase::Available, "nodeName": node, "allocatable": held.amounts,
         "conditions": conditions,
     })
 }
@@ -58,22 +64,46 @@ impl Hands {
     /// Talks to the server until it is certain whether a reservation holds something on its node; none
     /// where this process may not go on. Whatever is not certain is read first, so that asking again does
     /// no harm.
-    pub(super) async fn hold(&self, order: &BindOrder, held: &ResourceList) -> Option<Outcome> {
-        let mut wait = RETRY;
+    pub(super) async fn hold(
+        &self,
+        order: &BindOrder,
+        held: &HoldOrder,
+        room: Arc<Slots>,
+    ) -> Option<Outcome> {
+        let namespace = &*order.pod.namespace;
+        let mut place = Place::new(room, None);
+        let (mut wait, mut failures) = (RETRY, 0);
         loop {
             if !self.may_write().await {
                 return None;
             }
-            match self.try_hold(order, held).await {
-                Ok(outcome) => return Some(outcome),
-                Err(Error::NotAllowed { .. }) => continue,
-                Err(error) if error.is_conflict() => {}
-                Err(error) if is_unclear(&error) => {
-                    let name = &*order.pod.name;
-                    tracing::warn!(reservation = name, %error, "it is not clear what is held");
-                    self.answer(Message::Unclear(order.errand())).await;
+            self.take(order, &mut place, failures).await?;
+            let outcome = match self.try_hold(order, held).await {
+                Ok(outcome) => Some(outcome),
+                Err(Error::NotAllowed { .. }) => {
+                    place.leave();
+                    continue;
                 }
-                Err(error) => return Some(Outcome::NotBound(error.told().into())),
+                Err(error) if error.is_conflict() => {
+                    place.leave();
+                    None
+                }
+                Err(error) if is_unclear(&error) => {
+                    failures += 1;
+                    place.unclear(namespace);
+                    self.tell_unclear(order, (failures, &error.to_string()));
+                    self.answer(Message::Unclear(order.errand())).await;
+                    None
+                }
+                Err(error) => Some(Outcome::NotBound(error.told().into())),
+            };
+            if let Some(outcome) = outcome {
+                place.clear(namespace);
+                let are_free = if outcome == Outcome::Bound { &held.leaves } else { &held.adopts };
+                for pod in are_free {
+                    self.free(pod, &order.pod.uid, &mut place).await;
+                }
+                return Some(outcome);
             }
             tokio::select! {
                 biased;
@@ -84,7 +114,73 @@ impl Hands {
         }
     }
 
-    async fn try_hold(&self, order: &BindOrder, held: &ResourceList) -> Result<Outcome, Error> {
+    /// Writes on a pod that it uses a reservation; in words why it cannot.
+    async fn adopt(&self, pod: &PodRef, order: &BindOrder) -> Result<Option<String>, Error> {
+        let pods: Access<Pod> = self.client.within(&pod.namespace);
+        let found = pods.find(&pod.name).await?;
+        let is_there = |found: &Pod| {
+            let metadata = &found.metadata;
+            metadata.uid == *pod.uid.0
+                && metadata.deletion_timestamp.is_none()
+                && *found.spec.node_name == *order.node
+        };
+        let Some(found) = found.filter(is_there) else {
+            let (namespace, name) = (&pod.namespace, &pod.name);
+            return Ok(Some(format!("pod {namespace}/{name}, which it takes over, is gone")));
+        };
+        let own = ReservationRef { name: order.pod.name.clone(), uid: order.pod.uid.clone() };
+        let used = ReservationRef::of(&found);
+        if let Some(other) = used.as_ref().filter(|used| **used != own)
+            && let Some(other) = self.client.all::<Reservation>().find(&other.name).await?
+            && used.as_ref().is_some_and(|used| *used.uid.0 == *other.metadata.uid)
+        {
+            let (namespace, name) = (&pod.namespace, &pod.name);
+            let theirs = &other.metadata.name;
+            return Ok(Some(format!("pod {namespace}/{name} uses reservation {theirs} by now")));
+        }
+        let written = if used.as_ref() == Some(&own) {
+            found
+        } else {
+            let (key, text) = own.stamp();
+            let ObjectMeta { uid, resource_version, .. } = &found.metadata;
+            let metadata = json!({ "uid": uid, "resourceVersion": resource_version,
+                                   "annotations": { key: text } });
+            pods.patch(&pod.name, &Patch::Merge(json!({ "metadata": metadata }))).await?
+        };
+        let version = Version::of(&written.metadata).0;
+        let adopted = Adopted { by: own.uid, pod: pod.uid.clone(), version };
+        self.answer(Message::Adopted(adopted)).await;
+        Ok(None)
+    }
+
+    /// Writes on a pod that it does not use a reservation, where it says that it does.
+    pub(super) async fn free(&self, pod: &PodRef, reservation: &Uid, place: &mut Place) {
+        let pods: Access<Pod> = self.client.within(&pod.namespace);
+        let write = || async {
+            let found = pods.find(&pod.name).await?;
+            let uses = |found: &Pod| {
+                let used = ReservationRef::of(found);
+                found.metadata.uid == *pod.uid.0 && used.is_some_and(|own| own.uid == *reservation)
+            };
+            let Some(found) = found.filter(uses) else { return Ok(()) };
+            let ObjectMeta { uid, resource_version, .. } = &found.metadata;
+            let metadata = json!({ "uid": uid, "resourceVersion": resource_version,
+                                   "annotations": { ALLOCATED: null } });
+            pods.patch(&pod.name, &Patch::Merge(json!({ "metadata": metadata }))).await.map(drop)
+        };
+        for _ in 0..CONFLICTS_MAX {
+            match self.again(&pod.namespace, place, write).await {
+                Err(error) if error.is_conflict() => {}
+                Err(error) => {
+                    self.warn(pod, &error, "cannot write that a pod does not use a reservation");
+                    return;
+                }
+                Ok(()) => return,
+            }
+        }
+    }
+
+    async fn try_hold(&self, order: &BindOrder, held: &HoldOrder) -> Result<Outcome, Error> {
         let all: Access<Reservation> = self.client.all();
         let name = &*order.pod.name;
         let Some(mut own) = all.find(name).await? else { return Ok(Outcome::Gone) };
@@ -97,6 +193,12 @@ impl Hands {
                 true => Outcome::Bound,
                 false => Outcome::Elsewhere(own.status.node_name.into()),
             });
+        }
+        // Before it is there itself: whoever leads next finds what was begun on the pods.
+        for pod in &held.adopts {
+            if let Some(why) = self.adopt(pod, order).await? {
+                return Ok(Outcome::NotBound(why.into()));
+            }
         }
         let mut stamps = order.stamps.clone();
         // What it got elsewhere, it has not.
@@ -152,9 +254,15 @@ impl Hands {
         let LifeOrder { uid, name, step } = order;
         let written = match &step {
             Step::Nothing => Ok(()),
-            Step::Status { patch, .. } => {
+            Step::Status { patch, .. } | Step::Resize { patch, .. } => {
                 let patch = &Patch::Merge(patch);
                 self.again("", place, || all.patch_sub(&name, "status", patch)).await.map(drop)
+            }
+            Step::Free(pods) => {
+                for pod in pods {
+                    self.free(pod, &uid, place).await;
+                }
+                Ok(())
             }
             Step::Delete => {
                 let options = &DeleteOptions::of(&uid.0);
@@ -167,7 +275,7 @@ impl Hands {
             Err(error) if error.is_conflict() || error.is_not_found() => Wrote::Nothing,
             Err(error) => {
                 tracing::warn!(reservation = &*name, %error, "cannot write what became of it");
-                Wrote::Nothing
+                if is_unclear(&error) { Wrote::Nothing } else { Wrote::Refused }
             }
         };
         Message::Lived(uid, wrote)

@@ -1,3 +1,5 @@
+mod reservations;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -194,6 +196,7 @@ fn binding_of(namespace: &str, number: usize) -> Work {
 fn telling_of(namespace: &str, number: usize) -> Telling {
     let condition = ConditionOrder { reason: "no", generation: 1, is_transition: true };
     Telling::Wait(Box::new(TellOrder {
+        reservations: None,
         pod: pod_of(namespace, number),
         version: "1".into(),
         scheduler: "s".into(),

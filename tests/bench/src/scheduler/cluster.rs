@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use api::Pod;
+use api::cpus::ResourceStatus;
 use chassis::client::{Call, Client, DeleteOptions, ListOptions, Nameplate, ResourceType};
 use http::Method;
 use serde::Deserialize;
@@ -166,6 +168,28 @@ impl Cluster {
         let told: BTreeSet<String> = scheduled.map(|event| event.regarding.name).collect();
         let silent = (0..count).map(pod_name).find(|name| !told.contains(name));
         ensure!(silent.is_none(), "no event tells of pod {silent:?}; {} do", told.len());
+        Ok(())
+    }
+
+    /// Makes sure that every pod has as many CPUs of its own as it asks for, and no CPU is two pods' own.
+    ///
+    /// # Errors
+    /// When one has not: such a run is not measured.
+    pub async fn verify_cpus(&self) -> Result<()> {
+        let pods = self.client.access::<Pod>(load::pods(), NAMESPACE).list_all(&pages()).await?;
+        let mut given = BTreeSet::new();
+        for pod in pods {
+            let (name, node) = (&pod.metadata.name, &pod.spec.node_name);
+            let told = ResourceStatus::of(&pod).ok().flatten();
+            let (_, cpus) = told.with_context(|| format!("pod {name} does not say its CPUs"))?;
+            let asked =
+                pod.spec.containers.first().and_then(|one| one.resources.requests.get("cpu"));
+            let asked = asked.with_context(|| format!("pod {name} requests no CPU"))?.to_string();
+            ensure!(cpus.len().to_string() == asked, "pod {name} has CPUs {cpus} and not {asked}");
+            for cpu in cpus.iter() {
+                ensure!(given.insert((node.clone(), cpu)), "CPU {cpu} of {node:?} is given twice");
+            }
+        }
         Ok(())
     }
 

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde_json::json;
 use tempfile::TempDir;
 use truth::{Binaries, Process, Program};
 
+use super::samples::Named;
 use crate::processes::{Cost, cost_below};
 
 /// The client's limit for both schedulers, which none of them reaches. The writers have none but
@@ -36,8 +37,14 @@ impl Row {
     pub const ALL: [Self; 5] =
         [Self::KubeScheduler, Self::Gantry, Self::Bind, Self::BindEvent, Self::BindEventGathering];
 
-    /// How tables call it.
-    pub fn name(self) -> &'static str {
+    /// Whether it tells of each pod that it has bound.
+    pub fn writes_events(self) -> bool {
+        self != Self::Bind
+    }
+}
+
+impl Named for Row {
+    fn name(self) -> &'static str {
         match self {
             Self::KubeScheduler => "kube-scheduler",
             Self::Gantry => "Gantry",
@@ -46,11 +53,15 @@ impl Row {
             Self::BindEventGathering => "limit: bind + event, gathering",
         }
     }
+}
 
-    /// Whether it tells of each pod that it has bound.
-    pub fn writes_events(self) -> bool {
-        self != Self::Bind
-    }
+/// Which plugins the schedulers judge by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lineup {
+    /// Kubernetes' own.
+    Kubernetes,
+    /// Those that Koordinator's chart installs.
+    Koordinator,
 }
 
 /// Where the programs are.
@@ -91,10 +102,14 @@ impl Contender {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(row: Row, programs: &Programs, kubeconfig: &Path) -> Result<Self> {
+    pub fn start(row: Row, lineup: Lineup, programs: &Programs, kubeconfig: &Path) -> Result<Self> {
         let folder = folder()?;
         let config = folder.path().join("scheduler.yaml");
-        std::fs::write(&config, configuration(kubeconfig))
+        let words = match lineup {
+            Lineup::Kubernetes => configuration(kubeconfig),
+            Lineup::Koordinator => koordinators()?,
+        };
+        std::fs::write(&config, words)
             .with_context(|| format!("cannot write {}", config.display()))?;
         let (config, server) =
             (format!("--config={}", config.display()), kubeconfig.display().to_string());
@@ -188,4 +203,46 @@ fn configuration(kubeconfig: &Path) -> String {
         },
     });
     config.to_string()
+}
+
+/// The file of Koordinator's chart, but for what differs from process to process: nobody to share the
+/// work with, no limit that is felt, and the name that the pods of the race ask for.
+fn koordinators() -> Result<String> {
+    let mut file =
+        include_str!("../../../../crates/scheduler/src/config/koordinator.yaml").to_owned();
+    let changes = [
+        ("leaderElect: true", "leaderElect: false".to_owned()),
+        ("schedulerName: koord-scheduler", "schedulerName: default-scheduler".to_owned()),
+        (
+            "profiles:",
+            format!(
+                "clientConnection: {{qps: {REQUESTS_PER_SECOND_MAX}, burst: \
+                 {REQUESTS_PER_SECOND_MAX}}}\nprofiles:"
+            ),
+        ),
+    ];
+    for (before, after) in changes {
+        ensure!(file.matches(before).count() == 1, "koordinator.yaml should say {before} once");
+        file = file.replace(before, &after);
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn koordinators_file_is_for_the_pods_of_the_race_and_has_no_limit_that_is_felt() {
+        let file = koordinators().unwrap();
+        for words in [
+            "\nclientConnection: {qps: 5000, burst: 5000}\nprofiles:\n",
+            "\n- schedulerName: default-scheduler\n",
+            "\n  leaderElect: false\n",
+            "{name: NodeNUMAResource}",
+        ] {
+            assert!(file.contains(words), "{words}");
+        }
+        assert!(!file.contains("schedulerName: koord-scheduler"));
+    }
 }

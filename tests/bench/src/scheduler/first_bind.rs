@@ -13,9 +13,10 @@ use anyhow::{Context, Result, ensure};
 use super::Arguments;
 use super::audit::{Audit, Lists};
 use super::cluster::Cluster;
-use super::contender::{Contender, Programs, Row};
+use super::contender::{Contender, Lineup, Programs, Row};
 use super::fetch::DONE;
 use super::pending::{Pending, Sight};
+use super::samples::Named as _;
 use super::workload::unbound;
 use crate::report::{self, Bar, median};
 
@@ -105,7 +106,7 @@ async fn first_bind(
     let mut pending = Pending::open(&cluster.client).await?;
     tokio::time::sleep(REST).await;
     let mark = audit.mark()?;
-    let mut contender = Contender::start(row, programs, cluster.kubeconfig())?;
+    let mut contender = Contender::start(row, Lineup::Kubernetes, programs, cluster.kubeconfig())?;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     let bound = loop {
         tokio::select! {

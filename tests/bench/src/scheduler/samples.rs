@@ -2,62 +2,67 @@
 
 use std::collections::BTreeMap;
 
-use super::contender::Row;
 use crate::report::{self, Bar, median};
+
+/// A row of a table.
+pub trait Named: Copy + Ord {
+    /// How tables call it.
+    fn name(self) -> &'static str;
+}
 
 /// All samples of a table.
 #[derive(Debug)]
-pub struct Samples<S>(BTreeMap<Row, Vec<S>>);
+pub struct Samples<R, S>(BTreeMap<R, Vec<S>>);
 
-/// How Gantry compares: in what, with whom, and how far.
-pub struct Comparison<S> {
+/// How a row of Gantry's compares: in what, with whom, and how far.
+pub struct Comparison<R, S> {
     /// The figure, in words.
     pub what: &'static str,
     /// With whom.
-    pub than: Row,
+    pub than: R,
     /// The figure.
     pub of: fn(&S) -> f64,
     /// How far.
     pub bar: Bar,
 }
 
-impl<S> Samples<S> {
+impl<R: Named, S> Samples<R, S> {
     /// No samples.
     pub fn new() -> Self {
         Self(BTreeMap::new())
     }
 
     /// Takes note of one.
-    pub fn add(&mut self, row: Row, sample: S) {
+    pub fn add(&mut self, row: R, sample: S) {
         self.0.entry(row).or_default().push(sample);
     }
 
     /// The rows that have samples.
-    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+    pub fn rows(&self) -> impl Iterator<Item = R> + '_ {
         self.0.keys().copied()
     }
 
     /// The middle of a figure over all rounds; not a number where the row has none.
-    pub fn median(&self, row: Row, of: fn(&S) -> f64) -> f64 {
+    pub fn median(&self, row: R, of: fn(&S) -> f64) -> f64 {
         let samples = self.0.get(&row).map(Vec::as_slice).unwrap_or_default();
         median(&samples.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// Prints a table of those comparisons both sides of which took part, and says whether all
+    /// Prints a table of those comparisons of a row both sides of which took part, and says whether all
     /// bars in it are met.
-    pub fn judge(&self, comparisons: &[Comparison<S>]) -> bool {
-        let took_part = |row: Row| self.0.contains_key(&row);
+    pub fn judge(&self, own: R, comparisons: &[Comparison<R, S>]) -> bool {
+        let took_part = |row: R| self.0.contains_key(&row);
         let judged = comparisons.iter().filter(|comparison| took_part(comparison.than));
-        let judged: Vec<&Comparison<S>> = judged.filter(|_| took_part(Row::Gantry)).collect();
+        let judged: Vec<&Comparison<R, S>> = judged.filter(|_| took_part(own)).collect();
         if judged.is_empty() {
             return true;
         }
         println!();
-        report::head(&["Gantry", "measured", "bar", ""]);
+        report::head(&[own.name(), "measured", "bar", ""]);
         // Every line is printed, whatever became of those before it.
         let mut met = true;
         for Comparison { what, than, of, bar } in judged {
-            let ratio = self.median(Row::Gantry, *of) / self.median(*than, *of);
+            let ratio = self.median(own, *of) / self.median(*than, *of);
             met &= report::judged(&format!("{what}, to {}", than.name()), ratio, *bar);
         }
         met
@@ -66,6 +71,7 @@ impl<S> Samples<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contender::Row;
     use super::*;
 
     #[test]
@@ -79,7 +85,7 @@ mod tests {
                 of: |figure: &f64| *figure,
                 bar: Bar::PercentAtLeast(90.0),
             };
-            assert_eq!(all.judge(&[comparison]), met, "{all:?}");
+            assert_eq!(all.judge(Row::Gantry, &[comparison]), met, "{all:?}");
         };
         check(&[(Row::Gantry, 90.0), (Row::BindEvent, 100.0)], true);
         check(&[(Row::Gantry, 89.0), (Row::BindEvent, 100.0)], false);

@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 
 use super::Arguments;
 use super::cluster::Cluster;
-use super::contender::{Contender, Programs, Row};
+use super::contender::{Contender, Lineup, Programs, Row};
 use super::pending::{Pending, Sight};
-use super::samples::{Comparison, Samples};
+use super::samples::{Comparison, Named as _, Samples};
 use super::throughput::all_told;
 use super::workload::{Workload, pod, unbound};
 use crate::report::{self, Bar, median, percentile};
@@ -89,16 +89,20 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
     println!("{title}");
     print(&samples);
     let (what, of): (_, fn(&Sample) -> f64) = ("p99 from creation to bound", |own| own.p99);
-    Ok(samples.judge(&[
-        Comparison { what, than: Row::KubeScheduler, of, bar: Bar::OneToAtMost(5.0) },
-        Comparison { what, than: Row::BindEvent, of, bar: Bar::ToldTimes },
-    ]))
+    Ok(samples.judge(
+        Row::Gantry,
+        &[
+            Comparison { what, than: Row::KubeScheduler, of, bar: Bar::OneToAtMost(5.0) },
+            Comparison { what, than: Row::BindEvent, of, bar: Bar::ToldTimes },
+        ],
+    ))
 }
 
 /// The most pods a second that server, nodes and a writer that does not think do together.
 async fn limit(cluster: &Arc<Cluster>, programs: &Programs, pods: usize) -> Result<f64> {
     let mut pending = Pending::open(&cluster.client).await?;
-    let mut contender = Contender::start(Row::BindEvent, programs, cluster.kubeconfig())?;
+    let mut contender =
+        Contender::start(Row::BindEvent, Lineup::Kubernetes, programs, cluster.kubeconfig())?;
     warm_up(cluster, &mut pending, &mut contender).await?;
     all_told(cluster, &mut contender, WARM_UP_PODS).await?;
     let began = Instant::now();
@@ -129,7 +133,7 @@ async fn measure(
     let pods = (rate * seconds as f64) as usize;
     ensure!(pods > 1, "{rate:.1} pods/s for {seconds} s are no load; let them arrive for longer");
     let mut pending = Pending::open(&cluster.client).await?;
-    let mut contender = Contender::start(row, programs, cluster.kubeconfig())?;
+    let mut contender = Contender::start(row, Lineup::Kubernetes, programs, cluster.kubeconfig())?;
     warm_up(cluster, &mut pending, &mut contender).await?;
     let before = contender.cost()?;
     let mut arrivals = Arrivals::start(cluster, rate, pods);
@@ -306,7 +310,7 @@ impl Load {
     }
 }
 
-fn print(samples: &Samples<Sample>) {
+fn print(samples: &Samples<Row, Sample>) {
     report::head(&[
         "row",
         "ms from creation to bound, median",

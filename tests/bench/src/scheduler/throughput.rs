@@ -12,9 +12,9 @@ use anyhow::{Result, ensure};
 
 use super::Arguments;
 use super::cluster::Cluster;
-use super::contender::{Contender, Programs, REQUESTS_PER_SECOND_MAX, Row};
+use super::contender::{Contender, Lineup, Programs, REQUESTS_PER_SECOND_MAX, Row};
 use super::pending::{Pending, Sight};
-use super::samples::{Comparison, Samples};
+use super::samples::{Comparison, Named, Samples};
 use super::workload::{Size, Workload};
 use crate::report::{self, Bar};
 use crate::subjects::IN_FLIGHT;
@@ -30,17 +30,17 @@ const COUNT_EVERY: Duration = Duration::from_millis(20);
 
 /// What one row of one round came to.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+pub struct Sample {
     /// Seconds from the start of the process to the first bind.
-    first_bind: f64,
+    pub first_bind: f64,
     /// Pods a second to the last bind.
-    to_last_bind: f64,
+    pub to_last_bind: f64,
     /// Pods a second to the last event.
-    to_last_event: f64,
+    pub to_last_event: f64,
     /// Milliseconds of CPU a pod.
-    cpu: f64,
+    pub cpu: f64,
     /// The most megabytes that were resident.
-    peak: f64,
+    pub peak: f64,
 }
 
 /// When pods were bound.
@@ -67,7 +67,8 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
             let mut samples = Samples::new();
             for round in 0..arguments.rounds {
                 for row in arguments.rows(round) {
-                    let sample = measure(&cluster, programs, row, *size, *workload).await?;
+                    let who = (row, Lineup::Kubernetes);
+                    let sample = measure(&cluster, programs, who, *size, *workload).await?;
                     let name = row.name();
                     eprintln!("{size}, {workload}, round {}: {name}: {sample:.2?}", round + 1);
                     samples.add(row, sample);
@@ -75,23 +76,27 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
             }
             println!("\n{size}, {workload}, median of {} rounds\n", arguments.rounds);
             print(&samples);
-            met &= samples.judge(&bars(*workload));
+            met &= samples.judge(Row::Gantry, &bars(*workload));
         }
     }
     Ok(met)
 }
 
-async fn measure(
+/// Lets a row bind all pods of a load, and deletes them afterwards.
+///
+/// # Errors
+/// When a program does not start, a request fails, or pods stay unbound.
+pub async fn measure(
     cluster: &Cluster,
     programs: &Programs,
-    row: Row,
+    (row, lineup): (Row, Lineup),
     size: Size,
     workload: Workload,
 ) -> Result<Sample> {
     cluster.create_pods(workload, size.pods).await?;
     tokio::time::sleep(REST).await;
     let mut pending = Pending::open(&cluster.client).await?;
-    let mut contender = Contender::start(row, programs, cluster.kubeconfig())?;
+    let mut contender = Contender::start(row, lineup, programs, cluster.kubeconfig())?;
     let bound = all_bound(&mut pending, &mut contender, size.pods).await?;
     let told = match row.writes_events() {
         true => all_told(cluster, &mut contender, size.pods).await?,
@@ -101,6 +106,9 @@ async fn measure(
     let started = contender.started;
     drop(contender);
     cluster.verify(size.pods, row.writes_events()).await?;
+    if workload == Workload::Own {
+        cluster.verify_cpus().await?;
+    }
     cluster.clean().await?;
     let pods = size.pods as f64;
     Ok(Sample {
@@ -166,7 +174,8 @@ pub async fn all_told(
     }
 }
 
-fn print(samples: &Samples<Sample>) {
+/// Prints what the rounds came to.
+pub fn print<R: Named>(samples: &Samples<R, Sample>) {
     report::head(&[
         "row",
         "pods/s to the last bind",
@@ -179,9 +188,9 @@ fn print(samples: &Samples<Sample>) {
         report::row(&[
             row.name().to_owned(),
             format!("{:.0}", samples.median(row, |sample| sample.to_last_bind)),
-            match row.writes_events() {
-                true => format!("{:.0}", samples.median(row, |sample| sample.to_last_event)),
-                false => "none".to_owned(),
+            match samples.median(row, |sample| sample.to_last_event) {
+                none if none.is_nan() => "none".to_owned(),
+                rate => format!("{rate:.0}"),
             },
             format!("{:.2}", samples.median(row, |sample| sample.cpu)),
             format!("{:.0}", samples.median(row, |sample| sample.peak)),
@@ -190,9 +199,9 @@ fn print(samples: &Samples<Sample>) {
     }
 }
 
-fn bars(workload: Workload) -> [Comparison<Sample>; 6] {
+fn bars(workload: Workload) -> [Comparison<Row, Sample>; 6] {
     let (share, limit_cpu, their_cpu) = match workload {
-        Workload::Plain => (90.0, 1.5, 5.0),
+        Workload::Plain | Workload::Own => (90.0, 1.5, 5.0),
         Workload::Mixed => (85.0, 1.8, 8.0),
     };
     [

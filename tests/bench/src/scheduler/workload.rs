@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use api::qos::{QOS_CLASS_LABEL, QosClass};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -10,6 +11,9 @@ use crate::load;
 
 /// As many pods as a Deployment of a good size has.
 const PODS_PER_APP: usize = 50;
+
+/// Counts of CPUs that pods ask for that get their own: 1 to this.
+const COUNTS: usize = 8;
 
 /// Nodes and pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,9 @@ pub enum Workload {
     /// A third of the pods the same, a third would rather not share a node with their app, and a
     /// third spread their app over the zones.
     Mixed,
+    /// CPUs of their own, one to eight of them, and memory.
+    #[value(skip)]
+    Own,
 }
 
 impl fmt::Display for Workload {
@@ -53,6 +60,7 @@ impl fmt::Display for Workload {
         f.write_str(match self {
             Self::Plain => "plain",
             Self::Mixed => "mixed",
+            Self::Own => "with CPUs of their own",
         })
     }
 }
@@ -72,13 +80,18 @@ pub fn unbound(name: &str) -> Value {
 /// The pod with this number.
 pub fn pod(workload: Workload, index: usize) -> Value {
     let (kind, of_kind) = match workload {
-        Workload::Plain => (0, index),
+        Workload::Plain | Workload::Own => (0, index),
         Workload::Mixed => (index % 3, index / 3),
     };
     let app = format!("{}-{}", ["plain", "apart", "spread"][kind], of_kind / PODS_PER_APP);
     let mut pod = unbound(&pod_name(index));
     pod["metadata"]["labels"]["app"] = json!(app);
     let same_app = json!({"matchLabels": {"app": app}});
+    if workload == Workload::Own {
+        let cpus = index % COUNTS + 1;
+        pod["metadata"]["labels"][QOS_CLASS_LABEL] = json!(QosClass::Lsr.as_str());
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(cpus.to_string());
+    }
     match kind {
         1 => {
             let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": same_app});
@@ -116,6 +129,16 @@ mod tests {
         check("5", None);
         check("axb", None);
         check("5x-1", None);
+    }
+
+    #[test]
+    fn pods_that_get_cpus_of_their_own_ask_for_whole_ones_as_such() {
+        let asked = |index: usize| {
+            let pod = pod(Workload::Own, index);
+            assert_eq!(pod["metadata"]["labels"]["koordinator.sh/qosClass"], "LSR");
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].clone()
+        };
+        assert_eq!((asked(0), asked(7), asked(8)), (json!("1"), json!("8"), json!("1")));
     }
 
     #[test]

@@ -49,7 +49,10 @@ impl World {
     async fn add_pods(&mut self) {
         let there = self.snapshot().await.pods.len();
         let count = (1 + self.draw.below(5)).min(PODS_MAX.saturating_sub(there));
-        let shape = Shape::drawn(&mut self.draw);
+        let mut shape = Shape::drawn(&mut self.draw);
+        if let Some(own) = &mut self.koordinator {
+            shape = shape.among_reservations(&mut own.draw);
+        }
         self.log.step(&format!("{count} pods are made: {shape:?}"));
         for _ in 0..count {
             self.pods_made += 1;
@@ -161,7 +164,7 @@ impl World {
         self.judge.placed(name, Some(Place::read(&node)));
     }
 
-    async fn a_node(&mut self) -> Option<String> {
+    pub(super) async fn a_node(&mut self) -> Option<String> {
         let names: Vec<String> = self.snapshot().await.places.into_keys().collect();
         self.draw.among(&names).cloned()
     }

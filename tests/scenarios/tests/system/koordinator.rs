@@ -1,23 +1,22 @@
 //! Koordinator's profile, as its chart installs it, and what its users write on pods and nodes.
 
-use std::path::Path;
-
-use anyhow::{Result, ensure};
-use api::cpus::{AMPLIFICATION_RATIO, CPU_BIND_POLICY_LABEL, NODE_RESERVATION};
+use anyhow::{Context as _, Result, ensure};
+use api::cpus::{AMPLIFICATION_RATIO, CPU_BIND_POLICY_LABEL, NODE_RESERVATION, RESOURCE_STATUS};
 use api::scheduling_hint::SCHEDULING_HINT;
-use scheduler::config::{self, Configuration};
+use chassis::clock::Clock;
+use chassis::shutdown::{GRACE, Shutdown};
+use hollow::{Hollow, Setup};
+use scenarios::system::PATIENCE;
+use scheduler::config::Configuration;
 use serde_json::{Value, json};
 
 use crate::yard::{Seen, Yard, merge, on_both};
 
-const FILE: &str = include_str!("../../../../crates/scheduler/src/config/koordinator.yaml");
 const NAME: &str = "koord-scheduler";
 
 /// What the chart's file says, for one that nobody else stands in for.
-fn installed() -> Result<Configuration> {
-    let mut own = config::parse(Path::new("koordinator.yaml"), FILE)?;
-    own.leader_election = None;
-    Ok(own)
+fn installed() -> Configuration {
+    Configuration { leader_election: None, ..Configuration::of_koordinator() }
 }
 
 /// A pod of this profile.
@@ -37,7 +36,7 @@ async fn s10_67_s10_73_pods_of_the_chart_s_profile_go_where_they_say() {
         for node in ["one", "two", "three"] {
             yard.node(node, 4).await?;
         }
-        let own = yard.schedule(installed()?).await?;
+        let own = yard.schedule(installed()).await?;
         pod(yard, "named", "1", &hint(&json!({ "nodeNames": ["two"] }))).await?;
         yard.until_on("named", "two").await?;
         let preferred = json!({ "preferredNodeNames": ["gone", "three"] });
@@ -67,7 +66,7 @@ async fn what_a_node_keeps_and_what_it_offers_more_count() {
         let kept = json!({ "resources": { "cpu": "2" } }).to_string();
         let keeping = json!({ "metadata": { "annotations": { NODE_RESERVATION: kept } } });
         yard.node_like("keeping", 4, keeping).await?;
-        let own = yard.schedule(installed()?).await?;
+        let own = yard.schedule(installed()).await?;
         pod(yard, "large", "3", &json!({})).await?;
         let why = yard.until_waits("large", "Unschedulable").await?;
         ensure!(why.contains("1 Insufficient cpu"), "{why}");
@@ -104,6 +103,68 @@ async fn what_a_node_keeps_and_what_it_offers_more_count() {
         let lack = "1 node(s) invalid CPU Topology";
         let told = |seen: &Seen| seen.condition("bound").is_some_and(|(_, why)| why.contains(lack));
         yard.until("bound waits for a layout", told).await?;
+        own.end().await
+    })
+    .await;
+}
+
+/// Runs hollow nodes of a type until the shutdown begins, and waits until they are registered.
+async fn hollow(yard: &Yard, nodes: &str) -> Result<Shutdown> {
+    let setup = Setup { groups: vec![nodes.parse()?], ..Setup::default() };
+    let options = hollow::Options { setup, ..hollow::Options::default() };
+    let own = Hollow::new(yard.client.clone(), options)?;
+    let mut progress = own.progress();
+    let shutdown = Shutdown::new();
+    let ending = shutdown.clone();
+    shutdown.spawn("hollow nodes", async move {
+        if let Err(error) = own.run(&ending).await {
+            eprintln!("hollow nodes: {error}");
+        }
+    });
+    let ready = tokio::time::timeout(PATIENCE, progress.wait_for(|told| told.is_ready())).await;
+    ready.context("the nodes do not register")?.context("the nodes have ended")?;
+    Ok(shutdown)
+}
+
+async fn end(nodes: Shutdown) -> Result<()> {
+    nodes.begin();
+    Ok(nodes.join(&Clock::system(), GRACE).await?)
+}
+
+/// Waits until a node says that it has so many NUMA nodes, of so many CPUs each.
+async fn until_laid_out(yard: &Yard, path: &str, numas: usize, cpus: &str) -> Result<()> {
+    yard.until_object(path, |layouts| {
+        let mut items = layouts["items"].as_array()?.iter();
+        let layout = items.find(|own| own["metadata"]["name"] == "laid-0000")?;
+        let zones = layout["zones"].as_array()?;
+        let is_so = |zone: &Value| zone["resources"][0]["allocatable"] == cpus;
+        (zones.len() == numas && zones.iter().all(is_so)).then_some(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hollow_nodes_say_where_their_cpus_are_as_soon_as_they_can() {
+    on_both("laid", async |yard| {
+        let layouts = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies";
+        let own = yard.schedule(installed()).await?;
+        let nodes = hollow(yard, "1x8cpu,numa=2,name=laid").await?;
+        // No controller is there to see that the node is ready.
+        yard.patch_node("laid-0000", json!({ "spec": { "taints": null } })).await?;
+        let sensitive = json!({ "metadata": { "labels": { "koordinator.sh/qosClass": "LSR" } } });
+        pod(yard, "sensitive", "2", &sensitive).await?;
+        // The kind comes after the nodes, and after those who wait for it.
+        yard.define("noderesourcetopologies.topology.node.k8s.io", layouts).await?;
+        until_laid_out(yard, layouts, 2, "4").await?;
+        yard.until_on("sensitive", "laid-0000").await?;
+        let got =
+            yard.seen(|seen| seen.pods["sensitive"].metadata.annotations[RESOURCE_STATUS].clone());
+        ensure!(got == r#"{"cpuset":"0-1"}"#, "{got}");
+        // Another run of the same node finds what the former left, and says what is so now.
+        end(nodes).await?;
+        let nodes = hollow(yard, "1x8cpu,numa=4,name=laid").await?;
+        until_laid_out(yard, layouts, 4, "2").await?;
+        end(nodes).await?;
         own.end().await
     })
     .await;

@@ -76,6 +76,40 @@ async fn a_hot_node_is_left_alone_until_it_has_cooled() {
     .await;
 }
 
+/// Waits until an event of a reason tells of a node, and says in which words.
+async fn until_told(yard: &Yard, node: &str, reason: &str) -> Result<String> {
+    let which = format!("regarding.kind=Node,regarding.name={node},reason={reason}");
+    let which = which.replace('=', "%3D").replace(',', "%2C");
+    let path = format!("/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector={which}");
+    yard.until_object(&path, |all| Some(all["items"][0]["note"].as_str()?.to_owned())).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_falls_silent_is_told_of_and_when_it_reports_again() {
+    on_both("silent", async |yard| {
+        define(yard).await?;
+        // Events of nodes outlive the story.
+        let node = &format!("silent-{}", yard.namespace);
+        yard.node(node, 8).await?;
+        begin_reports(yard, node, "1").await?;
+        let mut file = load_aware();
+        let args = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1",
+                           "kind": "LoadAwareSchedulingArgs", "nodeMetricExpirationSeconds": 3 });
+        file["profiles"][0]["pluginConfig"] =
+            json!([{ "name": "LoadAwareScheduling", "args": args }]);
+        let own = yard.schedule(configured(&file)?).await?;
+        let words = until_told(yard, node, "NodeMetricExpired").await?;
+        ensure!(words.starts_with("NodeMetric was last updated at 2"), "{words}");
+        ensure!(words.contains(", too long ago: "), "{words}");
+        own.counts("gantry_scheduler_stale_node_metrics 1").await?;
+        report(yard, node, "1").await?;
+        until_told(yard, node, "NodeMetricReported").await?;
+        own.end().await?;
+        end_reports(yard, node).await
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_reports_every_node_is_taken_until_somebody_does() {
     // Of the servers that stories share, one may know the kind; a fresh one does not.

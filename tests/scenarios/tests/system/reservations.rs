@@ -196,3 +196,171 @@ async fn s11_2_s11_6_s11_7_a_reservation_ends_with_its_pod_or_with_its_time() {
     })
     .await;
 }
+
+/// A profile by which reservations push pods out and take over those of others.
+fn reserving_more() -> Value {
+    let args = json!({ "enablePreemption": true,
+                       "preAllocationConfig": { "enableClusterMode": true } });
+    let only = json!({ "enabled": [{ "name": "Reservation" }], "disabled": [{ "name": "*" }] });
+    json!({ "profiles": [{
+        "schedulerName": "default-scheduler",
+        "plugins": { "filter": { "enabled": [{ "name": "Reservation" }] }, "postFilter": only },
+        "pluginConfig": [{ "name": "Reservation", "args": args }] }] })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s11_52_pods_that_run_are_taken_over_and_what_they_leave_is_held() {
+    on_both("taken", async |yard| {
+        yard.define(DEFINITION, RESERVATIONS).await?;
+        yard.node("taken", 8).await?;
+        let own = yard.schedule(configured(&reserving_more())?).await?;
+        let running = |rank: &str| {
+            json!({ "metadata": {
+                "labels": { "pod.koordinator.sh/is-pre-allocatable": "true" },
+                "annotations": { "pod.koordinator.sh/pre-allocatable-priority": rank } } })
+        };
+        yard.pod_like("first", "2", running("9")).await?;
+        yard.pod_like("second", "3", running("5")).await?;
+        yard.pod("plain", "3").await?;
+        for pod in ["first", "second", "plain"] {
+            yard.until_on(pod, "taken").await?;
+        }
+        // The node is full, and five of its CPUs become the reservation's.
+        let name = &format!("{}-r", yard.namespace);
+        let more = json!({ "spec": {
+            "allocateOnce": false, "allocatePolicy": "Restricted", "preAllocation": true,
+            "preAllocationPolicy": { "mode": "Cluster", "enableMultiple": true } } });
+        reserve(yard, name, "5", &more).await?;
+        let both = |status: &Value| {
+            let owners = status["currentOwners"].as_array().map_or(0, Vec::len);
+            (status["phase"] == "Available" && owners == 2).then(|| status.clone())
+        };
+        let status = until(yard, name, both).await?;
+        ensure!(status["allocated"] == json!({ "cpu": "5" }), "{status}");
+        for pod in ["first", "second"] {
+            ensure!(uses(yard, pod) == *name, "{pod} uses {}", uses(yard, pod));
+        }
+        ensure!(uses(yard, "plain").is_empty(), "it is nobody's");
+        // What one of them leaves stays held, and an owner gets it.
+        yard.delete_pod("second").await?;
+        let one =
+            |status: &Value| (status["allocated"] == json!({ "cpu": "2" })).then(|| status.clone());
+        let status = until(yard, name, one).await?;
+        ensure!(status["phase"] == "Available", "{status}");
+        yard.pod("stranger", "1").await?;
+        let why = yard.until_waits("stranger", "Unschedulable").await?;
+        ensure!(why.contains("1 Insufficient cpu"), "{why}");
+        yard.pod_like("owner", "3", owner(yard)).await?;
+        yard.until_on("owner", "taken").await?;
+        ensure!(uses(yard, "owner") == *name, "{}", uses(yard, "owner"));
+        delete(yard, name).await?;
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s11_55_a_pod_that_runs_is_a_reservation_for_its_owners() {
+    on_both("operates", async |yard| {
+        yard.define(DEFINITION, RESERVATIONS).await?;
+        yard.node("operates", 4).await?;
+        let own = yard.schedule(configured(&reserving())?).await?;
+        let owners = json!([{ "labelSelector": { "matchLabels": { "story": yard.namespace } } }]);
+        let operating = json!({ "metadata": {
+            "labels": { "scheduling.koordinator.sh/operating-mode": "Reservation" },
+            "annotations": {
+                "scheduling.koordinator.sh/reservation-owners": owners.to_string() } } });
+        yard.pod_like("operating", "4", operating).await?;
+        yard.until_on("operating", "operates").await?;
+        yard.pod_like("owner", "4", owner(yard)).await?;
+        let why = yard.until_waits("owner", "Unschedulable").await?;
+        ensure!(why.contains("1 Insufficient cpu"), "it is not ready: {why}");
+        let ready = json!({ "status": { "phase": "Running", "conditions": [
+            { "type": "Ready", "status": "True" }] } });
+        let path = format!("/api/v1/namespaces/{}/pods/operating", yard.namespace);
+        yard.patch_status(&path, ready).await?;
+        yard.until_on("owner", "operates").await?;
+        ensure!(uses(yard, "owner") == "operating", "{}", uses(yard, "owner"));
+        yard.pod_like("second", "4", owner(yard)).await?;
+        let why = yard.until_waits("second", "Unschedulable").await?;
+        ensure!(why.contains("1 Insufficient cpu"), "it is for one pod: {why}");
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s11_56_pods_make_room_for_a_reservation_and_it_grows_with_its_template() {
+    on_both("makes-room", async |yard| {
+        yard.define(DEFINITION, RESERVATIONS).await?;
+        yard.node("room", 4).await?;
+        let own = yard.schedule(configured(&reserving_more())?).await?;
+        let spared = json!({ "metadata": { "labels": {
+            "scheduling.koordinator.sh/disable-preemptible": "true" } } });
+        yard.pod_like("spared", "2", spared).await?;
+        yard.pod("lower", "2").await?;
+        for pod in ["spared", "lower"] {
+            yard.until_on(pod, "room").await?;
+        }
+        let name = &format!("{}-r", yard.namespace);
+        let more = json!({ "spec": { "allocateOnce": false },
+                           "metadata": { "labels": { "koordinator.sh/priority": "9000" } } });
+        reserve(yard, name, "1", &more).await?;
+        yard.until("the lower one has gone", |seen| !seen.pods.contains_key("lower")).await?;
+        let told = yard.until_told("lower", "Preempted").await?;
+        ensure!(told.contains("on node room"), "{told}");
+        until_phase(yard, name, "Available").await?;
+        ensure!(yard.seen(|seen| seen.node("spared") == "room"), "it is to be spared");
+        // It is to hold more, and does.
+        let template = |cpu: &str| {
+            json!({ "spec": { "template": { "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{ "name": "hold", "image": "none",
+                             "resources": { "requests": { "cpu": cpu } } }] } } } })
+        };
+        let all = yard.client.all::<api::Reservation>();
+        all.patch(name, &Patch::Merge(template("2"))).await?;
+        let holds = |status: &Value| {
+            (status["allocatable"] == json!({ "cpu": "2" })).then(|| status.clone())
+        };
+        let status = until(yard, name, holds).await?;
+        ensure!(condition(&status, "Resized").0 == "True", "{status}");
+        yard.pod("stranger", "1").await?;
+        let why = yard.until_waits("stranger", "Unschedulable").await?;
+        ensure!(why.contains("1 Insufficient cpu"), "{why}");
+        // What the node has not, it does not get.
+        all.patch(name, &Patch::Merge(template("3"))).await?;
+        let refused =
+            |status: &Value| (condition(status, "Resized").0 == "False").then(|| status.clone());
+        let status = until(yard, name, refused).await?;
+        ensure!(condition(&status, "Resized").1 == "Insufficient", "{status}");
+        ensure!(status["allocatable"] == json!({ "cpu": "2" }), "{status}");
+        delete(yard, name).await?;
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_the_way_of_reservations_is_told_in_an_event_of_its_own() {
+    on_both("in-the-way", async |yard| {
+        yard.define(DEFINITION, RESERVATIONS).await?;
+        yard.node("way", 4).await?;
+        let own = yard.schedule(configured(&reserving_more())?).await?;
+        let name = &format!("{}-r", yard.namespace);
+        let more = json!({ "spec": { "allocateOnce": false, "unschedulable": true } });
+        reserve(yard, name, "2", &more).await?;
+        until_phase(yard, name, "Available").await?;
+        let mut must = owner(yard);
+        must["metadata"]["annotations"] = json!({ AFFINITY: "{}" });
+        yard.pod_like("must", "1", must).await?;
+        let told = yard.until_told("must", "FailedScheduling-Reservation").await?;
+        let expected = "0/1 reservations are available: 1 Reservation(s) is unschedulable.";
+        ensure!(told == expected, "{told}");
+        let why = yard.until_waits("must", "Unschedulable").await?;
+        ensure!(why.contains("1 Reservation(s) matched owner total"), "{why}");
+        delete(yard, name).await?;
+        own.end().await
+    })
+    .await;
+}

@@ -209,6 +209,17 @@ async fn without_the_clusters_authority_certificates_say_nothing() {
     assert_eq!(shown(answer), want);
 }
 
+#[tokio::test]
+async fn where_the_authority_is_not_looked_up_a_certificate_says_nothing_and_nobody_is_asked() {
+    let mut world = world([verdict(false)]);
+    world.guard.options.skips_lookup = true;
+    let shows = certificate(&authority(), "root", "system:masters");
+    let answer = world.guard.admit(&request("/metrics", None), &shows).await;
+    let want = "403 forbidden: User \"system:anonymous\" cannot get path \"/metrics\": no role";
+    assert_eq!(shown(answer), want);
+    assert_eq!(world.bodies().len(), 1, "only whether anybody may see it");
+}
+
 /// How often a request is polled before it has certainly been sent.
 const POLLS: usize = 10;
 const BUSY: &str = "429 Too many requests, please try again later.";

@@ -26,7 +26,8 @@ fn what_is_held_is_what_the_status_says_once_it_says_so() {
     let status = json!({ "phase": "Available", "nodeName": "n", "allocatable": allocatable });
     let own = ReservationFact::of(&reservation(spec(requests.clone()), status)).unwrap().unwrap();
     assert_eq!(own.rules.amounts.cpu_millis, 5_000);
-    assert_eq!(own.rules.amounts.memory_bytes, 1 << 30, "what it does not name stays");
+    assert_eq!(own.rules.amounts.memory_bytes, 0, "what it does not name is not held");
+    assert_eq!(own.rules.pods, None);
     assert_eq!(own.rules.amounts.scalar("example.com/x"), 7);
     assert_eq!(own.pod.node.as_deref(), Some("n"));
     // Nothing is held before.
@@ -62,7 +63,18 @@ fn what_cannot_be_read_is_told_by_name() {
     };
     check(|own| own["spec"]["owners"] = json!([]), "spec.owners");
     check(|own| own["spec"]["template"] = Value::Null, "spec.template");
-    check(|own| own["spec"]["preAllocation"] = json!(true), "spec.preAllocation");
+    check(|own| own["spec"]["ttl"] = json!("abc"), "spec.ttl");
+    check(
+        |own| own["spec"]["template"]["spec"]["overhead"] = json!({ "cpu": "-2" }),
+        "spec.template.spec.overhead",
+    );
+    check(
+        |own| {
+            let odd = json!({ "resources": { "cpu": "-1" } }).to_string();
+            own["metadata"]["annotations"][wire::RESIZE_ALLOCATABLE] = json!(odd);
+        },
+        wire::RESIZE_ALLOCATABLE,
+    );
     check(
         |own| {
             let odd = json!([{ "key": "a", "operator": "Near" }]);
@@ -78,6 +90,34 @@ fn what_cannot_be_read_is_told_by_name() {
         |own| own["metadata"]["annotations"]["node.koordinator.sh/reservation"] = json!("?"),
         "node.koordinator.sh/reservation",
     );
+}
+
+#[test]
+fn a_selector_of_a_pod_that_is_a_reservation_is_refused_by_its_annotation() {
+    let odd = r#"[{"labelSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}]"#;
+    let pod = json!({ "metadata": { "labels": { wire::OPERATING_MODE_LABEL: "Reservation" },
+                                    "annotations": { wire::OWNERS: odd } } });
+    let needs = reservation_needs(&serde_json::from_value(pod).unwrap()).unwrap();
+    let told = needs.malformed.unwrap();
+    assert!(told.starts_with(wire::OWNERS), "{told}");
+}
+
+#[test]
+fn amounts_that_nobody_can_hold_are_refused_by_name() {
+    let check = |name: &str, amount: &str, expected: Option<&str>| {
+        let own = ReservationFact::of(&reservation(spec(json!({ name: amount })), json!({})));
+        let error = own.err().map(|error| {
+            assert_eq!(error.key, "spec.template.spec.containers[].resources.requests");
+            error.value
+        });
+        assert_eq!(error.as_deref(), expected, "{name}");
+    };
+    check("cpu", "-5", Some("cpu: -5"));
+    check("zzz", "1", Some("zzz: 1"));
+    check("a b/c d", "1", Some("a b/c d: 1"));
+    for name in ["cpu", "pods", "hugepages-2Mi", "example.com/x", "kubernetes.io/batch-cpu"] {
+        check(name, "1", None);
+    }
 }
 
 #[test]

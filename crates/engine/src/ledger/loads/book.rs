@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use api::priority::PriorityBand;
+
 use super::estimate::{Estimate, amount};
 use super::{EstimateSettings, Settings, Stale};
 use crate::fact::{LoadReport, LoadRules, LoadTimes, Percents};
@@ -14,6 +16,7 @@ use crate::needs::{Amounts, LoadNeeds};
 use crate::node_set::NodeSet;
 
 /// A pod on a node, as its load is estimated.
+#[derive(Clone, Copy)]
 pub(crate) struct Resident<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
@@ -43,14 +46,32 @@ struct Sums {
     prod_delta: Vec<i64>,
 }
 
+/// What the pods of a node are taken to use beyond what it reports, and who they are, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadAccount {
+    /// The pods, by when they got the node, those of which that is not known last.
+    pub pods: Vec<(Option<Moment>, PodName)>,
+    /// What those use that earn money.
+    pub prod_usage: Amounts,
+    /// What pods are taken to use more than is reported, and which.
+    pub delta: (Amounts, Vec<PodName>),
+    /// The same of those that earn money.
+    pub prod_delta: (Amounts, Vec<PodName>),
+    /// What pods are taken to use in all, and which.
+    pub estimated: (Amounts, Vec<PodName>),
+}
+
+/// The namespace and the name of a pod.
+pub type PodName = (Box<str>, Box<str>);
+
 /// Which load of a node counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum View {
+pub enum View {
     /// What it uses now.
     Plain,
     /// What pods use that earn money.
     Prod,
-    /// What it used for a while.
+    /// What it used for a while; for the longest there is where that is zero.
     Window(crate::fact::Aggregation, Duration),
 }
 
@@ -263,6 +284,11 @@ impl Book {
         self.tracked.iter().any(|name| percents.get(name).is_some_and(|percent| *percent != 0))
     }
 
+    /// Which load of a node must not be too high for pods of one sort.
+    pub(super) fn view(&self, rules: Option<&LoadRules>, is_prod: bool) -> View {
+        self.limits(rules, is_prod).1
+    }
+
     /// What must not be exceeded, and of what.
     fn limits<'a>(&'a self, rules: Option<&'a LoadRules>, is_prod: bool) -> (&'a Percents, View) {
         let own = |pick: fn(&LoadRules) -> Option<&Percents>| rules.and_then(pick);
@@ -306,6 +332,18 @@ impl Book {
         }
     }
 
+    /// What a node is taken to use now, by tracked resource: what it reports, and what its pods are
+    /// taken to use beyond that. None where it reports nothing.
+    pub(super) fn taken<'a>(
+        &self,
+        report: Option<&LoadReport>,
+        residents: impl Iterator<Item = Resident<'a>>,
+    ) -> Option<Vec<i64>> {
+        report?.node.as_ref()?;
+        let sums = self.sums(report, residents);
+        Some(self.load(report, &sums, View::Plain))
+    }
+
     fn sums<'a>(
         &self,
         report: Option<&LoadReport>,
@@ -341,7 +379,7 @@ impl Book {
                     continue;
                 }
                 match usage {
-                    Some(usage) if usage.is_prod => {
+                    Some(usage) if usage.band == Some(PriorityBand::Prod) => {
                         sums.prod_usage[at] = sums.prod_usage[at].saturating_add(used);
                         let beyond = if is_estimated { beyond } else { 0 };
                         sums.prod_delta[at] = sums.prod_delta[at].saturating_add(beyond);
@@ -353,6 +391,41 @@ impl Book {
             }
         }
         sums
+    }
+
+    /// What the pods of a node are taken to use beyond what it reports.
+    pub(super) fn account(
+        &self,
+        report: Option<&LoadReport>,
+        residents: &[Resident<'_>],
+    ) -> LoadAccount {
+        let amounts = |column: &[i64]| {
+            let mut amounts = Amounts::default();
+            self.tracked.iter().zip(column).for_each(|(name, own)| amounts.put(name, *own));
+            amounts
+        };
+        let name = |pod: &Resident<'_>| -> PodName { (pod.namespace.into(), pod.name.into()) };
+        let who = |part: fn(&Sums) -> &[i64]| {
+            let adds = |pod: &&Resident<'_>| {
+                let alone = self.sums(report, std::iter::once(**pod));
+                part(&alone).iter().any(|own| *own != 0)
+            };
+            let mut names: Vec<PodName> = residents.iter().filter(adds).map(name).collect();
+            names.sort_unstable();
+            names
+        };
+        let all = self.sums(report, residents.iter().copied());
+        let both = |part: fn(&Sums) -> &[i64]| (amounts(part(&all)), who(part));
+        let mut pods: Vec<_> =
+            residents.iter().map(|pod| (pod.times.scheduled, name(pod))).collect();
+        pods.sort_unstable_by(|a, b| (a.0.is_none(), a).cmp(&(b.0.is_none(), b)));
+        LoadAccount {
+            pods,
+            prod_usage: amounts(&all.prod_usage),
+            delta: both(|sums| &sums.delta),
+            prod_delta: both(|sums| &sums.prod_delta),
+            estimated: both(|sums| &sums.estimated),
+        }
     }
 
     /// Whether a report does not say yet what a pod will use.

@@ -33,7 +33,8 @@ pub struct Used {
     pub pods: i64,
     /// How much.
     pub amounts: Amounts,
-    ports: Vec<HostPort>,
+    /// Ports of the node.
+    pub ports: Vec<HostPort>,
     /// CPUs, by pods that have the same.
     cpus: BTreeMap<CpuSet, u32>,
     zones: BTreeMap<u32, Amounts>,

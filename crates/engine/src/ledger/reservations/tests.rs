@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fact::{Allotment, Fact, NodeFact, PodFact, ReservationFact, ReservationRef};
+use crate::ledger::LoadSettings;
 use crate::needs::{Amounts, Requests};
 
 const NODES: [&str; 2] = ["a", "b"];
@@ -101,6 +102,21 @@ fn charged(ledger: &Ledger) -> Vec<Option<(i64, i64)>> {
     NODES.iter().map(of).collect()
 }
 
+/// The same as people are told it: what pods request, and what is held besides.
+fn balanced(ledger: &Ledger) -> Vec<Option<(i64, i64)>> {
+    let mut ledger = ledger.clone();
+    let settings = LoadSettings::default();
+    ledger.keep_loads(&settings);
+    let charged = charged(&ledger);
+    let of = |(name, charged): (&&str, Option<(i64, i64)>)| {
+        let (book, node) = (ledger.loads.book(&settings)?, ledger.nodes.find(name)?);
+        let own = ledger.balance(book, node);
+        let spare: i64 = ledger.reservations.on(node).map(|held| held.spare.pods).sum();
+        charged.map(|_| (own.requested.cpu_millis + own.reserved.cpu_millis, own.pods + spare))
+    };
+    NODES.iter().zip(charged).map(of).collect()
+}
+
 /// The same by the rule: all pods, and of each reservation what no pod uses.
 fn expected(steps: &[Step]) -> Vec<Option<(i64, i64)>> {
     let latest = latest(steps);
@@ -148,6 +164,7 @@ proptest! {
             ledger.apply(fact(step));
         }
         prop_assert_eq!(charged(&ledger), expected(&steps));
+        prop_assert_eq!(balanced(&ledger), charged(&ledger), "what people are told adds up to it");
         let mut anew = Ledger::default();
         for step in latest(&steps).iter().rev() {
             ledger.apply(fact(step));

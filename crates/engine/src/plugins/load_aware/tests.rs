@@ -564,7 +564,8 @@ fn what_annotations_say_stays_within_bounds() {
     let rules = r#"{"usageThresholds":{"cpu":9223372036854775807}}"#;
     world.node(json!({ "scheduling.koordinator.sh/usage-thresholds": rules }));
     world.report(using("90", "0"));
-    world.passes(empty());
+    // What cannot be is left out, and the profile's word counts.
+    world.says(empty(), CPU);
     // What nobody looks at limits nothing, not even reports that are old.
     let rules = r#"{"usageThresholds":{"example.com/chip":1}}"#;
     world.node(json!({ "scheduling.koordinator.sh/usage-thresholds": rules }));

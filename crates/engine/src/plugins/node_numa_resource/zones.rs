@@ -5,9 +5,9 @@ use api::CpuSet;
 use super::{Asked, CpuSettings, Owed, amplified};
 use crate::cpus::{Binding, NotTaken, Want as CpuWant, take};
 use crate::fact::{CpuLayout, NumaPolicy};
-use crate::ledger::NodeCpus;
-use crate::needs::Amounts;
-use crate::numa::{Policy, Question, Room, Unplaced, Use, Want, Zone, place};
+use crate::ledger::{NodeCpus, ZoneUse};
+use crate::needs::{Amounts, Named};
+use crate::numa::{Policy, Question, Room, Unplaced, Want, Zone, check, place};
 use crate::reason::CpuReason;
 
 /// Thousandths in a CPU.
@@ -43,18 +43,55 @@ impl Asked<'_> {
         choosing: Choosing,
         owed: Option<Owed>,
     ) -> Result<Vec<(u32, Amounts)>, CpuReason> {
+        let Some((zones, question)) = self.question(settings, own, choosing, owed)? else {
+            return Ok(Vec::new());
+        };
+        let pieces = place(&zones, &question).map_err(CpuReason::Numa)?;
+        let told = pieces.into_iter().map(|piece| {
+            let mut amounts = Amounts::default();
+            for (want, amount) in question.wants.iter().zip(piece.amounts) {
+                if amount > 0 {
+                    amounts.put(want.resource, amount);
+                }
+            }
+            (piece.zone, amounts)
+        });
+        Ok(told.filter(|(_, amounts)| !amounts.is_nothing()).collect())
+    }
+
+    /// Whether the pod gets anything of them.
+    pub(super) fn fits(
+        &self,
+        settings: &CpuSettings,
+        own: &NodeCpus,
+        choosing: Choosing,
+        owed: Option<Owed>,
+    ) -> Result<(), CpuReason> {
+        match self.question(settings, own, choosing, owed)? {
+            Some((zones, question)) => check(&zones, &question).map_err(CpuReason::Numa),
+            None => Ok(()),
+        }
+    }
+
+    /// What is asked of which NUMA nodes; none where nobody knows any and it does not matter.
+    fn question(
+        &self,
+        settings: &CpuSettings,
+        own: &NodeCpus,
+        choosing: Choosing,
+        owed: Option<Owed>,
+    ) -> Result<Option<(Vec<Zone>, Question<'_>)>, CpuReason> {
         let Some(layout) = own.layout.as_ref().filter(|layout| !layout.zones.is_empty()) else {
             return match choosing.policy {
-                NumaPolicy::BestEffort => Ok(Vec::new()),
+                NumaPolicy::BestEffort => Ok(None),
                 _ => Err(CpuReason::Numa(Unplaced::NoZones)),
             };
         };
         let wants = self.wants(settings, layout, owed);
-        let zones: Vec<Zone> = layout
-            .zones
-            .iter()
-            .map(|(id, has)| zone(own, layout, (*id, has), &wants, owed))
-            .collect();
+        let zones = layout.zones.iter().zip(own.uses.iter());
+        let named: Vec<Resource<'_>> =
+            wants.iter().map(|want| Resource::of(own, want.resource)).collect();
+        let zones = zones.map(|zone| zone_of(layout, zone, &named, owed)).collect();
         let question = Question {
             policy: match choosing.policy {
                 NumaPolicy::BestEffort => Policy::BestEffort,
@@ -65,23 +102,18 @@ impl Asked<'_> {
             strategy: own.strategy.unwrap_or(settings.strategy),
             wants,
         };
-        let pieces = place(&zones, &question).map_err(CpuReason::Numa)?;
-        let told = pieces.into_iter().map(|piece| {
-            let mut amounts = Amounts::default();
-            for (want, amount) in question.wants.iter().zip(piece.amounts) {
-                if amount > 0 {
-                    amounts.put(&want.resource, amount);
-                }
-            }
-            (piece.zone, amounts)
-        });
-        Ok(told.filter(|(_, amounts)| !amounts.is_nothing()).collect())
+        Ok(Some((zones, question)))
     }
 
     /// What the pod asks of NUMA nodes: of what any of them reports.
-    fn wants(&self, settings: &CpuSettings, layout: &CpuLayout, owed: Option<Owed>) -> Vec<Want> {
+    fn wants(
+        &self,
+        settings: &CpuSettings,
+        layout: &CpuLayout,
+        owed: Option<Owed>,
+    ) -> Vec<Want<'_>> {
         let is_reported = |name: &&str| layout.zones.iter().any(|(_, has)| has.of(name) > 0);
-        let want = |name: &str| {
+        let want = |name| {
             let grain = match (name, owed) {
                 ("cpu", Some(owed)) if owed.is_required && owed.binding == Binding::FullCores => {
                     i64::try_from(layout.topology.threads()).unwrap_or(1).max(1) * MILLIS
@@ -91,7 +123,7 @@ impl Asked<'_> {
             };
             let weights = settings.zone_weights.iter();
             let weight = weights.filter(|own| &*own.resource == name).map(|own| own.weight).sum();
-            Want { resource: name.into(), amount: self.requests.of(name), grain, weight }
+            Want { resource: name, amount: self.requests.of(name), grain, weight }
         };
         // CPUs of its own lie somewhere, whatever is reported.
         let counts = |name: &&str| is_reported(name) || (owed.is_some() && *name == "cpu");
@@ -99,70 +131,71 @@ impl Asked<'_> {
     }
 }
 
-/// A NUMA node, as far as a pod that asks this is concerned.
-fn zone(
-    own: &NodeCpus,
-    layout: &CpuLayout,
-    (id, has): (u32, &Amounts),
-    wants: &[Want],
-    owed: Option<Owed>,
-) -> Zone {
-    let cpus = layout.topology.of_numa(id);
-    let room = |want: &Want| {
-        let name = &*want.resource;
-        let owed = owed.filter(|_| name == "cpu");
-        let mut room = room(own, layout, (id, has), name, owed.is_some())?;
+/// A NUMA node of a layout, and how it is used.
+type Used<'a> = (&'a (u32, Amounts), &'a ZoneUse);
+
+/// A resource, and how much more of it than it has the node offers.
+#[derive(Clone, Copy)]
+pub(super) struct Resource<'a> {
+    name: Named<'a>,
+    ratio: Option<u32>,
+}
+
+impl<'a> Resource<'a> {
+    pub(super) fn of(own: &NodeCpus, name: &'a str) -> Self {
+        Self { name: name.into(), ratio: own.ratio(name) }
+    }
+}
+
+/// A NUMA node, as far as a pod that asks for these is concerned.
+fn zone_of(layout: &CpuLayout, zone: Used<'_>, wants: &[Resource<'_>], owed: Option<Owed>) -> Zone {
+    let room = |want: &Resource<'_>| {
+        let owed = owed.filter(|_| want.name == Named::Cpu);
+        let mut room = room(layout, zone, *want, owed.is_some())?;
         if let Some(owed) = owed {
-            let within = own.held.free_within(&layout.topology, &cpus);
             let required = owed.is_required.then_some(owed.binding);
-            room.free = room.free.min(i64::from(within.lying(required)) * MILLIS);
+            room.free = room.free.min(i64::from(zone.1.free.lying(required)) * MILLIS);
         }
         Some(room)
     };
-    let sets = own.sets.keys().map(|(set, _)| set);
-    let spanning = sets.filter(|set| !set.among(&cpus).is_empty());
-    let spans = spanning.map(|set| !set.without(&cpus).is_empty());
-    let used = spans.fold(Use::Idle, |used, spans| match (used, spans) {
-        (Use::Shared, _) | (_, true) => Use::Shared,
-        (Use::Idle | Use::Single, false) => Use::Single,
-    });
-    Zone { id, amounts: wants.iter().map(room).collect(), used }
+    Zone { id: zone.0.0, amounts: wants.iter().map(room).collect(), used: zone.1.by }
+}
+
+/// What a NUMA node has of the resource of this name; nothing where it does not report it.
+#[must_use]
+pub fn room_named(own: &NodeCpus, layout: &CpuLayout, id: u32, name: &str) -> Option<Room> {
+    room_of(own, layout, id, Resource::of(own, name))
 }
 
 /// What a NUMA node has of a resource; nothing where it does not report it.
-pub(super) fn room_of(own: &NodeCpus, layout: &CpuLayout, id: u32, name: &str) -> Option<Room> {
-    let (_, has) = layout.zones.iter().find(|(own, _)| *own == id)?;
-    room(own, layout, (id, has), name, false)
+pub(super) fn room_of(
+    own: &NodeCpus,
+    layout: &CpuLayout,
+    id: u32,
+    resource: Resource<'_>,
+) -> Option<Room> {
+    let mut zones = layout.zones.iter().zip(own.uses.iter());
+    room(layout, zones.find(|((own, _), _)| *own == id)?, resource, false)
 }
 
 fn room(
-    own: &NodeCpus,
     layout: &CpuLayout,
-    (id, has): (u32, &Amounts),
-    name: &str,
+    ((id, has), zone): Used<'_>,
+    Resource { name, ratio }: Resource<'_>,
     owns: bool,
 ) -> Option<Room> {
-    let (mut total, ratio) = (has.of(name), own.ratio(name));
-    let mut used = own.zones.get(&id).map_or(0, |taken| taken.of(name)).max(0);
-    if name == "cpu" {
-        let cpus = layout.topology.of_numa(id);
+    let has = has.named(name);
+    let (mut total, mut used) = (has, zone.taken.named(name).max(0));
+    if name == Named::Cpu {
         if total <= 0 && owns {
-            total = millis(cpus.len());
+            total = millis(layout.topology.of_numa(*id).len());
         }
-        total = total.saturating_sub(millis(cpus.among(&own.held.reserved).len())).max(0);
-        let bound = |counts: &dyn Fn(bool) -> bool| -> i64 {
-            let sets = own.sets.iter().filter(|((_, is_told), _)| counts(*is_told));
-            let of = sets.map(|((set, _), times)| {
-                i64::from(*times).saturating_mul(millis(set.among(&cpus).len()))
-            });
-            of.fold(0, i64::saturating_add)
-        };
-        // CPUs of pods that say nothing of NUMA nodes are where they are.
-        let (bound, untold) = (bound(&|_| true), bound(&|is_told| !is_told));
+        total = total.saturating_sub(i64::from(zone.reserved) * MILLIS).max(0);
+        let [bound, untold] = [zone.bound, zone.untold].map(|cpus| cpus.saturating_mul(MILLIS));
         used = used.saturating_add(untold).saturating_sub(bound).max(0);
         used = used.saturating_add(amplified(bound, ratio));
     }
-    if total <= 0 && has.of(name) <= 0 && !owns {
+    if total <= 0 && has <= 0 && !owns {
         return None;
     }
     let total = if layout.is_amplified { total } else { amplified(total, ratio) };

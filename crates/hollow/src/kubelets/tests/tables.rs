@@ -305,6 +305,62 @@ fn the_load_of_a_node_is_that_of_its_pods_and_its_own() {
     assert!(metric.status.update_time.is_some());
 }
 
+#[test]
+fn load_is_reported_once_a_minute_also_when_the_kind_was_gone_for_a_while() {
+    let mut world = World::new(&["1"], 1);
+    let own = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/node-0000/status";
+    let reports = |world: &mut World| {
+        let before = world.asked(&Method::PATCH, own);
+        world.run(600_000);
+        world.asked(&Method::PATCH, own) - before
+    };
+    world.run(130_000);
+    assert_eq!(reports(&mut world), 10);
+    // It goes and comes again between two reports.
+    world.are_metrics_served = false;
+    world.metrics.clear();
+    while world.asked(&Method::POST, "/apis/slo.koordinator.sh/v1alpha1/nodemetrics") < 2 {
+        world.run(100);
+    }
+    world.run(1_000);
+    world.are_metrics_served = true;
+    world.run(70_000);
+    assert_eq!(reports(&mut world), 10);
+}
+
+#[test]
+fn a_report_tells_what_was_used_for_a_while() {
+    let mut world = World::new(&["1"], 1);
+    world.run(130_000);
+    let windows = |world: &World| -> Vec<(i64, Vec<i64>)> {
+        let usage = world.metrics["node-0000"].status.node_metric.clone().unwrap();
+        let millis = |own: &api::node_metric::ResourceMap| {
+            own.resources["cpu"].checked_scaled_value(-3).unwrap()
+        };
+        let figures = |one: &api::node_metric::AggregatedUsage| {
+            ["avg", "p50", "p90", "p95", "p99"].map(|figure| millis(&one.usage[figure])).into()
+        };
+        let seconds = |one: &api::node_metric::AggregatedUsage| {
+            one.duration.unwrap().as_nanos() / 1_000_000_000
+        };
+        usage.aggregated_node_usages.iter().map(|one| (seconds(one), figures(one))).collect()
+    };
+    assert_eq!(windows(&world), [], "too little is known");
+    world.run(1_800_000);
+    // A pod that is there for three minutes is seen in what is highest, and not in what is usual.
+    let load = json!({ "hollow.gantry.dev/cpu-usage": "4" });
+    world.create("hot", "node-0000", one(), load);
+    world.run(180_000);
+    let told = windows(&world);
+    let lengths: Vec<i64> = told.iter().map(|(seconds, _)| *seconds).collect();
+    assert_eq!(lengths, [300, 600, 1800]);
+    let is_hot = |figure: &i64| *figure > 4_000;
+    let hot: Vec<Vec<bool>> =
+        told.iter().map(|(_, figures)| figures.iter().map(is_hot).collect()).collect();
+    let rare = [false, false, true, true, true];
+    assert_eq!(hot, [rare, rare, [false, false, false, true, true]]);
+}
+
 const STATUS: &str = "/api/v1/namespaces/default/pods/p/status";
 
 fn unready() -> Value {

@@ -36,6 +36,12 @@ pub(super) struct World {
     pub(super) gave_up: Option<Obstacle>,
     /// The load that each node last reported.
     pub(super) metrics: BTreeMap<String, NodeMetric>,
+    /// Whether load can be reported.
+    pub(super) are_metrics_served: bool,
+    /// What is said of where the CPUs of each node are.
+    pub(super) layouts: BTreeMap<String, Value>,
+    /// Whether that can be said.
+    pub(super) are_layouts_served: bool,
     /// Requests under way, and when they are answered.
     flying: Vec<(u64, Request)>,
     /// What the watch will tell, in order.
@@ -65,6 +71,9 @@ impl World {
             notes: Vec::new(),
             gave_up: None,
             metrics: BTreeMap::new(),
+            are_metrics_served: true,
+            layouts: BTreeMap::new(),
+            are_layouts_served: true,
             flying: Vec::new(),
             watch: VecDeque::from([Event::PodsListed]),
             failing: 0,
@@ -173,6 +182,9 @@ impl World {
         if parts.contains(&"leases") {
             return self.serve_lease(request, parts[6..].first().copied());
         }
+        if parts.contains(&"topology.node.k8s.io") {
+            return self.serve_layout(request, &parts[3..]);
+        }
         match (request.method.as_str(), parts.as_slice()) {
             ("POST", ["api", "v1", "nodes"]) => {
                 let mut node: Value = serde_json::from_slice(&request.body).unwrap();
@@ -221,6 +233,7 @@ impl World {
                 self.remove(&key);
                 done(&json!({}))
             }
+            (_, ["apis", "slo.koordinator.sh", ..]) if !self.are_metrics_served => Answer::NotFound,
             ("POST", [.., "v1alpha1", "nodemetrics"]) => {
                 let metric: NodeMetric = serde_json::from_slice(&request.body).unwrap();
                 self.metrics.insert(metric.metadata.name.clone(), metric);
@@ -258,6 +271,30 @@ impl World {
                 self.leases.insert(name, body.clone());
                 done(&body)
             }
+        }
+    }
+
+    fn serve_layout(&mut self, request: &Request, parts: &[&str]) -> Answer {
+        if !self.are_layouts_served {
+            return Answer::NotFound;
+        }
+        let body = || serde_json::from_slice::<Value>(&request.body).unwrap();
+        match (request.method.as_str(), parts) {
+            ("POST", _) => {
+                let name = body()["metadata"]["name"].as_str().unwrap().to_owned();
+                if self.layouts.contains_key(&name) {
+                    return Answer::Exists;
+                }
+                self.layouts.insert(name, body());
+                done(&json!({}))
+            }
+            ("GET", [_, name]) => self.layouts.get(*name).map_or(Answer::NotFound, done),
+            ("PATCH", [_, name]) => {
+                let Some(layout) = self.layouts.get_mut(*name) else { return Answer::NotFound };
+                merge(layout, &body());
+                done(layout)
+            }
+            _ => done(&json!({})),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use api::reservation::{PRE_ALLOCATABLE_LABEL, PRE_ALLOCATABLE_PRIORITY};
 use engine::plugins::node_resources::IgnoredResources;
 use engine::plugins::reservation::Reservation;
+use engine::preemption;
 use object::field::{Error, Errors, Path};
 use object::names::validate_label_name;
 use serde::Deserialize;
@@ -42,7 +44,6 @@ pub(super) struct ReservationArgs {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(dead_code, reason = "keys say how to do what is refused")]
 struct PreAllocationArgs {
     #[serde(deserialize_with = "or_default")]
     enable_cluster_mode: bool,
@@ -59,8 +60,22 @@ struct PreAllocationArgs {
 pub struct ReservationConfig {
     /// Those of the engine's plugin.
     pub plugin: Reservation,
+    /// How pods make room for reservations, and inside them, where they do.
+    pub preemption: Option<preemption::Settings>,
     /// How reservations live.
     pub lives: Settings,
+    /// The annotation by which pods say which of several goes first that a reservation takes over.
+    pub takeover_key: TakeoverKey,
+}
+
+/// The annotation by which pods say which of several goes first that a reservation takes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeoverKey(pub String);
+
+impl Default for TakeoverKey {
+    fn default() -> Self {
+        Self(PRE_ALLOCATABLE_PRIORITY.to_owned())
+    }
 }
 
 impl Args for ReservationConfig {
@@ -70,7 +85,7 @@ impl Args for ReservationConfig {
 impl Written for ReservationArgs {
     type Outcome = ReservationConfig;
 
-    fn check(self, path: &Path, errors: &mut Errors) -> ReservationConfig {
+    fn check(mut self, path: &Path, errors: &mut Errors) -> ReservationConfig {
         let percent = self.min_candidate_nodes_percentage;
         if let Some(percent) = percent.filter(|percent| !(0..=100).contains(percent)) {
             let path = path.child("minCandidateNodesPercentage");
@@ -88,21 +103,53 @@ impl Written for ReservationArgs {
                 errors.push(Error::invalid(&path.child(field), number, "must not be negative"));
             }
         }
-        let is_asked = self
-            .pre_allocation_config
-            .as_ref()
-            .is_some_and(|asked| asked.enable_cluster_mode || asked.prefer_no_pre_allocated_pods);
-        let missing =
-            [("enablePreemption", self.enable_preemption), ("preAllocationConfig", is_asked)];
-        for (field, _) in missing.into_iter().filter(|(_, is_asked)| *is_asked) {
-            let reason = "is not supported yet; leave it out";
-            errors.push(Error::forbidden(&path.child(field), reason));
-        }
+        let preemption = self.enable_preemption.then(|| {
+            let standard = preemption::Settings::default();
+            let least = self.min_candidate_nodes_absolute.map(u32::try_from);
+            preemption::Settings {
+                candidate_nodes_percent_min: percent
+                    .and_then(|percent| u8::try_from(percent).ok())
+                    .unwrap_or(standard.candidate_nodes_percent_min),
+                candidate_nodes_min: least
+                    .map_or(standard.candidate_nodes_min, |least| least.unwrap_or(u32::MAX)),
+                spares: true,
+            }
+        });
+        let takes_over = self.pre_allocation_config.take().unwrap_or_default();
+        let (takeover_label, takeover_key) = takes_over.keys(path, errors);
         let ignored = self.ignored(path, errors);
         let kept = self.gc_duration_seconds.filter(|seconds| *seconds > 0).unwrap_or(KEPT_SECONDS);
         let kept = Duration::from_secs(u64::try_from(kept).unwrap_or_default());
-        let lives = Settings { kept: (!self.disable_garbage_collection).then_some(kept) };
-        ReservationConfig { plugin: Reservation { ignored }, lives }
+        let kept = (!self.disable_garbage_collection).then_some(kept);
+        let lives = Settings { kept, ..Settings::default() };
+        let prefers_no_takeover = takes_over.prefer_no_pre_allocated_pods;
+        // A gate says that, and no argument.
+        let omits_node_labels = false;
+        let plugin =
+            Reservation { ignored, takeover_label, prefers_no_takeover, omits_node_labels };
+        ReservationConfig { plugin, preemption, lives, takeover_key }
+    }
+}
+
+impl PreAllocationArgs {
+    /// The label of pods that any reservation may take over, where any may, and the annotation by which
+    /// they say which goes first.
+    fn keys(&self, path: &Path, errors: &mut Errors) -> (Option<Box<str>>, TakeoverKey) {
+        let path = path.child("preAllocationConfig");
+        let mut key = |told: &str, field: &str, standard: &str| {
+            if told.is_empty() {
+                return standard.to_owned();
+            }
+            errors.extend(validate_label_name(told, &path.child(field)));
+            told.to_owned()
+        };
+        let label = key(&self.cluster_label_key, "clusterLabelKey", PRE_ALLOCATABLE_LABEL);
+        let rank = key(
+            &self.cluster_priority_annotation_key,
+            "clusterPriorityAnnotationKey",
+            PRE_ALLOCATABLE_PRIORITY,
+        );
+        (self.enable_cluster_mode.then(|| label.into()), TakeoverKey(rank))
     }
 }
 

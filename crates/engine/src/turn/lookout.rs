@@ -1,0 +1,138 @@
+//! Attempts that are looked at more closely: what every node is worth to a pod, and who refuses which.
+//!
+//! That is worked out once more, beside what is decided: where nobody wants to see it, nothing is.
+
+use std::sync::Arc;
+
+use super::{Engine, Question};
+use crate::fact::PodRef;
+use crate::plugin::Plugin;
+
+/// Of how many nodes is told who refuses them.
+const REFUSALS_MAX: usize = 1000;
+
+/// Which pods are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pods {
+    /// All.
+    All,
+    /// The one of this namespace and name.
+    One(Box<str>, Box<str>),
+}
+
+impl Pods {
+    /// Whether a pod is among them.
+    #[must_use]
+    pub fn has(&self, pod: &PodRef) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(namespace, name) => *namespace == pod.namespace && *name == pod.name,
+        }
+    }
+}
+
+/// What is looked at more closely.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lookout {
+    /// How many of the best nodes, with what each plugin gives them, and for which pods.
+    pub scores: Option<(usize, Pods)>,
+    /// Who refuses which nodes, and for which pods.
+    pub refusals: Option<Pods>,
+}
+
+/// What was seen of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// The pod.
+    pub pod: PodRef,
+    /// The profile that decides.
+    pub scheduler: Arc<str>,
+    /// What nodes are worth, where that is looked at.
+    pub scores: Option<Scores>,
+    /// Which nodes are refused, by whom and why; none where a pod is refused whatever the nodes are.
+    pub refusals: Vec<(Option<Box<str>>, Plugin, String)>,
+}
+
+/// What nodes are worth to a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scores {
+    /// How many nodes can take it.
+    pub feasible: usize,
+    /// Who gives scores.
+    pub plugins: Vec<Plugin>,
+    /// The best nodes, their totals and what each plugin gives them, best first.
+    pub best: Vec<(Box<str>, i64, Vec<i64>)>,
+}
+
+/// What is looked at, and what was seen and not yet told.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    lookout: Lookout,
+    sights: Vec<Sight>,
+}
+
+impl Engine {
+    /// Looks at this from now on.
+    pub fn look_out(&mut self, lookout: Lookout) {
+        self.watch.lookout = lookout;
+    }
+
+    /// What was seen since this was last asked.
+    pub fn take_sights(&mut self) -> Vec<Sight> {
+        std::mem::take(&mut self.watch.sights)
+    }
+
+    /// Looks at a pod before it is decided, where anybody wants to see it.
+    pub(super) fn glance(&mut self, pod: &PodRef, question: Question) {
+        let Lookout { scores, refusals } = &self.watch.lookout;
+        let scores = scores.as_ref().filter(|(_, pods)| pods.has(pod)).map(|(count, _)| *count);
+        let refusals = refusals.as_ref().is_some_and(|pods| pods.has(pod));
+        if scores.is_none() && !refusals {
+            return;
+        }
+        let sight = Sight {
+            pod: pod.clone(),
+            scheduler: self.profiles[question.profile].0.clone(),
+            refusals: if refusals { self.refusals_of(pod, question) } else { Vec::new() },
+            scores: scores.map(|count| self.best_for(pod, question, count)),
+        };
+        self.watch.sights.push(sight);
+    }
+
+    fn best_for(&mut self, pod: &PodRef, question: Question, count: usize) -> Scores {
+        let decider = &mut self.profiles[question.profile].1;
+        let mut all = decider.scores_for(&mut self.ledger, &pod.uid).unwrap_or_default();
+        let feasible = all.len();
+        all.sort_by_key(|own| (std::cmp::Reverse(own.total), own.node));
+        let scores = decider.profile().scores.iter();
+        let name = |node| Box::from(self.ledger.nodes.name(node));
+        Scores {
+            feasible,
+            plugins: scores.map(|(score, _)| score.plugin()).collect(),
+            best: (all.into_iter().take(count))
+                .map(|own| (name(own.node), own.total, own.by_plugin))
+                .collect(),
+        }
+    }
+
+    fn refusals_of(
+        &self,
+        pod: &PodRef,
+        question: Question,
+    ) -> Vec<(Option<Box<str>>, Plugin, String)> {
+        let decider = &self.profiles[question.profile].1;
+        let Some(ask) = self.ledger.pod(&pod.uid).map(|row| row.ask) else { return Vec::new() };
+        let told = |refusal: &crate::reason::Refusal| {
+            let words: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
+            words.join(", ")
+        };
+        if let Some((plugin, refusal)) = decider.refused_everywhere(&self.ledger, ask) {
+            return vec![(None, plugin, told(&refusal))];
+        }
+        let refused = self.ledger.nodes.present().iter().filter_map(|node| {
+            let (plugin, refusal) = decider.refusal(&self.ledger, ask, node)?;
+            Some((Some(self.ledger.nodes.name(node).into()), plugin, told(&refusal)))
+        });
+        refused.take(REFUSALS_MAX).collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! What is told in the log of single attempts, where somebody has switched that on. It is told as
+//! warnings, since it was asked for: whatever else is logged, this is.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use engine::examination::Refused;
+use engine::fact::PodRef;
+use engine::moment::Moment;
+use engine::reason::{Code, Reason};
+use engine::turn::{Decision, Pods, Scores, Sight, Waiting};
+use serde_json::json;
+
+use super::Core;
+use crate::debug::Switches;
+use crate::debug::time;
+
+/// How switches stand, as far as they were followed.
+#[derive(Debug, Default)]
+pub(super) struct Sights {
+    switches: Switches,
+    followed: u64,
+    diagnosis: Option<Pods>,
+}
+
+impl Core {
+    /// The same, which tells more where these switches say so.
+    #[must_use]
+    pub fn heeding(self, switches: Switches) -> Self {
+        Self { sights: Sights { switches, ..Sights::default() }, ..self }
+    }
+
+    /// Has the engine decide for one pod, and tells what is to be seen of it.
+    pub(super) fn decide_one(&mut self, now: Moment) -> Option<Decision> {
+        let changes = self.sights.switches.changes();
+        if changes != self.sights.followed {
+            let set = self.sights.switches.set();
+            self.sights.followed = changes;
+            self.sights.diagnosis = set.diagnosis;
+            self.engine.look_out(set.lookout);
+        }
+        let decision = self.engine.decide(now);
+        for sight in self.engine.take_sights() {
+            tell(&sight);
+        }
+        decision
+    }
+
+    /// Tells all that is known of why a pod has no node, where that is wanted.
+    pub(super) fn diagnose(&self, pod: &PodRef, waiting: &Waiting, now: Moment) {
+        if self.sights.diagnosis.as_ref().is_some_and(|pods| pods.has(pod)) {
+            let record = self.diagnosis(pod, waiting, now);
+            tracing::warn!(pod = %named(pod), %record, "diagnosis");
+        }
+    }
+
+    /// The record, by the names of Koordinator's fields.
+    fn diagnosis(&self, pod: &PodRef, waiting: &Waiting, now: Moment) -> serde_json::Value {
+        let (examination, ledger) = (&waiting.examination, self.engine.ledger());
+        let told = |reasons: &[Reason]| {
+            reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let mut alike: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+        for Refused { node, plugin, refusal } in &examination.refused {
+            let might_help = refusal.code != Code::Unresolvable;
+            let key = (plugin.map(|plugin| plugin.name()), told(&refusal.reasons), might_help);
+            alike.entry(key).or_default().push(ledger.nodes.name(*node));
+        }
+        let details = alike.into_iter().map(|((plugin, reason, might_help), nodes)| {
+            json!({ "failedPlugin": plugin, "reason": reason, "preemptMightHelp": might_help,
+                    "failedNodes": nodes })
+        });
+        let details: Vec<_> = details.collect();
+        let everywhere = examination.everywhere.as_ref();
+        json!({
+            "timestamp": time(now),
+            "questionedKey": if pod.is_reservation { pod.name.to_string() } else { named(pod) },
+            "nominatedNode": waiting.room().map(|room| ledger.nodes.name(room.node)),
+            "preFilterMessage": everywhere.map(|(_, refusal)| told(&refusal.reasons)),
+            "scheduleDiagnosis": { "nodeFailedDetails": details },
+            "preemptionDiagnosis": { "failedMessage": waiting.last_resorts.text },
+        })
+    }
+}
+
+fn named(pod: &PodRef) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+fn tell(sight: &Sight) {
+    let pod = named(&sight.pod);
+    for (node, plugin, reason) in &sight.refusals {
+        let node = node.as_deref().unwrap_or("*");
+        tracing::warn!(pod, node, %plugin, reason, "a node is refused");
+    }
+    if let Some(scores) = &sight.scores {
+        let feasible = scores.feasible;
+        tracing::warn!(pod, feasible, "the best nodes\n{}", table(&pod, scores));
+    }
+}
+
+/// The best nodes, with a column for each plugin.
+fn table(pod: &str, scores: &Scores) -> String {
+    let mut table = "| # | Pod | Node | Score |".to_owned();
+    for plugin in &scores.plugins {
+        let _ = write!(table, " {plugin} |");
+    }
+    table.push_str("\n|");
+    table.push_str(&" --- |".repeat(4 + scores.plugins.len()));
+    for (number, (node, total, by_plugin)) in scores.best.iter().enumerate() {
+        let _ = write!(table, "\n| {number} | {pod} | {node} | {total} |");
+        for score in by_plugin {
+            let _ = write!(table, " {score} |");
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::plugin::Plugin;
+
+    use super::*;
+
+    #[test]
+    fn scores_are_a_table_with_a_column_for_each_plugin() {
+        let best = vec![("n2".into(), 150, vec![100, 50]), ("n1".into(), 90, vec![90, 0])];
+        let plugins = vec![Plugin::NodeResourcesFit, Plugin::ImageLocality];
+        let scores = Scores { feasible: 7, plugins, best };
+        let shown = "| # | Pod | Node | Score | NodeResourcesFit | ImageLocality |\n\
+                     | --- | --- | --- | --- | --- | --- |\n\
+                     | 0 | ns/p | n2 | 150 | 100 | 50 |\n\
+                     | 1 | ns/p | n1 | 90 | 90 | 0 |";
+        assert_eq!(table("ns/p", &scores), shown);
+    }
+}

@@ -1,0 +1,183 @@
+//! What is held, who uses it, and which CPUs are whose.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::CpuSet;
+
+use super::{Judge, Order, Snapshot, Standing, Truth};
+use crate::held::{Held, Spare, overused, reduced, spares, use_of};
+use crate::rules::exceeds;
+use crate::shapes::Shape;
+
+impl Snapshot {
+    fn living(&self) -> impl Iterator<Item = &Standing> {
+        self.pods.iter().filter(|pod| !pod.node.is_empty() && !pod.is_ended)
+    }
+
+    /// What of nodes is held and used by no pod.
+    pub(super) fn spares(&self, shapes: &BTreeMap<String, Shape>) -> BTreeMap<String, Spare> {
+        let pods: Vec<(&str, &str, &Shape)> = self
+            .living()
+            .filter_map(|pod| Some((&*pod.node, &*pod.uses, shapes.get(&pod.name)?)))
+            .collect();
+        spares(self.held.iter(), &pods)
+    }
+
+    fn used(&self, own: &Held, shapes: &BTreeMap<String, Shape>) -> Spare {
+        let users = self.living().filter(|pod| own.node.is_empty() || pod.node == own.node);
+        use_of(&own.uid, users.filter_map(|pod| Some((&*pod.uses, shapes.get(&pod.name)?))))
+    }
+}
+
+impl Truth {
+    /// Whether the last of these could have known of all the others that it met there.
+    fn should_know(&self, pods: &[&Standing], held: &[&Held]) -> bool {
+        let pods = pods.iter().filter_map(|pod| self.bound.get(&pod.uid));
+        let pods = pods.map(|one| (one.at, one.who, true));
+        let held = held.iter().filter_map(|own| self.held.get(&own.uid));
+        let held = held.map(|(at, who)| (*at, Some(*who), false));
+        let all: Vec<(Order, Option<usize>, bool)> = pods.chain(held).collect();
+        let Some((_, Some(last), _)) = all.iter().max_by_key(|(at, _, _)| *at) else {
+            return false;
+        };
+        let horizon = self.horizon(*last);
+        all.iter().all(|(at, who, is_pod)| {
+            let told = if *is_pod { horizon.pods } else { horizon.rest };
+            *who == Some(*last) || *at < told
+        })
+    }
+
+    /// Whether something that is too much may be for now: who made it so could not know better.
+    fn excuses(&mut self, what: &str, pods: &[&Standing], held: &[&Held]) -> bool {
+        if !self.excused_uses.contains(what) && !self.should_know(pods, held) {
+            self.excused_uses.insert(what.to_owned());
+        }
+        let is_excused = self.excused_uses.contains(what);
+        self.excuses.uses += u64::from(is_excused);
+        is_excused
+    }
+}
+
+impl Judge {
+    /// A reservation got a node, or another size.
+    pub fn held(&self, who: usize, uid: &str) {
+        self.with(|truth| {
+            let now = truth.tick();
+            truth.held.insert(uid.to_owned(), (now, who));
+        });
+    }
+
+    /// Whether a reservation ever got a node.
+    pub fn was_held(&self, uid: &str) -> bool {
+        self.with(|truth| truth.held.contains_key(uid))
+    }
+
+    fn judge_use(&self, key: &str, found: Option<String>, pods: &[&Standing], held: &[&Held]) {
+        let Some(what) = found else {
+            self.with(|truth| truth.excused_uses.remove(key));
+            return;
+        };
+        if !self.with(|truth| truth.excuses(key, pods, held)) {
+            self.log.violated(&format!("{key}: {what}"));
+        }
+    }
+
+    /// Holds what is held and used against what may be.
+    pub(super) fn inspect_uses(&self, snapshot: &Snapshot) {
+        let shapes = self.with(|truth| truth.shapes.clone());
+        let spares = snapshot.spares(&shapes);
+        for (name, place) in &snapshot.places {
+            let pods: Vec<&Standing> = snapshot.living().filter(|pod| pod.node == *name).collect();
+            let held: Vec<&Held> = snapshot.held.iter().filter(|own| own.node == *name).collect();
+            let there: Vec<&Shape> = pods.iter().filter_map(|pod| shapes.get(&pod.name)).collect();
+            let left = reduced(place, spares.get(name).copied().unwrap_or_default());
+            let found = exceeds(&left, &there).filter(|_| !held.is_empty());
+            let found = found.map(|what| format!("with what is held there: {what}; {held:?}"));
+            self.judge_use(name, found, &pods, &held);
+            self.judge_use(&format!("CPUs of {name}"), twice(&pods), &pods, &[]);
+        }
+        for own in &snapshot.held {
+            let used = snapshot.used(own, &shapes);
+            let users: Vec<&Standing> =
+                snapshot.living().filter(|pod| pod.uses == own.uid).collect();
+            self.judge_use(&own.uid, overused(own, used), &users, &[]);
+        }
+    }
+
+    /// After the faults have ended: what reservations say is so, and those that fit hold something.
+    pub(super) fn conclude_uses(&self, snapshot: &Snapshot, shapes: &BTreeMap<String, Shape>) {
+        for own in snapshot.held.iter().filter(|own| !own.node.is_empty()) {
+            let is_user = |pod: &&Standing| pod.uses == own.uid && pod.node == own.node;
+            let mut users: Vec<String> =
+                snapshot.living().filter(is_user).map(|pod| pod.uid.clone()).collect();
+            users.sort_unstable();
+            if users != own.owners {
+                let what = format!("{} says {:?} use it, and {users:?} do", own.name, own.owners);
+                self.log.violated(&what);
+            }
+            let used = snapshot.used(own, shapes);
+            if used.cpu_millis != own.allocated_millis {
+                let told = own.allocated_millis;
+                let what = format!("{} says {told}m are used, and {used:?} are", own.name);
+                self.log.violated(&what);
+            }
+        }
+        for pod in snapshot.living() {
+            let own = snapshot.held.iter().find(|own| own.uid == pod.uses);
+            if let Some(own) = own.filter(|own| own.waits() || !own.node.is_empty())
+                && own.node != pod.node
+            {
+                let (name, node) = (&pod.name, &pod.node);
+                self.log.violated(&format!("{name} on {node} says it uses {own:?}"));
+            }
+        }
+        self.conclude_pending(snapshot, shapes);
+    }
+
+    /// A reservation that fits has a node.
+    fn conclude_pending(&self, snapshot: &Snapshot, shapes: &BTreeMap<String, Shape>) {
+        let spares = snapshot.spares(shapes);
+        for own in snapshot.held.iter().filter(|own| own.waits() && !own.takes_over) {
+            let fits = |(name, place): &(&String, &crate::rules::Place)| {
+                let spare = spares.get(*name).copied().unwrap_or_default();
+                let left = reduced(
+                    place,
+                    Spare {
+                        cpu_millis: spare.cpu_millis + own.cpu_millis,
+                        memory_bytes: spare.memory_bytes + own.memory_bytes,
+                        pods: spare.pods + 1,
+                    },
+                );
+                let there = snapshot
+                    .pods
+                    .iter()
+                    .filter(|pod| !pod.is_ended && (pod.node == **name || pod.nominated == **name));
+                let there: Vec<&Shape> = there.filter_map(|pod| shapes.get(&pod.name)).collect();
+                let mut others = snapshot.held.iter().filter(|other| other.node == **name);
+                // Ports that pods have in common are no fault of a reservation.
+                let there: Vec<Shape> =
+                    there.iter().map(|one| Shape { port: None, ..(*one).clone() }).collect();
+                exceeds(&left, &there.iter().collect::<Vec<_>>()).is_none()
+                    && others.all(|other| other.is_default == own.is_default)
+                    && !place.is_cordoned
+                    && !place.is_tainted
+                    && !snapshot.reporting.contains(*name)
+            };
+            if let Some((node, _)) = snapshot.places.iter().find(fits) {
+                self.log.violated(&format!("{own:?} fits on {node} and waits"));
+            }
+        }
+    }
+}
+
+/// A CPU that two pods of a node say is their own.
+fn twice(pods: &[&Standing]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    for pod in pods {
+        let cpus = CpuSet::parse(&pod.cpus).unwrap_or_default();
+        if let Some(cpu) = cpus.iter().find(|cpu| !seen.insert(*cpu)) {
+            return Some(format!("CPU {cpu} of {} is another's", pod.name));
+        }
+    }
+    None
+}
