@@ -16,7 +16,7 @@ use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive};
 use crate::decide::Decider;
 use crate::fact::{
     Allotment, CpuLayout, CpuRules, DEFAULT_SCHEDULER, Fact, LoadReport, LoadTimes, NodeFact,
-    NodeRest, NodeUsage, NumaPolicy, PodFact, PodUsage, ReservationRef, Size, Uid,
+    NodeRest, NodeUsage, NumaPolicy, PodFact, PodUsage, ReservationRef, Size, Uid, Version,
 };
 use crate::ledger::{Ask, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
@@ -333,6 +333,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
             extended: Box::default(),
             owners: Box::default(),
             needs,
+            version: Version::default(),
             rest: 0,
         },
     );

@@ -33,8 +33,8 @@ use crate::debug::{Decided, Fate};
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::message::{
-    Adopted, Answer, BindOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews, PrepareOrder, Recall,
-    ReservationNews, Scheduled, TellOrder, Unreadable, Written, Wrote,
+    Adopted, Answer, BindOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews, PrepareOrder,
+    Recall, ReservationNews, Scheduled, TellOrder, Unreadable, Written, Wrote,
 };
 use crate::meters::{Attempt, Failure, Meters, Shown};
 use crate::reservations::{self, Lives};
