@@ -386,16 +386,16 @@ impl Sent {
     fn watched(&self, answer: Answer) -> Answer {
         let network = self.network.clone();
         let (who, mut draw) = (self.who, self.plan.watch.clone());
-        let pieces_max = match self.plan.weather {
+        // As long as there are faults: what is left of them when they end comes to nothing.
+        let mut pieces_left = match self.plan.weather {
             Weather::Fair => usize::MAX,
             Weather::Windy => 1 + draw.below(60),
             Weather::Stormy => 1 + draw.below(12),
         };
         // Some stay open when the last piece has come, and nobody says that it was the last.
-        let is_mute = pieces_max < usize::MAX && draw.chance(MUTE_CHANCE);
-        let mut pieces_left = pieces_max;
+        let is_mute = pieces_left < usize::MAX && draw.chance(MUTE_CHANCE);
         answer.map(|body| {
-            let pieces = BodyStream::new(body).take(pieces_max);
+            let pieces = BodyStream::new(body);
             let pieces = pieces.filter_map(|frame| async { frame.ok()?.into_data().ok() });
             let late = pieces.then(move |piece| {
                 let weather = network.with(|shared| shared.weather);
@@ -405,7 +405,7 @@ impl Sent {
                     _ => draw.millis(1, 120),
                 };
                 let comes_twice = draw.chance(60) && weather != Weather::Fair;
-                pieces_left -= 1;
+                pieces_left -= usize::from(weather != Weather::Fair);
                 let (network, is_last) = (network.clone(), pieces_left == 0);
                 async move {
                     network.clock.sleep(lag).await;
@@ -416,12 +416,17 @@ impl Sent {
                         *broken += u64::from(is_cut || (is_last && !is_mute));
                         *repeated += u64::from(comes_twice && !is_cut);
                     });
-                    (!is_cut).then(|| vec![piece; if comes_twice { 2 } else { 1 }])
+                    let times = if comes_twice { 2 } else { 1 };
+                    let mut told = vec![Some(piece); if is_cut { 0 } else { times }];
+                    // Nothing comes after that.
+                    told.extend((is_cut || is_last).then_some(None));
+                    told
                 }
             });
             // What is on its way when the connection is cut is lost with it.
-            let whole = late.take_while(|pieces| std::future::ready(pieces.is_some()));
-            let pieces = whole.flat_map(|pieces| stream::iter(pieces.into_iter().flatten()));
+            let whole = late.flat_map(stream::iter);
+            let pieces = whole.take_while(|piece| std::future::ready(piece.is_some()));
+            let pieces = pieces.filter_map(std::future::ready);
             let silence = stream::once(async move {
                 if is_mute {
                     std::future::pending::<()>().await;
