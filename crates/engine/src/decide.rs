@@ -33,6 +33,22 @@ pub struct Decider {
     totals: Vec<i32>,
     lent: Lent,
     pub(crate) seed: u64,
+    /// Of the last pod.
+    pub(crate) looked: Looked,
+}
+
+/// How many nodes were looked at for a pod, and how many of them could take it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Those that were looked at.
+    pub nodes: usize,
+    /// Those that could take it.
+    pub feasible: usize,
+}
+
+impl Looked {
+    /// One node that went before all others.
+    pub(crate) const ONE: Self = Self { nodes: 1, feasible: 1 };
 }
 
 /// What each plugin gives a node, weighted.
@@ -63,6 +79,7 @@ impl Decider {
             totals: Vec::new(),
             lent: Lent::default(),
             seed,
+            looked: Looked::default(),
         }
     }
 
@@ -119,16 +136,20 @@ impl Decider {
             return None;
         }
         if let Some(node) = self.preferred(ledger, ask) {
+            self.looked = Looked::ONE;
             return Some(node);
         }
         let draw = mixed(self.seed ^ tie);
-        let picked = if self.is_settled(ledger, ask) {
+        let nodes = ledger.nodes.present().len();
+        let (picked, feasible) = if self.is_settled(ledger, ask) {
             let Self { profile, plan, cache, .. } = self;
-            best(&cache.shape(Question { profile, plan, ledger, ask }).totals, draw)
+            let shape = cache.shape(Question { profile, plan, ledger, ask });
+            (best(&shape.totals, draw), shape.feasible.len())
         } else {
             self.total(ledger, ask);
-            best(&self.totals, draw)
+            (best(&self.totals, draw), self.feasible.len())
         };
+        self.looked = Looked { nodes, feasible };
         self.cache.shrink();
         picked
     }
@@ -166,6 +187,7 @@ impl Decider {
         let most = self.feasible.iter().map(total).max()?;
         let equal: Vec<NodeIndex> =
             self.feasible.iter().filter(|node| total(*node) == most).collect();
+        self.looked = Looked { nodes: added.len(), feasible: self.feasible.len() };
         let draw = mixed(self.seed ^ tie) % equal.len() as u64;
         equal.get(usize::try_from(draw).unwrap_or(0)).copied()
     }

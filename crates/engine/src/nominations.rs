@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::decide::{Decider, NodeScores};
+use crate::decide::{Decider, Looked, NodeScores};
 use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{ClaimError, Ledger, NodeIndex, Passing, PodRow};
@@ -143,6 +143,7 @@ impl Decider {
             return Err(ClaimError::Placed(uid.clone()));
         }
         let ask = row.ask;
+        self.looked = Looked::ONE;
         if let Some(place) = self.own_place(ledger, uid) {
             return Ok(Some(place));
         }

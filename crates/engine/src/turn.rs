@@ -23,7 +23,7 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 
 use crate::cache;
-use crate::decide::Decider;
+use crate::decide::{Decider, Looked};
 use crate::examination::Examination;
 use crate::fact::{Allotment, Fact, PodFact, PodRef, Uid, Version};
 use crate::ledger::{Ask, ClaimError, Joined, Ledger, NodeIndex, PodRow};
@@ -65,6 +65,8 @@ pub struct Decision {
     pub attempts: u32,
     /// What is to be done.
     pub verdict: Verdict,
+    /// How many nodes were looked at, where one was found for it.
+    pub looked: Looked,
 }
 
 /// What is to be done about a pod.
@@ -409,16 +411,23 @@ impl Engine {
         self.liken(&uid, now);
         let (pod, question) = self.question(&uid);
         self.glance(&pod, question);
-        let scheduler = self.profiles[question.profile].0.clone();
         if let Some(verdict) = self.consult(&pod, attempts, question) {
-            return Some(Decision { pod, scheduler, attempts, verdict });
+            return Some(self.decision(question.profile, pod, attempts, verdict));
         }
         let (decider, tie) = (&mut self.profiles[question.profile].1, tie_of(&uid));
         let verdict = match decider.choose(&mut self.ledger, &uid, tie).expect(KNOWN) {
             Some(place) => self.give(&pod, question, &place, attempts, now),
             None => return self.refuse(pod, question, attempts, tie, now),
         };
-        Some(Decision { pod, scheduler, attempts, verdict })
+        Some(self.decision(question.profile, pod, attempts, verdict))
+    }
+
+    /// What a profile has found out about a pod just now.
+    fn decision(&self, profile: usize, pod: PodRef, attempts: u32, verdict: Verdict) -> Decision {
+        let (scheduler, decider) = &self.profiles[profile];
+        let is_found = matches!(verdict, Verdict::Bind(..) | Verdict::Prepare(..));
+        let looked = if is_found { decider.looked } else { Looked::default() };
+        Decision { pod, scheduler: scheduler.clone(), attempts, verdict, looked }
     }
 
     /// What the answer to a pod of the queue follows from.
@@ -523,7 +532,9 @@ impl Engine {
                 Verdict::Unprepared(failure)
             }
         };
-        self.due.push_back(Decision { pod, scheduler, attempts, verdict });
+        // Its node was found before.
+        let looked = Looked::default();
+        self.due.push_back(Decision { pod, scheduler, attempts, verdict, looked });
     }
 
     /// Takes back what was decided for a pod and nobody was sent to write as a Binding, and says

@@ -555,7 +555,7 @@ impl Core {
 
     /// What a decision asks for; nothing where it can wait.
     fn order(&mut self, decision: Decision, now: Moment) -> Option<Order> {
-        let Decision { pod, scheduler, attempts, verdict } = decision;
+        let Decision { pod, scheduler, attempts, verdict, looked } = decision;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
         let binder = waiting.binder;
@@ -567,6 +567,9 @@ impl Core {
         let mission = Mission::of(&verdict, binder);
         let held_back = mission.filter(|own| !self.may_send(*own, &pod.namespace));
         self.time(&begun, (&verdict, held_back), &scheduler, now);
+        if mission.is_some() && held_back.is_none() && !begun.is_placed {
+            self.meters.looked(looked);
+        }
         self.overdue.follow(&pod, (&scheduler, &verdict), (begun.at, now), &self.meters);
         if let Some(mission) = held_back {
             return self.hold_back(mission, pod, scheduler, attempts, now);

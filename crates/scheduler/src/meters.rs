@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chassis::metrics::{Metrics, exponential_buckets};
 use engine::Engine;
+use engine::decide::Looked;
 use engine::moment::Moment;
 use engine::plugin::Plugin;
 use engine::queue::{Cause, Line, Standing};
@@ -86,6 +87,7 @@ const LATENCY: Doubling = Doubling { first: 0.001, count: 15 };
 const SLI: Doubling = Doubling { first: 0.01, count: 20 };
 const ATTEMPTS: Doubling = Doubling { first: 1.0, count: 5 };
 const VICTIMS: Doubling = Doubling { first: 1.0, count: 7 };
+const NODES: Doubling = Doubling { first: 1.0, count: 24 };
 
 /// Why an attempt came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +131,8 @@ pub struct Meters {
     pending: Family<QueueLabel, Gauge>,
     sli: Family<AttemptsLabel, Histogram, Doubling>,
     tries: Histogram,
+    evaluated: Histogram,
+    feasible: Histogram,
     cached: Family<TypeLabel, Gauge>,
     incoming: Family<IncomingLabels, Counter>,
     refused: Family<PluginLabels, Gauge>,
@@ -138,7 +142,6 @@ pub struct Meters {
     unclear: Gauge,
     exceeded: Gauge,
     stale: Gauge,
-
     /// The name of a counter would end otherwise than upstream's.
     timeouts: Family<ProfileLabel, Gauge>,
     pub(crate) reservations: ReservationMeters,
@@ -162,6 +165,8 @@ impl Meters {
             pending: Family::default(),
             sli: Family::new_with_constructor(SLI),
             tries: ATTEMPTS.histogram(),
+            evaluated: NODES.histogram(),
+            feasible: NODES.histogram(),
             cached: Family::default(),
             incoming: Family::default(),
             refused: Family::default(),
@@ -203,6 +208,10 @@ impl Meters {
         registry.register("scheduler_pod_scheduling_sli_duration_seconds", help, self.sli.clone());
         let help = "Number of attempts to successfully schedule a pod";
         registry.register("scheduler_pod_scheduling_attempts", help, self.tries.clone());
+        let help = "Number of nodes that were looked at for a pod that got one";
+        registry.register("scheduler_pod_scheduling_evaluated_nodes", help, self.evaluated.clone());
+        let help = "Number of nodes that could take a pod that got one of them";
+        registry.register("scheduler_pod_scheduling_feasible_nodes", help, self.feasible.clone());
         let help = "Total preemption attempts in the cluster till now";
         registry.register("scheduler_preemption_attempts", help, self.preemptions.clone());
         let help = "How often a scheduling attempt was found to last longer than it should";
@@ -242,6 +251,13 @@ impl Meters {
         let since = now.since(attempt.since).as_secs_f64();
         self.sli.get_or_create(&AttemptsLabel { attempts }).observe(since);
         self.tries.observe(attempt.number.into());
+    }
+
+    /// A pod gets a node, for which so many were looked at.
+    pub(crate) fn looked(&self, looked: Looked) {
+        let told = |nodes: usize| f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
+        self.evaluated.observe(told(looked.nodes));
+        self.feasible.observe(told(looked.feasible));
     }
 
     /// A pod could not be bound.

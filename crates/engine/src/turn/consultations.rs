@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Decision, Engine, Question, Verdict, Waiting};
+use super::{Decision, Engine, Looked, Question, Verdict, Waiting};
 use crate::examination::{Examination, Refused};
 use crate::fact::{PodRef, Uid};
 use crate::ledger::{Ledger, NodeIndex};
@@ -240,13 +240,13 @@ impl Engine {
         let Open { pod, attempts, .. } = &open;
         self.liken(&pod.uid, now);
         let (_, question) = self.question(&pod.uid);
+        self.profiles[question.profile].1.looked = Looked::ONE;
         let verdict = match (open.about, advice) {
             (About::MadeRoom, advice) => self.heed_where_room_is_made(&open, advice, question, now),
             (About::Able, Advice::Failed(why)) => self.fail(&pod.uid, why, now),
             (About::Able, Advice::Counsel(counsel)) => self.weigh(&open, counsel, question, now),
         };
-        let scheduler = self.profiles[question.profile].0.clone();
-        Some(Decision { pod: pod.clone(), scheduler, attempts: *attempts, verdict })
+        Some(self.decision(question.profile, pod.clone(), *attempts, verdict))
     }
 
     /// The node on which room was made is taken where it is allowed. Otherwise all are asked about,

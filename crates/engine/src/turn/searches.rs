@@ -151,7 +151,7 @@ impl Engine {
             None => None,
         };
         match verdict {
-            Some(verdict) => Some(self.decision(own, verdict)),
+            Some(verdict) => Some(self.ended(own, verdict)),
             None => {
                 self.searches.line.push_back(own);
                 None
@@ -164,7 +164,7 @@ impl Engine {
         let mut own = self.searches.line.pop_front()?;
         self.searches.decided = 0;
         match self.advance(&mut own, now) {
-            Some(verdict) => Some(self.decision(own, verdict)),
+            Some(verdict) => Some(self.ended(own, verdict)),
             None => {
                 self.searches.line.push_front(own);
                 None
@@ -172,10 +172,9 @@ impl Engine {
         }
     }
 
-    fn decision(&self, own: Searching, verdict: Verdict) -> Decision {
+    fn ended(&self, own: Searching, verdict: Verdict) -> Decision {
         let Searching { pod, question, attempts, .. } = own;
-        let scheduler = self.profiles[question.profile].0.clone();
-        Decision { pod, scheduler, attempts, verdict }
+        self.decision(question.profile, pod, attempts, verdict)
     }
 
     /// Why no node can take a pod, where that is known already.

@@ -447,6 +447,26 @@ fn what_happens_is_counted_under_the_names_of_kube_scheduler() {
 }
 
 /// Extenders as a file has them.
+#[test]
+fn how_many_nodes_were_looked_at_and_could_take_a_pod_is_counted_where_it_got_one() {
+    let metrics = Metrics::new();
+    let mut core = begun(counted(&[], &metrics), 4);
+    tell(&mut core, [node("n2", 1), node("n3", 2)]);
+    // Three could take the first, one the second, and none the last.
+    let wants = [("a", "1"), ("b", "3"), ("c", "9")];
+    tell(&mut core, wants.map(|(name, cpu)| pod(name, cpu, json!({}))));
+    assert_eq!(decisions(&mut core, START).len(), 3);
+    let shown = metrics.render();
+    for line in [
+        "scheduler_pod_scheduling_evaluated_nodes_sum 6",
+        "scheduler_pod_scheduling_evaluated_nodes_count 2",
+        "scheduler_pod_scheduling_feasible_nodes_sum 4",
+        "scheduler_pod_scheduling_feasible_nodes_count 2",
+    ] {
+        assert!(shown.lines().any(|own| own == line), "{shown}");
+    }
+}
+
 fn configured(lines: &str) -> Vec<Extender> {
     let text =
         format!("apiVersion: {}\nkind: {}\nextenders: {lines}", config::API_VERSION, config::KIND);
