@@ -570,10 +570,11 @@ impl Core {
         if mission.is_some() && held_back.is_none() && !begun.is_placed {
             self.meters.looked(looked);
         }
-        self.overdue.follow(&pod, (&scheduler, &verdict), (begun.at, now), &self.meters);
         if let Some(mission) = held_back {
+            self.overdue.over(&pod.uid, &scheduler, (begun.at, now), &self.meters);
             return self.hold_back(mission, pod, scheduler, attempts, now);
         }
+        self.overdue.follow(&pod, (&scheduler, &verdict), (begun.at, now), &self.meters);
         let message: Box<str> = match &verdict {
             Verdict::Wait(waiting) => cut(waiting.to_string(), MESSAGE_MAX).into(),
             _ => Box::default(),

@@ -116,6 +116,7 @@ mod tests {
         let mut check = |ledger: &Ledger, count: usize, words: &[&str]| {
             assert!(silence.is_behind(ledger) || words.is_empty());
             assert_eq!(silence.look(ledger), count);
+            assert!(!silence.is_behind(ledger), "it would be looked at for ever");
             assert_eq!(silence.has_news(), !words.is_empty());
             assert_eq!(told(&mut silence), words);
         };

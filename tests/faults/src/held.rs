@@ -42,11 +42,6 @@ impl Plan {
         }
     }
 
-    /// The same with as little as any holds.
-    pub fn smallest(self) -> Self {
-        Self { cpu_millis: 500, memory_mega: 128, ..self }
-    }
-
     /// What its template asks for.
     pub fn template(&self) -> Value {
         let requests = json!({ "cpu": format!("{}m", self.cpu_millis),

@@ -102,6 +102,7 @@ mod tests {
         }
         assert!(total.starts > 2 * SEEDS && total.rooms > 0 && total.prepared > 0, "{total}");
         assert!(total.held > 0 && total.inside > 0 && total.adopted > 0, "{total}");
+        assert!(total.own_cpus > 0, "{total}");
     }
 
     #[test]

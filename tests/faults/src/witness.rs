@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use api::cpus::RESOURCE_STATUS;
 use api::reservation::ALLOCATED;
 use engine::fact::{Fact, PodRef, Uid};
 use engine::ledger::PodRow;
@@ -48,6 +49,8 @@ pub struct Rest {
     pub prepared: u64,
     pub held: u64,
     pub inside: u64,
+    /// Pods that get CPUs of their own.
+    pub own_cpus: u64,
     pub adopted: u64,
 }
 
@@ -228,6 +231,8 @@ impl Onlooker {
         own.rest.binds += 1;
         let uses = order.stamps.get(ALLOCATED).map(|text| used(&json!({ ALLOCATED: text })));
         own.rest.inside += u64::from(uses.is_some());
+        let got = order.stamps.get(RESOURCE_STATUS);
+        own.rest.own_cpus += u64::from(got.is_some_and(|text| text.contains("cpuset")));
         own.inside.insert(pod.uid.clone(), uses.unwrap_or_default());
         if own.prepared.remove(&pod.uid) {
             // It was decided when its volumes were; from then on nobody else may have its room.

@@ -61,6 +61,7 @@ pub struct Tally {
     pub held: u64,
     pub inside: u64,
     pub adopted: u64,
+    pub own_cpus: u64,
     pub excused: Excuses,
     pub faults: Faults,
 }
@@ -77,6 +78,7 @@ impl Tally {
         self.held += other.held;
         self.inside += other.inside;
         self.adopted += other.adopted;
+        self.own_cpus += other.own_cpus;
         self.excused.landings += other.excused.landings;
         self.excused.sights += other.excused.sights;
         self.excused.uses += other.excused.uses;
@@ -87,7 +89,7 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bound, decided, waits, rooms, starts, left, prepared, .. } = self;
-        let Self { held, inside, adopted, excused, faults, .. } = self;
+        let Self { held, inside, adopted, own_cpus, excused, faults, .. } = self;
         for (count, what) in faults.named() {
             write!(f, "{count} {what}, ")?;
         }
@@ -97,8 +99,8 @@ impl fmt::Display for Tally {
             "{decided} binds decided, {prepared} after volumes were made, {waits} times no node, \
              room made {rooms} times, {starts} schedulers started; {landings} Bindings that met \
              others in flight, {sights} times a node seen with too much; {held} reservations \
-             placed, {inside} pods inside them, {adopted} taken over, {uses} uses that met others in \
-             flight; {bound} pods bound and {left} impossible at the end"
+             placed, {inside} pods inside them, {adopted} taken over, {own_cpus} with CPUs of their own, \
+             {uses} uses that met others in flight; {bound} pods bound and {left} impossible at the end"
         )
     }
 }
@@ -320,12 +322,13 @@ impl World {
     fn remove(&mut self, slot: usize) -> Option<usize> {
         let runner = self.slots.get_mut(slot)?.take()?;
         runner.task.abort();
-        let Rest { binds, waits, rooms, prepared, held, inside, adopted, .. } =
+        let Rest { binds, waits, rooms, prepared, held, inside, adopted, own_cpus, .. } =
             runner.witness.rest();
         self.tally.prepared += prepared;
         self.tally.held += held;
         self.tally.inside += inside;
         self.tally.adopted += adopted;
+        self.tally.own_cpus += own_cpus;
         self.tally.decided += binds;
         self.tally.waits += waits;
         self.tally.rooms += rooms;

@@ -130,9 +130,10 @@ impl Layout {
         keep(node_reservation(metadata).map(|own| own.map(|(_, cpus)| cpus).unwrap_or_default()));
         keep(system(wire));
         match manager(wire) {
-            Ok((kubelet, reserved)) => {
+            Ok(Manager { kubelet, reserved, odd }) => {
                 keep(reserved);
                 layout.kubelet = kubelet;
+                malformed.extend(odd);
             }
             Err(error) => malformed.push(error),
         }
@@ -165,14 +166,14 @@ fn odd_zones(wire: &NodeResourceTopology) -> Vec<Malformed> {
     odd.map(|zone| Malformed::new("zones[].name", &zone.name, fix)).collect()
 }
 
-/// Words for what the kubelet is told to do that nobody knows.
+/// Words for what the kubelet is told to do that nobody here knows, or does for single containers.
 fn odd_policies(wire: &NodeResourceTopology) -> Vec<Malformed> {
-    let fix =
-        "use None, or BestEffort, Restricted or SingleNUMANode with ContainerLevel or PodLevel";
+    let fix = "use None, BestEffort, Restricted, or these or SingleNUMANode with PodLevel; any other, also \
+               with ContainerLevel, counts as None";
     let is_known = |word: &str| {
-        let level = ["ContainerLevel", "PodLevel"].iter().find_map(|end| word.strip_suffix(end));
+        let of_pods = word.strip_suffix("PodLevel");
         matches!(word, "None" | "BestEffort" | "Restricted")
-            || matches!(level, Some("BestEffort" | "Restricted" | "SingleNUMANode"))
+            || matches!(of_pods, Some("BestEffort" | "Restricted" | "SingleNUMANode"))
     };
     let odd = wire.topology_policies.iter().filter(|word| !is_known(word));
     odd.map(|word| Malformed::new("topologyPolicies[]", word, fix)).collect()
@@ -202,19 +203,27 @@ fn system(wire: &NodeResourceTopology) -> Result<CpuSet, Malformed> {
 }
 
 /// How the kubelet gives CPUs away, and which it keeps.
-fn manager(
-    wire: &NodeResourceTopology,
-) -> Result<(KubeletStatic, Result<CpuSet, Malformed>), Malformed> {
+struct Manager {
+    kubelet: KubeletStatic,
+    reserved: Result<CpuSet, Malformed>,
+    /// What it does that nobody here reckons with.
+    odd: Option<Malformed>,
+}
+
+fn manager(wire: &NodeResourceTopology) -> Result<Manager, Malformed> {
     let fix = r#"write JSON such as {"policy":"static","options":{"full-pcpus-only":"true"}}"#;
     let own = annotation::<CpuManagerPolicy>(&wire.metadata.annotations, CPU_MANAGER_POLICY, fix)?;
     let own = own.unwrap_or_default();
-    let is_full = own.options.get("full-pcpus-only").is_some_and(|word| word == "true");
-    let kubelet = match (own.policy.as_str(), is_full) {
+    let is_on = |option: &str| own.options.get(option).is_some_and(|word| word == "true");
+    let kubelet = match (own.policy.as_str(), is_on("full-pcpus-only")) {
         ("static", true) => KubeletStatic::FullCores,
         ("static", false) => KubeletStatic::Yes,
         _ => KubeletStatic::No,
     };
-    Ok((kubelet, cpus(CPU_MANAGER_POLICY, &own.reserved_cpus)))
+    let fix = "turn distribute-cpus-across-numa off: CPUs are given away as if it were";
+    let odd = Malformed::new(CPU_MANAGER_POLICY, "distribute-cpus-across-numa", fix);
+    let odd = is_on("distribute-cpus-across-numa").then_some(odd);
+    Ok(Manager { kubelet, reserved: cpus(CPU_MANAGER_POLICY, &own.reserved_cpus), odd })
 }
 
 #[cfg(test)]
@@ -254,7 +263,8 @@ mod tests {
         let zone = |name: &str| json!({ "name": name, "type": "Node" });
         let wire = json!({
             "metadata": { "annotations": { CPU_TOPOLOGY: topology } },
-            "topologyPolicies": ["SingleNUMANodePodLevel", "None", "Closely", "SingleNUMANode"],
+            "topologyPolicies": ["SingleNUMANodePodLevel", "None", "Closely", "SingleNUMANode",
+                                 "SingleNUMANodeContainerLevel"],
             "zones": [zone("node-0"), zone("numa1"), zone("node-00"), zone("node-1"),
                       { "name": "socket", "type": "Socket" }],
         });
@@ -268,6 +278,7 @@ mod tests {
                 ("zones[].name", "node-00"),
                 ("topologyPolicies[]", "Closely"),
                 ("topologyPolicies[]", "SingleNUMANode"),
+                ("topologyPolicies[]", "SingleNUMANodeContainerLevel"),
             ]
         );
         assert_eq!(
@@ -296,5 +307,14 @@ mod tests {
         );
         assert_eq!((own.reserved.to_string().as_str(), own.kubelet), ("6,9", KubeletStatic::Yes));
         assert_eq!(layout(json!({})), Layout::default());
+    }
+
+    #[test]
+    fn what_the_kubelet_does_that_nobody_reckons_with_is_told() {
+        let policy = |on: &str| {
+            let own = format!(r#"{{"options":{{"distribute-cpus-across-numa":"{on}"}}}}"#);
+            layout(json!({ CPU_MANAGER_POLICY: own })).malformed.len()
+        };
+        assert_eq!((policy("true"), policy("false")), (1, 0));
     }
 }

@@ -7,7 +7,7 @@ use crate::plugin::SCORE_MAX;
 
 /// Sets that are tried at most. Machines with so many NUMA nodes that there are more of them are rare,
 /// and what is not found among these is as good as not there.
-const SETS_MAX: usize = 4_096;
+pub(super) const SETS_MAX: usize = 4_096;
 
 /// When a search ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

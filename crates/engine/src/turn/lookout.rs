@@ -2,8 +2,6 @@
 //!
 //! That is worked out once more, beside what is decided: where nobody wants to see it, nothing is.
 
-use std::sync::Arc;
-
 use super::{Engine, Question};
 use crate::fact::PodRef;
 use crate::plugin::Plugin;
@@ -45,8 +43,6 @@ pub struct Lookout {
 pub struct Sight {
     /// The pod.
     pub pod: PodRef,
-    /// The profile that decides.
-    pub scheduler: Arc<str>,
     /// What nodes are worth, where that is looked at.
     pub scores: Option<Scores>,
     /// Which nodes are refused, by whom and why; none where a pod is refused whatever the nodes are.
@@ -92,7 +88,6 @@ impl Engine {
         }
         let sight = Sight {
             pod: pod.clone(),
-            scheduler: self.profiles[question.profile].0.clone(),
             refusals: if refusals { self.refusals_of(pod, question) } else { Vec::new() },
             scores: scores.map(|count| self.best_for(pod, question, count)),
         };

@@ -37,7 +37,7 @@ impl Default for Patience {
 /// What a decision waits for: the phase, and the plugin, as kube-scheduler calls them.
 type Awaited = (&'static str, &'static str);
 
-/// An attempt that is not over, and for which no Binding is under way.
+/// An attempt that is not over.
 #[derive(Debug)]
 struct Wait {
     pod: PodRef,
@@ -52,7 +52,7 @@ pub(super) struct Overdue {
     patience: Patience,
     /// When it is looked next, where anything is under way.
     next: Option<Moment>,
-    /// Those that wait for extenders or volumes.
+    /// Those that wait for extenders or volumes. Where a Binding is under way, its flight tells.
     waits: BTreeMap<Uid, Wait>,
     /// Those that were told.
     told: BTreeSet<Uid>,
@@ -124,9 +124,28 @@ impl Core {
 
     /// Tells of decisions that last too long, where it is time to look for such.
     pub fn look_after(&mut self, now: Moment) {
+        let late = self.newly_late(now);
+        for Wait { pod, profile, awaited: (phase, plugin), since } in late.iter().take(TOLD_MAX) {
+            tracing::warn!(
+                pod = %format_args!("{}/{}", pod.namespace, pod.name),
+                profile = &**profile,
+                phase,
+                plugin,
+                seconds = now.since(*since).as_secs(),
+                "a decision lasts too long"
+            );
+        }
+        if let Some(others) = late.len().checked_sub(TOLD_MAX).filter(|others| *others > 0) {
+            tracing::warn!(others, "more decisions last too long");
+        }
+    }
+
+    /// Counts decisions that last too long, where it is time to look for such; those of which it was not
+    /// known yet are returned.
+    fn newly_late(&mut self, now: Moment) -> Vec<Wait> {
         let Self { overdue, flights, meters, .. } = self;
         if overdue.next.is_none_or(|next| now < next) {
-            return;
+            return Vec::new();
         }
         let Overdue { patience, next, waits, told } = overdue;
         let is_any = !flights.is_empty() || !waits.is_empty();
@@ -139,33 +158,28 @@ impl Core {
         let waiting = waits.values().map(|own| (&own.pod, &own.profile, own.awaited, own.since));
         let late = flying.chain(waiting);
         let late = late.filter(|(.., since)| now.since(*since) >= patience.timeout);
-        let mut others = 0;
-        for (count, (pod, profile, (phase, plugin), since)) in late.enumerate() {
+        let mut new = Vec::new();
+        for (pod, profile, awaited, since) in late {
             meters.timed_out(profile);
-            if !told.insert(pod.uid.clone()) {
-                continue;
+            if told.insert(pod.uid.clone()) {
+                let (pod, profile) = (pod.clone(), profile.clone());
+                new.push(Wait { pod, profile, awaited, since });
             }
-            if count >= TOLD_MAX {
-                others += 1;
-                continue;
-            }
-            tracing::warn!(
-                pod = %format_args!("{}/{}", pod.namespace, pod.name),
-                profile = &**profile,
-                phase,
-                plugin,
-                seconds = now.since(since).as_secs(),
-                "a decision lasts too long"
-            );
         }
-        if others > 0 {
-            tracing::warn!(others, "more decisions last too long");
-        }
+        new
     }
 
     /// When it is to be looked whether a decision lasts too long.
     pub(super) fn next_look(&self) -> Option<Moment> {
         let is_any = !self.flights.is_empty() || !self.overdue.waits.is_empty();
         self.overdue.next.filter(|_| is_any)
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// How many decisions are found to last too long that were not before.
+    pub(super) fn count_newly_late(&mut self, now: Moment) -> usize {
+        self.newly_late(now).len()
     }
 }

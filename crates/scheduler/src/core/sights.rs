@@ -1,5 +1,5 @@
 //! What is told in the log of single attempts, where somebody has switched that on. It is told as
-//! warnings, since it was asked for: whatever else is logged, this is.
+//! warnings, since it was asked for: it is there wherever warnings are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

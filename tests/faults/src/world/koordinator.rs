@@ -112,12 +112,11 @@ impl World {
         self.must(Method::DELETE, &format!("{RESERVATIONS}/{name}"), None).await;
     }
 
-    /// One is to hold less. That one is to hold more is not drawn: a pod may be let into what is about to
-    /// be held, and too much is used where that is not written after all.
+    /// One is to hold less, or more.
     async fn resize_reservation(&mut self) {
         let Some(name) = self.a_reservation().await else { return };
         let Some(own) = &mut self.koordinator else { return };
-        let plan = Plan::drawn(&mut own.draw).smallest();
+        let plan = Plan::drawn(&mut own.draw);
         self.log.step(&format!("reservation {name} is to hold {}", plan.template()));
         let patch = json!({ "spec": { "template": plan.template() } });
         self.must(Method::PATCH, &format!("{RESERVATIONS}/{name}"), Some(patch)).await;

@@ -46,22 +46,3 @@ fn s10_71_room_that_others_make_counts_for_pods_of_higher_priority_where_that_is
     check(true, "another", 5, true);
     check(true, "another", 6, false);
 }
-
-#[test]
-fn s10_80_a_reservation_that_somebody_else_looks_after_is_left_alone() {
-    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation::default()))];
-    let engine = Engine::new(turn::Settings::default(), profiles, START);
-    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
-    let mut core = begun(core.keeping(None), 8);
-    tell(&mut core, [reservation("r", "6", json!({}))]);
-    // It gets a node as ever.
-    assert!(matches!(&decisions(&mut core, START)[..], [Order::Bind(_)]));
-    let bound = answer(&core, "r", Outcome::Bound);
-    tell(&mut core, [bound]);
-    let status = json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "6" } });
-    tell(&mut core, [reservation("r", "6", json!({ "status": status }))]);
-    check(&mut core, START, &[]);
-    let expired = START.after(Duration::from_secs(61));
-    assert_eq!(core.next_due(START), None);
-    check(&mut core, expired, &[]);
-}

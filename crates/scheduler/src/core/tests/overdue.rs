@@ -61,6 +61,21 @@ fn with_no_room_for_more_it_is_still_looked_for_those_that_last() {
 }
 
 #[test]
+fn each_is_new_once_however_many_last_already() {
+    let metrics = Metrics::new();
+    let mut core = begun(counted(&[], &metrics), 1000);
+    tell(&mut core, (0..17).map(|n| pod(&format!("p{n}"), "1", json!({}))));
+    assert_eq!(decisions(&mut core, START).len(), 17);
+    assert_eq!(core.count_newly_late(seconds(30)), 17);
+    tell(&mut core, [pod("last", "1", json!({}))]);
+    assert_eq!(decisions(&mut core, seconds(31)).len(), 1);
+    assert_eq!(core.count_newly_late(seconds(60)), 0);
+    assert_eq!(core.count_newly_late(seconds(70)), 1);
+    assert_eq!(core.count_newly_late(seconds(80)), 0);
+    check_timeouts(&metrics, Some(17 + 17 + 18 + 18));
+}
+
+#[test]
 fn so_is_who_waits_for_extenders_or_volumes() {
     let lines = "[{urlPrefix: 'http://e', filterVerb: f}]";
     let metrics = Metrics::new();

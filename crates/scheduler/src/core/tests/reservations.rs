@@ -275,3 +275,22 @@ fn a_reservation_ends_with_its_node() {
     let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
     assert_eq!(patch["status"]["phase"], "Failed");
 }
+
+#[test]
+fn s10_80_a_reservation_that_somebody_else_looks_after_is_left_alone() {
+    let profiles = vec![(NAME.into(), Profile::kubernetes().filter(Reservation::default()))];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    let core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
+    let mut core = begun(core.keeping(None), 8);
+    tell(&mut core, [reservation("r", "6", json!({}))]);
+    // It gets a node as ever.
+    assert!(matches!(&decisions(&mut core, START)[..], [Order::Bind(_)]));
+    let bound = answer(&core, "r", Outcome::Bound);
+    tell(&mut core, [bound]);
+    let status = json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "6" } });
+    tell(&mut core, [reservation("r", "6", json!({ "status": status }))]);
+    check(&mut core, START, &[]);
+    let expired = START.after(Duration::from_secs(61));
+    assert_eq!(core.next_due(START), None);
+    check(&mut core, expired, &[]);
+}
