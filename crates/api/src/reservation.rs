@@ -156,6 +156,39 @@ pub struct ReservationOwner {
     pub label_selector: Option<LabelSelector>,
 }
 
+impl ReservationOwner {
+    /// Whether it means some pods and not all there are; it is written at this key.
+    ///
+    /// # Errors
+    /// What of it means nothing.
+    pub fn check(&self, key: &'static str) -> Result<(), Malformed> {
+        let told = || serde_json::to_string(self).unwrap_or_default();
+        let version = self.object.as_ref().map_or("", |object| &object.api_version);
+        if !matches!(version, "" | "v1") {
+            let fix = "name a pod: the apiVersion of an object is v1";
+            return Err(Malformed::new(key, &told(), fix));
+        }
+        let is_any = |parts: &[&str]| parts.iter().all(|part| part.is_empty());
+        let object = self.object.as_ref();
+        let of_any_pod = object.is_none_or(|own| is_any(&[&own.namespace, &own.name, &own.uid]));
+        let controller = self.controller.as_ref();
+        let of_anybody = controller.is_none_or(|own| {
+            let OwnerReference { api_version, kind, name, uid, controller, .. } = &own.reference;
+            is_any(&[api_version, kind, name, uid, &own.namespace]) && controller.is_none()
+        });
+        let with_any_label = self.label_selector.as_ref().is_none_or(|own| {
+            own.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
+                && own.match_expressions.as_ref().is_none_or(Vec::is_empty)
+        });
+        if of_any_pod && of_anybody && with_any_label {
+            let fix = "say of each owner which object, controller or labelSelector it is: this one is every \
+                       pod of the cluster";
+            return Err(Malformed::new(key, &told(), fix));
+        }
+        Ok(())
+    }
+}
+
 /// A controller whose pods may use a reservation. What is empty may be anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -301,11 +334,7 @@ impl Reservation {
             let fix = "name at least one owner: an object, a controller or a labelSelector";
             return Err(Malformed::new("spec.owners", "", fix));
         }
-        let means_all = |owner: &ReservationOwner| *owner == ReservationOwner::default();
-        if self.spec.owners.iter().any(means_all) {
-            let fix = "say of each owner which object, controller or labelSelector it is";
-            return Err(Malformed::new("spec.owners", "{}", fix));
-        }
+        self.spec.owners.iter().try_for_each(|owner| owner.check("spec.owners"))?;
         if self.spec.template.is_none() {
             return Err(Malformed::new("spec.template", "", "say what is to be held"));
         }
@@ -423,10 +452,25 @@ mod tests {
             let error = reservation(spec).check().err();
             assert_eq!(error.as_ref().map(|error| error.key), expected);
         };
-        let (owners, template) = (json!([{ "labelSelector": {} }]), json!({ "spec": {} }));
+        let (owners, template) = (json!([{ "object": { "name": "p" } }]), json!({ "spec": {} }));
         check(json!({ "owners": owners, "template": template }), None);
         check(json!({ "template": template }), Some("spec.owners"));
-        check(json!({ "owners": [{}], "template": template }), Some("spec.owners"));
+        let nothing = json!({ "apiVersion": "", "kind": "", "name": "", "uid": "" });
+        for owner in [
+            json!({}),
+            json!({ "object": {} }),
+            json!({ "object": { "kind": "Pod", "apiVersion": "v1" } }),
+            json!({ "object": { "apiVersion": "apps/v1", "name": "web" } }),
+            json!({ "controller": nothing }),
+            json!({ "labelSelector": {} }),
+            json!({ "labelSelector": { "matchLabels": {} }, "object": { "kind": "Pod" } }),
+        ] {
+            let one = json!({ "object": { "name": "p" } });
+            check(json!({ "owners": [one, owner], "template": template }), Some("spec.owners"));
+        }
+        let mut some = nothing.clone();
+        some["kind"] = json!("ReplicaSet");
+        check(json!({ "owners": [{ "controller": some }], "template": template }), None);
         check(json!({ "owners": owners }), Some("spec.template"));
         for ttl in ["abc", "", "99999999999h", "-5m"] {
             let spec = json!({ "owners": owners, "template": template, "ttl": ttl });

@@ -66,6 +66,8 @@ pub(crate) struct Lives {
     given: BTreeMap<Uid, Arc<Reservation>>,
     /// What changed of them since and counts for nothing there.
     in_vain: BTreeMap<Uid, Refused>,
+    /// Those of which it is as it was again.
+    taken_back: BTreeSet<Uid>,
     /// Those that were to hold something else, and are not any longer.
     given_up: Vec<Uid>,
     /// Pods that say that they use one which is gone.
@@ -90,9 +92,14 @@ impl Lives {
         if object.is_held() {
             let first = self.given.entry(uid.clone()).or_insert_with(|| object.clone());
             match size::immutable_change(first, &object) {
-                Some(change) => self.in_vain.insert(uid.clone(), change),
-                None => self.in_vain.remove(&uid),
-            };
+                Some(change) => {
+                    self.in_vain.insert(uid.clone(), change);
+                }
+                None if self.in_vain.remove(&uid).is_some() => {
+                    self.taken_back.insert(uid.clone());
+                }
+                None => {}
+            }
         }
         self.objects.insert(uid.clone(), object);
         self.is_shown = false;
@@ -113,6 +120,7 @@ impl Lives {
         self.asked.remove(uid);
         self.given.remove(uid);
         self.in_vain.remove(uid);
+        self.taken_back.remove(uid);
         if self.settings.frees_pods {
             let (mut pods, elsewhere) = ledger.adopted(uid);
             pods.extend(elsewhere);
@@ -204,7 +212,11 @@ impl Lives {
         if before != text {
             return size::resize(ledger, uid, asked);
         }
-        self.in_vain.get(uid).cloned().map_or(Resize::Nothing, Resize::Refused)
+        match self.in_vain.get(uid) {
+            Some(change) => Resize::Refused(change.clone()),
+            None if self.taken_back.contains(uid) => Resize::TakenBack,
+            None => Resize::Nothing,
+        }
     }
 
     /// What is to be written next, where anything is by now.

@@ -180,11 +180,11 @@ pub fn owners(pod: &Pod) -> Result<Vec<ReservationOwner>, Malformed> {
     let annotations = &pod.metadata.annotations;
     let own: Option<Vec<ReservationOwner>> = list_annotation(annotations, OWNERS, fix)?;
     let own = own.unwrap_or_default();
-    let means_all = |owner: &ReservationOwner| *owner == ReservationOwner::default();
-    match own.is_empty() || own.iter().any(means_all) {
-        true => Err(Malformed::new(OWNERS, annotations.get(OWNERS).map_or("", |text| text), fix)),
-        false => Ok(own),
+    if own.is_empty() {
+        return Err(Malformed::new(OWNERS, annotations.get(OWNERS).map_or("", |text| text), fix));
     }
+    own.iter().try_for_each(|owner| owner.check(OWNERS))?;
+    Ok(own)
 }
 
 /// Whether a pod that is a reservation is used, as somebody outside says.
@@ -263,8 +263,12 @@ mod tests {
             pod.metadata.labels.insert(OPERATING_MODE_LABEL.to_owned(), "Reservation".to_owned());
             owners(&pod).map(|own| own.len()).map_err(|error| (error.key, error.value))
         };
-        for wrong in ["[]", "[{}]", "{}", "?"] {
+        for wrong in ["[]", "{}", "?"] {
             assert_eq!(of(json!({ OWNERS: wrong })), Err((OWNERS, wrong.to_owned())));
+        }
+        for wrong in ["{}", r#"{"object":{}}"#, r#"{"labelSelector":{}}"#] {
+            let list = format!("[{wrong}]");
+            assert_eq!(of(json!({ OWNERS: list })), Err((OWNERS, wrong.to_owned())));
         }
         assert_eq!(of(json!({})), Err((OWNERS, String::new())));
         assert_eq!(of(json!({ OWNERS: r#"[{"object":{"name":"p"}}]"# })), Ok(1));

@@ -367,7 +367,7 @@ impl ReservationFact {
         let own = Some(OwnReservation { policy: rules.policy, node, takes_over });
         pod.needs.reservation = Some(ReservationNeeds { own, ..ReservationNeeds::default() });
         let mut held_pods = places(template);
-        let is_told = reservation.is_held() && !reservation.status.allocatable.is_empty();
+        let is_told = reservation.is_held();
         let held = if is_told { &reservation.status.allocatable } else { resized };
         let charged = &mut pod.needs.requests.charged;
         // What its template asks for by now is another question.

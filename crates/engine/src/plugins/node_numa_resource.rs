@@ -400,7 +400,11 @@ impl Score for NodeNuma {
     }
 
     fn states<'a>(&'a self, ledger: &'a Ledger, ask: Ask) -> Option<States<'a>> {
-        self.states(ledger, ask)
+        let states = self.states(ledger, ask)?;
+        let asked = self.settings.asked(ledger, ask);
+        // Where no NUMA nodes are chosen, what of the whole node is asked for counts.
+        let chooses = move |node| matches!(asked.choosing(ledger.cpus.of(node)), Ok(Some(_)));
+        Some(Box::new(move |node| chooses(node).then(|| states(node))?))
     }
 
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]) {

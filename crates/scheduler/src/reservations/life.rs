@@ -182,10 +182,10 @@ fn resized(own: &Reservation, resize: &Resize, now: Moment) -> Option<Step> {
     let (status_word, reason, message) = match resize {
         // What another process told may still be so.
         Resize::Nothing if told.is_some_and(|told| told.reason == IMMUTABLE) => return None,
-        Resize::Nothing if told.is_some_and(|told| told.status == "False") => {
+        Resize::Nothing | Resize::TakenBack if told.is_some_and(|told| told.status == "False") => {
             ("True", RESIZED, String::new())
         }
-        Resize::Nothing => return None,
+        Resize::Nothing | Resize::TakenBack => return None,
         Resize::Granted(_) => ("True", RESIZED, String::new()),
         Resize::Refused(why) => ("False", why.reason(), why.to_string()),
     };

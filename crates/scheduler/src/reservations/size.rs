@@ -16,6 +16,8 @@ pub(super) enum Resize {
     /// It asks for what it asked for.
     #[default]
     Nothing,
+    /// The same, and what had changed besides is as it was.
+    TakenBack,
     /// It gets that.
     Granted(Size),
     /// It does not get it.
@@ -151,7 +153,7 @@ fn lacking(ledger: &Ledger, own: Held<'_>, asked: &Size, has: &Size) -> Option<B
 pub(super) fn immutable_change(old: &Reservation, new: &Reservation) -> Option<Refused> {
     let spec = |own: &Reservation| {
         let template = own.spec.template.as_ref().map_or(Value::Null, |own| own.0.clone());
-        without_amounts(template["spec"].clone())
+        without_amounts(template.get("spec").cloned().unwrap_or_default())
     };
     let (old, new) = (spec(old), spec(new));
     let keys = |spec: &Value| spec.as_object().cloned().unwrap_or_default();
@@ -163,8 +165,10 @@ pub(super) fn immutable_change(old: &Reservation, new: &Reservation) -> Option<R
 
 fn without_amounts(mut spec: Value) -> Value {
     for list in ["containers", "initContainers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
-            container["resources"].take();
+        // Whatever users write may be there, as long as it is JSON.
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.remove("resources");
         }
     }
     for key in ["overhead", "resources"] {

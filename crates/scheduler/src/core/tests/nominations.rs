@@ -1,6 +1,5 @@
 //! Room that is made for pods, by us and by others.
 
-use super::reservations::reservation;
 use super::*;
 
 /// A scheduler that leaves room to pods of others, or does not, on a node of which half is taken by a

@@ -201,6 +201,36 @@ fn what_a_reservation_cannot_become_is_told() {
     let (_, status, reason, message) = condition(&lived(&mut core));
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Immutable"));
     assert!(message.contains("spec.template.spec.nodeSelector"), "{message}");
+    tell(&mut core, [Message::Lived(Uid::new("r"), Wrote::All)]);
+    // And so is that it is as it was again.
+    let told = json!([{ "type": "Resized", "status": "False", "reason": "Immutable",
+                        "message": message }]);
+    tell(&mut core, [held("4", "4", told)]);
+    let (_, status, reason, _) = condition(&lived(&mut core));
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Resized"));
+}
+
+#[test]
+fn a_template_that_becomes_nonsense_changes_nothing_but_what_is_told() {
+    for spec in [
+        json!(7),
+        json!("x"),
+        json!([1]),
+        json!({ "containers": ["x", 7, null] }),
+        json!({ "containers": 7, "initContainers": { "a": 1 } }),
+        Value::Null,
+    ] {
+        let mut core = reserving(8);
+        let status =
+            json!({ "phase": "Available", "nodeName": "n1", "allocatable": { "cpu": "4" } });
+        tell(&mut core, [reservation("r", "4", json!({ "status": status }))]);
+        let nonsense = json!({ "status": status, "spec": { "template": { "spec": spec } } });
+        tell(&mut core, [reservation("r", "4", nonsense)]);
+        // It goes on holding what it holds.
+        tell(&mut core, [pod("p", "5", json!({}))]);
+        let orders = decisions(&mut core, START);
+        assert!(!orders.iter().any(|order| matches!(order, Order::Bind(_))), "{orders:?}");
+    }
 }
 
 #[test]
