@@ -8,11 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use api::CpuSet;
-
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
 use crate::fact::Allotment;
-use crate::ledger::{Ask, Ledger, NodeIndex};
+use crate::ledger::{Ask, Holding, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::plugin::{
     Filter, Lent, Normalise, Plugin, Plugins, Reads, SCORE_MAX, Wanted, reserving,
@@ -321,7 +319,7 @@ impl Decider {
         ledger: &Ledger,
         ask: Ask,
         node: NodeIndex,
-        first: Option<&CpuSet>,
+        first: Option<&Holding>,
     ) -> Result<Option<Allotment>, (Plugin, Refusal)> {
         allot_by(&self.profile.filters, ledger, ask, node, first)
     }
@@ -376,13 +374,13 @@ impl Decider {
     }
 }
 
-/// What of a node is a pod's own from now on, besides amounts; of CPUs some of these first.
+/// What of a node is a pod's own from now on, besides amounts; some of these CPUs and NUMA nodes first.
 pub(crate) fn allot_by(
     filters: &[Box<dyn Filter>],
     ledger: &Ledger,
     ask: Ask,
     node: NodeIndex,
-    first: Option<&CpuSet>,
+    first: Option<&Holding>,
 ) -> Result<Option<Allotment>, (Plugin, Refusal)> {
     let Some(filter) = filters.iter().find(|filter| filter.allots()) else { return Ok(None) };
     filter.allot(ledger, ask, node, first).map_err(|why| (filter.plugin(), why))

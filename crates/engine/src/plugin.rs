@@ -6,11 +6,9 @@
 
 mod list;
 
-use api::CpuSet;
-
 use crate::fact::Allotment;
 use crate::judge::Judging;
-use crate::ledger::{Ask, Ledger, LoadSettings, NodeIndex};
+use crate::ledger::{Ask, Holding, Ledger, LoadSettings, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::plugins::reservation::Reservation;
 use crate::queue::Arguments;
@@ -95,8 +93,8 @@ pub trait Filter: Send + Sync {
     /// Tells the queue what of the profile the plugin's word on changes depends on.
     fn tell(&self, _arguments: &mut Arguments) {}
 
-    /// What of the node is the pod's own from now on, besides amounts: which CPUs, and some of these
-    /// first.
+    /// What of the node is the pod's own from now on, besides amounts: which CPUs and what of which NUMA
+    /// nodes, and some of these first.
     ///
     /// # Errors
     /// Why it gets none. A node that the filter keeps has them.
@@ -105,7 +103,7 @@ pub trait Filter: Send + Sync {
         _ledger: &Ledger,
         _ask: Ask,
         _node: NodeIndex,
-        _first: Option<&CpuSet>,
+        _first: Option<&Holding>,
     ) -> Result<Option<Allotment>, Refusal> {
         Ok(None)
     }

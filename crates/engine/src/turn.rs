@@ -348,6 +348,13 @@ impl Engine {
         decider.uses_reservations().then_some(Unbound { consulted: false, ..wanting })
     }
 
+    /// Whether a profile of this name gives reservations their nodes.
+    #[must_use]
+    pub fn gives_reservations_nodes(&self, scheduler: &str) -> bool {
+        let mut own = self.profiles.iter().filter(|(name, _)| **name == *scheduler);
+        own.any(|(_, decider)| decider.uses_reservations())
+    }
+
     /// The ledger knows of a pod: so does the queue, where the pod wants a node.
     fn follow(&mut self, uid: Uid, wanting: Option<Unbound>, now: Moment) {
         let Some(mut wanting) = wanting else {

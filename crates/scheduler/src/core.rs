@@ -367,12 +367,14 @@ impl Core {
     fn reservation(&mut self, news: ReservationNews, now: Moment) {
         let ReservationNews { fact, object } = news;
         let uid = Uid::new(&object.metadata.uid);
-        let waits = match &fact {
-            Fact::Reservation(own) => {
-                own.pod.node.is_none() && self.names.contains(&*own.pod.scheduler)
-            }
-            _ => false,
+        let scheduler = match &fact {
+            Fact::Reservation(own) if own.pod.node.is_none() => Some(&own.pod.scheduler),
+            _ => None,
         };
+        let scheduler = scheduler.filter(|name| self.names.contains(&***name));
+        let gives = |name: &&Arc<str>| self.engine.gives_reservations_nodes(name);
+        let waits = scheduler.is_some_and(|name| gives(&name));
+        self.lives.passed_over(&uid, scheduler.filter(|name| !gives(name)));
         if waits {
             let own = self.waiting.entry(uid).or_default();
             own.written = reservations::written(&object);

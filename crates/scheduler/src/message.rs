@@ -415,8 +415,8 @@ pub enum ReportOrder {
     Silent {
         /// The node.
         node: Box<str>,
-        /// When it last reported.
-        since: Moment,
+        /// When it last reported; none where it never did.
+        since: Option<Moment>,
         /// What becomes of it.
         stale: Stale,
     },

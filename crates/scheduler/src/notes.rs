@@ -124,14 +124,19 @@ impl Notes {
     pub(crate) fn reports(&self, order: &ReportOrder) {
         let (node, tone, reason, message) = match order {
             ReportOrder::Silent { node, since, stale } => {
-                let at = Timestamp::from_nanosecond(since.0.into()).unwrap_or_default();
                 let then = match stale {
                     Stale::Refused => "pods are kept off the node until it reports again",
                     Stale::Forgotten => "the node is taken as one that never reported",
                     Stale::Believed => "what it said last still counts",
                 };
-                let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
-                let words = format!("NodeMetric was last updated at {at}, too long ago: {then}");
+                let words = match since {
+                    Some(since) => {
+                        let at = Timestamp::from_nanosecond(since.0.into()).unwrap_or_default();
+                        let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+                        format!("NodeMetric was last updated at {at}, too long ago: {then}")
+                    }
+                    None => format!("NodeMetric was never updated: {then}"),
+                };
                 (node, Tone::Warning, "NodeMetricExpired", words)
             }
             ReportOrder::Reported { node } => {

@@ -68,6 +68,8 @@ pub(crate) struct Lives {
     in_vain: BTreeMap<Uid, Refused>,
     /// Those of which it is as it was again.
     taken_back: BTreeSet<Uid>,
+    /// Those that name a profile of ours which gives none of them a node, and that profile.
+    passed_over: BTreeMap<Uid, Arc<str>>,
     /// Those that were to hold something else, and are not any longer.
     given_up: Vec<Uid>,
     /// Pods that say that they use one which is gone.
@@ -106,6 +108,27 @@ impl Lives {
         self.plan(uid, Some(now));
     }
 
+    /// A reservation names this profile of ours, which gives none of them a node; none where it gets one, or
+    /// that is the business of others.
+    pub(crate) fn passed_over(&mut self, uid: &Uid, profile: Option<&Arc<str>>) {
+        match profile {
+            Some(profile) => self.passed_over.insert(uid.clone(), profile.clone()),
+            None => self.passed_over.remove(uid),
+        };
+    }
+
+    /// What of a reservation cannot be, in words.
+    fn malformed(&self, uid: &Uid, asked: &size::Asked) -> Option<String> {
+        let unserved = |profile: &Arc<str>| api::Malformed {
+            key: "spec.template.spec.schedulerName",
+            value: profile.to_string(),
+            fix: "name a profile that has plugin Reservation under filter: this one gives reservations no \
+                  nodes",
+        };
+        let unserved = || self.passed_over.get(uid).map(|profile| unserved(profile).to_string());
+        asked.as_ref().err().map(ToString::to_string).or_else(unserved)
+    }
+
     /// A reservation as the API server shows it.
     pub(crate) fn object(&self, uid: &Uid) -> Option<&Arc<Reservation>> {
         self.objects.get(uid)
@@ -121,6 +144,7 @@ impl Lives {
         self.given.remove(uid);
         self.in_vain.remove(uid);
         self.taken_back.remove(uid);
+        self.passed_over.remove(uid);
         if self.settings.frees_pods {
             let (mut pods, elsewhere) = ledger.adopted(uid);
             pods.extend(elsewhere);
@@ -244,7 +268,7 @@ impl Lives {
             if !matches!(resize, Resize::Granted(_)) && ledger.is_resizing(&uid) {
                 self.given_up.push(uid.clone());
             }
-            let malformed = asked.err().map(|error| error.to_string());
+            let malformed = self.malformed(&uid, &asked);
             let seen = Seen { malformed, resize, ..seen(ledger, &uid, &own) };
             match step(&own, &seen, now, self.settings.kept) {
                 Step::Nothing => {

@@ -13,7 +13,7 @@ use crate::message::ReportOrder;
 /// The nodes that were found to be silent, and those that were told of.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
-    found: BTreeMap<Box<str>, (Moment, Stale)>,
+    found: BTreeMap<Box<str>, (Option<Moment>, Stale)>,
     told: BTreeSet<Box<str>>,
     /// Nodes that have come back or are gone since they were told of.
     ended: Vec<Box<str>>,
@@ -110,7 +110,7 @@ mod tests {
         let early = "2026-01-01T12:00:00Z";
         ledger.apply(report("n1", Some(early)));
         ledger.apply(report("n2", Some("2026-01-01T12:02:00Z")));
-        // It has an object, and never reported.
+        // It has an object, never reported, and is refused for that.
         ledger.apply(report("n3", None));
         let mut silence = Silence::default();
         let mut check = |ledger: &Ledger, count: usize, words: &[&str]| {
@@ -122,14 +122,16 @@ mod tests {
         };
         let expires = LoadSettings::default().expires_after;
         ledger.catch_up(moment(early).after(expires - Duration::from_secs(1)));
-        check(&ledger, 0, &[]);
+        check(&ledger, 1, &["n3 is silent"]);
         ledger.catch_up(moment(early).after(expires));
-        check(&ledger, 1, &["n1 is silent"]);
-        check(&ledger, 1, &[]);
+        check(&ledger, 2, &["n1 is silent"]);
+        check(&ledger, 2, &[]);
         ledger.catch_up(moment(early).after(2 * expires));
-        check(&ledger, 2, &["n2 is silent"]);
+        check(&ledger, 3, &["n2 is silent"]);
         ledger.apply(report("n1", Some("2026-01-01T12:06:00Z")));
-        check(&ledger, 1, &["n1 reports"]);
+        check(&ledger, 2, &["n1 reports"]);
+        ledger.apply(report("n3", Some("2026-01-01T12:06:00Z")));
+        check(&ledger, 1, &["n3 reports"]);
         ledger.apply(Fact::Load { node: "n2".into(), report: None });
         check(&ledger, 0, &[]);
     }

@@ -121,6 +121,7 @@ impl Layout {
         }
         malformed.extend(repeated(&mut layout.cpus));
         malformed.extend(odd_zones(wire));
+        malformed.extend(homeless(wire, &layout.cpus));
         malformed.extend(odd_policies(wire));
         let mut keep = |reserved: Result<CpuSet, Malformed>| match reserved {
             Ok(cpus) => layout.reserved = layout.reserved.and(&cpus),
@@ -164,6 +165,19 @@ fn odd_zones(wire: &NodeResourceTopology) -> Vec<Malformed> {
     let nodes = wire.zones.iter().filter(|zone| zone.r#type == "Node");
     let odd = nodes.filter(|zone| !zone.numa().is_some_and(|numa| seen.insert(numa)));
     odd.map(|zone| Malformed::new("zones[].name", &zone.name, fix)).collect()
+}
+
+/// CPUs on NUMA nodes that are not told, where others are.
+fn homeless(wire: &NodeResourceTopology, cpus: &[CpuInfo]) -> Option<Malformed> {
+    let nodes = wire.zones.iter().filter(|zone| zone.r#type == "Node");
+    let told: BTreeSet<u32> = nodes.filter_map(|zone| zone.numa()).collect();
+    let mut others = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| !told.contains(&cpu.node)) {
+        others.insert(cpu.id);
+    }
+    let fix = "name a zone for each NUMA node that has CPUs: where NUMA nodes are chosen, these are no pod's";
+    let value = format!("CPUs {others} on NUMA nodes that zones do not name");
+    (!told.is_empty() && !others.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value, fix))
 }
 
 /// Words for what the kubelet is told to do that nobody here knows, or does for single containers.
@@ -220,9 +234,14 @@ fn manager(wire: &NodeResourceTopology) -> Result<Manager, Malformed> {
         ("static", false) => KubeletStatic::Yes,
         _ => KubeletStatic::No,
     };
-    let fix = "turn distribute-cpus-across-numa off: CPUs are given away as if it were";
-    let odd = Malformed::new(CPU_MANAGER_POLICY, "distribute-cpus-across-numa", fix);
-    let odd = is_on("distribute-cpus-across-numa").then_some(odd);
+    let odd = match own.policy.as_str() {
+        "" | "static" | "none" if is_on("distribute-cpus-across-numa") => {
+            let fix = "turn distribute-cpus-across-numa off: CPUs are given away as if it were";
+            Some(Malformed::new(CPU_MANAGER_POLICY, "distribute-cpus-across-numa", fix))
+        }
+        "" | "static" | "none" => None,
+        other => Some(Malformed::new(CPU_MANAGER_POLICY, other, "use the policy static or none")),
+    };
     Ok(Manager { kubelet, reserved: cpus(CPU_MANAGER_POLICY, &own.reserved_cpus), odd })
 }
 
@@ -259,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_told_and_the_first_counts() {
-        let topology = r#"{"detail":[{"id":0,"node":0},{"id":1,"node":0},{"id":1,"node":1}]}"#;
+        let topology = r#"{"detail":[{"id":0,"node":0},{"id":1,"node":0},{"id":1,"node":1},{"id":2,"node":7}]}"#;
         let zone = |name: &str| json!({ "name": name, "type": "Node" });
         let wire = json!({
             "metadata": { "annotations": { CPU_TOPOLOGY: topology } },
@@ -276,6 +295,7 @@ mod tests {
                 (CPU_TOPOLOGY, "id 1 more than once"),
                 ("zones[].name", "numa1"),
                 ("zones[].name", "node-00"),
+                (CPU_TOPOLOGY, "CPUs 2 on NUMA nodes that zones do not name"),
                 ("topologyPolicies[]", "Closely"),
                 ("topologyPolicies[]", "SingleNUMANode"),
                 ("topologyPolicies[]", "SingleNUMANodeContainerLevel"),
@@ -283,7 +303,7 @@ mod tests {
         );
         assert_eq!(
             own.cpus.iter().map(|cpu| (cpu.id, cpu.node)).collect::<Vec<_>>(),
-            [(0, 0), (1, 0)]
+            [(0, 0), (1, 0), (2, 7)]
         );
     }
 
@@ -316,5 +336,10 @@ mod tests {
             layout(json!({ CPU_MANAGER_POLICY: own })).malformed.len()
         };
         assert_eq!((policy("true"), policy("false")), (1, 0));
+        let told = |policy: &str| {
+            let own = json!({ "policy": policy }).to_string();
+            layout(json!({ CPU_MANAGER_POLICY: own })).malformed.len()
+        };
+        assert_eq!((told("static"), told("none"), told("dynamic")), (0, 0, 1));
     }
 }

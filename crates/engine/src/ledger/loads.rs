@@ -224,11 +224,12 @@ impl Ledger {
         }
     }
 
-    /// Nodes that have reported their load, but not for so long that it counts as old by some book; when
-    /// they last did, and what becomes of them by it.
-    pub fn stale_reports(&self) -> impl Iterator<Item = (NodeIndex, Moment, Stale)> {
+    /// Nodes that have not reported their load for so long that it counts as old by some book; when they
+    /// last did, and what becomes of them by it. Of one that never did it is told where it is refused for
+    /// that.
+    pub fn stale_reports(&self) -> impl Iterator<Item = (NodeIndex, Option<Moment>, Stale)> {
         let stale = |node: NodeIndex| {
-            let at = self.loads.report(self.nodes.name(node))?.at?;
+            let at = self.loads.report(self.nodes.name(node))?.at;
             let mut books = self.loads.books();
             let book = books.find(|book| book.expiry(node).is_none())?;
             let sides = [false, true].map(|is_prod| book.rooms(is_prod));
@@ -238,7 +239,7 @@ impl Ledger {
                 Stale::Refused if !sides.into_iter().flatten().any(is_refused) => Stale::Forgotten,
                 own => own,
             };
-            Some((node, at, stale))
+            (at.is_some() || stale == Stale::Refused).then_some((node, at, stale))
         };
         let is_kept = self.loads.are_kept();
         self.nodes.present().iter().filter(move |_| is_kept).filter_map(stale)

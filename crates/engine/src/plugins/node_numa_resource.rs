@@ -12,13 +12,12 @@ mod tests;
 
 use std::hash::BuildHasher as _;
 
-use api::CpuSet;
 use rustc_hash::FxBuildHasher;
 
 use super::node_resources::{Counted, Strategy as ScoreStrategy, Weighted, are_most, parts};
 use crate::cpus::{Binding, Exclusive, Strategy, Want, take};
 use crate::fact::{Allotment, NumaPolicy};
-use crate::ledger::{Ask, Ledger, NodeCpus, NodeIndex};
+use crate::ledger::{Ask, Holding, Ledger, NodeCpus, NodeIndex};
 use crate::needs::{Amounts, CpuNeeds, Wish};
 use crate::node_set::NodeSet;
 use crate::numa::Unplaced;
@@ -240,7 +239,7 @@ impl NodeNuma {
     /// How good the NUMA nodes are that a pod would get; nothing where it would get none.
     fn score_of_zones(&self, asked: &Asked<'_>, own: &NodeCpus, choosing: Choosing) -> i64 {
         let pieces = asked.owed(Some(own)).and_then(|owed| {
-            Ok((asked.pieces(&self.settings, own, choosing, owed)?, owed.is_some()))
+            Ok((asked.pieces(&self.settings, own, (choosing, owed), None)?, owed.is_some()))
         });
         let (Ok((pieces, owns)), Some(layout)) = (pieces, &own.layout) else { return 0 };
         let part = |weighted: &Weighted| {
@@ -333,7 +332,7 @@ impl Filter for NodeNuma {
         ledger: &Ledger,
         ask: Ask,
         node: NodeIndex,
-        first: Option<&CpuSet>,
+        first: Option<&Holding>,
     ) -> Result<Option<Allotment>, Refusal> {
         let asked = self.settings.asked(ledger, ask);
         let own = ledger.cpus.of(node).filter(|_| !asked.requests.is_nothing());
@@ -343,7 +342,7 @@ impl Filter for NodeNuma {
         let mut zones = match choosing {
             Some(choosing) => {
                 let owed = asked.owed(Some(own)).map_err(refusal)?;
-                asked.pieces(&self.settings, own, choosing, owed).map_err(refusal)?
+                asked.pieces(&self.settings, own, (choosing, owed), first).map_err(refusal)?
             }
             None => Vec::new(),
         };
@@ -358,7 +357,7 @@ impl Filter for NodeNuma {
             is_required: owed.is_required,
             exclusive: asked.needs.map_or(Exclusive::None, |needs| needs.exclusive),
             strategy: own.strategy.unwrap_or(self.settings.strategy),
-            preferred: first.cloned().unwrap_or_default(),
+            preferred: first.map(|first| first.cpus.clone()).unwrap_or_default(),
             ..Want::default()
         };
         let free = own.free.lying(owed.is_required.then_some(owed.binding));

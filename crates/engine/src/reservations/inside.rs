@@ -3,13 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::CpuSet;
-
 use super::ranks::Rank;
 use crate::decide::{Decider, mixed};
 use crate::fact::{Allotment, ReservationRef, Uid};
 use crate::judge::Trial;
-use crate::ledger::{Ask, Ledger, NodeIndex, Passing, PodRow, Way};
+use crate::ledger::{Ask, Holding, Ledger, NodeIndex, Passing, PodRow, Way};
 use crate::node_set::NodeSet;
 use crate::plugin::{Plugin, reserving};
 use crate::reason::Refusal;
@@ -208,11 +206,11 @@ impl Decider {
                     pods.iter().filter_map(|uid| ledger.passing_of(uid)).collect();
                 let inside = pods.iter().filter_map(|pod| pod.allotment);
                 let inside = inside.map(|id| &ledger.asks.allotments.get(id).cpus);
-                let cpus = inside.fold(CpuSet::new(), |all, own| all.and(own));
-                (pods, Some(cpus), None)
+                let first = Holding::of_cpus(inside);
+                (pods, Some(first), None)
             }
             Within::Reservation(own) => {
-                let spare = ledger.reservations.find(&own.uid).map(|own| own.spare.cpus.clone());
+                let spare = ledger.reservations.find(&own.uid).map(|own| own.spare.clone());
                 (ledger.passing_of(&own.uid).into_iter().collect(), spare, Some(own.clone()))
             }
         };

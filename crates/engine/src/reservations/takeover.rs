@@ -11,7 +11,7 @@ use super::suit::{lack, score};
 use crate::decide::{Decider, allot_by, mixed};
 use crate::fact::{ReservationRules, Uid, Visitor};
 use crate::judge::{Trial, take_one};
-use crate::ledger::{Ask, Ledger, NodeIndex, Passing, PodRow, ReservationUse, Way};
+use crate::ledger::{Ask, Holding, Ledger, NodeIndex, Passing, PodRow, ReservationUse, Way};
 use crate::needs::{Amounts, OwnReservation, TakeOver};
 use crate::node_set::NodeSet;
 use crate::plugin::{Plugin, SCORE_MAX, reserving};
@@ -251,10 +251,9 @@ impl Trial<'_> {
         if inside.iter().all(|one| one.is_shared()) {
             return true;
         }
-        let mut cpus = api::CpuSet::new();
-        inside.iter().for_each(|one| cpus = cpus.and(&one.cpus));
+        let first = Holding::of_cpus(inside.iter().map(|one| &one.cpus));
         let found = self.without(pods, node, |own| {
-            allot_by(own.filters(), own.ledger(), own.ask(), node, Some(&cpus))
+            allot_by(own.filters(), own.ledger(), own.ask(), node, Some(&first))
         });
         let Ok(found) = found else { return false };
         // One that gets none of its own counts by amounts alone.
@@ -268,7 +267,7 @@ impl Trial<'_> {
             own.reduce(amounts);
             has
         };
-        (own.cpus.is_empty() || cpus.without(&own.cpus).is_empty())
+        (own.cpus.is_empty() || first.cpus.without(&own.cpus).is_empty())
             && inside.iter().all(|one| one.zones.iter().all(&mut fits))
     }
 }

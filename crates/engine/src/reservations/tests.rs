@@ -551,6 +551,46 @@ fn s11_54_a_pod_that_ignores_reservations_may_use_what_they_hold() {
 }
 
 #[test]
+fn who_owns_a_reservation_gets_the_part_of_the_numa_node_that_it_holds() {
+    let mut ledger = Ledger::default();
+    let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Plugin::default());
+    let decider = Decider::new(profile, &mut ledger, 1);
+    let mut world = World { ledger, decider };
+    let label = json!({ "node.koordinator.sh/numa-topology-policy": "SingleNUMANode" });
+    world.node("n1", &amounts("8", "64Gi"), label);
+    let cpu = |id: u32| json!({ "id": id, "core": id / 2, "socket": id / 4, "node": id / 4 });
+    let detail = json!({ "detail": (0..8).map(cpu).collect::<Vec<_>>() }).to_string();
+    let zone = |id: u32| {
+        json!({ "name": format!("node-{id}"), "type": "Node", "resources": [
+            { "name": "cpu", "capacity": "4", "allocatable": "4", "available": "4" }] })
+    };
+    let layout = json!({ "metadata": { "name": "n1", "annotations": { CPU_TOPOLOGY: detail } },
+                         "zones": [zone(0), zone(1)] });
+    let layout: NodeResourceTopology = serde_json::from_value(layout).unwrap();
+    world.ledger.apply(Fact::from(&layout));
+    for (name, cpus, app) in [("r", "2-3", "demo"), ("s", "0-1", "other")] {
+        let status = json!({ "cpuset": cpus,
+                             "numaNodeResources": [{ "node": 0, "resources": { "cpu": "2" } }] });
+        let more = json!({
+            "metadata": { "labels": { "koordinator.sh/qosClass": "LSR" },
+                          "annotations": { RESOURCE_STATUS: status.to_string() } },
+            "spec": { "owners": [{ "labelSelector": { "matchLabels": { "app": app } } }] } });
+        world.held(name, "n1", &json!({ "cpu": "2" }), merged(policy("Restricted"), more));
+    }
+    let mut got = |name: &str, app: Value| {
+        let labels = json!({ "app": app, "koordinator.sh/qosClass": "LSR" });
+        let told =
+            world.asks(name, &json!({ "cpu": "2" }), json!({ "metadata": { "labels": labels } }));
+        let id = world.ledger.pod(&Uid::new(name)).unwrap().allotment.unwrap();
+        let own = world.ledger.asks.allotments.get(id);
+        (told, own.cpus.to_string(), own.zones.iter().map(|(zone, _)| *zone).collect::<Vec<_>>())
+    };
+    // The other NUMA node is the emptier one.
+    assert_eq!(got("owner", json!("demo")), ("n1 in r".to_owned(), "2-3".to_owned(), vec![0]));
+    assert_eq!(got("stranger", Value::Null), ("n1".to_owned(), "4-5".to_owned(), vec![1]));
+}
+
+#[test]
 fn cpus_that_are_held_are_for_those_who_own_the_reservation() {
     let mut ledger = Ledger::default();
     let profile = Profile::kubernetes().filter(NodeNuma::default()).filter(Plugin::default());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::yard::{Yard, configured, on_both};
 
-const LAYOUTS: &str = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies";
+pub const LAYOUTS: &str = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies";
 
 fn with_cpus() -> Value {
     let enabled = json!({ "enabled": [{ "name": "NodeNUMAResource" }] });
@@ -18,7 +18,7 @@ fn with_cpus() -> Value {
 }
 
 /// A node reports that it has so many NUMA nodes of so many CPUs, on cores of two.
-async fn report(yard: &Yard, node: &str, numas: u32, cpus: u32) -> Result<()> {
+pub async fn report(yard: &Yard, node: &str, numas: u32, cpus: u32) -> Result<()> {
     let cpu = |id: u32| json!({ "id": id, "core": id / 2, "socket": 0, "node": id / cpus });
     let detail = json!({ "detail": (0..numas * cpus).map(cpu).collect::<Vec<_>>() }).to_string();
     let zone = |numa: u32| {
@@ -33,7 +33,8 @@ async fn report(yard: &Yard, node: &str, numas: u32, cpus: u32) -> Result<()> {
     yard.create(LAYOUTS, &layout).await
 }
 
-fn sensitive(spec: Value) -> Value {
+/// A pod that gets CPUs of its own, by this.
+pub fn sensitive(spec: Value) -> Value {
     let annotations = match spec {
         Value::Null => json!({}),
         spec => json!({ RESOURCE_SPEC: spec.to_string() }),
@@ -43,7 +44,7 @@ fn sensitive(spec: Value) -> Value {
 }
 
 /// What a pod says of the CPUs it got: how they lie, and which.
-fn got(yard: &Yard, pod: &str) -> Result<(String, String)> {
+pub fn got(yard: &Yard, pod: &str) -> Result<(String, String)> {
     yard.seen(|seen| {
         let annotations = &seen.pods.get(pod)?.metadata.annotations;
         Some((annotations.get(RESOURCE_SPEC)?.clone(), annotations.get(RESOURCE_STATUS)?.clone()))

@@ -2,14 +2,19 @@
 
 use anyhow::{Context as _, Result, ensure};
 use api::cpus::{AMPLIFICATION_RATIO, CPU_BIND_POLICY_LABEL, NODE_RESERVATION, RESOURCE_STATUS};
+use api::reservation::ALLOCATED;
 use api::scheduling_hint::SCHEDULING_HINT;
+use chassis::client::Call;
 use chassis::clock::Clock;
 use chassis::shutdown::{GRACE, Shutdown};
 use hollow::{Hollow, Setup};
+use http::Method;
 use scenarios::system::PATIENCE;
 use scheduler::config::Configuration;
 use serde_json::{Value, json};
 
+use crate::cpus::{LAYOUTS, got, report, sensitive};
+use crate::reservations::RESERVATIONS;
 use crate::yard::{Seen, Yard, merge, on_both};
 
 const NAME: &str = "koord-scheduler";
@@ -166,6 +171,80 @@ async fn hollow_nodes_say_where_their_cpus_are_as_soon_as_they_can() {
         until_laid_out(yard, layouts, 4, "2").await?;
         end(nodes).await?;
         own.end().await
+    })
+    .await;
+}
+
+/// What Koordinator's scheduler leaves behind where it ran: a pod with CPUs of its own, a reservation, and a
+/// pod inside of it.
+async fn leave_behind(yard: &Yard, reservation: &str) -> Result<()> {
+    let told = json!({ RESOURCE_STATUS: r#"{"cpuset":"0-1"}"# });
+    let with_cpus = json!({ "metadata": { "labels": { "koordinator.sh/qosClass": "LSR" },
+                                          "annotations": told } });
+    pod(yard, "ran", "2", &with_cpus).await?;
+    yard.bind("ran", "taken").await?;
+    // It has no node, so that nobody gave it any.
+    let claims = json!({ "metadata": { "annotations": { RESOURCE_STATUS: r#"{"cpuset":"2-7"}"# } },
+                         "spec": { "schedulerName": "another" } });
+    yard.pod_like("claims", "6", claims).await?;
+    let container = json!({ "name": "hold", "image": "none",
+                            "resources": { "requests": { "cpu": "2" } } });
+    let own = json!({
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": { "name": reservation },
+        "spec": {
+            "allocateOnce": false, "allocatePolicy": "Aligned",
+            "owners": [{ "labelSelector": { "matchLabels": { "story": yard.namespace } } }],
+            "template": { "spec": { "schedulerName": NAME, "containers": [container] } } },
+    });
+    yard.create(RESERVATIONS, &own).await?;
+    let path = format!("{RESERVATIONS}/{reservation}");
+    let given = json!({ "status": { "phase": "Available", "nodeName": "taken",
+                                    "allocatable": { "cpu": "2" } } });
+    yard.patch_status(&path, given).await?;
+    let uid = yard.until_object(&path, |own| own["metadata"]["uid"].as_str().map(str::to_owned));
+    let used = json!({ "name": reservation, "uid": uid.await? }).to_string();
+    let inside = json!({ "metadata": { "labels": { "story": yard.namespace },
+                                       "annotations": { ALLOCATED: used } } });
+    pod(yard, "inside", "1", &inside).await?;
+    yard.bind("inside", "taken").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_koordinator_s_scheduler_gave_is_taken_over_and_what_nobody_gave_is_not() {
+    on_both("takeover", async |yard| {
+        yard.define("noderesourcetopologies.topology.node.k8s.io", LAYOUTS).await?;
+        yard.define("reservations.scheduling.koordinator.sh", RESERVATIONS).await?;
+        yard.node("taken", 8).await?;
+        report(yard, "taken", 1, 8).await?;
+        let reservation = &format!("{}-r", yard.namespace);
+        leave_behind(yard, reservation).await?;
+        let own = yard.schedule(installed()).await?;
+        // Its CPUs stay its own, and what one without a node claims is anybody's.
+        pod(yard, "sensitive", "2", &sensitive(Value::Null)).await?;
+        yard.until_on("sensitive", "taken").await?;
+        let (_, status) = got(yard, "sensitive")?;
+        ensure!(status == r#"{"cpuset":"2-3"}"#, "{status}");
+        // Two and two have CPUs of their own, and two are held, of which one is used.
+        pod(yard, "stranger", "3", &json!({})).await?;
+        let why = yard.until_waits("stranger", "Unschedulable").await?;
+        ensure!(why.contains("1 Insufficient cpu"), "{why}");
+        let path = format!("{RESERVATIONS}/{reservation}");
+        let told = |own: &Value| {
+            let status = &own["status"];
+            let owners = status["currentOwners"].as_array()?;
+            let is_told = status["allocated"]["cpu"] == "1" && owners.len() == 1;
+            (is_told && owners[0]["name"] == "inside").then_some(())
+        };
+        yard.until_object(&path, told).await?;
+        let owner = json!({ "metadata": { "labels": { "story": yard.namespace } } });
+        pod(yard, "owner", "3", &owner).await?;
+        yard.until_on("owner", "taken").await?;
+        own.end().await?;
+        for path in [format!("{LAYOUTS}/taken"), path] {
+            yard.client.call_unread(Call::new(Method::DELETE, path)).await?;
+        }
+        Ok(())
     })
     .await;
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::yard::{Yard, configured, merge, on_both};
 
-const RESERVATIONS: &str = "/apis/scheduling.koordinator.sh/v1alpha1/reservations";
+pub const RESERVATIONS: &str = "/apis/scheduling.koordinator.sh/v1alpha1/reservations";
 const DEFINITION: &str = "reservations.scheduling.koordinator.sh";
 
 fn reserving() -> Value {

@@ -53,6 +53,12 @@ impl Holding {
         }
     }
 
+    /// All CPUs of these.
+    pub(crate) fn of_cpus<'a>(sets: impl Iterator<Item = &'a CpuSet>) -> Self {
+        let cpus = sets.fold(CpuSet::new(), |all, own| all.and(own));
+        Self { cpus, ..Self::default() }
+    }
+
     /// What is left of it where this is used.
     pub(super) fn without(mut self, used: &Used) -> Self {
         self.amounts.reduce(&used.amounts);

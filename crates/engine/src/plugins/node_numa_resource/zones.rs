@@ -1,11 +1,13 @@
 //! What a pod gets of the NUMA nodes of a node, where these matter.
 
+use std::collections::BTreeMap;
+
 use api::CpuSet;
 
 use super::{Asked, CpuSettings, Owed, amplified};
 use crate::cpus::{Binding, NotTaken, Want as CpuWant, take};
 use crate::fact::{CpuLayout, NumaPolicy};
-use crate::ledger::{NodeCpus, ZoneUse};
+use crate::ledger::{Holding, NodeCpus, ZoneUse};
 use crate::needs::{Amounts, Named};
 use crate::numa::{Policy, Question, Room, Unplaced, Want, Zone, check, place};
 use crate::reason::CpuReason;
@@ -35,18 +37,27 @@ impl Asked<'_> {
         }
     }
 
-    /// What the pod gets of the NUMA nodes of a node.
+    /// What the pod gets of the NUMA nodes of a node; of these parts of them, where they will do.
     pub(super) fn pieces(
         &self,
         settings: &CpuSettings,
         own: &NodeCpus,
-        choosing: Choosing,
-        owed: Option<Owed>,
+        (choosing, owed): (Choosing, Option<Owed>),
+        first: Option<&Holding>,
     ) -> Result<Vec<(u32, Amounts)>, CpuReason> {
         let Some((zones, question)) = self.question(settings, own, choosing, owed)? else {
             return Ok(Vec::new());
         };
-        let pieces = place(&zones, &question).map_err(CpuReason::Numa)?;
+        let first = first.map(|first| &first.zones).filter(|parts| !parts.is_empty());
+        let inside = first.and_then(|parts| {
+            let zones: Vec<Zone> =
+                zones.iter().map(|zone| within(zone, parts, &question)).collect();
+            place(&zones, &question).ok()
+        });
+        let pieces = match inside {
+            Some(pieces) => pieces,
+            None => place(&zones, &question).map_err(CpuReason::Numa)?,
+        };
         let told = pieces.into_iter().map(|piece| {
             let mut amounts = Amounts::default();
             for (want, amount) in question.wants.iter().zip(piece.amounts) {
@@ -129,6 +140,16 @@ impl Asked<'_> {
         let counts = |name: &&str| is_reported(name) || (owed.is_some() && *name == "cpu");
         self.requests.names().filter(counts).map(want).collect()
     }
+}
+
+/// A NUMA node of which no more than its part of these may be had.
+fn within(zone: &Zone, parts: &BTreeMap<u32, Amounts>, question: &Question<'_>) -> Zone {
+    let part = parts.get(&zone.id);
+    let rooms = zone.amounts.iter().zip(&question.wants).map(|(room, want)| {
+        let part = part.map_or(0, |part| part.of(want.resource));
+        room.map(|room| Room { free: room.free.min(part), ..room })
+    });
+    Zone { amounts: rooms.collect(), ..zone.clone() }
 }
 
 /// A NUMA node of a layout, and how it is used.

@@ -324,3 +324,29 @@ fn s10_80_a_reservation_that_somebody_else_looks_after_is_left_alone() {
     assert_eq!(core.next_due(START), None);
     check(&mut core, expired, &[]);
 }
+
+#[test]
+fn one_that_names_a_profile_which_gives_none_a_node_is_told_so() {
+    let other = "with-reservations";
+    let profiles = vec![
+        (NAME.into(), Profile::kubernetes()),
+        (other.into(), Profile::kubernetes().filter(Reservation::default())),
+    ];
+    let engine = Engine::new(turn::Settings::default(), profiles, START);
+    let names = [NAME.into(), other.into()];
+    let mut core = begun(Core::new(engine, names, Meters::register(&Metrics::new())), 8);
+    tell(&mut core, [reservation("r", "6", json!({}))]);
+    let orders = decisions(&mut core, START);
+    let [Order::Live(order)] = &orders[..] else { panic!("{orders:?}") };
+    let Step::Status { patch, .. } = &order.step else { panic!("{order:?}") };
+    let told = &patch["status"]["conditions"][0];
+    assert_eq!((&told["type"], &told["reason"]), (&json!("Scheduled"), &json!("Invalid")));
+    let words = told["message"].as_str().unwrap();
+    assert!(words.contains("schedulerName") && words.contains(NAME), "{words}");
+    tell(&mut core, [Message::Lived(Uid::new("r"), Wrote::All)]);
+    // Where it names one that does, it gets its node.
+    let named = json!({ "spec": { "template": { "spec": { "schedulerName": other } } } });
+    tell(&mut core, [reservation("r", "6", named)]);
+    let orders = decisions(&mut core, START);
+    assert!(matches!(&orders[..], [Order::Bind(_)]), "{orders:?}");
+}
