@@ -6,6 +6,8 @@ use crate::malformed::Malformed;
 
 /// One more than the highest number of a CPU. No machine comes near.
 const CPUS_MAX: u32 = 1 << 14;
+/// How many CPUs a list names, each as often as it does.
+const NAMED_MAX: u32 = 4 * CPUS_MAX;
 const WORD: u32 = u64::BITS;
 
 /// A set of CPUs.
@@ -28,7 +30,7 @@ impl CpuSet {
     /// When it is not one, or names a CPU that no machine has.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let wrong = || Malformed::new("CPUs", text, "write numbers and ranges, such as 0-3,8");
-        let mut set = Self::new();
+        let (mut set, mut named) = (Self::new(), 0);
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| text.parse::<u32>().ok().filter(|own| *own < CPUS_MAX);
@@ -36,6 +38,11 @@ impl CpuSet {
                 .zip(number(last))
                 .filter(|(first, last)| first <= last)
                 .ok_or_else(wrong)?;
+            // Whoever names CPUs again and again does not mean any more of them.
+            named += last - first + 1;
+            if named > NAMED_MAX {
+                return Err(wrong());
+            }
             (first..=last).for_each(|cpu| set.insert(cpu));
         }
         Ok(set)
@@ -190,5 +197,12 @@ mod tests {
             prop_assert_eq!(less, CpuSet::new());
             prop_assert!(one.iter().all(|cpu| a.contains(*cpu)));
         }
+    }
+
+    #[test]
+    fn a_list_that_names_all_again_and_again_is_refused() {
+        let list = |times: usize| vec!["0-16383"; times].join(",");
+        assert_eq!(CpuSet::parse(&list(4)).map(|set| set.len()), Ok(16_384));
+        assert!(CpuSet::parse(&list(5)).is_err());
     }
 }

@@ -141,6 +141,11 @@ wire::wire_enum! {
     }
 }
 
+/// How many owners a reservation has: each is held against every pod that waits.
+const OWNERS_MAX: usize = 256;
+/// How many taints.
+const TAINTS_MAX: usize = 64;
+
 /// Who may use a reservation: pods of which all that is said here is true.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -334,6 +339,15 @@ impl Reservation {
             let fix = "name at least one owner: an object, a controller or a labelSelector";
             return Err(Malformed::new("spec.owners", "", fix));
         }
+        for (key, count, max) in [
+            ("spec.owners", self.spec.owners.len(), OWNERS_MAX),
+            ("spec.taints", self.spec.taints.len(), TAINTS_MAX),
+        ] {
+            if count > max {
+                let fix = "write at most 256 owners and 64 taints; a labelSelector means many pods";
+                return Err(Malformed::new(key, &count.to_string(), fix));
+            }
+        }
         self.spec.owners.iter().try_for_each(|owner| owner.check("spec.owners"))?;
         if self.spec.template.is_none() {
             return Err(Malformed::new("spec.template", "", "say what is to be held"));
@@ -468,6 +482,13 @@ mod tests {
             let one = json!({ "object": { "name": "p" } });
             check(json!({ "owners": [one, owner], "template": template }), Some("spec.owners"));
         }
+        let many = |count: usize, one: Value| vec![one; count];
+        let owner = json!({ "object": { "name": "p" } });
+        check(json!({ "owners": many(256, owner.clone()), "template": template }), None);
+        check(json!({ "owners": many(257, owner), "template": template }), Some("spec.owners"));
+        let taints = many(65, json!({ "key": "k", "effect": "NoSchedule" }));
+        let spec = json!({ "owners": owners, "template": template, "taints": taints });
+        check(spec, Some("spec.taints"));
         let mut some = nothing.clone();
         some["kind"] = json!("ReplicaSet");
         check(json!({ "owners": [{ "controller": some }], "template": template }), None);

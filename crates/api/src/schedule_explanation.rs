@@ -41,6 +41,20 @@ resource!(
     true
 );
 
+impl ScheduleExplanation {
+    /// The namespace and the name of the pod that is asked about. Who may read an answer may not know of
+    /// pods of other namespaces.
+    ///
+    /// # Errors
+    /// When the key names no pod of its own namespace.
+    pub fn pod(&self) -> Result<(&str, &str), Malformed> {
+        let fix = "name a pod of the namespace that the explanation is in";
+        let is_own = |(namespace, _): &(&str, &str)| *namespace == self.metadata.namespace;
+        let pod = Some(self.spec.pod()?).filter(is_own);
+        pod.ok_or_else(|| Malformed::new(KEY, &self.spec.question_object_key, fix))
+    }
+}
+
 /// The question.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -61,7 +75,7 @@ impl ScheduleExplanationSpec {
     ///
     /// # Errors
     /// When the key names no pod.
-    pub fn pod(&self) -> Result<(&str, &str), Malformed> {
+    fn pod(&self) -> Result<(&str, &str), Malformed> {
         let key = self.question_object_key.as_str();
         let fix = match &self.question_object_template {
             Some(_) if key.is_empty() => {
@@ -242,6 +256,18 @@ mod tests {
         let template = Some(serde_json::json!({}));
         let own = ScheduleExplanationSpec { question_object_template: template, ..spec("", None) };
         assert!(own.pod().unwrap_err().to_string().contains("templates are not answered so far"));
+    }
+
+    #[test]
+    fn it_asks_about_its_own_namespace_only() {
+        let asked = |namespace: &str| {
+            let mut own =
+                ScheduleExplanation { spec: spec("shop/web-0", None), ..Default::default() };
+            own.metadata.namespace = namespace.to_owned();
+            own.pod().map(|(_, name)| name.to_owned()).map_err(|error| error.value)
+        };
+        assert_eq!(asked("shop"), Ok("web-0".to_owned()));
+        assert_eq!(asked("bank"), Err("shop/web-0".to_owned()));
     }
 
     #[test]

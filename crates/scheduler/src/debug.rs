@@ -81,6 +81,8 @@ pub struct Desk {
     clerk: Arc<Mutex<Option<Clerk>>>,
     /// Held while a question is answered.
     turn: Arc<Turn<()>>,
+    /// Held while all objects are listed for a question.
+    listing: Arc<Turn<()>>,
     /// What is told in the log of single decisions.
     switches: Switches,
 }
@@ -271,6 +273,11 @@ impl Desk {
         let why::Asked { mut answer, fact } = asked;
         let Some(fact) = fact else { return Ok(answer) };
         let profile = answer.profile(&fact, &clerk.configuration).filter(|_| takes_over);
+        // What is listed is large: one is listed at a time, until it is answered.
+        let _listing = match profile {
+            Some(_) => Some(self.listing.lock().await),
+            None => None,
+        };
         // Pods are not copied on the engine's thread; here all of them may be taken over.
         let listed = match profile {
             Some(profile) => {

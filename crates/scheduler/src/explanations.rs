@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::debug::{Asked, Desk, Refusal};
 use crate::writers::License;
 use answer::Content;
+pub(crate) use answer::details;
 use questions::{Name, Questions, Step, Write};
 
 /// How many requests are under way at once: one for the watch, and one for the question.

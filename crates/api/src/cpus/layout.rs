@@ -158,13 +158,23 @@ fn repeated(cpus: &mut Vec<CpuInfo>) -> Option<Malformed> {
     (!twice.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value, fix))
 }
 
-/// NUMA nodes that have no number, or the number of one before them.
+/// How many NUMA nodes of a machine count.
+pub const NUMA_NODES_MAX: usize = 64;
+
+/// NUMA nodes that have no number, or the number of one before them, or are too many.
 fn odd_zones(wire: &NodeResourceTopology) -> Vec<Malformed> {
     let fix = "name each NUMA node once: node- and its number";
     let mut seen = BTreeSet::new();
     let nodes = wire.zones.iter().filter(|zone| zone.r#type == "Node");
     let odd = nodes.filter(|zone| !zone.numa().is_some_and(|numa| seen.insert(numa)));
-    odd.map(|zone| Malformed::new("zones[].name", &zone.name, fix)).collect()
+    let mut odd: Vec<Malformed> =
+        odd.map(|zone| Malformed::new("zones[].name", &zone.name, fix)).collect();
+    odd.truncate(NUMA_NODES_MAX);
+    if seen.len() > NUMA_NODES_MAX {
+        let fix = "name at most 64 NUMA nodes: those of the lowest numbers count";
+        odd.push(Malformed::new("zones", &format!("{} NUMA nodes", seen.len()), fix));
+    }
+    odd
 }
 
 /// CPUs on NUMA nodes that are not told, where others are.
@@ -341,5 +351,16 @@ mod tests {
             layout(json!({ CPU_MANAGER_POLICY: own })).malformed.len()
         };
         assert_eq!((told("static"), told("none"), told("dynamic")), (0, 0, 1));
+    }
+
+    #[test]
+    fn more_numa_nodes_than_any_machine_has_are_told() {
+        let told = |count: usize| {
+            let zone = |id: usize| json!({ "name": format!("node-{id}"), "type": "Node" });
+            let wire = json!({ "zones": (0..count).map(zone).collect::<Vec<_>>() });
+            Layout::of(&serde_json::from_value(wire).unwrap()).malformed
+        };
+        assert_eq!(told(NUMA_NODES_MAX), []);
+        assert_eq!(told(NUMA_NODES_MAX + 1)[0].value, "65 NUMA nodes");
     }
 }

@@ -367,7 +367,7 @@ impl<'a> Taking<'a> {
         }
         let mut groups: Vec<(u32, Vec<Cpu>)> = groups.into_iter().collect();
         let strategy = self.want.strategy;
-        groups.sort_by_key(|(group, cpus)| match by {
+        groups.sort_by_cached_key(|(group, cpus)| match by {
             Group::Numa => {
                 let socket = cpus.first().map_or(0, |cpu| cpu.socket);
                 let own = self.count(|cpu| cpu.numa == *group);
@@ -487,7 +487,7 @@ impl<'a> Taking<'a> {
                 .filter_map(|cpu| self.topology.find(cpu).map(|cpu| cpu.socket))
                 .collect();
             let strategy = self.want.strategy;
-            cores.sort_by_key(|cpus| {
+            cores.sort_by_cached_key(|cpus| {
                 let first = cpus[0];
                 (
                     !begun.contains(&first.socket),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::cpus::{self as wire, CpuBindPolicy, CpuExclusivePolicy, KubeletStatic, Layout, Ratios};
+use api::cpus::{
+    self as wire, CpuBindPolicy, CpuExclusivePolicy, KubeletStatic, Layout, NUMA_NODES_MAX, Ratios,
+};
 use api::node::Node;
 use api::pod::Pod;
 use api::priority::PriorityBand;
@@ -174,6 +176,7 @@ impl From<&NodeResourceTopology> for CpuLayout {
         let mut zones: Vec<(u32, Amounts)> = zones.collect();
         zones.sort_by_key(|(numa, _)| *numa);
         zones.dedup_by_key(|(numa, _)| *numa);
+        zones.truncate(NUMA_NODES_MAX);
         Self {
             topology,
             reserved: layout.reserved,

@@ -295,9 +295,18 @@ fn countable(key: &'static str, list: &ResourceList) -> Result<(), Malformed> {
     })
 }
 
+/// How many ports a template has, of all containers together.
+const PORTS_MAX: usize = 256;
+
 /// The same of all that a template asks for.
 fn countable_template(template: &Pod) -> Result<(), Malformed> {
     let spec = &template.spec;
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    let ports: usize = containers.map(|one| one.ports.len()).sum();
+    if ports > PORTS_MAX {
+        let (key, fix) = ("spec.template.spec.containers[].ports", "name at most 256 ports");
+        return Err(Malformed { key, value: ports.to_string(), fix });
+    }
     for one in spec.init_containers.iter().chain(&spec.containers) {
         countable("spec.template.spec.containers[].resources.requests", &one.resources.requests)?;
         countable("spec.template.spec.containers[].resources.limits", &one.resources.limits)?;
@@ -345,7 +354,8 @@ impl ReservationFact {
             pod.spec.priority = Some(i32::MAX);
             pod
         };
-        let template = reservation.as_pod().unwrap_or_else(|_| bare());
+        let is_countable = |template: &Pod| countable_template(template).is_ok();
+        let template = reservation.as_pod().ok().filter(is_countable).unwrap_or_else(bare);
         Self::holding(reservation, &template, &ResourceList::new(), plain_rules(reservation))
     }
 

@@ -1,19 +1,18 @@
 //! What is told in the log of single attempts, where somebody has switched that on. It is told as
 //! warnings, since it was asked for: it is there wherever warnings are.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use engine::examination::Refused;
 use engine::fact::PodRef;
 use engine::moment::Moment;
-use engine::reason::{Code, Reason};
+use engine::reason::Reason;
 use engine::turn::{Decision, Pods, Scores, Sight, Waiting};
 use serde_json::json;
 
 use super::Core;
 use crate::debug::Switches;
 use crate::debug::time;
+use crate::explanations::details;
 
 /// How switches stand, as far as they were followed.
 #[derive(Debug, Default)]
@@ -60,24 +59,13 @@ impl Core {
         let told = |reasons: &[Reason]| {
             reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };
-        let mut alike: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-        for Refused { node, plugin, refusal } in &examination.refused {
-            let might_help = refusal.code != Code::Unresolvable;
-            let key = (plugin.map(|plugin| plugin.name()), told(&refusal.reasons), might_help);
-            alike.entry(key).or_default().push(ledger.nodes.name(*node));
-        }
-        let details = alike.into_iter().map(|((plugin, reason, might_help), nodes)| {
-            json!({ "failedPlugin": plugin, "reason": reason, "preemptMightHelp": might_help,
-                    "failedNodes": nodes })
-        });
-        let details: Vec<_> = details.collect();
         let everywhere = examination.everywhere.as_ref();
         json!({
             "timestamp": time(now),
             "questionedKey": if pod.is_reservation { pod.name.to_string() } else { named(pod) },
             "nominatedNode": waiting.room().map(|room| ledger.nodes.name(room.node)),
             "preFilterMessage": everywhere.map(|(_, refusal)| told(&refusal.reasons)),
-            "scheduleDiagnosis": { "nodeFailedDetails": details },
+            "scheduleDiagnosis": { "nodeFailedDetails": details(ledger, examination) },
             "preemptionDiagnosis": { "failedMessage": waiting.last_resorts.text },
         })
     }

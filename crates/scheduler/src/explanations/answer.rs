@@ -226,7 +226,7 @@ type Details = BTreeMap<Detail, BTreeSet<String>>;
 type Detail = (String, String, bool);
 
 /// Nodes that refuse, by plugin and reason.
-fn details(ledger: &Ledger, examined: &Examination) -> Vec<NodeFailedDetail> {
+pub(crate) fn details(ledger: &Ledger, examined: &Examination) -> Vec<NodeFailedDetail> {
     let mut details = Details::new();
     if let Some((plugin, refusal)) = &examined.everywhere {
         note(&mut details, &plugin.to_string(), refusal, None);
@@ -259,4 +259,37 @@ fn naming(refusal: &Refusal) -> String {
     });
     let names = named.into_iter().flatten().map(ToString::to_string);
     names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::fact::{Fact, NodeFact};
+    use engine::plugin::Plugin;
+
+    use super::*;
+
+    #[test]
+    fn no_more_nodes_and_reasons_are_named_than_an_object_can_hold() {
+        let mut ledger = Ledger::default();
+        for number in 0..=NODES_NAMED_MAX {
+            let name = format!("node-{number:04}").into();
+            ledger.apply(Fact::Node(NodeFact { name, ..NodeFact::default() }));
+        }
+        let refused = |count: usize| {
+            let nodes = ledger.nodes.present().iter();
+            let reason = move |number: usize| {
+                let resource = format!("example.com/{}", number % count).into();
+                Reason::ShortOf { resource, requested: 1, used: 0, allocatable: 0 }
+            };
+            let refused = nodes.enumerate().map(|(number, node)| Refused {
+                node,
+                plugin: Some(Plugin::NodeResourcesFit),
+                refusal: Refusal::new(Code::Unschedulable, reason(number)),
+            });
+            Examination { refused: refused.collect(), ..Examination::default() }
+        };
+        let one = details(&ledger, &refused(1));
+        assert_eq!((one.len(), one[0].failed_nodes.len()), (1, NODES_NAMED_MAX));
+        assert_eq!(details(&ledger, &refused(DETAILS_MAX + 1)).len(), DETAILS_MAX);
+    }
 }

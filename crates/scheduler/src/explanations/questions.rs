@@ -138,7 +138,7 @@ impl Question {
             return Some(Step::Delete { uid: uid.clone(), name: self.name() });
         }
         let spec = &self.object.spec;
-        match spec.lifetime().and_then(|_| spec.pod()) {
+        match spec.lifetime().and_then(|_| self.object.pod()) {
             Ok((namespace, pod)) => Some(Step::Ask {
                 uid: uid.clone(),
                 namespace: namespace.to_owned(),

@@ -61,6 +61,13 @@ fn what_cannot_be_read_is_told_by_name() {
         assert_eq!((held.pod.node.as_deref(), &*held.pod.uid.0), (Some("n"), "u"));
         assert!(held.rules.owners.is_empty());
     };
+    check(
+        |own| {
+            let ports: Vec<Value> = (1..=257).map(|port| json!({ "hostPort": port })).collect();
+            own["spec"]["template"]["spec"]["containers"][0]["ports"] = json!(ports);
+        },
+        "spec.template.spec.containers[].ports",
+    );
     check(|own| own["spec"]["owners"] = json!([]), "spec.owners");
     check(|own| own["spec"]["template"] = Value::Null, "spec.template");
     check(|own| own["spec"]["ttl"] = json!("abc"), "spec.ttl");
