@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use futures::future::join_all;
 use scenarios::backend::Backend;
-use scenarios::system::{Cluster, Controllers, Scheduler, Setting};
+use scenarios::system::{Cluster, Controllers, Scheduler, Setting, mark};
 
 use crate::transcript::Transcript;
 
@@ -120,7 +120,7 @@ impl Story {
         let begun = Instant::now();
         // A name of its own: two stages may be played on the same server.
         let stagehands = format!("{controllers:?}-{scheduler:?}");
-        let namespace = format!("{name}-{}-{stagehands}", std::process::id()).to_lowercase();
+        let namespace = format!("{name}-{}-{stagehands}", mark()).to_lowercase();
         let mut transcript = Transcript { cluster: &cluster, namespace, lines: Vec::new() };
         let told = async {
             cluster.kubectl(&["create", "namespace", &transcript.namespace]).await?;

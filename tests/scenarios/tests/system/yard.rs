@@ -16,7 +16,7 @@ use futures::future::join_all;
 use http::Method;
 use scenarios::backend::{BACKENDS, Backend, Lease, Scope};
 use scenarios::running::{Running, identity};
-use scenarios::system::PATIENCE;
+use scenarios::system::{PATIENCE, mark};
 use scheduler::State;
 use scheduler::config::{self, Configuration};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ impl Yard {
         let source = Source::from_flags(Some(lease.kubeconfig.clone()), None);
         let client = Client::connect(&source, &Options::new("yard")).await?;
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
-        let namespace = format!("{name}-{}-{number}", std::process::id());
+        let namespace = format!("{name}-{}-{number}", mark());
         let stop = CancellationToken::new();
         let seen = Arc::new(watch::Sender::new(Seen::default()));
         let yard = Self { lease, client, namespace, seen, _stop: stop.clone().drop_guard() };
