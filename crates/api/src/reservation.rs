@@ -85,9 +85,9 @@ pub struct ReservationSpec {
     /// How long it lives, as it is written: a server takes any text here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,
-    /// Until when it lives.
+    /// Until when it lives, as it is written: a server takes times that nobody can read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Time>,
+    pub expires: Option<String>,
     /// Whether it takes over pods that run.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
     pub pre_allocation: bool,
@@ -330,6 +330,18 @@ impl Reservation {
         Ok(own.unwrap_or_default().resources)
     }
 
+    /// Until when it lives, where it says so outright.
+    ///
+    /// # Errors
+    /// When that is no time.
+    pub fn expires(&self) -> Result<Option<Time>, Malformed> {
+        let fix = "write a time such as 2030-01-02T15:04:05Z";
+        let read = |text: &String| {
+            text.parse::<Time>().map_err(|_| Malformed::new("spec.expires", text, fix))
+        };
+        self.spec.expires.as_ref().map(read).transpose()
+    }
+
     /// Why nothing can be held for it, whatever the nodes are.
     ///
     /// # Errors
@@ -352,6 +364,7 @@ impl Reservation {
         if self.spec.template.is_none() {
             return Err(Malformed::new("spec.template", "", "say what is to be held"));
         }
+        self.expires()?;
         self.lifetime().map(drop)
     }
 
@@ -497,6 +510,10 @@ mod tests {
             let spec = json!({ "owners": owners, "template": template, "ttl": ttl });
             check(spec.clone(), Some("spec.ttl"));
             assert_eq!(reservation(spec).check().unwrap_err().value, ttl);
+        }
+        for expires in ["2030-01-01T00:00:00x5Z", "2030-01-01T00:00:00+99:99", "soon", ""] {
+            let spec = json!({ "owners": owners, "template": template, "expires": expires });
+            check(spec, Some("spec.expires"));
         }
         let odd = json!({ "owners": owners, "template": { "spec": { "containers": 7 } } });
         assert_eq!(reservation(odd).as_pod().unwrap_err().key, "spec.template");

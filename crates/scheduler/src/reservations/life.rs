@@ -66,8 +66,8 @@ fn time(moment: Moment) -> Time {
 /// When a reservation ends by itself; none where it never does. What is said outright goes before how
 /// long it is to live, which every reservation says; how long is unknown where that cannot be read.
 fn end(own: &Reservation) -> Option<Moment> {
-    if let Some(expires) = own.spec.expires {
-        return Some(expires.into());
+    if own.spec.expires.is_some() {
+        return own.expires().ok().flatten().map(Into::into);
     }
     let lifetime = own.lifetime().ok().flatten()?;
     let created = own.metadata.creation_timestamp?;
