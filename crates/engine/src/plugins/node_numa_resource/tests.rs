@@ -435,11 +435,20 @@ fn s10_55_whole_cores_of_several_numa_nodes() {
 #[test]
 fn s10_56_one_thread_of_each_core_of_several_numa_nodes() {
     let mut world = world_by(NodeNuma::default());
-    machine(&mut world, 2, 8, 128, "Restricted");
-    world.bound("a", lsr("9"), "1,3,5,7,9-13");
-    world.bound("b", lsr("2"), "14-15");
-    let said = world.zones("c", asking("LSR", "5", required("SpreadByPCPUs")));
-    assert_eq!(said, "0,2,4,6,8: 4000m of 0, 1000m of 1");
+    machine(&mut world, 2, 52, 128, "Restricted");
+    // Of the first NUMA node more is accounted for than CPUs are bound; both threads of its first core are
+    // free.
+    for (zone, count, cpus, accounted) in
+        [(0, "47", "3,5,7-51", "49"), (1, "51", "52-101,103", "51")]
+    {
+        let own = json!([{ "node": zone, "resources": { "cpu": accounted } }]);
+        let status = json!({ "cpuset": cpus, "numaNodeResources": own }).to_string();
+        let more = json!({ "metadata": { "annotations": { RESOURCE_STATUS: status } },
+                           "spec": { "nodeName": "n" } });
+        world.tell(cpus, merged(lsr(count), more));
+    }
+    let said = world.zones("c", asking("LSR", "4", required("SpreadByPCPUs")));
+    assert_eq!(said, "0,2,4,102: 3000m of 0, 1000m of 1");
 }
 
 #[test]
