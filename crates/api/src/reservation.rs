@@ -161,6 +161,15 @@ pub struct ReservationOwner {
     pub label_selector: Option<LabelSelector>,
 }
 
+/// Whether so many may own a reservation, and each means some pods; they are written at this key.
+fn check_owners(key: &'static str, owners: &[ReservationOwner]) -> Result<(), Malformed> {
+    if owners.len() > OWNERS_MAX {
+        let fix = "write at most 256 owners; a labelSelector means many pods";
+        return Err(Malformed::new(key, &owners.len().to_string(), fix));
+    }
+    owners.iter().try_for_each(|owner| owner.check(key))
+}
+
 impl ReservationOwner {
     /// Whether it means some pods and not all there are; it is written at this key.
     ///
@@ -351,16 +360,11 @@ impl Reservation {
             let fix = "name at least one owner: an object, a controller or a labelSelector";
             return Err(Malformed::new("spec.owners", "", fix));
         }
-        for (key, count, max) in [
-            ("spec.owners", self.spec.owners.len(), OWNERS_MAX),
-            ("spec.taints", self.spec.taints.len(), TAINTS_MAX),
-        ] {
-            if count > max {
-                let fix = "write at most 256 owners and 64 taints; a labelSelector means many pods";
-                return Err(Malformed::new(key, &count.to_string(), fix));
-            }
+        check_owners("spec.owners", &self.spec.owners)?;
+        if self.spec.taints.len() > TAINTS_MAX {
+            let count = self.spec.taints.len().to_string();
+            return Err(Malformed::new("spec.taints", &count, "write at most 64 taints"));
         }
-        self.spec.owners.iter().try_for_each(|owner| owner.check("spec.owners"))?;
         if self.spec.template.is_none() {
             return Err(Malformed::new("spec.template", "", "say what is to be held"));
         }

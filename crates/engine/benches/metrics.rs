@@ -1,9 +1,9 @@
 //! What reports of load cost: 5,000 nodes report once a minute, each with 30 pods and three windows,
 //! and each report is read from JSON and taken in by an engine whose nodes run those pods.
 //!
-//! The time is that of the processor; the median of the rounds counts. Between rounds a pod is decided
-//! on, as it would be in between: what has changed is found out anew then, and that counts as well. The
-//! benchmark ends with an error where it is more of a core than it may be.
+//! The time is that of the processor; the median of the rounds counts. After every 50 reports a pod is
+//! decided on: what has changed is found out anew then, and that counts as well. The benchmark ends with
+//! an error where it is more of a core than it may be.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark takes the time")]
 

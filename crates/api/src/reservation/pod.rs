@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::malformed::{Malformed, annotation, list_annotation};
 use crate::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use crate::pod::Pod;
-use crate::reservation::ReservationOwner;
+use crate::reservation::{ReservationOwner, check_owners};
 use crate::wire;
 
 /// Pod annotation: which reservation it must use.
@@ -183,7 +183,7 @@ pub fn owners(pod: &Pod) -> Result<Vec<ReservationOwner>, Malformed> {
     if own.is_empty() {
         return Err(Malformed::new(OWNERS, annotations.get(OWNERS).map_or("", |text| text), fix));
     }
-    own.iter().try_for_each(|owner| owner.check(OWNERS))?;
+    check_owners(OWNERS, &own)?;
     Ok(own)
 }
 
@@ -270,6 +270,9 @@ mod tests {
             let list = format!("[{wrong}]");
             assert_eq!(of(json!({ OWNERS: list })), Err((OWNERS, wrong.to_owned())));
         }
+        let many = vec![json!({ "object": { "name": "p" } }); 257];
+        let many = Value::from(many).to_string();
+        assert_eq!(of(json!({ OWNERS: many })), Err((OWNERS, "257".to_owned())));
         assert_eq!(of(json!({})), Err((OWNERS, String::new())));
         assert_eq!(of(json!({ OWNERS: r#"[{"object":{"name":"p"}}]"# })), Ok(1));
     }

@@ -64,8 +64,8 @@ fn told(ledger: &Ledger, own: Reservation<'_>) -> String {
     let users: Vec<&Uid> = ledger.users(own).into_iter().map(|(uid, _)| uid).collect();
     let (node, spare) = (ledger.nodes.name(own.node), own.spare);
     format!(
-        "{node} {amounts:?} {} {users:?} {} {:?} {:?} {:?}",
-        own.used.pods, spare.pods, spare.ports, spare.cpus, spare.exclusive
+        "{node} {amounts:?} {} {users:?} {} {:?} {:?} {:?} {:?}",
+        own.used.pods, spare.pods, spare.ports, spare.cpus, spare.exclusive, spare.zones
     )
 }
 
@@ -96,7 +96,8 @@ fn charged(ledger: &Ledger) -> BTreeMap<String, String> {
         let mut ports = ledger.nodes.ports(node).to_vec();
         ports.sort_unstable();
         let scored = (resources.cpu_scored[at], resources.memory_scored[at]);
-        let told = format!("{amounts:?} {} {ports:?} {scored:?}", ledger.nodes.pods[at]);
+        let cpus = ledger.cpus.of(node).map(|own| (&own.sets, &own.zones, own.free));
+        let told = format!("{amounts:?} {} {ports:?} {scored:?} {cpus:?}", ledger.nodes.pods[at]);
         all.insert(ledger.nodes.name(node).to_owned(), told);
     }
     all

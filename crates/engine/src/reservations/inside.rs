@@ -184,6 +184,8 @@ impl Decider {
             trial.refusal_within(&held, others, *node).is_none()
         };
         let (_, _, node) = ranked.into_iter().find(fits)?;
+        // It is the first that does.
+        self.looked.feasible = 1;
         Some(Place { node, within: Within::All })
     }
 

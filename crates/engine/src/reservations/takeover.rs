@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::inside::{Place, Within};
 use super::suit::{lack, score};
-use crate::decide::{Decider, allot_by, mixed};
+use crate::decide::{Decider, Looked, allot_by, mixed};
 use crate::fact::{ReservationRules, Uid, Visitor};
 use crate::judge::{Trial, take_one};
 use crate::ledger::{Ask, Holding, Ledger, NodeIndex, Passing, PodRow, ReservationUse, Way};
@@ -306,6 +306,7 @@ impl Decider {
         }
         drop(trial);
         let nodes: NodeSet = found.iter().map(|(node, _)| *node).collect();
+        self.looked = Looked { nodes: ledger.nodes.present().len(), feasible: found.len() };
         let worth = self.worth(ledger, ask, &nodes);
         let best = found.into_iter().min_by_key(|(node, taken)| {
             let inside = taken.iter().any(|pod| ledger.is_inside(pod, &own.uid));

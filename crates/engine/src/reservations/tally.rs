@@ -46,6 +46,7 @@ impl Tally {
                 Some(why) => tally.count(why),
             }
         }
+        tally.unsuited.sort_by_key(|(why, _)| why.place());
         (tally.is_required || tally.meant > 0).then_some(tally)
     }
 
@@ -54,22 +55,23 @@ impl Tally {
             Some((_, count)) => *count += 1,
             None => self.unsuited.push((why, 1)),
         }
-        self.unsuited.sort_by_key(|(why, _)| why.place());
     }
 
     /// Their nodes have said why they do not take the pod.
     pub(crate) fn heed<'a>(&mut self, refused: impl Iterator<Item = (NodeIndex, &'a Refusal)>) {
+        // Where each is that reads so.
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (node, refusal) in refused {
             let Some(suited) = self.suited.get(&node).copied() else { continue };
             let is_of_node = |reason: &&Reason| {
                 !matches!(reason, Reason::Reservation(ReservationReason::Unsuited { .. }))
             };
             for reason in refusal.reasons.iter().filter(is_of_node) {
-                let text = reason.to_string();
-                match self.by_node.iter_mut().find(|(other, _)| other.to_string() == text) {
-                    Some((_, count)) => *count += suited,
-                    None => self.by_node.push((reason.clone(), suited)),
-                }
+                let place = *places.entry(reason.to_string()).or_insert_with(|| {
+                    self.by_node.push((reason.clone(), 0));
+                    self.by_node.len() - 1
+                });
+                self.by_node[place].1 += suited;
             }
         }
     }

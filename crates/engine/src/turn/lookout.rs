@@ -3,8 +3,10 @@
 //! That is worked out once more, beside what is decided: where nobody wants to see it, nothing is.
 
 use super::{Engine, Question};
+use crate::examination::Refused;
 use crate::fact::PodRef;
 use crate::plugin::Plugin;
+use crate::reason::Refusal;
 
 /// Of how many nodes is told who refuses them.
 const REFUSALS_MAX: usize = 1000;
@@ -110,23 +112,23 @@ impl Engine {
         }
     }
 
+    /// By what it is decided, reservations included.
     fn refusals_of(
-        &self,
+        &mut self,
         pod: &PodRef,
         question: Question,
     ) -> Vec<(Option<Box<str>>, Plugin, String)> {
-        let decider = &self.profiles[question.profile].1;
-        let Some(ask) = self.ledger.pod(&pod.uid).map(|row| row.ask) else { return Vec::new() };
-        let told = |refusal: &crate::reason::Refusal| {
+        let decider = &mut self.profiles[question.profile].1;
+        let Ok(examined) = decider.examine(&mut self.ledger, &pod.uid) else { return Vec::new() };
+        let told = |refusal: &Refusal| {
             let words: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
             words.join(", ")
         };
-        if let Some((plugin, refusal)) = decider.refused_everywhere(&self.ledger, ask) {
-            return vec![(None, plugin, told(&refusal))];
+        if let Some((plugin, refusal)) = &examined.everywhere {
+            return vec![(None, *plugin, told(refusal))];
         }
-        let refused = self.ledger.nodes.present().iter().filter_map(|node| {
-            let (plugin, refusal) = decider.refusal(&self.ledger, ask, node)?;
-            Some((Some(self.ledger.nodes.name(node).into()), plugin, told(&refusal)))
+        let refused = examined.refused.iter().filter_map(|Refused { node, plugin, refusal }| {
+            Some((Some(self.ledger.nodes.name(*node).into()), (*plugin)?, told(refusal)))
         });
         refused.take(REFUSALS_MAX).collect()
     }

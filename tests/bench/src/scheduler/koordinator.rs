@@ -2,7 +2,7 @@
 //! writer that does not think.
 //!
 //! Every node says how its CPUs lie and reports its load once a minute, whoever takes part: the reports
-//! are written beside all rows alike. What is measured is what [`throughput`](super::throughput)
+//! are written beside all rows alike, and none is late when a row begins. What is measured is what [`throughput`](super::throughput)
 //! measures, once with pods of which there is nothing to say and once with pods that get CPUs of their
 //! own.
 
@@ -16,7 +16,7 @@ use super::cluster::Cluster;
 use super::contender::{Lineup, Programs, Row};
 use super::reports::{self, Reports};
 use super::samples::{Comparison, Named, Samples};
-use super::throughput::{self, Sample};
+use super::throughput::{self, REST, Sample};
 use super::workload::{Size, Workload};
 use crate::report::Bar;
 
@@ -105,9 +105,17 @@ pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
         for round in 0..arguments.rounds {
             for entry in Entry::in_round(round) {
                 let (who, workload) = (entry.who(), entry.workload());
+                cluster.create_pods(workload, size.pods).await?;
+                reports.catch_up().await?;
+                tokio::time::sleep(REST).await;
                 let sample = throughput::measure(&cluster, &programs, who, *size, workload).await?;
                 reports.check()?;
-                eprintln!("{size}, round {}: {}: {sample:.2?}", round + 1, entry.name());
+                let late = reports.late();
+                eprintln!(
+                    "{size}, round {}: {}: {sample:.2?}; {late:.0} reports are late",
+                    round + 1,
+                    entry.name()
+                );
                 samples.add(entry, sample);
             }
         }

@@ -26,6 +26,12 @@ const NUMAS: usize = 2;
 const NUMA_MEMORY: &str = "128Gi";
 /// Parts of the reports that are due which must have been written: with fewer it is another load.
 const WRITTEN_MIN: f64 = 0.9;
+/// So many reports may be late when a row begins: those that are under way.
+const LATE_MAX: f64 = IN_FLIGHT as f64;
+/// How long to wait for reports that are late.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How often it is looked whether any are.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 fn metrics() -> ResourceType {
     ResourceType::cluster("slo.koordinator.sh", "v1alpha1", "nodemetrics")
@@ -125,6 +131,7 @@ impl Reports {
     /// Has so many nodes report every so often.
     pub fn begin(client: &Client, nodes: usize, every: Duration) -> Self {
         let spacing = every / u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
+        let spacing = spacing.max(Duration::from_micros(1));
         let written = Arc::new(AtomicU64::new(0));
         let task = go_on(client.clone(), nodes.max(1), spacing, Arc::clone(&written));
         Self { task: tokio::spawn(task), began: Instant::now(), spacing, written }
@@ -139,6 +146,27 @@ impl Reports {
         Ok(())
     }
 
+    /// Waits until what is late has been made up for, so that no row pays for the one before it.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub async fn catch_up(&self) -> Result<()> {
+        let began = Instant::now();
+        while self.late() > LATE_MAX {
+            self.check()?;
+            let late = self.late();
+            ensure!(began.elapsed() < PATIENCE, "{late:.0} reports are late: the load is too much");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// How many reports are due and not written.
+    pub fn late(&self) -> f64 {
+        let due = self.began.elapsed().as_secs_f64() / self.spacing.as_secs_f64();
+        (due - self.written.load(Ordering::Relaxed) as f64).max(0.0)
+    }
+
     /// Ends it, and tells how many reports there were.
     ///
     /// # Errors
@@ -150,7 +178,7 @@ impl Reports {
             bail!("nodes have ceased to report");
         }
         self.task.abort();
-        let due = elapsed.as_secs_f64() / self.spacing.as_secs_f64().max(f64::MIN_POSITIVE);
+        let due = elapsed.as_secs_f64() / self.spacing.as_secs_f64();
         let (share, minutes) = (written as f64 / due.max(1.0), elapsed.as_secs_f64() / 60.0);
         ensure!(share >= WRITTEN_MIN, "{written} of {due:.0} reports that were due were written");
         Ok(format!("nodes reported {:.0} times a minute", written as f64 / minutes))
@@ -164,7 +192,7 @@ async fn go_on(
     written: Arc<AtomicU64>,
 ) -> Result<()> {
     // Where the server is slow, what is late is made up for.
-    let ticks = tokio::time::interval(spacing.max(Duration::from_micros(1)));
+    let ticks = tokio::time::interval(spacing);
     let numbers = stream::unfold((ticks, 0_usize), |(mut ticks, number)| async move {
         ticks.tick().await;
         Some((number, (ticks, number + 1)))

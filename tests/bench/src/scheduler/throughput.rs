@@ -20,7 +20,7 @@ use crate::report::{self, Bar};
 use crate::subjects::IN_FLIGHT;
 
 /// The server rests so long after the pods were created.
-const REST: Duration = Duration::from_secs(2);
+pub const REST: Duration = Duration::from_secs(2);
 /// Without a bind or an event for so long, a row has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether the process still runs.
@@ -68,6 +68,8 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
             for round in 0..arguments.rounds {
                 for row in arguments.rows(round) {
                     let who = (row, Lineup::Kubernetes);
+                    cluster.create_pods(*workload, size.pods).await?;
+                    tokio::time::sleep(REST).await;
                     let sample = measure(&cluster, programs, who, *size, *workload).await?;
                     let name = row.name();
                     eprintln!("{size}, {workload}, round {}: {name}: {sample:.2?}", round + 1);
@@ -82,7 +84,7 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
     Ok(met)
 }
 
-/// Lets a row bind all pods of a load, and deletes them afterwards.
+/// Lets a row bind all pods of a load, which are there, and deletes them afterwards.
 ///
 /// # Errors
 /// When a program does not start, a request fails, or pods stay unbound.
@@ -93,8 +95,6 @@ pub async fn measure(
     size: Size,
     workload: Workload,
 ) -> Result<Sample> {
-    cluster.create_pods(workload, size.pods).await?;
-    tokio::time::sleep(REST).await;
     let mut pending = Pending::open(&cluster.client).await?;
     let mut contender = Contender::start(row, lineup, programs, cluster.kubeconfig())?;
     let bound = all_bound(&mut pending, &mut contender, size.pods).await?;
