@@ -6,9 +6,12 @@ use object::time::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::object_meta::ObjectMeta;
-use crate::pod::ResourceList;
 use crate::resource::resource;
 use crate::wire;
+
+mod usages;
+
+pub use usages::Usages;
 
 /// The load of one node; it has the node's name.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
@@ -87,8 +90,8 @@ pub struct AggregatedUsage {
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceMap {
     /// By resource name.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub resources: ResourceList,
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Usages::is_empty")]
+    pub resources: Usages,
 }
 
 /// Usage of a pod.
@@ -104,7 +107,4 @@ pub struct PodMetric {
     /// Its band, as [`crate::priority::PriorityBand`] is written; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub priority: String,
-    /// Its class, as [`crate::qos::QosClass`] is written.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub qos: String,
 }

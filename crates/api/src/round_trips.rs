@@ -356,7 +356,7 @@ fn a_node_metric_reads_its_sample_and_writes_what_the_schema_has() {
                 "systemUsage": { "resources": { "cpu": "1" } },
             },
             "podsMetric": [{ "namespace": "shop", "name": "web-0", "priority": "koord-prod",
-                             "qos": "LS", "podUsage": { "resources": { "cpu": "250m" } } }],
+                             "podUsage": { "resources": { "cpu": "250m" } } }],
         },
     }));
 }

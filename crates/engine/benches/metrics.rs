@@ -121,7 +121,7 @@ fn run(engine: &mut Engine, round: usize) -> Duration {
     let began = processor_time();
     for (number, report) in reports.iter().enumerate() {
         let read: NodeMetric = serde_json::from_slice(report).expect("it is JSON");
-        engine.apply(Fact::from(&read), now);
+        engine.apply(Fact::from(read), now);
         if number.is_multiple_of(REPORTS_PER_DECISION) {
             let name = format!("new-{round}-{number}");
             engine.apply(Fact::Pod(Box::new(pod(&name, None))), now);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use api::cpus::{CPU_TOPOLOGY, Layout};
 use api::load::{UsageThresholds, raw_allocatable};
-use api::{Malformed, Node, NodeResourceTopology};
+use api::{Malformed, Node};
 use engine::fact::CpuRules;
 use object::quantity::{Format, Quantity};
 
@@ -61,10 +61,9 @@ impl Complaints {
     }
 
     /// Tells what a layout says that cannot be read.
-    pub(crate) fn hear_layout(&self, layout: &NodeResourceTopology) {
-        let (name, own) = (&layout.metadata.name, Layout::of(layout));
-        self.tell(LAYOUT, name, own.malformed);
-        self.compare(name, |cpus| cpus.of_layout = own.cpus.len());
+    pub(crate) fn hear_layout(&self, name: &str, layout: &Layout) {
+        self.tell(LAYOUT, name, layout.malformed.clone());
+        self.compare(name, |cpus| cpus.of_layout = layout.cpus.len());
     }
 
     /// A node is gone, and nothing of it stays.

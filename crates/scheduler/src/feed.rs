@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::condition;
-use api::cpus::RESOURCE_STATUS;
+use api::cpus::{Layout, RESOURCE_STATUS};
 use api::reservation::ALLOCATED;
 use api::{
     CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, NodeMetric, NodeResourceTopology,
@@ -257,7 +257,8 @@ fn read_all(reader: &mut impl Reader, sight: &Sight) {
     fact(reader, Kind::PodDisruptionBudget, |one: &PodDisruptionBudget| one.into(), budgetless);
     owners(reader);
     storage(reader);
-    fact(reader, Kind::NodeMetric, |one: &NodeMetric| one.into(), loadless);
+    let reported = |one: NodeMetric| Message::Fact(one.into());
+    reader.read(Kind::NodeMetric, "", reported, |key, _| Message::Fact(loadless(key)));
     layouts(reader, complaints);
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Reservation, "", reservation, move |_, uid| gone(uid));
@@ -284,10 +285,11 @@ fn nodes(reader: &mut impl Reader, sight: &Sight, complaints: Option<Arc<Complai
 fn layouts(reader: &mut impl Reader, complaints: Option<Arc<Complaints>>) {
     let heard = complaints.clone();
     let message = move |layout: NodeResourceTopology| {
+        let own = Layout::of(&layout);
         if let Some(complaints) = &complaints {
-            complaints.hear_layout(&layout);
+            complaints.hear_layout(&layout.metadata.name, &own);
         }
-        Message::Fact(Fact::from(&layout))
+        Message::Fact(Fact::layout(&layout, own))
     };
     let gone = move |key: &Key, _: &str| {
         if let Some(heard) = &heard {

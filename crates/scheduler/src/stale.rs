@@ -87,7 +87,7 @@ mod tests {
 
     fn report(node: &str, at: Option<&str>) -> Fact {
         let metric = json!({ "metadata": { "name": node }, "status": { "updateTime": at } });
-        Fact::from(&serde_json::from_value::<NodeMetric>(metric).unwrap())
+        Fact::from(serde_json::from_value::<NodeMetric>(metric).unwrap())
     }
 
     fn told(silence: &mut Silence) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::node_metric::Usages;
 use api::pod::{Container, ContainerStatus, Pod, ResourceList, RestartPolicy};
 use api::resource_names::KnownResource;
 use object::names::qualified_name;
@@ -91,9 +92,22 @@ fn amounts_up_to<'a>(
 /// The names and quantities of a list on the wire. What has an older name has that of today, unless
 /// both are there.
 pub(super) fn named(list: &ResourceList) -> impl Iterator<Item = (&str, &Quantity)> {
-    list.iter().filter_map(|(name, quantity)| {
-        let Some(today) = today(name) else { return Some((name.as_str(), quantity)) };
-        (!list.contains_key(today)).then_some((today, quantity))
+    let all = list.iter().map(|(name, quantity)| (name.as_str(), quantity));
+    of_today(all, |name| list.contains_key(name))
+}
+
+/// The same of what is reported to be in use.
+pub(super) fn used(list: &Usages) -> impl Iterator<Item = (&str, &Quantity)> {
+    of_today(list.iter(), |name| list.get(name).is_some())
+}
+
+fn of_today<'a>(
+    list: impl Iterator<Item = (&'a str, &'a Quantity)>,
+    contains: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (&'a str, &'a Quantity)> {
+    list.filter_map(move |(name, quantity)| {
+        let Some(today) = today(name) else { return Some((name, quantity)) };
+        (!contains(today)).then_some((today, quantity))
     })
 }
 

@@ -158,9 +158,10 @@ fn kubelet_policy(words: &[String]) -> Option<NumaPolicy> {
     })
 }
 
-impl From<&NodeResourceTopology> for CpuLayout {
-    fn from(wire: &NodeResourceTopology) -> Self {
-        let layout = Layout::of(wire);
+impl CpuLayout {
+    /// What an object says whose annotations were read.
+    #[must_use]
+    pub fn new(wire: &NodeResourceTopology, layout: Layout) -> Self {
         let cpus = layout.cpus.iter().map(|cpu| Cpu {
             id: cpu.id,
             core: cpu.socket.wrapping_mul(CORES_MAX).wrapping_add(cpu.core),
@@ -190,8 +191,16 @@ impl From<&NodeResourceTopology> for CpuLayout {
 
 impl From<&NodeResourceTopology> for Fact {
     fn from(wire: &NodeResourceTopology) -> Self {
+        Self::layout(wire, Layout::of(wire))
+    }
+}
+
+impl Fact {
+    /// What an object says whose annotations were read.
+    #[must_use]
+    pub fn layout(wire: &NodeResourceTopology, layout: Layout) -> Self {
         let node = wire.metadata.name.as_str().into();
-        Self::Layout { node, layout: Some(Arc::new(CpuLayout::from(wire))) }
+        Self::Layout { node, layout: Some(Arc::new(CpuLayout::new(wire, layout))) }
     }
 }
 

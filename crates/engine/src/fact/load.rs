@@ -12,7 +12,7 @@ use api::pod::Pod;
 use api::priority::PriorityBand;
 use object::condition;
 
-use super::amounts::{amounts, named};
+use super::amounts::{amounts, named, used};
 use super::{Fact, LoadTimes};
 use crate::moment::Moment;
 use crate::needs::{Amounts, LoadNeeds};
@@ -162,20 +162,20 @@ fn length(duration: object::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or_default())
 }
 
-fn used(map: &ResourceMap) -> Amounts {
-    amounts(named(&map.resources))
+fn in_use(map: &ResourceMap) -> Amounts {
+    amounts(used(&map.resources))
 }
 
-impl From<&NodeMetric> for Fact {
-    fn from(wire: &NodeMetric) -> Self {
+impl From<NodeMetric> for Fact {
+    fn from(wire: NodeMetric) -> Self {
         let policy = wire.spec.metric_collect_policy.as_ref();
         let seconds = policy.and_then(|policy| policy.report_interval_seconds);
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        let status = &wire.status;
+        let status = wire.status;
         let node = status.node_metric.as_ref().map(|own| {
             let window = |one: &api::node_metric::AggregatedUsage| {
                 let figures = one.usage.iter().filter_map(|(name, map)| {
-                    let used = used(map);
+                    let used = in_use(map);
                     Some((Aggregation::named(name)?, used)).filter(|(_, used)| !used.is_nothing())
                 });
                 let length = one.duration.map(length).unwrap_or_default();
@@ -184,12 +184,12 @@ impl From<&NodeMetric> for Fact {
             let mut windows: Vec<UsageWindow> =
                 own.aggregated_node_usages.iter().map(window).collect();
             windows.sort_by_key(|window| std::cmp::Reverse(window.length));
-            NodeUsage { now: used(&own.node_usage), system: used(&own.system_usage), windows }
+            NodeUsage { now: in_use(&own.node_usage), system: in_use(&own.system_usage), windows }
         });
-        let pods = status.pods_metric.iter().map(|pod| {
-            let key = (pod.namespace.as_str().into(), pod.name.as_str().into());
+        let pods = status.pods_metric.into_iter().map(|pod| {
             let band = PriorityBand::parse(&pod.priority).ok();
-            (key, PodUsage { now: used(&pod.pod_usage), band })
+            let usage = PodUsage { now: in_use(&pod.pod_usage), band };
+            ((pod.namespace.into(), pod.name.into()), usage)
         });
         let report = LoadReport {
             at: status.update_time.map(Moment::from),
@@ -197,7 +197,7 @@ impl From<&NodeMetric> for Fact {
             node,
             pods: pods.collect(),
         };
-        Self::Load { node: wire.metadata.name.as_str().into(), report: Some(report.into()) }
+        Self::Load { node: wire.metadata.name.into(), report: Some(report.into()) }
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         let wire = json!({ "metadata": { "name": "n" },
                            "status": { "updateTime": "1969-12-31T23:00:00Z" } });
         let wire: NodeMetric = serde_json::from_value(wire).unwrap();
-        let Fact::Load { report: Some(report), .. } = Fact::from(&wire) else {
+        let Fact::Load { report: Some(report), .. } = Fact::from(wire) else {
             panic!("it is a report");
         };
         assert_eq!(report.at, Some(Moment(0)));

@@ -42,7 +42,7 @@ fn report(node: &str, at: &str, cpu: &str, pods: Value) -> Fact {
         "status": { "updateTime": at, "nodeMetric": usage, "podsMetric": pods },
     });
     let metric: NodeMetric = serde_json::from_value(metric).unwrap();
-    Fact::from(&metric)
+    Fact::from(metric)
 }
 
 /// A reservation of 3 CPUs and 1Gi on a node.

@@ -97,7 +97,7 @@ impl World {
         status["updateTime"] = time.into();
         let metric = json!({ "metadata": { "name": "n" }, "status": status });
         let metric: NodeMetric = serde_json::from_value(metric).unwrap();
-        self.ledger.apply(Fact::from(&metric));
+        self.ledger.apply(Fact::from(metric));
     }
 
     fn pod(&mut self, name: &str, mut pod: Value) -> Ask {

@@ -22,7 +22,7 @@ fn told_by(settings: LoadSettings, reported: &str) -> String {
         "nodeMetric": { "nodeUsage": { "resources": { "cpu": "6" } },
                         "aggregatedNodeUsages": window } } });
     let metric: NodeMetric = serde_json::from_value(metric).unwrap();
-    ledger.apply(Fact::from(&metric));
+    ledger.apply(Fact::from(metric));
     ledger.catch_up(NOW);
     told_of(&mut ledger, &mut decider, &pod("new", &asking("2", &json!({ "priority": 9500 }))))
 }

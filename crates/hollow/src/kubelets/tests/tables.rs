@@ -292,14 +292,14 @@ fn the_load_of_a_node_is_that_of_its_pods_and_its_own() {
         .pods_metric
         .iter()
         .map(|pod| {
-            let amount = |name: &str| pod.pod_usage.resources[name].to_string();
+            let amount = |name: &str| pod.pod_usage.resources.get(name).unwrap().to_string();
             format!("{} {} {}", pod.name, amount("cpu"), amount("memory"))
         })
         .collect();
     assert_eq!(pods, ["a 250m 64Mi", "b 2 64Mi"]);
     let usage = metric.status.node_metric.as_ref().unwrap();
     let millis = |own: &api::node_metric::ResourceMap| {
-        own.resources["cpu"].checked_scaled_value(-3).unwrap()
+        own.resources.get("cpu").unwrap().checked_scaled_value(-3).unwrap()
     };
     assert_eq!(millis(&usage.node_usage), millis(&usage.system_usage) + 2250);
     assert!(metric.status.update_time.is_some());
@@ -335,7 +335,7 @@ fn a_report_tells_what_was_used_for_a_while() {
     let windows = |world: &World| -> Vec<(i64, Vec<i64>)> {
         let usage = world.metrics["node-0000"].status.node_metric.clone().unwrap();
         let millis = |own: &api::node_metric::ResourceMap| {
-            own.resources["cpu"].checked_scaled_value(-3).unwrap()
+            own.resources.get("cpu").unwrap().checked_scaled_value(-3).unwrap()
         };
         let figures = |one: &api::node_metric::AggregatedUsage| {
             ["avg", "p50", "p90", "p95", "p99"].map(|figure| millis(&one.usage[figure])).into()

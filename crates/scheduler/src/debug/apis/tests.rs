@@ -194,7 +194,7 @@ async fn what_pods_add_to_the_load_of_a_node_is_shown() {
                              "podUsage": usage("500m") }] },
     }))
     .unwrap();
-    world.core.take(Message::Fact(Fact::from(&metric)), START);
+    world.core.take(Message::Fact(Fact::from(metric)), START);
     // Of the new one, which is not reported yet, 85 and 70 percent of its requests count.
     let memory = (7 << 30) / 10 + 1;
     let (_, shown) = world.get(path).await;

@@ -233,7 +233,7 @@ fn a_node_that_is_used_too_much_is_told_with_all_that_is_known() {
     let metric = json!({ "metadata": { "name": "n1" },
         "status": { "updateTime": "1970-01-01T00:16:28Z", "nodeMetric": usage } });
     let metric: NodeMetric = serde_json::from_value(metric).unwrap();
-    ledger.apply(Fact::from(&metric));
+    ledger.apply(Fact::from(metric));
     ledger.apply(Fact::Pod(Box::new(fact.clone())));
     answer.work_out(&mut ledger, profile, &fact, NOW);
     let nodes = round_trip(answer).nodes.unwrap();
