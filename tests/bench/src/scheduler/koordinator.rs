@@ -2,7 +2,8 @@
 //! writer that does not think.
 //!
 //! Every node says how its CPUs lie and reports its load once a minute, whoever takes part: the reports
-//! are written beside all rows alike, and none is late when a row begins. What is measured is what [`throughput`](super::throughput)
+//! are written beside all rows alike, and none is late when a row begins. Each round has a server of its
+//! own. What is measured is what [`throughput`](super::throughput)
 //! measures, once with pods of which there is nothing to say and once with pods that get CPUs of their
 //! own.
 
@@ -94,37 +95,49 @@ impl Named for Entry {
 pub async fn run(gantry: &Path, arguments: &Arguments) -> Result<bool> {
     let programs = Programs::locate(gantry)?;
     println!("{}", super::machine());
-    let cluster = Cluster::start(&programs, &[]).await?;
     let every = Duration::from_secs(arguments.report_seconds);
     let mut met = true;
     for size in &arguments.sizes {
-        cluster.resize(size.nodes).await?;
-        reports::prepare(&cluster.client, size.nodes).await?;
-        let reports = Reports::begin(&cluster.client, size.nodes, every);
-        let mut samples = Samples::new();
+        let (mut samples, mut told) = (Samples::new(), String::new());
         for round in 0..arguments.rounds {
+            // A server that has taken in reports for a quarter of an hour is half as fast as a new one.
+            let cluster = Cluster::start(&programs, &[]).await?;
+            cluster.resize(size.nodes).await?;
+            reports::prepare(&cluster.client, size.nodes).await?;
+            let reports = Reports::begin(&cluster.client, size.nodes, every);
             for entry in Entry::in_round(round) {
-                let (who, workload) = (entry.who(), entry.workload());
-                cluster.create_pods(workload, size.pods).await?;
-                reports.catch_up().await?;
-                tokio::time::sleep(REST).await;
-                let sample = throughput::measure(&cluster, &programs, who, *size, workload).await?;
-                reports.check()?;
-                let late = reports.late();
+                let sample = measure(&cluster, &programs, &reports, entry, *size).await?;
+                let (name, late) = (entry.name(), reports.late());
                 eprintln!(
-                    "{size}, round {}: {}: {sample:.2?}; {late:.0} reports are late",
-                    round + 1,
-                    entry.name()
+                    "{size}, round {}: {name}: {sample:.2?}; {late:.0} reports are late",
+                    round + 1
                 );
                 samples.add(entry, sample);
             }
+            told = reports.end().await?;
         }
-        let told = reports.end().await?;
         println!("\n{size}, median of {} rounds; {told}\n", arguments.rounds);
         throughput::print(&samples);
         met &= judge(&samples);
     }
     Ok(met || arguments.unjudged)
+}
+
+/// Lets one bind its pods while nodes report, none of them late at first.
+async fn measure(
+    cluster: &Cluster,
+    programs: &Programs,
+    reports: &Reports,
+    entry: Entry,
+    size: Size,
+) -> Result<Sample> {
+    let (who, workload) = (entry.who(), entry.workload());
+    cluster.create_pods(workload, size.pods).await?;
+    reports.catch_up().await?;
+    tokio::time::sleep(REST).await;
+    let sample = throughput::measure(cluster, programs, who, size, workload).await?;
+    reports.check()?;
+    Ok(sample)
 }
 
 /// Prints how the rows compare, and says whether every bar is met.
