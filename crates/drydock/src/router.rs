@@ -168,6 +168,7 @@ impl Drydock {
             Route::GroupVersion(group, version) => {
                 discovery::group_version(&registry, group, version)
             }
+            Route::OpenApiV2 => Ok(openapi::older(&parts.headers)),
             Route::OpenApiV3 => Ok(openapi::index(&registry)),
             Route::OpenApiV3Group(group, version) => openapi::document(&registry, group, version),
             Route::Version => Ok(body::value(StatusCode::OK, &discovery::version())),

@@ -83,7 +83,7 @@ pub const TESTED_APART: &[(&str, &[&str])] = &[
     ("impersonation", &["who_wants_to_be_somebody_else_is_refused"]),
     ("json-depth", &["what_is_stored_can_be_read_however_deep_it_nests"]),
     ("object-size", &["an_object_that_grew_too_large_is_refused"]),
-    ("openapi-v2", &["the_older_openapi_is_not_served"]),
+    ("openapi-v2", &["the_older_openapi_knows_no_kinds"]),
     ("requests-in-flight", &["room_is_held_by_answers_of_the_same_lane_that_are_on_their_way"]),
     (
         "rule-budget",

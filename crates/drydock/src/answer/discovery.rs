@@ -294,7 +294,8 @@ pub fn paths(registry: &Registry) -> Answer {
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
     paths.extend(
-        ["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned),
     );
     paths.sort();
     body::value(StatusCode::OK, &json!({"paths": paths}))

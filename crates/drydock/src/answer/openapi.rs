@@ -1,4 +1,5 @@
-//! OpenAPI v3: the structure of every kind, one document per group and version.
+//! OpenAPI v3: the structure of every kind, one document per group and version. Of OpenAPI v2 there is
+//! as much as clients need that ask for it.
 //!
 //! `kubectl explain` walks the schemas; `kubectl apply` and `diff` read merge keys
 //! and look whether `PATCH` takes `fieldValidation`. Native kinds come without
@@ -6,7 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,6 +19,40 @@ use crate::kinds::{Kind, Registry, Version, group_version, native};
 const REFERENCE: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// The older form as clients of Go ask for it.
+const OLDER_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// `/openapi/v2`: a document of the older form that says nothing of any kind. kubectl reads it before it
+/// creates or applies a `List`, and checks by it what it finds there; the rest is the server's to check.
+#[must_use]
+pub fn older(headers: &HeaderMap) -> Answer {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut accepted = accepted.flat_map(|value| value.split(',')).map(str::trim);
+    let (major, minor) = super::discovery::release();
+    let (title, version) = ("Kubernetes", format!("{major}.{minor}"));
+    match accepted.any(|one| one.starts_with(OLDER_PROTOBUF)) {
+        true => {
+            let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
+            let document = [field(1, b"2.0"), field(2, &info), field(8, &[])].concat();
+            let content_type = HeaderValue::from_static(OLDER_PROTOBUF);
+            body::typed(StatusCode::OK, content_type, Bytes::from(document).into())
+        }
+        false => {
+            let info = json!({"title": title, "version": version});
+            body::value(StatusCode::OK, &json!({"swagger": "2.0", "info": info, "paths": {}}))
+        }
+    }
+}
+
+/// A field of a protobuf message with these bytes, of which there are fewer than 128.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    const OF_BYTES: u8 = 2;
+    let length = u8::try_from(bytes.len()).unwrap_or_default();
+    let mut field = vec![(number << 3) | OF_BYTES, length];
+    field.extend_from_slice(bytes);
+    field
+}
 
 /// `/openapi/v3`: where each document is. The hash lets clients keep a document.
 #[must_use]

@@ -15,6 +15,8 @@ pub enum Route {
     Group(String),
     /// `/api/VERSION` or `/apis/GROUP/VERSION`.
     GroupVersion(String, String),
+    /// `/openapi/v2`: the older form.
+    OpenApiV2,
     /// `/openapi/v3`: the index.
     OpenApiV3,
     /// `/openapi/v3/api/v1` or `/openapi/v3/apis/GROUP/VERSION`.
@@ -69,6 +71,7 @@ impl Route {
             }
             ["api", version, rest @ ..] => Target::parse("", version, rest),
             ["apis", group, version, rest @ ..] => Target::parse(group, version, rest),
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApiV3,
             ["openapi", "v3", "api", version] => {
                 Self::OpenApiV3Group(String::new(), (*version).to_owned())

@@ -109,3 +109,22 @@ async fn kinds_explain_themselves() {
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_applied_and_created() {
+    let list = |names: [&str; 2]| {
+        let item = |name: &str| {
+            format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}}}}"#)
+        };
+        let items = names.map(item).join(",");
+        format!(r#"{{"apiVersion":"v1","kind":"List","items":[{items}]}}"#)
+    };
+    Story::bare("list")
+        .alike(async |kubectl| {
+            kubectl.run_with("apply --filename -", &list(["a", "b"])).await?;
+            kubectl.run_with("apply --filename -", &list(["a", "b"])).await?;
+            kubectl.run_with("create --filename -", &list(["c", "d"])).await?;
+            kubectl.run("get configmap a b c d --output=name").await
+        })
+        .await;
+}
