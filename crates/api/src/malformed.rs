@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 /// Longest part of a bad value that a message repeats, in characters.
 const SHOWN_CHARS_MAX: usize = 64;
@@ -66,9 +67,31 @@ pub(crate) fn list_annotation<T: DeserializeOwned>(
     serde_json::from_str(text).map(Some).map_err(|_| Malformed::new(key, text, fix))
 }
 
+/// What an object says under these keys, in the case that we write them in, since upstream reads them in
+/// any; and whether it says anything else.
+pub(crate) fn known_keys(object: Map<String, Value>, known: &[&str]) -> (Map<String, Value>, bool) {
+    let named = |key: &str| known.iter().find(|own| own.eq_ignore_ascii_case(key));
+    let has_others = object.keys().any(|key| named(key).is_none());
+    let own = object.into_iter();
+    let own = own.filter_map(|(key, value)| Some(((*named(&key)?).to_owned(), value)));
+    (own.collect(), has_others)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_known_in_any_case_and_others_are_not() {
+        let check = |text: &str, expected: (&str, bool)| {
+            let own = serde_json::from_str(text).unwrap();
+            let (own, has_others) = known_keys(own, &["nodeNames", "others"]);
+            assert_eq!((&*Value::Object(own).to_string(), has_others), expected, "{text}");
+        };
+        check("{}", ("{}", false));
+        check(r#"{"NODENAMES":1,"others":2}"#, (r#"{"nodeNames":1,"others":2}"#, false));
+        check(r#"{"nodeName":1,"others":2}"#, (r#"{"others":2}"#, true));
+    }
 
     #[test]
     fn a_long_value_is_cut_in_the_message_only() {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use object::selector::label::LabelSelector;
 use object::taint::Taint;
 use object::time::{self, Time};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
 
 pub use pod::{
     AFFINITY, ALLOCATED, Allocated, CURRENT_OWNER, EXACT_MATCH, IGNORED_LABEL,
@@ -104,8 +105,19 @@ pub struct ReservationSpec {
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
     pub unschedulable: bool,
     /// What keeps pods from using it.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "timeless", skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+}
+
+/// Taints without when they were added: nobody reads that, and what cannot be read of it is no reason not
+/// to read the rest.
+fn timeless<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Taint>, D::Error> {
+    let all: Option<Vec<Map<String, Value>>> = Option::deserialize(deserializer)?;
+    let taint = |mut own: Map<String, Value>| {
+        own.remove("timeAdded");
+        Taint::deserialize(Value::Object(own)).map_err(D::Error::custom)
+    };
+    all.unwrap_or_default().into_iter().map(taint).collect()
 }
 
 /// Which pods that run a reservation takes over.
@@ -515,6 +527,8 @@ mod tests {
             check(spec.clone(), Some("spec.ttl"));
             assert_eq!(reservation(spec).check().unwrap_err().value, ttl);
         }
+        let taints = json!([{ "key": "k", "effect": "NoSchedule", "timeAdded": "soon" }]);
+        check(json!({ "owners": owners, "template": template, "taints": taints }), None);
         for expires in ["2030-01-01T00:00:00x5Z", "2030-01-01T00:00:00+99:99", "soon", ""] {
             let spec = json!({ "owners": owners, "template": template, "expires": expires });
             check(spec, Some("spec.expires"));

@@ -1,8 +1,9 @@
 //! What a pod says of the nodes that somebody has already chosen for it.
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::malformed::{Malformed, annotation};
+use crate::malformed::{Malformed, annotation, known_keys};
 use crate::pod::Pod;
 
 /// Pod annotation: which nodes it may get, and which are tried first.
@@ -26,18 +27,25 @@ impl SchedulingHint {
     /// # Errors
     /// When it cannot be read.
     pub fn of(pod: &Pod) -> Result<Option<Self>, Malformed> {
-        let fix = r#"write JSON such as {"preferredNodeNames":["node-1"]}"#;
+        let fix = r#"write JSON such as {"preferredNodeNames":["node-1"]}; the keys are nodeNames, preferredNodeNames and extensions, which nobody reads"#;
         let annotations = &pod.metadata.annotations;
         let is_told = annotations.get(SCHEDULING_HINT).is_some_and(|text| !text.is_empty());
         let key = if is_told { SCHEDULING_HINT } else { SCHEDULING_HINT_OLD };
-        let hint: Option<Self> = annotation(annotations, key, fix)?;
-        Ok(hint.filter(|hint| *hint != Self::default()))
+        let wrong = || Malformed::new(key, annotations.get(key).map_or("", |text| text), fix);
+        let Some(all) = annotation(annotations, key, fix)? else { return Ok(None) };
+        let known = ["nodeNames", "preferredNodeNames", "extensions"];
+        let (all, has_others) = known_keys(all, &known);
+        if has_others {
+            return Err(wrong());
+        }
+        let hint = Self::deserialize(Value::Object(all)).map_err(|_| wrong())?;
+        Ok(Some(hint).filter(|hint| *hint != Self::default()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -59,5 +67,7 @@ mod tests {
         check(json!({ SCHEDULING_HINT: r#"{"extensions":{"X":1}}"# }), Ok(None));
         check(json!({}), Ok(None));
         check(json!({ SCHEDULING_HINT: "{" }), Err(SCHEDULING_HINT));
+        check(json!({ SCHEDULING_HINT: r#"{"nodeName":["a"]}"# }), Err(SCHEDULING_HINT));
+        check(json!({ SCHEDULING_HINT: r#"{"nodenames":["a"]}"# }), Ok(Some("a")));
     }
 }

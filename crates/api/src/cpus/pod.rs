@@ -2,11 +2,11 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::node::NumaTopologyPolicy;
 use crate::cpu_set::CpuSet;
-use crate::malformed::{Malformed, annotation};
+use crate::malformed::{Malformed, annotation, known_keys};
 use crate::pod::{Pod, ResourceList};
 
 /// Pod annotation: how its CPUs are to lie to each other.
@@ -60,10 +60,13 @@ impl ResourceSpec {
     /// # Errors
     /// When it cannot be read, or asks for what nobody does.
     pub fn of(pod: &Pod) -> Result<Self, Malformed> {
-        let fix = "write JSON such as {\"preferredCPUBindPolicy\":\"FullPCPUs\"}; bind policies are \
-                   Default, FullPCPUs and SpreadByPCPUs (ConstrainedBurst is not supported), \
+        let fix = "write JSON such as {\"preferredCPUBindPolicy\":\"FullPCPUs\"}; the keys are \
+                   requiredCPUBindPolicy, preferredCPUBindPolicy and preferredCPUExclusivePolicy; bind \
+                   policies are Default, FullPCPUs and SpreadByPCPUs (ConstrainedBurst is not supported), \
                    exclusive policies None, PCPULevel and NUMANodeLevel";
-        words(pod, RESOURCE_SPEC, fix)
+        let known =
+            ["requiredCPUBindPolicy", "preferredCPUBindPolicy", "preferredCPUExclusivePolicy"];
+        words(pod, RESOURCE_SPEC, &known, fix)
     }
 
     /// The annotation.
@@ -73,19 +76,23 @@ impl ResourceSpec {
     }
 }
 
-/// An annotation of a pod with words, of which an empty one is the same as none.
+/// An annotation of a pod with words under these keys, of which an empty one is the same as none.
 fn words<T: Default + DeserializeOwned>(
     pod: &Pod,
     key: &'static str,
+    known: &[&str],
     fix: &'static str,
 ) -> Result<T, Malformed> {
     let Some(text) = pod.metadata.annotations.get(key) else { return Ok(T::default()) };
-    let read = || -> Result<T, serde_json::Error> {
-        let mut all: Map<String, Value> = serde_json::from_str(text)?;
-        all.retain(|_, value| value != "");
-        T::deserialize(Value::Object(all))
-    };
-    read().map_err(|_| Malformed::new(key, text, fix))
+    let wrong = || Malformed::new(key, text, fix);
+    let all = serde_json::from_str(text).map_err(|_| wrong())?;
+    let (mut all, has_others) = known_keys(all, known);
+    // What a pod got that has its node counts, whatever else was written there.
+    if has_others && pod.spec.node_name.is_empty() {
+        return Err(wrong());
+    }
+    all.retain(|_, value| value != "");
+    T::deserialize(Value::Object(all)).map_err(|_| wrong())
 }
 
 /// How NUMA nodes are used together.
@@ -119,7 +126,7 @@ impl NumaTopologySpec {
         let fix = "write JSON such as {\"numaTopologyPolicy\":\"SingleNUMANode\"}; policies are \
                    BestEffort, Restricted and SingleNUMANode, singleNUMANodeExclusive is Preferred \
                    or Required";
-        words(pod, NUMA_TOPOLOGY_SPEC, fix)
+        words(pod, NUMA_TOPOLOGY_SPEC, &["numaTopologyPolicy", "singleNUMANodeExclusive"], fix)
     }
 }
 
@@ -206,9 +213,14 @@ mod tests {
             Ok(ResourceSpec { preferred: full, ..none }),
         );
         check("{}", Ok(none));
-        check(r#"{"numaTopologyPolicy":"Restricted"}"#, Ok(none));
+        check(
+            r#"{"requiredCpuBindPolicy":"FullPCPUs"}"#,
+            Ok(ResourceSpec { required: full, ..none }),
+        );
         for wrong in [
             "",
+            r#"{"numaTopologyPolicy":"Restricted"}"#,
+            r#"{"requiredBindPolicy":"FullPCPUs"}"#,
             "FullPCPUs",
             r#"{"requiredCPUBindPolicy":"ConstrainedBurst"}"#,
             r#"{"preferredCPUExclusivePolicy":"Socket"}"#,
@@ -216,6 +228,10 @@ mod tests {
             check(wrong, Err(wrong));
         }
         assert_eq!(ResourceSpec::of(&Pod::default()), Ok(none));
+        let mut bound = pod(RESOURCE_SPEC, r#"{"x":1,"preferredCPUBindPolicy":"FullPCPUs"}"#);
+        assert!(ResourceSpec::of(&bound).is_err());
+        bound.spec.node_name = "n".to_owned();
+        assert_eq!(ResourceSpec::of(&bound), Ok(ResourceSpec { preferred: full, ..none }));
         let words = ResourceSpec::of(&pod(
             RESOURCE_SPEC,
             r#"{"requiredCPUBindPolicy":"ConstrainedBurst"}"#,
@@ -246,6 +262,7 @@ mod tests {
         assert_eq!(own.exclusive, Some(NumaExclusive::Required));
         assert_eq!(read(r#"{"numaTopologyPolicy":""}"#), Ok(NumaTopologySpec::default()));
         assert!(read(r#"{"numaTopologyPolicy":"Some"}"#).is_err());
+        assert!(read(r#"{"numaPolicy":"SingleNUMANode"}"#).is_err());
         assert!(read("[]").is_err());
     }
 }
