@@ -25,7 +25,8 @@ pub use amounts::quantities;
 pub use cpus::{Allotment, CpuLayout, CpuRules, NumaPolicy};
 pub use in_tree::{TOPOLOGY_LABELS, successor};
 pub use load::{
-    Aggregation, LoadReport, LoadRules, NodeUsage, Percents, PodUsage, UsageWindow, WindowLimits,
+    Aggregation, LoadReport, LoadRules, NodeUsage, Percents, PodUsage, PodUsages, UsageWindow,
+    WindowLimits,
 };
 pub(crate) use pod_terms::TERMS_MAX;
 pub use reservation::{

@@ -50,6 +50,8 @@ pub struct Trial<'a> {
     ask: Ask,
     /// Whether it is asked about what reservations hold.
     is_within: bool,
+    /// Pods that stay where they are, in what the pod that is asked about holds.
+    adopted: Vec<Passing>,
     moved: Vec<(Passing, NodeIndex, Way)>,
     /// What is known of changes: nobody but this trial sees its own.
     changes: Changes,
@@ -76,6 +78,7 @@ impl<'a> Trial<'a> {
             judges: judges.0,
             ask,
             is_within: false,
+            adopted: Vec::new(),
             moved: Vec::new(),
             changes,
         }
@@ -208,6 +211,9 @@ impl<'a> Trial<'a> {
             let refusal = match judging {
                 Judging::Nothing => None,
                 Judging::Known(fine) if fine.contains(node) => None,
+                _ if !self.adopted.is_empty() && !matches!(judging, Judging::Whole(_)) => {
+                    filter.refusal_adopting(self.ledger, self.ask, node, &self.adopted)
+                }
                 Judging::Fixed | Judging::Known(_) | Judging::Load => {
                     filter.refusal(self.ledger, self.ask, node)
                 }
@@ -232,6 +238,35 @@ impl<'a> Trial<'a> {
         node: NodeIndex,
     ) -> Vec<(Plugin, Refusal)> {
         self.within(away, node, |own| own.refusals(node))
+    }
+
+    /// Why a node cannot take a reservation that takes over these, from everybody who refuses it: their
+    /// room is its own, and they stay.
+    #[must_use]
+    pub(crate) fn refusals_adopting(
+        &mut self,
+        pods: &[Passing],
+        node: NodeIndex,
+    ) -> Vec<(Plugin, Refusal)> {
+        self.adopting(pods, |own| own.refusals_within(pods, node))
+    }
+
+    /// The same from the first who refuses it, now or once others are there.
+    #[must_use]
+    pub(crate) fn refusal_adopting(
+        &mut self,
+        pods: &[Passing],
+        others: &[Passing],
+        node: NodeIndex,
+    ) -> Option<(Plugin, Refusal)> {
+        self.adopting(pods, |own| own.refusal_within(pods, others, node))
+    }
+
+    fn adopting<T>(&mut self, pods: &[Passing], ask: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.adopted, pods.to_vec());
+        let found = ask(self);
+        self.adopted = before;
+        found
     }
 
     /// What is so of a node while some are not there, whose room the pod is to get.

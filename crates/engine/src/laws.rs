@@ -381,7 +381,8 @@ fn load() -> impl Strategy<Value = Fact> {
                 interval: Duration::from_nanos(1),
                 node: Some(NodeUsage { now, ..NodeUsage::default() }),
                 pods: [(key, PodUsage { now: used, band: is_prod.then_some(PriorityBand::Prod) })]
-                    .into(),
+                    .into_iter()
+                    .collect(),
             })
         });
         Fact::Load { node: format!("node-{node}").into(), report }

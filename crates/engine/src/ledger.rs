@@ -592,7 +592,7 @@ impl Ledger {
                 self.residents.arrive(node, priority, &uid);
             }
         }
-        let same = was == is && old.as_ref().is_none_or(|old| old.passing() == pod);
+        let same = was == is && old.as_ref().is_none_or(|old| old.passing().takes_as(pod));
         if !same {
             // The place of a node is not given up in between.
             if let Some(node) = is {

@@ -8,7 +8,7 @@ mod list;
 
 use crate::fact::Allotment;
 use crate::judge::Judging;
-use crate::ledger::{Ask, Holding, Ledger, LoadSettings, NodeIndex};
+use crate::ledger::{Ask, Holding, Ledger, LoadSettings, NodeIndex, Passing};
 use crate::node_set::NodeSet;
 use crate::plugins::reservation::Reservation;
 use crate::queue::Arguments;
@@ -69,6 +69,17 @@ pub trait Filter: Send + Sync {
 
     /// Why a node cannot take the pod; none where it can. Agrees with [`Filter::filter`].
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal>;
+
+    /// The same of a reservation that takes over these pods, which stay on the node.
+    fn refusal_adopting(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+        _pods: &[Passing],
+    ) -> Option<Refusal> {
+        self.refusal(ledger, ask, node)
+    }
 
     /// The only nodes that can take the pod, where its ask names them; the others are not asked.
     fn names(&self, _ledger: &Ledger, _ask: Ask) -> Option<NodeSet> {

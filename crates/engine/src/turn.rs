@@ -38,7 +38,7 @@ use crate::reservations::{Place, Within};
 use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
 use lookout::Watch;
-pub use lookout::{Lookout, Pods, Scores, Sight};
+pub use lookout::{Lookout, Scores, Sight, Wanted};
 use preparations::{Ended, Preparations};
 use searches::{Refused, Searches};
 use unbound::{AllUnbound, Unbound};
@@ -265,8 +265,11 @@ impl Engine {
     }
 
     /// Takes a fact in.
-    pub fn apply(&mut self, fact: Fact, now: Moment) {
+    pub fn apply(&mut self, mut fact: Fact, now: Moment) {
         self.refused.clear();
+        if let Fact::Load { report: Some(report), .. } = &mut fact {
+            report.received(now);
+        }
         let listening = self.queue.is_listening();
         self.ledger.loads.watch(listening);
         let change = listening.then(|| Change::of(&self.ledger, &fact)).flatten();

@@ -108,37 +108,14 @@ impl Held {
         }
     }
 
-    /// How many CPUs nobody holds.
+    /// CPUs that cannot be given to anybody: those that are held, and those that nobody gets.
     #[must_use]
-    pub fn free(&self, topology: &CpuTopology) -> Free {
-        self.free_where(topology, |_| true)
-    }
-
-    /// How many of these.
-    #[must_use]
-    pub fn free_within(&self, topology: &CpuTopology, cpus: &CpuSet) -> Free {
-        self.free_where(topology, |cpu| cpus.contains(cpu.id))
-    }
-
-    fn free_where(&self, topology: &CpuTopology, counts: impl Fn(&Cpu) -> bool) -> Free {
-        let held: CpuSet =
-            self.holds.iter().filter(|(_, own)| own.times > 0).map(|(cpu, _)| *cpu).collect();
-        let is_free =
-            |cpu: &Cpu| !held.contains(cpu.id) && !self.reserved.contains(cpu.id) && counts(cpu);
-        let threads = topology.threads();
-        let (mut all, mut whole, mut cores) = (0_usize, 0_usize, 0_usize);
-        for core in topology.by_core().chunk_by(|one, next| one.core == next.core) {
-            let free = core.iter().filter(|cpu| is_free(cpu)).count();
-            all += free;
-            cores += usize::from(free > 0);
-            whole += usize::from(free > 0 && free == threads);
+    pub fn taken(&self) -> CpuSet {
+        let mut taken = self.reserved.clone();
+        for (cpu, _) in self.holds.iter().filter(|(_, own)| own.times > 0) {
+            taken.insert(*cpu);
         }
-        let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Free {
-            all: small(all),
-            of_whole_cores: small(whole.saturating_mul(threads)),
-            cores: small(cores),
-        }
+        taken
     }
 
     /// How often a CPU is held.
@@ -159,6 +136,35 @@ pub struct Free {
 }
 
 impl Free {
+    /// How many there are besides these.
+    #[must_use]
+    pub fn besides(taken: &CpuSet, topology: &CpuTopology) -> Self {
+        Self::of(topology, |cpu| !taken.contains(cpu.id))
+    }
+
+    /// How many of some.
+    #[must_use]
+    pub fn within(cpus: &CpuSet, taken: &CpuSet, topology: &CpuTopology) -> Self {
+        Self::of(topology, |cpu| cpus.contains(cpu.id) && !taken.contains(cpu.id))
+    }
+
+    fn of(topology: &CpuTopology, is_free: impl Fn(&Cpu) -> bool) -> Self {
+        let threads = topology.threads();
+        let (mut all, mut whole, mut cores) = (0_usize, 0_usize, 0_usize);
+        for core in topology.by_core().chunk_by(|one, next| one.core == next.core) {
+            let free = core.iter().filter(|cpu| is_free(cpu)).count();
+            all += free;
+            cores += usize::from(free > 0);
+            whole += usize::from(free > 0 && free == threads);
+        }
+        let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            all: small(all),
+            of_whole_cores: small(whole.saturating_mul(threads)),
+            cores: small(cores),
+        }
+    }
+
     /// How many of them can be given to one who must have them so; to anybody where it does not matter.
     #[must_use]
     pub fn lying(self, required: Option<Binding>) -> u32 {

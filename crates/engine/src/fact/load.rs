@@ -29,8 +29,55 @@ pub struct LoadReport {
     pub interval: Duration,
     /// What the node uses, where it says so.
     pub node: Option<NodeUsage>,
-    /// What its pods use, by namespace and name.
-    pub pods: BTreeMap<(Box<str>, Box<str>), PodUsage>,
+    /// What its pods use.
+    pub pods: PodUsages,
+}
+
+/// The namespace and the name of a pod, and what it uses.
+type UsageOfPod = ((Box<str>, Box<str>), PodUsage);
+
+/// What pods use, in the order of their namespaces and names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodUsages(Box<[UsageOfPod]>);
+
+impl PodUsages {
+    /// What the pod of this namespace and name uses.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&PodUsage> {
+        let found =
+            self.0.binary_search_by(|((own, its), _)| (&**own, &**its).cmp(&(namespace, name)));
+        found.ok().map(|at| &self.0[at].1)
+    }
+
+    /// What each of them uses.
+    pub fn values(&self) -> impl Iterator<Item = &PodUsage> {
+        self.0.iter().map(|(_, usage)| usage)
+    }
+}
+
+impl FromIterator<UsageOfPod> for PodUsages {
+    /// Of several with one name, the last counts.
+    fn from_iter<I: IntoIterator<Item = UsageOfPod>>(all: I) -> Self {
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        all.dedup_by(|later, kept| {
+            let is_same = later.0 == kept.0;
+            if is_same {
+                std::mem::swap(later, kept);
+            }
+            is_same
+        });
+        Self(all.into())
+    }
+}
+
+impl LoadReport {
+    /// It was made when it came, at the latest: a clock that is ahead does not keep it from getting old.
+    pub(crate) fn received(self: &mut Arc<Self>, now: Moment) {
+        if self.at.is_some_and(|at| at > now) {
+            Arc::make_mut(self).at = Some(now);
+        }
+    }
 }
 
 /// What a node uses.
@@ -239,6 +286,21 @@ mod tests {
     #[test]
     fn every_figure_that_may_be_written_is_known() {
         assert_eq!(Aggregation::ALL.map(Aggregation::name), load::AGGREGATION_TYPES);
+    }
+
+    #[test]
+    fn pods_are_found_by_name_and_the_last_of_several_counts() {
+        let usage = |cpu_millis| PodUsage {
+            now: Amounts { cpu_millis, ..Amounts::default() },
+            ..PodUsage::default()
+        };
+        let all = [("b", "x", 1), ("a", "y", 2), ("b", "x", 3), ("a", "x", 4), ("b", "x", 5)];
+        let all = all.map(|(namespace, name, cpu)| ((namespace.into(), name.into()), usage(cpu)));
+        let own: PodUsages = all.into_iter().collect();
+        let of =
+            |namespace: &str, name: &str| own.get(namespace, name).map(|own| own.now.cpu_millis);
+        assert_eq!([of("a", "x"), of("a", "y"), of("b", "x")], [Some(4), Some(2), Some(5)]);
+        assert_eq!([of("b", "y"), of("", "x"), of("c", "x")], [None; 3]);
     }
 
     #[test]

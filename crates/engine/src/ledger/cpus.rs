@@ -244,8 +244,10 @@ impl Cpus {
     fn count(&mut self, node: NodeIndex) {
         let own = &mut self.nodes[node.get()];
         let layout = own.layout.as_ref();
-        own.free = layout.map(|layout| own.held.free(&layout.topology)).unwrap_or_default();
-        let uses = layout.map(|layout| own.uses(layout)).unwrap_or_default();
+        let taken = own.held.taken();
+        let free = layout.map(|layout| Free::besides(&taken, &layout.topology));
+        let uses = layout.map(|layout| own.uses(layout, &taken)).unwrap_or_default();
+        own.free = free.unwrap_or_default();
         let state = NumaState {
             layout: own.layout_stamp,
             binding: own.binding,
@@ -273,12 +275,12 @@ impl NodeCpus {
         self.ratios.get(resource).copied()
     }
 
-    /// How the NUMA nodes of the layout are used.
-    fn uses(&self, layout: &CpuLayout) -> Vec<ZoneUse> {
+    /// How the NUMA nodes of the layout are used, where these CPUs cannot be given to anybody.
+    fn uses(&self, layout: &CpuLayout, taken: &CpuSet) -> Vec<ZoneUse> {
         let of = |(id, _): &(u32, Amounts)| {
             let cpus = layout.topology.of_numa(*id);
             let mut own = ZoneUse {
-                free: self.held.free_within(&layout.topology, &cpus),
+                free: Free::within(&cpus, taken, &layout.topology),
                 reserved: small(cpus.among(&self.held.reserved).len()),
                 taken: self.zones.get(id).cloned().unwrap_or_default(),
                 ..ZoneUse::default()

@@ -272,15 +272,14 @@ impl Ledger {
 
     /// Why a node cannot take what a pod is taken to use; none where it can.
     #[must_use]
-    pub fn overload(&self, book: &Book, ask: Ask, node: NodeIndex) -> Option<Overload> {
-        let estimate = self.estimate(book, ask);
+    pub fn overload(&self, book: &Book, estimate: &Estimate, node: NodeIndex) -> Option<Overload> {
         let known = Known {
             report: self.loads.report(self.nodes.name(node)),
             rules: self.nodes.load_rules(node).map(|rules| &**rules),
             allocatable: &self.nodes.resources.allowed(node),
             now: self.loads.now,
         };
-        book.overload(node, &known, &estimate)
+        book.overload(node, &known, estimate)
     }
 
     /// Which load of a node counts for a pod, and when the node reported it.

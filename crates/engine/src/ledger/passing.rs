@@ -17,6 +17,18 @@ pub struct Passing {
     pub reservation: Option<ReservationIndex>,
 }
 
+impl Passing {
+    /// Whether it takes of its node what another would: what it wanted before it got its node does not
+    /// matter any longer, and is written down anew with what it got.
+    pub(super) fn takes_as(self, other: Self) -> bool {
+        let settled = |own: Self| {
+            let ask = Ask { cpus: None, hint: None, ..own.ask };
+            Self { ask, ..own }
+        };
+        settled(self) == settled(other)
+    }
+}
+
 /// Which way a pod goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 
 use crate::judge::Judging;
-use crate::ledger::{Ask, Book, Estimate, Ledger, LoadSettings, NodeIndex, Overload};
+use crate::ledger::{Ask, Book, Estimate, Ledger, LoadSettings, NodeIndex, Overload, Passing};
 use crate::node_set::NodeSet;
 use crate::plugin::{Filter, Key, Normalise, Plugin, Reads, SCORE_MAX, Score};
 use crate::queue::Arguments;
@@ -32,6 +32,16 @@ impl LoadAware {
         let book = ledger.loads.book(&self.settings)?;
         Some((book, ledger.estimate(book, ask)))
     }
+}
+
+fn refused(why: Overload) -> Refusal {
+    let reason = match why {
+        Overload::Expired => Reason::LoadUnknown,
+        Overload::Beyond { resource, is_window, percent, most } => {
+            Reason::Overloaded { resource, is_window, percent, most }
+        }
+    };
+    Refusal::new(Code::Unschedulable, reason)
 }
 
 /// A number for what a pod is taken to use.
@@ -68,14 +78,27 @@ impl Filter for LoadAware {
     }
 
     fn refusal(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> Option<Refusal> {
-        let book = ledger.loads.book(&self.settings)?;
-        let reason = match ledger.overload(book, ask, node)? {
-            Overload::Expired => Reason::LoadUnknown,
-            Overload::Beyond { resource, is_window, percent, most } => {
-                Reason::Overloaded { resource, is_window, percent, most }
-            }
-        };
-        Some(Refusal::new(Code::Unschedulable, reason))
+        let (book, estimate) = self.asked(ledger, ask)?;
+        ledger.overload(book, &estimate, node).map(refused)
+    }
+
+    /// What they use is used already: only what the reservation holds beyond them is more.
+    fn refusal_adopting(
+        &self,
+        ledger: &Ledger,
+        ask: Ask,
+        node: NodeIndex,
+        pods: &[Passing],
+    ) -> Option<Refusal> {
+        let (book, mut estimate) = self.asked(ledger, ask)?;
+        for pod in pods {
+            let own = ledger.estimate(book, pod.ask);
+            let amounts = estimate.amounts.iter_mut().zip(&own.amounts);
+            amounts.for_each(|(left, own)| *left = left.saturating_sub(*own));
+        }
+        // Of what there is no more, there is room on every node.
+        estimate.amounts.iter_mut().filter(|left| **left <= 0).for_each(|left| *left = i64::MIN);
+        ledger.overload(book, &estimate, node).map(refused)
     }
 
     /// As upstream, nobody counts on a load that would be lower if somebody went: what a pod uses is

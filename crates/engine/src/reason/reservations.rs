@@ -41,6 +41,8 @@ pub enum ReservationReason {
     NotMeant,
     /// A reservation that is for the pod has no node. Only explanations tell it.
     NotThere,
+    /// A reservation that the pod names was never there, or has ended. Only explanations tell it.
+    Gone,
 }
 
 impl ReservationReason {
@@ -82,6 +84,7 @@ impl fmt::Display for ReservationReason {
             Self::Apart => f.write_str("Reservation(s) would have other CPUs or NUMA nodes"),
             Self::NotMeant => f.write_str("Reservation(s) didn't match owner"),
             Self::NotThere => f.write_str("Reservation(s) have no node"),
+            Self::Gone => f.write_str("Reservation(s) not found"),
             Self::Unsuited { why, is_named } => match why {
                 Unsuited::ShortOf { resource, requested, used, capacity } if *is_named => write!(
                     f,

@@ -189,7 +189,7 @@ impl Trial<'_> {
         if takeover.is_required {
             return Err(refused(Code::Unschedulable, ReservationReason::TakeOverUnmet));
         }
-        let without = self.refusal_within(&taken.pods, others, node);
+        let without = self.refusal_adopting(&taken.pods, others, node);
         let Some(without) = without else {
             let is_covered = self.covers(&taken.pods, node);
             let unmet = || refused(Code::Unschedulable, ReservationReason::TakeOverUnmet);
@@ -240,7 +240,7 @@ impl Trial<'_> {
 
     /// Whether the node takes the reservation that takes these over.
     fn fits_with(&mut self, taken: &Taken, others: &[Passing], node: NodeIndex) -> bool {
-        self.refusal_within(&taken.pods, others, node).is_none() && self.covers(&taken.pods, node)
+        self.refusal_adopting(&taken.pods, others, node).is_none() && self.covers(&taken.pods, node)
     }
 
     /// Whether what the reservation would get of CPUs and NUMA nodes has in it what these have.

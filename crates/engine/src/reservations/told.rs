@@ -58,7 +58,7 @@ impl Trial<'_> {
     fn refusals_of_takeover(&mut self, node: NodeIndex) -> Vec<(Plugin, Refusal)> {
         let Err(first) = self.take_over(&[], node) else { return Vec::new() };
         let away: Vec<Passing> = self.candidates(node).into_iter().map(|one| one.pod).collect();
-        let mut told = self.refusals_within(&away, node);
+        let mut told = self.refusals_adopting(&away, node);
         let is_short = |reason: &Reason| {
             matches!(reason, Reason::Reservation(ReservationReason::ShortOfNode { .. }))
         };
@@ -82,14 +82,20 @@ impl Trial<'_> {
         let mut uids: Vec<Uid> =
             ask.guests.map_or_else(Vec::new, |id| ledger.asks.guests.get(id).0.to_vec());
         let named = ledger.wanted_reservation(ask);
-        let stranger = named.and_then(|name| ledger.reservations.named(name)).cloned();
-        let stranger = stranger.filter(|uid| !uids.contains(uid));
+        let found = named.and_then(|name| ledger.reservations.named(name)).cloned();
+        let gone = named.filter(|_| found.is_none());
+        let stranger = found.filter(|uid| !uids.contains(uid));
         let mut met = Vec::new();
-        let all = uids.len() + usize::from(stranger.is_some());
+        let all = uids.len() + usize::from(stranger.is_some() || gone.is_some());
         // The one that it names is told first, whatever else is for it.
         let is_named = |uid: &Uid| ledger.reservations.rules(uid).map(|own| &*own.name) == named;
         uids.sort_by_key(|uid| named.is_some() && !is_named(uid));
         uids.truncate(most);
+        met.extend(gone.map(|name| Met {
+            name: name.into(),
+            node: None,
+            refusals: refused(ReservationReason::Gone),
+        }));
         if let Some(uid) = &stranger {
             met.extend(self.met(uid, |_, _| refused(ReservationReason::NotMeant)));
         }
@@ -125,25 +131,38 @@ impl Trial<'_> {
         self.refusals_within(&held, node)
     }
 
-    /// The pods of a node that the reservation could take over, each for itself.
+    /// The pods of a node that the reservation could take over, each for itself, or where it may take over
+    /// several, each beside all that it could.
     pub(crate) fn met_takeovers(&mut self, node: NodeIndex) -> Vec<Met> {
         let (all, ask) = (self.candidates(node), self.ask());
-        let rules = self.ledger().takeover(ask).map(|own| own.uid.clone());
-        let rules = rules.and_then(|uid| self.ledger().reservations.rules(&uid).cloned());
-        let (Some(rules), Some(filter)) = (rules, self.reserving()) else { return Vec::new() };
+        let own = self.ledger().takeover(ask).map(|own| (own.uid.clone(), own.may_be_many));
+        let rules = own.and_then(|(uid, may_be_many)| {
+            Some((self.ledger().reservations.rules(&uid)?.clone(), may_be_many))
+        });
+        let (Some((rules, may_be_many)), Some(filter)) = (rules, self.reserving()) else {
+            return Vec::new();
+        };
         let mut inside = Taken::default();
         all.iter().filter(|one| one.is_inside).for_each(|one| inside.push(one));
         let asked = self.ledger().asks.requests.get(ask.requests).charged.clone();
-        let mut met = Vec::new();
+        let ignores = |name: &str| filter.ignored.contain(name);
+        let mut tried = Vec::new();
         for one in all.iter().filter(|one| !one.is_inside) {
-            let ignores = |name: &str| filter.ignored.contain(name);
             let shares = one.requests.names().any(|name| asked.of(name) > 0);
             let why = match shares {
                 false => Some(Unsuited::Nothing),
                 true => lack(&rules, &inside.used, &one.requests, &ignores),
             };
+            if may_be_many && why.is_none() {
+                inside.push(one);
+            }
+            tried.push((one, why));
+        }
+        let mut met = Vec::new();
+        for (one, why) in tried {
             let refusals = match why {
                 Some(why) => refused(ReservationReason::Unsuited { why, is_named: false }),
+                None if may_be_many => self.refusals_with(&inside, node),
                 None => {
                     inside.push(one);
                     let refusals = self.refusals_with(&inside, node);
@@ -157,7 +176,7 @@ impl Trial<'_> {
     }
 
     fn refusals_with(&mut self, taken: &Taken, node: NodeIndex) -> Vec<(Plugin, Refusal)> {
-        let refusals = self.refusals_within(&taken.pods, node);
+        let refusals = self.refusals_adopting(&taken.pods, node);
         match refusals.is_empty() && !self.covers(&taken.pods, node) {
             true => refused(ReservationReason::Apart),
             false => refusals,

@@ -2,6 +2,8 @@
 //!
 //! That is worked out once more, beside what is decided: where nobody wants to see it, nothing is.
 
+use std::collections::BTreeMap;
+
 use super::{Engine, Question};
 use crate::examination::Refused;
 use crate::fact::PodRef;
@@ -11,33 +13,33 @@ use crate::reason::Refusal;
 /// Of how many nodes is told who refuses them.
 const REFUSALS_MAX: usize = 1000;
 
-/// Which pods are looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pods {
-    /// All.
-    All,
-    /// The one of this namespace and name.
-    One(Box<str>, Box<str>),
+/// What is wanted of all pods, and of single ones, by namespace and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted<T> {
+    /// Of all of which nothing else is said; nothing where none is wanted.
+    pub all: Option<T>,
+    /// Of single ones.
+    pub pods: BTreeMap<(Box<str>, Box<str>), T>,
 }
 
-impl Pods {
-    /// Whether a pod is among them.
+impl<T: Copy> Wanted<T> {
+    /// What is wanted of a pod.
     #[must_use]
-    pub fn has(&self, pod: &PodRef) -> bool {
-        match self {
-            Self::All => true,
-            Self::One(namespace, name) => *namespace == pod.namespace && *name == pod.name,
+    pub fn of(&self, pod: &PodRef) -> Option<T> {
+        if self.pods.is_empty() {
+            return self.all;
         }
+        self.pods.get(&(pod.namespace.clone(), pod.name.clone())).copied().or(self.all)
     }
 }
 
 /// What is looked at more closely.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lookout {
-    /// How many of the best nodes, with what each plugin gives them, and for which pods.
-    pub scores: Option<(usize, Pods)>,
-    /// Who refuses which nodes, and for which pods.
-    pub refusals: Option<Pods>,
+    /// How many of the best nodes, with what each plugin gives them.
+    pub scores: Wanted<usize>,
+    /// Who refuses which nodes.
+    pub refusals: Wanted<()>,
 }
 
 /// What was seen of an attempt.
@@ -83,8 +85,7 @@ impl Engine {
     /// Looks at a pod before it is decided, where anybody wants to see it.
     pub(super) fn glance(&mut self, pod: &PodRef, question: Question) {
         let Lookout { scores, refusals } = &self.watch.lookout;
-        let scores = scores.as_ref().filter(|(_, pods)| pods.has(pod)).map(|(count, _)| *count);
-        let refusals = refusals.as_ref().is_some_and(|pods| pods.has(pod));
+        let (scores, refusals) = (scores.of(pod), refusals.of(pod).is_some());
         if scores.is_none() && !refusals {
             return;
         }

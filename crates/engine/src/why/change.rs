@@ -71,7 +71,7 @@ pub(super) fn candidates(needs: &Needs, refusals: &[(Plugin, Refusal)]) -> Vec<C
             }
             Reason::ShortOf { resource, requested, used, allocatable } => {
                 let to = allocatable.saturating_sub(used);
-                if to >= 0 {
+                if to > 0 {
                     changes.push(Change::Lower { resource, from: requested, to });
                 }
             }
@@ -146,7 +146,7 @@ fn of_unsuited(needs: &Needs, why: &Unsuited) -> Vec<Change> {
         Unsuited::ShortOf { resource, requested, used, capacity } if own(needs).is_none() => {
             let to = capacity.saturating_sub(*used);
             let lower = || Change::Lower { resource: resource.clone(), from: *requested, to };
-            (to >= 0).then(lower).into_iter().collect()
+            (to > 0).then(lower).into_iter().collect()
         }
         _ => Vec::new(),
     }

@@ -33,6 +33,8 @@ pub struct LoadSeen {
     pub view: LoadView,
     /// How old the report is, where it says when it was made.
     pub age: Option<Duration>,
+    /// Whether what pods of the node are taken to use beyond what it reports is in it.
+    pub is_estimated: bool,
 }
 
 impl fmt::Display for LoadSeen {
@@ -106,7 +108,10 @@ impl Teller<'_> {
         }
         let book = ledger.loads.book(self.loads?)?;
         let (view, at) = ledger.load_seen(book, self.ask, node?);
-        Some(LoadSeen { view, age: at.map(|at| self.now.since(at)) })
+        let account = ledger.load_account(book, node?);
+        let (more, _) = if view == LoadView::Prod { account.prod_delta } else { account.delta };
+        let is_estimated = !more.is_nothing();
+        Some(LoadSeen { view, age: at.map(|at| self.now.since(at)), is_estimated })
     }
 }
 
@@ -195,9 +200,12 @@ fn volumes(reason: &VolumeReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn loads(seen: Option<&LoadSeen>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(seen) = seen else { return Ok(()) };
     write!(f, ": by {seen}")?;
-    match seen.age {
-        Some(age) => write!(f, ", reported {} s ago", age.as_secs()),
-        None => Ok(()),
+    if let Some(age) = seen.age {
+        write!(f, ", reported {} s ago", age.as_secs())?;
+    }
+    match seen.is_estimated {
+        true => f.write_str(", and what its newest pods are taken to use beyond that"),
+        false => Ok(()),
     }
 }
 
@@ -250,6 +258,9 @@ fn reservations(reason: &ReservationReason, f: &mut fmt::Formatter<'_>) -> fmt::
             f.write_str("is for other pods: none of its spec.owners means this one")
         }
         ReservationReason::NotThere => f.write_str("has no node yet"),
+        ReservationReason::Gone => f.write_str(
+            "is not there, or has ended: `kubectl get reservations` lists all there are",
+        ),
         ReservationReason::OtherNode => f.write_str("is not the node that the reservation names"),
         ReservationReason::PolicyConflict => {
             f.write_str("has reservations of another allocatePolicy")
@@ -288,9 +299,9 @@ impl Lack {
             Reason::Reservation(ReservationReason::Unsuited { why, .. }) => {
                 format!("{reservation}{}", Words(why))
             }
-            Reason::Reservation(ReservationReason::NotMeant | ReservationReason::NotThere) => {
-                self.to_string()
-            }
+            Reason::Reservation(
+                ReservationReason::NotMeant | ReservationReason::NotThere | ReservationReason::Gone,
+            ) => self.to_string(),
             _ => format!("{node}{self}"),
         }
     }
@@ -360,6 +371,9 @@ impl fmt::Display for Lack {
                 )
             }
             Reason::Volume(reason) => volumes(reason, f),
+            Reason::LeftOut { plugins } if plugins[..] == [Plugin::SchedulingHint] => {
+                f.write_str("is not among nodeNames of the pod's scheduling hint")
+            }
             reason => reason.fmt(f),
         }
     }

@@ -362,10 +362,7 @@ impl Book {
         }
         for pod in residents {
             let estimate = self.estimate(pod.requests, pod.needs);
-            let usage = report.and_then(|report| {
-                // A tuple of texts is looked for by one that owns them.
-                report.pods.get(&(pod.namespace.into(), pod.name.into()))
-            });
+            let usage = report.and_then(|report| report.pods.get(pod.namespace, pod.name));
             let is_early = report.is_none_or(|report| self.is_early(report, &pod));
             let is_estimated = usage.is_none() || is_early;
             for (at, more) in estimate.amounts.iter().enumerate() {

@@ -1,20 +1,26 @@
 //! Reservations that take over pods that run.
 
+use api::NodeMetric;
 use api::reservation::{
     ALLOCATED, PRE_ALLOCATABLE_LABEL, PRE_ALLOCATABLE_PRIORITY, PRE_ALLOCATION_REQUIRED_LABEL,
 };
 
 use super::*;
 use crate::fact::Version;
+use crate::plugins::load_aware::LoadAware;
 
 fn world(prefers_no_takeover: bool) -> World {
+    world_of(prefers_no_takeover, |profile| profile)
+}
+
+fn world_of(prefers_no_takeover: bool, with: impl FnOnce(Profile) -> Profile) -> World {
     let plugin = Plugin {
         takeover_label: Some(PRE_ALLOCATABLE_LABEL.into()),
         prefers_no_takeover,
         ..Plugin::default()
     };
     let mut ledger = Ledger::default();
-    let profile = Profile::kubernetes().filter(plugin).filter(NodeNuma::default());
+    let profile = with(Profile::kubernetes().filter(plugin).filter(NodeNuma::default()));
     let decider = Decider::new(profile, &mut ledger, 1);
     let mut world = World { ledger, decider };
     world.node("n1", &amounts("16", "32Gi"), json!({}));
@@ -356,4 +362,28 @@ fn cpus_of_those_that_are_taken_over_are_among_its_own() {
         "scheduling.koordinator.sh/resource-spec": "{\"requiredCPUBindPolicy\":\"FullPCPUs\"}" } } });
     let told = world.takes_over(&json!({ "cpu": "2" }), merged(lsr, whole));
     assert_eq!(told, "n1 with ");
+}
+
+#[test]
+fn what_pods_use_that_are_taken_over_is_used_already() {
+    let check = |used: &str, asked: &str, expected: &str| {
+        let mut world = world_of(false, |profile| profile.filter(LoadAware::default()));
+        let status = json!({ "updateTime": "1970-01-01T00:16:28Z",
+            "nodeMetric": { "nodeUsage": { "resources": { "cpu": used } } } });
+        let metric = json!({ "metadata": { "name": "n1" }, "status": status });
+        let metric: NodeMetric = serde_json::from_value(metric).unwrap();
+        world.ledger.apply(Fact::from(metric));
+        // Each is taken to use 3.4 CPUs that are not reported yet.
+        world.candidate("a", &amounts("4", "2Gi"), "2");
+        world.candidate("b", &amounts("4", "2Gi"), "1");
+        let said = world.takes_over(&amounts(asked, "4Gi"), json!({}));
+        assert_eq!(said, expected, "{used} {asked}");
+    };
+    // What one holds beyond the first is 3.4 CPUs more; beyond both it is none, which a node takes that is
+    // used too much already.
+    check("0", "8", "n1 with a");
+    check("2", "8", "n1 with a, b");
+    check("12", "8", "n1 with a, b");
+    check("0", "12", "n1 with a, b");
+    check("2", "12", "0/1 nodes are available: 1 node(s) cpu usage exceed threshold.");
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crate::fact::{DEFAULT_SCHEDULER, Fact, LoadReport, NodeUsage, PodFact, Uid};
 use crate::ledger::{LoadSettings, Stale};
+use crate::moment::Moment;
 use crate::needs::Amounts;
 use crate::plugins::load_aware::LoadAware;
 use crate::profile::Profile;
@@ -18,9 +19,13 @@ fn heeding_loads() -> Engine {
 }
 
 fn reports(node: &str, cpu_millis: i64) -> Fact {
+    reports_at(START, node, cpu_millis)
+}
+
+fn reports_at(at: Moment, node: &str, cpu_millis: i64) -> Fact {
     let now = Amounts { cpu_millis, ..Amounts::default() };
     let report = LoadReport {
-        at: Some(START),
+        at: Some(at),
         interval: Duration::from_secs(60),
         node: Some(NodeUsage { now, ..NodeUsage::default() }),
         ..LoadReport::default()
@@ -61,13 +66,16 @@ fn whoever_was_refused_for_load_wakes_when_a_node_has_room_for_him_and_not_befor
 
 #[test]
 fn whoever_was_refused_for_an_old_report_wakes_when_it_is_forgotten() {
-    let mut engine = heeding_loads();
-    engine.apply(node("a", 10_000), START);
-    engine.apply(reports("a", 9_000), START);
-    engine.apply(told(pod("one", 1_000)), START);
-    assert_eq!(decided(&mut engine, START).len(), 1);
-    let expiry = START.after(LoadSettings::default().expires_after);
-    let due = engine.next_due(START).unwrap();
-    assert!(due <= expiry, "somebody has to look when it is old");
-    assert_eq!(decided(&mut engine, expiry), ["one to a, try 2"]);
+    // Also where the clock of the node is a year ahead.
+    for at in [START, START.after(Duration::from_secs(365 * 24 * 3600))] {
+        let mut engine = heeding_loads();
+        engine.apply(node("a", 10_000), START);
+        engine.apply(reports_at(at, "a", 9_000), START);
+        engine.apply(told(pod("one", 1_000)), START);
+        assert_eq!(decided(&mut engine, START).len(), 1);
+        let expiry = START.after(LoadSettings::default().expires_after);
+        let due = engine.next_due(START).unwrap();
+        assert!(due <= expiry, "somebody has to look when it is old");
+        assert_eq!(decided(&mut engine, expiry), ["one to a, try 2"]);
+    }
 }

@@ -196,6 +196,7 @@ fn a_reservation_that_is_not_the_one_that_a_pod_means_says_so() {
         "4",
         must_use(&json!({ "name": "seven" })),
         "0 of 2 fit\n\
+         reservation seven on nowhere is not there, or has ended: `kubectl get reservations` lists all there are\n\
          reservation six on n1 is not the one that the pod names\n\
          cure: drop the reservation affinity (1)\n\
          cure: take names and selectors out of the reservation affinity (1)\n\
