@@ -19,6 +19,7 @@ use drydock::request::Identity;
 use drydock::request::authenticate::Credential;
 use drydock::serve::{Authority, secret, seed, serve};
 use drydock::{Config, Drydock, HealthCheck};
+use scheduler::DEFAULT_SCHEDULER;
 use scheduler::config::Configuration;
 use scheduler::debug::Desk;
 
@@ -94,6 +95,7 @@ async fn keep_up(
     shutdown: &Shutdown,
 ) -> Result<()> {
     let line = Line::new();
+    let unserved = unserved(configuration.as_ref());
     install_crds(&in_process(&server.drydock, "up")).await?;
     let desk = configuration.as_ref().map(|_| Desk::default());
     let metrics = arguments.metrics.start_with(health, shutdown, desk.as_ref()).await?;
@@ -123,7 +125,7 @@ async fn keep_up(
         () = shutdown.begun() => {}
     }
     if !shutdown.has_begun() {
-        line.end(&welcome(&server.url, place, arguments.nodes.count()))?;
+        line.end(&welcome(&server.url, place, arguments.nodes.count(), &unserved))?;
     }
     shutdown.begun().await;
     if std::io::stdout().is_terminal() {
@@ -216,7 +218,24 @@ async fn install_crds(client: &Client) -> Result<()> {
     Ok(())
 }
 
-fn welcome(url: &str, place: &Place, nodes: usize) -> String {
+/// What is said where pods that name no scheduler get no node.
+fn unserved(configuration: Option<&Configuration>) -> String {
+    let Some(configuration) = configuration else {
+        return "\nNobody gives pods their nodes: that is for a scheduler that you run.\n"
+            .to_owned();
+    };
+    let names: Vec<&str> = configuration.profiles.iter().map(|own| &*own.scheduler_name).collect();
+    match names.contains(&DEFAULT_SCHEDULER) {
+        true => String::new(),
+        false => format!(
+            "\nOnly pods whose spec.schedulerName is {} get nodes: --scheduler-config has no profile \
+             for {DEFAULT_SCHEDULER}.\n",
+            names.join(" or ")
+        ),
+    }
+}
+
+fn welcome(url: &str, place: &Place, nodes: usize, unserved: &str) -> String {
     let noun = if nodes == 1 { "node" } else { "nodes" };
     format!(
         "Gantry is up on {url} with {nodes} {noun}.
@@ -227,7 +246,7 @@ Then try:
   kubectl get nodes
   kubectl create deployment web --image=nginx --replicas=3
   kubectl get deployments,pods --output=wide
-
+{unserved}
 Ctrl-C ends it.",
         place.as_shell_word()
     )

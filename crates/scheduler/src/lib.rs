@@ -64,4 +64,5 @@ pub use awaited::Awaited;
 pub use clients::Clients;
 pub use controllers::{Controllers, UnknownController};
 pub use core::Patience;
+pub use engine::fact::DEFAULT_SCHEDULER;
 pub use run::{Ending, Options, RunError, State, run, tell_of_plugins_to_come};

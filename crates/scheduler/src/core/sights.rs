@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use engine::fact::PodRef;
 use engine::moment::Moment;
 use engine::reason::Reason;
-use engine::turn::{Decision, Pods, Scores, Sight, Waiting};
+use engine::turn::{Decision, Scores, Sight, Waiting, Wanted};
 use serde_json::json;
 
 use super::Core;
@@ -19,7 +19,7 @@ use crate::explanations::details;
 pub(super) struct Sights {
     switches: Switches,
     followed: u64,
-    diagnosis: Option<Pods>,
+    diagnosis: Wanted<()>,
 }
 
 impl Core {
@@ -47,7 +47,7 @@ impl Core {
 
     /// Tells all that is known of why a pod has no node, where that is wanted.
     pub(super) fn diagnose(&self, pod: &PodRef, waiting: &Waiting, now: Moment) {
-        if self.sights.diagnosis.as_ref().is_some_and(|pods| pods.has(pod)) {
+        if self.sights.diagnosis.of(pod).is_some() {
             let record = self.diagnosis(pod, waiting, now);
             tracing::warn!(pod = %named(pod), %record, "diagnosis");
         }
@@ -83,25 +83,29 @@ fn tell(sight: &Sight) {
     }
     if let Some(scores) = &sight.scores {
         let feasible = scores.feasible;
-        tracing::warn!(pod, feasible, "the best nodes\n{}", table(&pod, scores));
+        // A table that is several lines would be one in a log of JSON: each of its rows is a line.
+        for row in table(scores) {
+            tracing::warn!(pod, feasible, "the best nodes: {row}");
+        }
     }
 }
 
-/// The best nodes, with a column for each plugin.
-fn table(pod: &str, scores: &Scores) -> String {
-    let mut table = "| # | Pod | Node | Score |".to_owned();
+/// The best nodes, with a column for each plugin: the heads of the columns, and a row for each node. No
+/// rows where no node can take the pod.
+fn table(scores: &Scores) -> Vec<String> {
+    let mut head = "| # | Node | Score |".to_owned();
     for plugin in &scores.plugins {
-        let _ = write!(table, " {plugin} |");
+        let _ = write!(head, " {plugin} |");
     }
-    table.push_str("\n|");
-    table.push_str(&" --- |".repeat(4 + scores.plugins.len()));
-    for (number, (node, total, by_plugin)) in scores.best.iter().enumerate() {
-        let _ = write!(table, "\n| {number} | {pod} | {node} | {total} |");
+    let row = |(number, (node, total, by_plugin)): (usize, &(Box<str>, i64, Vec<i64>))| {
+        let mut row = format!("| {number} | {node} | {total} |");
         for score in by_plugin {
-            let _ = write!(table, " {score} |");
+            let _ = write!(row, " {score} |");
         }
-    }
-    table
+        row
+    };
+    let rows = scores.best.iter().enumerate().map(row);
+    [head].into_iter().filter(|_| !scores.best.is_empty()).chain(rows).collect()
 }
 
 #[cfg(test)]
@@ -115,10 +119,12 @@ mod tests {
         let best = vec![("n2".into(), 150, vec![100, 50]), ("n1".into(), 90, vec![90, 0])];
         let plugins = vec![Plugin::NodeResourcesFit, Plugin::ImageLocality];
         let scores = Scores { feasible: 7, plugins, best };
-        let shown = "| # | Pod | Node | Score | NodeResourcesFit | ImageLocality |\n\
-                     | --- | --- | --- | --- | --- | --- |\n\
-                     | 0 | ns/p | n2 | 150 | 100 | 50 |\n\
-                     | 1 | ns/p | n1 | 90 | 90 | 0 |";
-        assert_eq!(table("ns/p", &scores), shown);
+        let shown = [
+            "| # | Node | Score | NodeResourcesFit | ImageLocality |",
+            "| 0 | n2 | 150 | 100 | 50 |",
+            "| 1 | n1 | 90 | 90 | 0 |",
+        ];
+        assert_eq!(table(&scores), shown);
+        assert_eq!(table(&Scores { best: Vec::new(), ..scores }), [""; 0]);
     }
 }

@@ -2,12 +2,11 @@
 //! brought them. Of both only the last are kept, whatever there was.
 
 use engine::fact::Uid;
-use engine::ledger::Ledger;
 use engine::queue::Move;
 use serde::{Deserialize, Serialize};
 
 use super::Query;
-use super::views::{Decided, DecisionView, ROWS_MAX, time};
+use super::views::{Decided, DecisionView, ROWS_MAX, Whose, time};
 use crate::core::Core;
 
 /// What became of pods lately.
@@ -25,7 +24,10 @@ pub struct AuditView {
 pub struct MoveView {
     /// When it was.
     pub time: String,
-    /// The pod's namespace; nothing where it is gone by now.
+    /// `Reservation` where it was one, and no pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The pod's namespace; nothing where it is gone by now, or a Reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The pod's name; likewise.
@@ -54,9 +56,9 @@ impl About {
         Self { namespace, pod }
     }
 
-    fn has(&self, namespace: &str, name: &str) -> bool {
-        self.namespace.as_deref().is_none_or(|own| own == namespace)
-            && self.pod.as_deref().is_none_or(|own| own == name)
+    fn has(&self, whose: &Whose) -> bool {
+        self.namespace.as_deref().is_none_or(|own| whose.is_within(own))
+            && self.pod.as_deref().is_none_or(|own| own == whose.name)
     }
 
     fn is_all(&self) -> bool {
@@ -64,53 +66,45 @@ impl About {
     }
 }
 
-/// Whose move it was, where the pod is still there.
-type Whose = Option<(Box<str>, Box<str>)>;
-
 /// What is copied, before it is put into words.
 pub(super) struct AuditCopy {
     decisions: Vec<Decided>,
-    moves: Vec<(Move, Whose)>,
+    /// With whose move it was, where the pod is still there.
+    moves: Vec<(Move, Option<Whose>)>,
 }
 
 impl AuditCopy {
     /// The last of what became of these pods.
     pub(super) fn of(core: &Core, asked: &About) -> Self {
-        let own = |decided: &&Decided| {
-            let (namespace, name) = decided.name();
-            asked.has(namespace, name)
-        };
+        let own = |decided: &&Decided| asked.is_all() || asked.has(&decided.whose());
         let mut decisions: Vec<Decided> =
             core.decided().rev().filter(own).take(ROWS_MAX).cloned().collect();
         decisions.reverse();
         let ledger = core.engine().ledger();
-        let whose = |uid: &Uid| Self::whose(ledger, uid);
+        let whose = |uid: &Uid| ledger.pod(uid).map(Whose::of);
         let moves = core.engine().queue().moves().iter().rev().filter_map(|own| {
             let whose = whose(&own.uid);
             let is_asked = match &whose {
-                Some((namespace, name)) => asked.has(namespace, name),
+                Some(whose) => asked.has(whose),
                 None => asked.is_all(),
             };
             is_asked.then(|| (own.clone(), whose))
         });
-        let mut moves: Vec<(Move, Whose)> = moves.take(ROWS_MAX).collect();
+        let mut moves: Vec<(Move, Option<Whose>)> = moves.take(ROWS_MAX).collect();
         moves.reverse();
         Self { decisions, moves }
     }
 
-    fn whose(ledger: &Ledger, uid: &Uid) -> Whose {
-        ledger.pod(uid).map(|row| (row.namespace.clone(), row.name.clone()))
-    }
-
     /// The same for people.
     pub(super) fn into_view(self) -> AuditView {
-        let moved = |(own, whose): (Move, Whose)| {
+        let moved = |(own, whose): (Move, Option<Whose>)| {
             let Move { uid, at, to, cause } = own;
-            let (namespace, pod) = whose.unzip();
+            let (namespace, pod) = whose.clone().map(|own| (own.namespace, own.name)).unzip();
             MoveView {
                 time: time(at),
-                namespace: namespace.map(Into::into),
-                pod: pod.map(Into::into),
+                kind: whose.and_then(|own| own.kind),
+                namespace: namespace.filter(|own| !own.is_empty()),
+                pod,
                 uid: uid.0.to_string(),
                 to: to.name().to_owned(),
                 cause: cause.to_owned(),

@@ -1,6 +1,7 @@
 //! What is shown of the queue, of the ledger and of decisions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,11 +36,18 @@ pub struct QueueView {
     pub left_out: usize,
 }
 
+/// What a Reservation is among pods.
+const RESERVATION: &str = "Reservation";
+
 /// A pod that wants a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueRow {
-    /// Its namespace.
+    /// `Reservation` where it is one, and no pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its namespace, which Reservations do not have.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Its name.
     pub pod: String,
@@ -66,7 +74,8 @@ pub struct NodeView {
     pub node: String,
     /// What pods may request of it.
     pub allocatable: BTreeMap<String, String>,
-    /// What pods do request, those included that are only decided for it.
+    /// What pods do request, those included that are only decided for it, and what reservations hold that
+    /// no pod uses.
     pub requested: BTreeMap<String, String>,
     /// How many pods it has, those included.
     pub pods: i64,
@@ -84,7 +93,11 @@ pub struct NodeView {
 pub struct DecisionView {
     /// When it was made.
     pub time: String,
-    /// The pod's namespace.
+    /// `Reservation` where it is about one, and no pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The pod's namespace, which Reservations do not have.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The pod's name.
     pub pod: String,
@@ -112,6 +125,43 @@ pub struct DecisionView {
     /// How long after the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_seconds: Option<f64>,
+}
+
+/// A pod or a Reservation, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Whose {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) kind: Option<String>,
+}
+
+impl Whose {
+    fn new(is_reservation: bool, namespace: &str, name: &str) -> Self {
+        let (kind, namespace) = match is_reservation {
+            true => (Some(RESERVATION.to_owned()), String::new()),
+            false => (None, namespace.to_owned()),
+        };
+        Self { namespace, name: name.to_owned(), kind }
+    }
+
+    /// The one of this row.
+    pub(super) fn of(row: &PodRow) -> Self {
+        Self::new(row.is_reservation(), &row.namespace, &row.name)
+    }
+
+    /// Whether it is in this namespace.
+    pub(super) fn is_within(&self, namespace: &str) -> bool {
+        self.kind.is_none() && self.namespace == namespace
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Some(kind) => write!(f, "{kind} {}", self.name),
+            None => write!(f, "{}/{}", self.namespace, self.name),
+        }
+    }
 }
 
 /// A decision as it is remembered.
@@ -171,9 +221,10 @@ impl Decided {
         Self { at, pod, scheduler, attempt, fate, since, answer: None }
     }
 
-    /// The namespace and the name of its pod.
-    pub(super) fn name(&self) -> (&str, &str) {
-        (&self.pod.namespace, &self.pod.name)
+    /// What it is about.
+    pub(super) fn whose(&self) -> Whose {
+        let PodRef { namespace, name, is_reservation, .. } = &self.pod;
+        Whose::new(*is_reservation, namespace, name)
     }
 
     /// Whose decision it is.
@@ -194,7 +245,7 @@ impl Decided {
 
 impl From<&Decided> for DecisionView {
     fn from(decided: &Decided) -> Self {
-        let Decided { at, pod, scheduler, attempt, fate, since, answer } = decided;
+        let Decided { at, pod: _, scheduler, attempt, fate, since, answer } = decided;
         let mut refused_by = Vec::new();
         let (verdict, node, message) = match fate {
             Fate::Bind(node) => ("bind", Some(node.to_string()), None),
@@ -210,10 +261,12 @@ impl From<&Decided> for DecisionView {
             }
             Fate::Unprepared(why) => ("unprepared", None, Some(why.to_string())),
         };
+        let Whose { kind, namespace, name } = decided.whose();
         Self {
             time: time(*at),
-            namespace: pod.namespace.to_string(),
-            pod: pod.name.to_string(),
+            kind,
+            namespace,
+            pod: name,
             scheduler: scheduler.to_string(),
             attempt: *attempt,
             verdict: verdict.to_owned(),
@@ -271,8 +324,7 @@ pub(super) struct QueueCopy {
 }
 
 struct RowCopy {
-    namespace: Box<str>,
-    name: Box<str>,
+    whose: Whose,
     standing: queue::Standing,
     refused: Plugins,
 }
@@ -281,7 +333,9 @@ impl QueueCopy {
     /// The pods of one namespace, or of all.
     pub(super) fn of(core: &Core, namespace: Option<&str>, now: Moment) -> Self {
         let (queue, ledger) = (core.engine().queue(), core.engine().ledger());
-        let is_asked = |row: &PodRow| namespace.is_none_or(|own| *row.namespace == *own);
+        let is_asked = |row: &PodRow| {
+            namespace.is_none_or(|own| *row.namespace == *own && !row.is_reservation())
+        };
         let mut copy = Self { counts: [0; PLACES.len()], rows: Vec::new(), now };
         let mut take = |uid: &Uid, standing: queue::Standing| {
             let Some(row) = ledger.pod(uid).filter(|row| is_asked(row)) else { return };
@@ -290,9 +344,8 @@ impl QueueCopy {
                 return;
             }
             let refused = queue.rejection(uid).unwrap_or_default();
-            let (namespace, name) = (row.namespace.clone(), row.name.clone());
             let refused = refused.unschedulable.and(refused.pending);
-            copy.rows.push(RowCopy { namespace, name, standing, refused });
+            copy.rows.push(RowCopy { whose: Whose::of(row), standing, refused });
         };
         for uid in queue.active() {
             take(uid, queue::Standing::Active);
@@ -307,12 +360,13 @@ impl QueueCopy {
     pub(super) fn into_view(self) -> QueueView {
         let Self { counts, mut rows, now } = self;
         let active = counts[place(queue::Standing::Active)].min(rows.len());
-        rows[active..].sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        rows[active..].sort_by(|a, b| a.whose.cmp(&b.whose));
         let all: usize = counts.iter().sum();
         let counts = PLACES.into_iter().zip(counts).filter(|(_, count)| *count > 0);
         let row = |row: RowCopy| QueueRow {
-            namespace: row.namespace.into(),
-            pod: row.name.into(),
+            kind: row.whose.kind,
+            namespace: row.whose.namespace,
+            pod: row.whose.name,
             standing: standing(row.standing, now),
             refused_by: row.refused.iter().map(|plugin| plugin.to_string()).collect(),
         };
@@ -343,7 +397,7 @@ impl LedgerView {
 }
 
 fn named(row: &PodRow) -> String {
-    format!("{}/{}", row.namespace, row.name)
+    Whose::of(row).to_string()
 }
 
 impl NodeView {

@@ -79,7 +79,7 @@ Each of these changes of the pod would admit it by itself:
   tolerate taint gpu:NoSchedule                               to 1 node
   tolerate taint node.kubernetes.io/unschedulable:NoSchedule  to 1 node
 
-This was worked out from the objects of the cluster; no scheduler was asked.
+This was worked out from the objects of the cluster by the profiles of `gantry up`, or of --config; no scheduler was asked.
 "#);
 }
 
@@ -178,7 +178,7 @@ The nearest, and what each lacks:
 
 No single change of the pod that was tried would admit it.
 
-This was worked out from the objects of the cluster; no scheduler was asked.
+This was worked out from the objects of the cluster by the profiles of `gantry up`, or of --config; no scheduler was asked.
 "#);
 }
 

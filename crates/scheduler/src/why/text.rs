@@ -15,6 +15,9 @@ impl fmt::Display for Answer {
         if let Some(nodes) = &self.nodes {
             writeln!(f)?;
             nodes.write(f, self.subject.noun())?;
+            if nodes.fitting > 0 && self.answered_by == AnsweredBy::Objects {
+                writeln!(f, "If it goes on waiting, look whether a scheduler of its name runs.")?;
+            }
         }
         if !self.extenders.is_empty() {
             let asked = self.extenders.join(", ");
@@ -26,7 +29,8 @@ impl fmt::Display for Answer {
         f.write_str(match self.answered_by {
             AnsweredBy::Scheduler => "\nThis is what the scheduler that runs says.",
             AnsweredBy::Objects => {
-                "\nThis was worked out from the objects of the cluster; no scheduler was asked."
+                "\nThis was worked out from the objects of the cluster by the profiles of `gantry up`, or of \
+                 --config; no scheduler was asked."
             }
         })
     }

@@ -117,6 +117,9 @@ pub struct LoadTold {
     /// How old the report is, where it says when it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_seconds_ago: Option<u64>,
+    /// Whether what pods of the node are taken to use beyond what it reports is in it.
+    #[serde(default)]
+    pub is_estimated: bool,
 }
 
 /// One change of a pod that would admit it.
@@ -202,7 +205,8 @@ impl LoadTold {
             _ => (None, None, None),
         };
         let reported_seconds_ago = seen.age.map(|age| age.as_secs());
-        Some(Self { resource, percent, threshold, figure: seen.to_string(), reported_seconds_ago })
+        let (figure, is_estimated) = (seen.to_string(), seen.is_estimated);
+        Some(Self { resource, percent, threshold, figure, reported_seconds_ago, is_estimated })
     }
 }
 

@@ -94,7 +94,7 @@ Reservations for it, and what is in the way of each:
 Each of these changes of the pod would admit it by itself:
   request 6 of cpu, not 7  to 1 node
 
-This was worked out from the objects of the cluster; no scheduler was asked.
+This was worked out from the objects of the cluster by the profiles of `gantry up`, or of --config; no scheduler was asked.
 "#);
 }
 
@@ -160,7 +160,7 @@ The nearest, and what each lacks:
 
 No single change of the reservation that was tried would admit it.
 
-This was worked out from the objects of the cluster; no scheduler was asked.
+This was worked out from the objects of the cluster by the profiles of `gantry up`, or of --config; no scheduler was asked.
 "#);
 }
 
@@ -179,10 +179,9 @@ The nearest, and what each lacks:
 Pods that it could take over, and what is in the way of each:
   shop/idle on n1  its node is short of cpu by 9: 9 asked, 0 of 8 free
 
-Each of these changes of the reservation would admit it by itself:
-  request 0 of cpu, not 9  to 1 node
+No single change of the reservation that was tried would admit it.
 
-This was worked out from the objects of the cluster; no scheduler was asked.
+This was worked out from the objects of the cluster by the profiles of `gantry up`, or of --config; no scheduler was asked.
 "#);
 }
 
@@ -245,13 +244,14 @@ fn a_node_that_is_used_too_much_is_told_with_all_that_is_known() {
       {
         "plugin": "LoadAwareScheduling",
         "reason": "node(s) cpu usage exceed threshold",
-        "text": "would use 119 % of its cpu, of which at most 65 % may be: by what it uses now, reported 12 s ago",
+        "text": "would use 119 % of its cpu, of which at most 65 % may be: by what it uses now, reported 12 s ago, and what its newest pods are taken to use beyond that",
         "load": {
           "resource": "cpu",
           "percent": 119,
           "threshold": 65,
           "figure": "what it uses now",
-          "reportedSecondsAgo": 12
+          "reportedSecondsAgo": 12,
+          "isEstimated": true
         }
       }
     ]
