@@ -6,6 +6,8 @@
 
 mod list;
 
+use std::sync::Arc;
+
 use crate::fact::Allotment;
 use crate::judge::Judging;
 use crate::ledger::{Ask, Holding, Ledger, LoadSettings, NodeIndex, Passing};
@@ -97,7 +99,7 @@ pub trait Filter: Send + Sync {
     }
 
     /// How it judges the load of nodes, where it does.
-    fn loads(&self) -> Option<&LoadSettings> {
+    fn loads(&self) -> Option<&Arc<LoadSettings>> {
         None
     }
 
@@ -222,7 +224,7 @@ pub trait Score: Send + Sync {
     }
 
     /// How it judges the load of nodes, where it does.
-    fn loads(&self) -> Option<&LoadSettings> {
+    fn loads(&self) -> Option<&Arc<LoadSettings>> {
         None
     }
 

@@ -1,6 +1,7 @@
 //! A profile: which plugins judge a pod, in which order, with which weight.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
@@ -182,7 +183,7 @@ impl Profile {
     }
 
     /// How the load of nodes is judged, where it is.
-    pub fn loads(&self) -> impl Iterator<Item = &LoadSettings> {
+    pub fn loads(&self) -> impl Iterator<Item = &Arc<LoadSettings>> {
         let filters = self.filters.iter().filter_map(|filter| filter.loads());
         filters.chain(self.scores.iter().filter_map(|(score, _)| score.loads()))
     }
@@ -195,7 +196,7 @@ impl Profile {
             ledger.terms.topologies.hold(key, &ledger.nodes, &ledger.symbols);
         }
         for settings in self.loads() {
-            ledger.keep_loads(settings);
+            ledger.keep_loads(Arc::clone(settings));
         }
         if self.filters.iter().any(|filter| filter.allots()) {
             ledger.keep_cpus();

@@ -107,7 +107,7 @@ pub fn explain(
     let others: Promised = ledger.promised(&pod.uid, pod.priority).into_iter().collect();
     let (fitting, promised) = admitting(ledger, decider, ask, &others);
     let found = Findings::of(ledger, decider, ask);
-    let loads = decider.profile.filters.iter().find_map(|filter| filter.loads());
+    let loads = decider.profile.filters.iter().find_map(|filter| filter.loads()).map(|own| &**own);
     let teller = Teller { needs, ask, loads, now };
     let name = |node: NodeIndex| -> Box<str> { ledger.nodes.name(node).into() };
     let considered = |met: &Met| Considered {

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_node_that_falls_silent_is_told_of_once_and_again_when_it_reports() {
         let mut ledger = Ledger::default();
-        ledger.keep_loads(&LoadSettings::default());
+        ledger.keep_loads(LoadSettings::default());
         for name in ["n1", "n2", "n3"] {
             let node = json!({ "metadata": { "name": name } });
             let node: Node = serde_json::from_value(node).unwrap();

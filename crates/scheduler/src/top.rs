@@ -243,7 +243,7 @@ pub async fn from_objects(
     }
     let settings = settings(configuration);
     let mut ledger = Ledger::default();
-    ledger.keep_loads(&settings);
+    ledger.keep_loads(settings.clone());
     ledger.keep_reservations();
     let kinds = [Kind::Node, Kind::Pod, Kind::NodeMetric, Kind::Reservation];
     let unread = why::fill(client, &mut ledger, &BTreeSet::from(kinds)).await?;
@@ -265,7 +265,8 @@ async fn are_served(client: &Client) -> Result<bool, Error> {
 /// How loads are judged.
 fn settings(configuration: &Configuration) -> LoadSettings {
     let mut profiles = configuration.profiles.iter();
-    let own = profiles.find_map(|own| own.assemble().profile.loads().next().cloned());
+    let own =
+        profiles.find_map(|own| own.assemble().profile.loads().next().map(|own| (**own).clone()));
     own.unwrap_or_default()
 }
 

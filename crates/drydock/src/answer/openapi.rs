@@ -20,8 +20,10 @@ const REFERENCE: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// The older form as clients of Go ask for it.
-const OLDER_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The older form as clients of Go read it.
+const OLDER_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// The same as they ask for it, by a name that is no media type.
+const OLDER_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// `/openapi/v2`: a document of the older form that says nothing of any kind. kubectl reads it before it
 /// creates or applies a `List`, and checks by it what it finds there; the rest is the server's to check.
@@ -31,7 +33,9 @@ pub fn older(headers: &HeaderMap) -> Answer {
     let mut accepted = accepted.flat_map(|value| value.split(',')).map(str::trim);
     let (major, minor) = super::discovery::release();
     let (title, version) = ("Kubernetes", format!("{major}.{minor}"));
-    match accepted.any(|one| one.starts_with(OLDER_PROTOBUF)) {
+    let is_protobuf =
+        |one: &str| one.starts_with(OLDER_PROTOBUF_ASKED) || one.starts_with(OLDER_PROTOBUF);
+    match accepted.any(is_protobuf) {
         true => {
             let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
             let document = [field(1, b"2.0"), field(2, &info), field(8, &[])].concat();

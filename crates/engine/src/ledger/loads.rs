@@ -59,7 +59,7 @@ impl Loads {
     /// The same, and its number.
     pub(crate) fn find(&self, settings: &Settings) -> Option<(usize, &Book)> {
         let mut books = self.books.iter().enumerate();
-        let (number, book) = books.find(|(_, book)| book.settings() == settings)?;
+        let (number, book) = books.find(|(_, book)| book.is_of(settings))?;
         Some((number, book))
     }
 
@@ -151,11 +151,12 @@ impl<'a> Resident<'a> {
 
 impl Ledger {
     /// Loads are judged like this from now on.
-    pub fn keep_loads(&mut self, settings: &Settings) {
-        if self.loads.book(settings).is_some() {
+    pub fn keep_loads(&mut self, settings: impl Into<Arc<Settings>>) {
+        let settings = settings.into();
+        if self.loads.book(&settings).is_some() {
             return;
         }
-        self.loads.books.push(Arc::new(Book::new(settings.clone())));
+        self.loads.books.push(Arc::new(Book::new(settings)));
         let nodes: Vec<NodeIndex> = self.nodes.present().iter().collect();
         for node in nodes {
             self.settle_load(node);

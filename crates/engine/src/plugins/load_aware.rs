@@ -111,7 +111,7 @@ impl Filter for LoadAware {
         arguments.load = Some(Arc::clone(&self.settings));
     }
 
-    fn loads(&self) -> Option<&LoadSettings> {
+    fn loads(&self) -> Option<&Arc<LoadSettings>> {
         Some(&self.settings)
     }
 }
@@ -167,7 +167,7 @@ impl Score for LoadAware {
         });
     }
 
-    fn loads(&self) -> Option<&LoadSettings> {
+    fn loads(&self) -> Option<&Arc<LoadSettings>> {
         Some(&self.settings)
     }
 }

@@ -358,7 +358,7 @@ fn loads(args: &str) -> LoadSettings {
          LoadAwareScheduling, args: {args}}}]}}]"
     );
     let profile = configuration(&body).unwrap().profiles[0].assemble().profile;
-    let settings: Vec<&LoadSettings> = profile.loads().collect();
+    let settings: Vec<&LoadSettings> = profile.loads().map(|own| &**own).collect();
     assert_eq!((settings.len(), settings[0]), (2, settings[1]));
     settings[0].clone()
 }

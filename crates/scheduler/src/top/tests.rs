@@ -61,7 +61,7 @@ fn reservation(node: &str) -> Fact {
 /// Three nodes: one with a fresh report, one with a stale one and a reservation, one without any.
 fn cluster() -> Ledger {
     let mut ledger = Ledger::default();
-    ledger.keep_loads(&LoadSettings::default());
+    ledger.keep_loads(LoadSettings::default());
     ledger.keep_reservations();
     let batch = json!({ "kubernetes.io/batch-cpu": "4000", "kubernetes.io/batch-memory": "8Gi" });
     let reported = json!([

@@ -3,11 +3,12 @@
 //! What is written of a node follows from its last report, its rules and the pods on it, and is found
 //! out anew from these whenever one of them changes: nothing is added up twice, whatever came first.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::priority::PriorityBand;
 
-use super::estimate::{Estimate, amount};
+use super::estimate::{Estimate, Estimated, amount};
 use super::{EstimateSettings, Settings, Stale};
 use crate::fact::{LoadReport, LoadRules, LoadTimes, Percents};
 use crate::ledger::NodeIndex;
@@ -105,8 +106,10 @@ struct Side {
 /// The load of each node by one set of settings.
 #[derive(Debug, Clone)]
 pub struct Book {
-    settings: Settings,
+    settings: Arc<Settings>,
     tracked: Vec<Box<str>>,
+    /// What is known of each of these, as far as estimates go by it.
+    estimated: Vec<Estimated>,
     others: Side,
     prod: Side,
     /// What nodes have, by resource and node.
@@ -119,8 +122,9 @@ pub struct Book {
 }
 
 impl Book {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Arc<Settings>) -> Self {
         let tracked = settings.tracked();
+        let estimated = tracked.iter().map(|name| settings.estimate.known(name)).collect();
         let columns = || vec![Vec::new(); tracked.len()];
         let side = || Side { rooms: columns(), scored: columns() };
         Self {
@@ -132,7 +136,13 @@ impl Book {
             places: 0,
             settings,
             tracked,
+            estimated,
         }
+    }
+
+    /// Whether it judges by these. Whoever asks has mostly those that it was made of.
+    pub(super) fn is_of(&self, settings: &Settings) -> bool {
+        std::ptr::eq(&*self.settings, settings) || *self.settings == *settings
     }
 
     /// By what it judges.
@@ -150,7 +160,7 @@ impl Book {
     /// What a pod is taken to use.
     #[must_use]
     pub fn estimate(&self, requests: &Amounts, needs: Option<&LoadNeeds>) -> Estimate {
-        self.settings.estimate.estimate(&self.tracked, requests, needs)
+        self.settings.estimate.estimate(&self.estimated, requests, needs)
     }
 
     /// How much more a pod may be taken to use, by resource and then by node.

@@ -32,12 +32,26 @@ pub(super) fn amount(amounts: &Amounts, name: &str) -> i64 {
     }
 }
 
+/// What is known of a resource by which it is estimated: it is the same for all pods.
+#[derive(Debug, Clone)]
+pub(super) struct Estimated {
+    name: Box<str>,
+    known: Option<KnownResource>,
+    factor: Option<i64>,
+}
+
 impl EstimateSettings {
+    /// What is known of a resource.
+    pub(super) fn known(&self, name: &str) -> Estimated {
+        let (known, factor) = (KnownResource::named(name), self.factors.get(name).copied());
+        Estimated { name: name.into(), known, factor }
+    }
+
     /// What a pod is taken to use of these resources.
     #[must_use]
-    pub fn estimate(
+    pub(super) fn estimate(
         &self,
-        tracked: &[Box<str>],
+        tracked: &[Estimated],
         requests: &Amounts,
         needs: Option<&LoadNeeds>,
     ) -> Estimate {
@@ -49,7 +63,7 @@ impl EstimateSettings {
                 &plain
             }
         };
-        let amounts = tracked.iter().map(|name| self.of_resource(name, requests, needs));
+        let amounts = tracked.iter().map(|one| self.of_resource(one, requests, needs));
         Estimate {
             amounts: amounts.collect(),
             is_prod: needs.band == PriorityBand::Prod,
@@ -57,11 +71,12 @@ impl EstimateSettings {
         }
     }
 
-    fn of_resource(&self, name: &str, requests: &Amounts, needs: &LoadNeeds) -> i64 {
+    fn of_resource(&self, one: &Estimated, requests: &Amounts, needs: &LoadNeeds) -> i64 {
+        let Estimated { name, known, factor } = one;
         let own = needs.factors.iter().filter(|_| self.allows_own);
-        let own = own.into_iter().find(|(own, _)| **own == *name).map(|(_, factor)| *factor);
-        let Some(factor) = own.or_else(|| self.factors.get(name).copied()) else { return 0 };
-        let known = KnownResource::named(name);
+        let own = own.into_iter().find(|(own, _)| own == name).map(|(_, factor)| *factor);
+        let Some(factor) = own.or(*factor) else { return 0 };
+        let (name, known) = (&**name, *known);
         // Whoever has no resources of their own uses those of everybody.
         let in_band = match (known, needs.band) {
             (None, PriorityBand::Batch | PriorityBand::Mid) => return 0,

@@ -106,7 +106,7 @@ fn charged(ledger: &Ledger) -> Vec<Option<(i64, i64)>> {
 fn balanced(ledger: &Ledger) -> Vec<Option<(i64, i64)>> {
     let mut ledger = ledger.clone();
     let settings = LoadSettings::default();
-    ledger.keep_loads(&settings);
+    ledger.keep_loads(settings.clone());
     let charged = charged(&ledger);
     let of = |(name, charged): (&&str, Option<(i64, i64)>)| {
         let (book, node) = (ledger.loads.book(&settings)?, ledger.nodes.find(name)?);
