@@ -77,6 +77,19 @@ pub(crate) fn known_keys(object: Map<String, Value>, known: &[&str]) -> (Map<Str
     (own.collect(), has_others)
 }
 
+/// Reads a label that is yes or no; none where it is not there or empty.
+pub(crate) fn flag(
+    labels: &BTreeMap<String, String>,
+    key: &'static str,
+) -> Result<Option<bool>, Malformed> {
+    match labels.get(key).map_or("", String::as_str) {
+        "" => Ok(None),
+        "true" => Ok(Some(true)),
+        "false" => Ok(Some(false)),
+        other => Err(Malformed::new(key, other, "use true or false")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

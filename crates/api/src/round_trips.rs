@@ -11,9 +11,9 @@ use crate::crds;
 use crate::crds::facts::{parse, samples};
 use crate::crds::judged::{judge, schema_of};
 use crate::{
-    Deployment, Event, Job, Lease, Namespace, Node, NodeMetric, NodeResourceTopology,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, Resource,
-    ScheduleExplanation, ServiceAccount, VolumeAttachment,
+    Deployment, ElasticQuota, ElasticQuotaProfile, Event, Job, Lease, Namespace, Node, NodeMetric,
+    NodeResourceTopology, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodGroup, ReplicaSet, Resource, ScheduleExplanation, ServiceAccount, VolumeAttachment,
 };
 
 mod nulls;
@@ -372,6 +372,13 @@ fn a_layout_reads_its_sample_and_writes_what_the_schema_has() {
     }));
 }
 
+#[test]
+fn quotas_and_gangs_read_their_samples_and_write_what_the_schema_has() {
+    check_custom::<ElasticQuota>();
+    check_custom::<ElasticQuotaProfile>();
+    check_custom::<PodGroup>();
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let names = "metadata|spec|status|labels|containers|conditions|phase|selector|template|name|\
                  affinity|nodeAffinity|volumes|csi|ephemeral|source|capacity|accessModes";
@@ -412,5 +419,8 @@ proptest! {
         read::<PersistentVolumeClaim>(&value);
         read::<VolumeAttachment>(&value);
         read::<Event>(&value);
+        read::<ElasticQuota>(&value);
+        read::<ElasticQuotaProfile>(&value);
+        read::<PodGroup>(&value);
     }
 }

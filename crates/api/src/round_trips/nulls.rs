@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Maps, whose values are no fields of ours.
-const MAPS: [&str; 12] = [
+const MAPS: [&str; 16] = [
     "labels",
     "annotations",
     "nodeSelector",
@@ -19,6 +19,10 @@ const MAPS: [&str; 12] = [
     "allocated",
     "disruptedPods",
     "selector",
+    "min",
+    "max",
+    "used",
+    "quotaLabels",
 ];
 
 /// What `object` reads, and templates, which are JSON.

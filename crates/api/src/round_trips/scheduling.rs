@@ -7,8 +7,9 @@ use crate::node_selector::NodeSelectorOperator;
 use crate::persistent_volume::{AccessMode, VolumePhase};
 use crate::pod::{PreemptionPolicy, RestartPolicy, VolumeSource, WhenUnsatisfiable};
 use crate::{
-    CsiDriver, CsiNode, CsiStorageCapacity, Event, PersistentVolume, PersistentVolumeClaim, Pod,
-    ReplicationController, Reservation, Service, StatefulSet, StorageClass, VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, ElasticQuota, ElasticQuotaProfile, Event,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodGroup, ReplicationController, Reservation,
+    Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 
 macro_rules! check_all {
@@ -66,6 +67,40 @@ fn a_reservation_comes_back_whole() {
                 "phase": "Available", "conditions": [condition], "nodeName": "node-1",
                 "currentOwners": [{ "namespace": "shop", "name": "web-0", "uid": "u-4" }],
                 "allocatable": { "cpu": "4" }, "allocated": { "cpu": "1" },
+            },
+        })
+    );
+}
+
+#[test]
+fn quotas_and_gangs_come_back_whole() {
+    check_all!(
+        ElasticQuota,
+        json!({
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
+            "metadata": metadata(),
+            "spec": { "min": { "cpu": "4" }, "max": { "cpu": "8", "memory": "1Gi" } },
+            "status": { "used": { "cpu": "500m" } },
+        })
+    );
+    check_all!(
+        ElasticQuotaProfile,
+        json!({
+            "apiVersion": "quota.koordinator.sh/v1alpha1", "kind": "ElasticQuotaProfile",
+            "metadata": metadata(),
+            "spec": { "quotaName": "pool-a", "quotaLabels": { "team": "a" },
+                      "resourceRatio": "0.9", "nodeSelector": selector() },
+        })
+    );
+    check_all!(
+        PodGroup,
+        json!({
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup",
+            "metadata": metadata(),
+            "spec": { "minMember": 4, "scheduleTimeoutSeconds": 600 },
+            "status": {
+                "phase": "Running", "occupiedBy": "shop/web", "scheduled": 4, "running": 3,
+                "succeeded": 1, "failed": 1, "scheduleStartTime": "2026-01-01T00:00:00Z",
             },
         })
     );

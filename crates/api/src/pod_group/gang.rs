@@ -1,0 +1,405 @@
+//! What pods and their groups say of gangs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use object::time;
+
+use crate::malformed::{Malformed, list_annotation};
+use crate::pod::Pod;
+use crate::pod_group::PodGroup;
+
+/// Pod label: the group that the pod is of, in its own namespace.
+pub const POD_GROUP_LABEL: &str = "pod-group.scheduling.sigs.k8s.io";
+/// Pod label: the gang that the pod is of, where no object describes it.
+pub const GANG_NAME_LABEL: &str = "pod-group.scheduling.sigs.k8s.io/name";
+/// Pod label: how many members must have a place; it goes before the annotation.
+pub const GANG_MIN_AVAILABLE_LABEL: &str = "pod-group.scheduling.sigs.k8s.io/min-available";
+/// Pod annotation: the gang that the pod is of, where no object describes it.
+pub const GANG_NAME: &str = "gang.scheduling.koordinator.sh/name";
+/// Pod annotation: how many members must have a place before any may start.
+pub const GANG_MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
+/// Pod annotation: how long members wait for each other.
+pub const GANG_WAITING_TIME: &str = "gang.scheduling.koordinator.sh/waiting-time";
+/// Annotation: how many members there are in all.
+pub const GANG_TOTAL_NUMBER: &str = "gang.scheduling.koordinator.sh/total-number";
+/// Annotation: what becomes of members that have a place when another finds none.
+pub const GANG_MODE: &str = "gang.scheduling.koordinator.sh/mode";
+/// Annotation: gangs that start together with this one.
+pub const GANG_GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
+/// Annotation: which members count.
+pub const GANG_MATCH_POLICY: &str = "gang.scheduling.koordinator.sh/match-policy";
+/// Annotation: the same, where the other is not there.
+pub const GANG_MATCH_POLICY_ALIAS: &str = "pod-group.scheduling.sigs.k8s.io/match-policy";
+
+const COUNT_FIX: &str = "write a whole number such as 4";
+
+/// The gang that a pod is of, and who describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GangName<'a> {
+    /// A [`PodGroup`] of this name, in the namespace of the pod.
+    Group(&'a str),
+    /// Its pods themselves.
+    Pods(&'a str),
+}
+
+impl<'a> GangName<'a> {
+    /// What a pod says; none where it is of no gang. A group goes before a label, and that before an
+    /// annotation.
+    #[must_use]
+    pub fn of(pod: &'a Pod) -> Option<Self> {
+        let metadata = &pod.metadata;
+        let group = told(&metadata.labels, POD_GROUP_LABEL).map(Self::Group);
+        let label = || told(&metadata.labels, GANG_NAME_LABEL).map(Self::Pods);
+        let annotation = || told(&metadata.annotations, GANG_NAME).map(Self::Pods);
+        group.or_else(label).or_else(annotation)
+    }
+
+    /// The name, whoever describes it.
+    #[must_use]
+    pub fn as_str(self) -> &'a str {
+        match self {
+            Self::Group(name) | Self::Pods(name) => name,
+        }
+    }
+}
+
+/// A gang in the cluster: `namespace/name`. Their order is that of this text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GangId(Box<str>);
+
+impl GangId {
+    /// The gang of this name in a namespace.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self(format!("{namespace}/{name}").into())
+    }
+
+    /// Reads `namespace/name`; none where it is something else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (namespace, name) = text.split_once('/')?;
+        let is_one = |part: &str| !part.is_empty() && !part.contains(['/', ',']);
+        (is_one(namespace) && is_one(name)).then(|| Self(text.into()))
+    }
+
+    /// `namespace/name`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GangId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What becomes of members that have a place when another finds none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum GangMode {
+    /// They give it back.
+    #[default]
+    Strict,
+    /// They keep it and wait.
+    NonStrict,
+}
+
+/// Which members count towards those that must have a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MatchPolicy {
+    /// Those that have a place and wait to start.
+    OnlyWaiting,
+    /// These, and those that run.
+    WaitingAndRunning,
+    /// All of them, once there were enough.
+    OnceSatisfied,
+}
+
+impl MatchPolicy {
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OnlyWaiting => "only-waiting",
+            Self::WaitingAndRunning => "waiting-and-running",
+            Self::OnceSatisfied => "once-satisfied",
+        }
+    }
+
+    fn parse(key: &'static str, word: &str) -> Result<Self, Malformed> {
+        let mut all = [Self::OnlyWaiting, Self::WaitingAndRunning, Self::OnceSatisfied].into_iter();
+        let fix = "use one of only-waiting, waiting-and-running or once-satisfied";
+        all.find(|own| own.as_str() == word).ok_or_else(|| Malformed::new(key, word, fix))
+    }
+}
+
+/// What is said of a gang, by its group or by each of its pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GangTerms {
+    /// How many members must have a place before any may start; none where nobody can read it, and the
+    /// gang cannot start.
+    pub min_available: Option<u32>,
+    /// How many members there are in all: never fewer than must have a place.
+    pub total_number: Option<u32>,
+    /// How long members wait for each other; none where the scheduler decides.
+    pub waiting_time: Option<Duration>,
+    /// What becomes of members that have a place when another finds none.
+    pub mode: GangMode,
+    /// Which members count; none where the scheduler decides.
+    pub match_policy: Option<MatchPolicy>,
+    /// Gangs that start together; none where this one starts by itself.
+    pub groups: BTreeSet<GangId>,
+    /// What could not be read, and counts as if it were not there.
+    pub malformed: Vec<Malformed>,
+}
+
+impl GangTerms {
+    /// What a pod says of its gang, where that is described by its pods.
+    #[must_use]
+    pub fn of_pod(pod: &Pod) -> Self {
+        let metadata = &pod.metadata;
+        let label = told(&metadata.labels, GANG_MIN_AVAILABLE_LABEL);
+        let (key, text) = match label {
+            Some(text) => (GANG_MIN_AVAILABLE_LABEL, text),
+            None => (
+                GANG_MIN_AVAILABLE,
+                told(&metadata.annotations, GANG_MIN_AVAILABLE).unwrap_or_default(),
+            ),
+        };
+        let least = count(key, text);
+        let waiting = told(&metadata.annotations, GANG_WAITING_TIME).map(waiting_time).transpose();
+        Self::of(&metadata.annotations, least, waiting.map(Option::flatten))
+    }
+
+    /// What a group says of its gang.
+    #[must_use]
+    pub fn of_group(group: &PodGroup) -> Self {
+        let least = group.spec.min_member;
+        let fix = "write how many members must have a place, such as 4";
+        let least = u32::try_from(least)
+            .map_err(|_| Malformed::new("spec.minMember", &least.to_string(), fix));
+        let waiting = match group.spec.schedule_timeout_seconds {
+            None => Ok(None),
+            Some(seconds) => match u64::try_from(seconds) {
+                Ok(seconds) if seconds > 0 => Ok(Some(Duration::from_secs(seconds))),
+                _ => {
+                    let fix = "write how many seconds members wait for each other, such as 600";
+                    let key = "spec.scheduleTimeoutSeconds";
+                    Err(Malformed::new(key, &seconds.to_string(), fix))
+                }
+            },
+        };
+        Self::of(&group.metadata.annotations, least, waiting)
+    }
+
+    /// What annotations say, and what was read already.
+    fn of(
+        annotations: &BTreeMap<String, String>,
+        least: Result<u32, Malformed>,
+        waiting: Result<Option<Duration>, Malformed>,
+    ) -> Self {
+        let mut malformed = Vec::new();
+        let min_available = kept(&mut malformed, least.map(Some));
+        let total = total_number(annotations, min_available);
+        Self {
+            min_available,
+            waiting_time: kept(&mut malformed, waiting),
+            total_number: kept(&mut malformed, total).or(min_available),
+            mode: kept(&mut malformed, mode(annotations)).unwrap_or_default(),
+            match_policy: kept(&mut malformed, match_policy(annotations)),
+            groups: kept(&mut malformed, groups(annotations)).unwrap_or_default(),
+            malformed,
+        }
+    }
+}
+
+/// What was read, where it could be; what could not is told.
+fn kept<T>(malformed: &mut Vec<Malformed>, read: Result<Option<T>, Malformed>) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        malformed.push(error);
+        None
+    })
+}
+
+/// What is written at a key, where it is something.
+fn told<'a>(texts: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
+    texts.get(key).map(|text| text.trim()).filter(|text| !text.is_empty())
+}
+
+/// A number of members, as an API server would take it: 32 bits with a sign, and not below zero.
+fn count(key: &'static str, text: &str) -> Result<u32, Malformed> {
+    let number = text.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(|| Malformed::new(key, text, COUNT_FIX))
+}
+
+/// A length of time; none where it is nothing.
+fn waiting_time(text: &str) -> Result<Option<Duration>, Malformed> {
+    let length = text.parse::<time::Duration>().ok();
+    let nanos = length.and_then(|length| u64::try_from(length.as_nanos()).ok());
+    let fix = "write a length of time such as 30s or 10m";
+    let nanos = nanos.ok_or_else(|| Malformed::new(GANG_WAITING_TIME, text, fix))?;
+    Ok((nanos > 0).then(|| Duration::from_nanos(nanos)))
+}
+
+/// How many members there are in all, where so many must have a place.
+fn total_number(
+    annotations: &BTreeMap<String, String>,
+    least: Option<u32>,
+) -> Result<Option<u32>, Malformed> {
+    let Some(text) = told(annotations, GANG_TOTAL_NUMBER) else { return Ok(None) };
+    let number = count(GANG_TOTAL_NUMBER, text)?;
+    if least.is_some_and(|least| number < least) {
+        let fix = "write at least as many as must have a place";
+        return Err(Malformed::new(GANG_TOTAL_NUMBER, text, fix));
+    }
+    Ok(Some(number))
+}
+
+fn mode(annotations: &BTreeMap<String, String>) -> Result<Option<GangMode>, Malformed> {
+    match told(annotations, GANG_MODE) {
+        None => Ok(None),
+        Some("Strict") => Ok(Some(GangMode::Strict)),
+        Some("NonStrict") => Ok(Some(GangMode::NonStrict)),
+        Some(other) => Err(Malformed::new(GANG_MODE, other, "use Strict or NonStrict")),
+    }
+}
+
+fn match_policy(annotations: &BTreeMap<String, String>) -> Result<Option<MatchPolicy>, Malformed> {
+    let at = |key| told(annotations, key).map(|word| (key, word));
+    let told = at(GANG_MATCH_POLICY).or_else(|| at(GANG_MATCH_POLICY_ALIAS));
+    told.map(|(key, word)| MatchPolicy::parse(key, word)).transpose()
+}
+
+fn groups(annotations: &BTreeMap<String, String>) -> Result<Option<BTreeSet<GangId>>, Malformed> {
+    let Some(text) = told(annotations, GANG_GROUPS) else { return Ok(None) };
+    let fix = r#"write JSON such as ["team-a/workers","team-a/servers"]"#;
+    let ids: Option<Vec<Box<str>>> = list_annotation(annotations, GANG_GROUPS, fix)?;
+    let ids: Option<BTreeSet<GangId>> =
+        ids.unwrap_or_default().iter().map(|id| GangId::parse(id)).collect();
+    ids.map(Some).ok_or_else(|| Malformed::new(GANG_GROUPS, text, fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(labels: Value, annotations: Value) -> Pod {
+        let metadata = json!({ "labels": labels, "annotations": annotations });
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    /// What annotations say beside that four members must have a place.
+    fn terms(mut annotations: Value) -> GangTerms {
+        annotations[GANG_MIN_AVAILABLE] = json!("4");
+        GangTerms::of_pod(&pod(json!({}), annotations))
+    }
+
+    #[test]
+    fn a_group_goes_before_a_label_and_that_before_an_annotation() {
+        let check = |labels: Value, expected: Option<GangName<'_>>| {
+            let pod = pod(labels, json!({ GANG_NAME: "by-annotation" }));
+            assert_eq!(GangName::of(&pod), expected);
+        };
+        let both = json!({ POD_GROUP_LABEL: "group", GANG_NAME_LABEL: "by-label" });
+        check(both, Some(GangName::Group("group")));
+        check(json!({ GANG_NAME_LABEL: "by-label" }), Some(GangName::Pods("by-label")));
+        let empty = json!({ POD_GROUP_LABEL: "", GANG_NAME_LABEL: "" });
+        check(empty, Some(GangName::Pods("by-annotation")));
+        assert_eq!(GangName::of(&pod(json!({}), json!({ GANG_NAME: "" }))), None);
+        assert_eq!(GangName::of(&Pod::default()), None);
+        assert_eq!(GangName::Group("g").as_str(), GangName::Pods("g").as_str());
+    }
+
+    #[test]
+    fn who_says_nothing_is_strict_and_by_itself() {
+        let four =
+            GangTerms { min_available: Some(4), total_number: Some(4), ..GangTerms::default() };
+        assert_eq!(terms(json!({})), four);
+        let empty = json!({ GANG_MODE: "", GANG_GROUPS: "", GANG_WAITING_TIME: "0s" });
+        assert_eq!(terms(empty), four);
+        assert_eq!(terms(json!({ GANG_GROUPS: "[]" })), four);
+    }
+
+    #[test]
+    fn everything_that_is_said_is_read() {
+        let own = terms(json!({
+            GANG_WAITING_TIME: "1m30s", GANG_TOTAL_NUMBER: "8", GANG_MODE: "NonStrict",
+            GANG_GROUPS: r#"["b/two","a-b/one","a/one","b/two"]"#,
+            GANG_MATCH_POLICY: "only-waiting", GANG_MATCH_POLICY_ALIAS: "once-satisfied",
+        }));
+        let ids: Vec<&str> = own.groups.iter().map(GangId::as_str).collect();
+        assert_eq!(ids, ["a-b/one", "a/one", "b/two"], "in the order of the whole text");
+        assert_eq!(own.waiting_time, Some(Duration::from_secs(90)));
+        assert_eq!((own.total_number, own.mode), (Some(8), GangMode::NonStrict));
+        assert_eq!(own.match_policy, Some(MatchPolicy::OnlyWaiting));
+        assert!(own.malformed.is_empty());
+        let alias = terms(json!({ GANG_MATCH_POLICY_ALIAS: "waiting-and-running" }));
+        assert_eq!(alias.match_policy, Some(MatchPolicy::WaitingAndRunning));
+    }
+
+    #[test]
+    fn how_many_must_have_a_place_is_said_by_a_label_or_an_annotation_or_the_gang_cannot_start() {
+        let check = |labels: Value, annotations: Value, expected: Result<u32, (&str, &str)>| {
+            let own = GangTerms::of_pod(&pod(labels, annotations));
+            let error = own.malformed.first().map(|error| (error.key, &*error.value));
+            assert_eq!(own.min_available.ok_or_else(|| error.unwrap()), expected);
+        };
+        let (label, annotation) = (GANG_MIN_AVAILABLE_LABEL, GANG_MIN_AVAILABLE);
+        check(json!({ label: "3" }), json!({ annotation: "5" }), Ok(3));
+        check(json!({ label: "" }), json!({ annotation: "5" }), Ok(5));
+        check(json!({ label: "x" }), json!({ annotation: "5" }), Err((label, "x")));
+        check(json!({}), json!({}), Err((annotation, "")));
+        for wrong in ["-1", "1.5", "2147483648", "0x4", "four", "4 5"] {
+            check(json!({}), json!({ annotation: wrong }), Err((annotation, wrong)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_if_it_were_not_there_and_is_told() {
+        let check = |key: &'static str, wrong: &[&str]| {
+            for text in wrong {
+                let own = terms(json!({ key: text }));
+                let [error] = &own.malformed[..] else { panic!("{key} {text}: {own:?}") };
+                assert_eq!((error.key, &*error.value), (key, *text));
+                assert!(!error.fix.is_empty());
+                assert_eq!(GangTerms { malformed: Vec::new(), ..own }, terms(json!({})), "{text}");
+            }
+        };
+        check(GANG_WAITING_TIME, &["30", "-5s", "soon", "99999999999h"]);
+        check(GANG_TOTAL_NUMBER, &["3", "-1", "many", "8.0"]);
+        check(GANG_MODE, &["strict", "Non-Strict", "true"]);
+        check(GANG_MATCH_POLICY, &["OnlyWaiting", "none"]);
+        check(GANG_MATCH_POLICY_ALIAS, &["only_waiting"]);
+        let wrong = ["{}", "[", "a/b", "[7]", r#"["b"]"#, r#"["/b"]"#, r#"["a/"]"#, r#"["a/b/c"]"#];
+        check(GANG_GROUPS, &wrong);
+        check(GANG_GROUPS, &[r#"["a/b,c"]"#, "null"]);
+    }
+
+    #[test]
+    fn a_group_says_it_in_its_spec() {
+        let check = |spec: Value, least: Option<u32>, seconds: Option<u64>, told: &[&str]| {
+            let annotations = json!({ GANG_MODE: "NonStrict", GANG_MIN_AVAILABLE: "9" });
+            let wire = json!({ "metadata": { "annotations": annotations }, "spec": spec });
+            let own = GangTerms::of_group(&serde_json::from_value(wire).unwrap());
+            let waiting = own.waiting_time.map(|time| time.as_secs());
+            assert_eq!(
+                (own.min_available, waiting, own.mode),
+                (least, seconds, GangMode::NonStrict)
+            );
+            let keys: Vec<&str> = own.malformed.iter().map(|error| error.key).collect();
+            assert_eq!(keys, told);
+        };
+        check(json!({ "minMember": 4 }), Some(4), None, &[]);
+        check(json!({ "minMember": 4, "scheduleTimeoutSeconds": 60 }), Some(4), Some(60), &[]);
+        let timeout = "spec.scheduleTimeoutSeconds";
+        check(json!({ "minMember": 1, "scheduleTimeoutSeconds": 0 }), Some(1), None, &[timeout]);
+        check(json!({ "minMember": 1, "scheduleTimeoutSeconds": -1 }), Some(1), None, &[timeout]);
+        check(json!({ "minMember": -1 }), None, None, &["spec.minMember"]);
+        check(json!({}), Some(0), None, &[]);
+    }
+}
