@@ -23,6 +23,7 @@ mod pool;
 pub mod preemption;
 pub mod profile;
 pub mod queue;
+pub mod quota;
 pub mod reason;
 pub mod reservations;
 mod search;
