@@ -1,0 +1,210 @@
+//! Where quotas are in their tree, and why some are nowhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use api::elastic_quota::{DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA};
+
+use super::{QuotaFact, Register};
+
+/// The place of the root.
+pub(super) const ROOT: usize = 0;
+/// The place of the quota of pods that belong to no other.
+pub(super) const DEFAULT: usize = 1;
+/// The place of the quota of pods that the cluster itself needs.
+pub(super) const SYSTEM: usize = 2;
+/// Those that are always there. The last two take what they need before anything is divided.
+const ALWAYS: [&str; 3] = [ROOT_QUOTA, DEFAULT_QUOTA, SYSTEM_QUOTA];
+
+/// Why a quota is nowhere in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Misplaced {
+    /// There is no quota of the name that it gives as its parent.
+    UnknownParent(Box<str>),
+    /// What it gives as its parent is the default or the system quota, which have none below.
+    ChildlessParent(Box<str>),
+    /// Its parents lead back to itself.
+    Cycle {
+        /// The one that it gives as its parent.
+        parent: Box<str>,
+    },
+    /// Its parent is nowhere either.
+    MisplacedParent(Box<str>),
+}
+
+impl fmt::Display for Misplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownParent(name) => {
+                write!(f, "its parent {name} does not exist: create it or name another")
+            }
+            Self::ChildlessParent(name) => {
+                write!(f, "its parent {name} can have no quotas below it: name another")
+            }
+            Self::Cycle { parent } => {
+                write!(f, "its parent {parent} is below it: name one that is not")
+            }
+            Self::MisplacedParent(name) => write!(f, "its parent {name} has no place itself"),
+        }
+    }
+}
+
+/// Quotas by place: a parent comes before its children, and those of one parent are side by side, by name.
+#[derive(Debug, Clone)]
+pub(super) struct Placement {
+    /// By place, the name.
+    pub names: Vec<Box<str>>,
+    /// By place, that of the parent. The root is its own.
+    pub parents: Vec<usize>,
+    /// By place, those of the children.
+    pub children: Vec<Range<usize>>,
+    /// Places by name.
+    places: BTreeMap<Box<str>, usize>,
+    /// Quotas that are nowhere.
+    pub misplaced: BTreeMap<Box<str>, Misplaced>,
+}
+
+impl Placement {
+    /// Where the quotas of a register are.
+    pub fn of(register: &Register) -> Self {
+        let mut by_parent: BTreeMap<&str, Vec<&QuotaFact>> = BTreeMap::new();
+        for fact in register.iter().filter(|fact| !ALWAYS.contains(&&*fact.name)) {
+            by_parent.entry(&fact.parent).or_default().push(fact);
+        }
+        let mut own = Self {
+            names: ALWAYS.map(Box::from).to_vec(),
+            parents: vec![ROOT; ALWAYS.len()],
+            children: Vec::new(),
+            places: BTreeMap::new(),
+            misplaced: BTreeMap::new(),
+        };
+        for place in 0.. {
+            let Some(name) = own.names.get(place).cloned() else { break };
+            let first = own.names.len();
+            let is_childless = matches!(place, DEFAULT | SYSTEM);
+            let children = if is_childless { None } else { by_parent.remove(&*name) };
+            for child in children.into_iter().flatten() {
+                own.names.push(child.name.clone());
+                own.parents.push(place);
+            }
+            own.children.push(first..own.names.len());
+            own.places.insert(name, place);
+        }
+        own.misplaced = misplaced(by_parent.into_values().flatten());
+        own
+    }
+
+    /// The place of a quota.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    /// The places from a quota up to the last one below the root.
+    pub fn chain(&self, place: usize) -> impl Iterator<Item = usize> {
+        let up = |place: &usize| Some(self.parents[*place]);
+        std::iter::successors(Some(place), up).take_while(|place| *place != ROOT)
+    }
+
+    /// Whether a quota takes what it needs before anything is divided.
+    pub fn is_apart(place: usize) -> bool {
+        matches!(place, DEFAULT | SYSTEM)
+    }
+}
+
+/// Why each of some quotas that the root does not lead to is nowhere.
+fn misplaced<'a>(stray: impl Iterator<Item = &'a QuotaFact>) -> BTreeMap<Box<str>, Misplaced> {
+    let stray: BTreeMap<&str, &QuotaFact> = stray.map(|fact| (&*fact.name, fact)).collect();
+    let mut known: BTreeMap<Box<str>, Misplaced> = BTreeMap::new();
+    for start in stray.keys() {
+        // Each quota is walked over once: a walk ends where another one has been.
+        let mut walked: Vec<&QuotaFact> = Vec::new();
+        let mut at: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut next = stray.get(start).copied();
+        let mut first_of_cycle = usize::MAX;
+        while let Some(fact) = next.filter(|fact| !known.contains_key(&fact.name)) {
+            if let Some(first) = at.get(&*fact.name) {
+                first_of_cycle = *first;
+                break;
+            }
+            at.insert(&fact.name, walked.len());
+            walked.push(fact);
+            next = stray.get(&*fact.parent).copied();
+        }
+        for (place, fact) in walked.into_iter().enumerate() {
+            let parent = fact.parent.clone();
+            let why = if place >= first_of_cycle {
+                Misplaced::Cycle { parent }
+            } else if stray.contains_key(&*parent) {
+                Misplaced::MisplacedParent(parent)
+            } else if ALWAYS.contains(&&*parent) {
+                Misplaced::ChildlessParent(parent)
+            } else {
+                Misplaced::UnknownParent(parent)
+            };
+            known.insert(fact.name.clone(), why);
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::ByResource;
+
+    /// Where quotas are, given as `name<parent`, and why some are not.
+    fn check(quotas: &[&str], expected: &[&str]) {
+        let mut register = Register::default();
+        for quota in quotas {
+            let (name, parent) = quota.split_once('<').unwrap();
+            let parent = parent.into();
+            register.put(QuotaFact { parent, ..QuotaFact::new(name, ByResource::new()) });
+        }
+        let own = Placement::of(&register);
+        let placed = own.names[ALWAYS.len()..].iter().map(|name| {
+            let chain: Vec<_> = own.chain(own.find(name).unwrap()).collect();
+            let chain: Vec<&str> = chain.into_iter().map(|place| &*own.names[place]).collect();
+            chain.join("<")
+        });
+        let misplaced = own.misplaced.iter().map(|(name, why)| format!("{name}: {why}"));
+        assert_eq!(placed.chain(misplaced).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn children_are_side_by_side_whatever_came_first() {
+        let root = ROOT_QUOTA;
+        let quotas = [&*format!("z<{root}"), &format!("a<{root}"), "y<a", "x<z", "b<a", "c<x"];
+        check(&quotas, &["a", "z", "b<a", "y<a", "x<z", "c<x<z"]);
+    }
+
+    #[test]
+    fn who_has_no_way_to_the_root_is_nowhere_and_says_why() {
+        let (default, root) = (DEFAULT_QUOTA, ROOT_QUOTA);
+        let quotas = [
+            "a<gone",
+            "b<a",
+            "x<y",
+            "y<x",
+            "z<x",
+            "me<me",
+            &format!("d<{default}"),
+            &format!("ok<{root}"),
+            &format!("{root}<ok"),
+            &format!("{default}<ok"),
+        ];
+        check(
+            &quotas,
+            &[
+                "ok",
+                "a: its parent gone does not exist: create it or name another",
+                "b: its parent a has no place itself",
+                "d: its parent koordinator-default-quota can have no quotas below it: name another",
+                "me: its parent me is below it: name one that is not",
+                "x: its parent y is below it: name one that is not",
+                "y: its parent x is below it: name one that is not",
+                "z: its parent x has no place itself",
+            ],
+        );
+    }
+}

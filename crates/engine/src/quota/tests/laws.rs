@@ -1,0 +1,230 @@
+//! What holds of a tree whatever happens.
+
+use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Something that a tree is told.
+#[derive(Debug, Clone)]
+enum Step {
+    Put(QuotaFact),
+    Remove(usize),
+    /// Of CPU, and of memory where the cluster has any.
+    Capacity(i64, Option<i64>),
+    /// Quota, amounts, and whether it is asked for or used, and by whom.
+    Charge(usize, (i64, i64), bool, Preemptible),
+    /// Takes away the charge of a step before.
+    Release(usize),
+    Look,
+}
+
+/// Names, some of which are also parents; the last is never there.
+const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", DEFAULT_QUOTA, SYSTEM_QUOTA, ROOT_QUOTA, "gone"];
+
+fn fact() -> impl Strategy<Value = QuotaFact> {
+    let amounts = ((0..40_i64, 0..60_i64, 0..9_i64), (0..40_i64, 0..60_i64, 0..9_i64));
+    (0..8_usize, 0..NAMES.len(), amounts, any::<bool>(), any::<bool>()).prop_map(
+        |(name, parent, (cpu, memory), is_lendable, counts_memory)| {
+            let list = |cpu: i64, memory: i64| {
+                let all = [("cpu", cpu, true), ("memory", memory, counts_memory)];
+                let counted = all.into_iter().filter(|(.., counted)| *counted);
+                counted.map(|(name, amount, _)| (name.into(), amount)).collect::<ByResource>()
+            };
+            QuotaFact {
+                parent: NAMES[if parent > 4 && name != 0 { parent } else { parent.min(name) }]
+                    .into(),
+                min: list(cpu.0.min(cpu.1), memory.0.min(memory.1)),
+                weight: list(cpu.2, memory.2),
+                is_lendable,
+                ..QuotaFact::new(NAMES[name], list(cpu.1, memory.1))
+            }
+        },
+    )
+}
+
+fn below_root() -> impl Strategy<Value = QuotaFact> {
+    (fact(), any::<bool>()).prop_map(|(mut fact, is_on_top)| {
+        if is_on_top {
+            fact.parent = ROOT_QUOTA.into();
+        }
+        fact
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let preemptible = prop_oneof![Just(Preemptible::Yes), Just(Preemptible::No)];
+    prop_oneof![
+        4 => below_root().prop_map(Step::Put),
+        1 => (0..NAMES.len()).prop_map(Step::Remove),
+        1 => (0..150_i64, proptest::option::weighted(0.8, 0..150_i64))
+            .prop_map(|(cpu, memory)| Step::Capacity(cpu, memory)),
+        8 => (0..NAMES.len(), (0..30_i64, 0..30_i64), any::<bool>(), preemptible)
+            .prop_map(|(quota, amounts, used, who)| Step::Charge(quota, amounts, used, who)),
+        3 => (0..40_usize).prop_map(Step::Release),
+        2 => Just(Step::Look),
+    ]
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(is_max, scales_min, guarantees_usage)| {
+            let limit = if is_max { Limit::Max } else { Limit::Runtime };
+            Options { limit, scales_min, guarantees_usage }
+        },
+    )
+}
+
+fn charge(tree: &mut QuotaTree, step: &Step, sign: i64) {
+    let Step::Charge(quota, (cpu_millis, memory_bytes), is_used, who) = step else { return };
+    let amounts =
+        Amounts { cpu_millis: *cpu_millis, memory_bytes: *memory_bytes, ..Amounts::default() };
+    match is_used {
+        true => tree.add_used(NAMES[*quota], &amounts, sign, *who),
+        false => tree.add_request(NAMES[*quota], &amounts, sign, *who),
+    }
+}
+
+/// Plays all steps but looks; each charge is taken away at most once.
+fn play(tree: &mut QuotaTree, steps: &[Step], mut after: impl FnMut(&mut QuotaTree, &Step)) {
+    let mut released = vec![false; steps.len()];
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            Step::Put(fact) => tree.put(fact.clone()),
+            Step::Remove(name) => tree.remove("", NAMES[*name]),
+            Step::Capacity(cpu, None) => tree.set_capacity(list(&cpu.to_string())),
+            Step::Capacity(cpu, Some(memory)) => {
+                tree.set_capacity(list(&format!("{cpu}/{memory}")));
+            }
+            Step::Charge(..) => charge(tree, step, 1),
+            Step::Release(at) if *at < number && !std::mem::replace(&mut released[*at], true) => {
+                charge(tree, &steps[*at], -1);
+            }
+            Step::Release(_) | Step::Look => {}
+        }
+        after(tree, step);
+    }
+}
+
+fn standings(tree: &mut QuotaTree) -> Vec<Option<Standing>> {
+    let view = tree.view();
+    NAMES.iter().map(|name| view.standing(name)).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_tree_that_was_looked_at_all_along_is_what_one_is_that_was_not(
+        options in options(),
+        steps in vec(step(), 1..40),
+    ) {
+        let (mut kept, mut fresh) = (QuotaTree::new(options), QuotaTree::new(options));
+        play(&mut kept, &steps, |tree, step| {
+            if matches!(step, Step::Look) {
+                tree.view();
+            }
+        });
+        play(&mut fresh, &steps, |_, _| ());
+        prop_assert_eq!(standings(&mut kept), standings(&mut fresh));
+    }
+
+    #[test]
+    fn what_is_told_last_counts_and_not_when(
+        options in options(),
+        facts in vec(below_root(), 1..9),
+        charges in vec(step(), 0..20),
+        keys in vec(any::<u32>(), 29),
+    ) {
+        // Each quota once, so that their order says nothing.
+        let mut told = std::collections::BTreeSet::new();
+        let facts = facts.into_iter().filter(|fact| told.insert(fact.name.clone()));
+        let charges = charges.into_iter().filter(|step| matches!(step, Step::Charge(..)));
+        let steps: Vec<Step> = facts.map(Step::Put).chain(charges).collect();
+        let mut mixed: Vec<(u32, Step)> = keys.into_iter().zip(steps.clone()).collect();
+        mixed.sort_by_key(|(key, _)| *key);
+        let mixed: Vec<Step> = mixed.into_iter().map(|(_, step)| step).collect();
+        let of = |steps: &[Step]| {
+            let mut tree = QuotaTree::new(options);
+            tree.set_capacity(list("100/80"));
+            play(&mut tree, steps, |tree, _| drop(tree.view().shared()));
+            standings(&mut tree)
+        };
+        prop_assert_eq!(of(&steps), of(&mixed));
+    }
+
+    #[test]
+    fn what_is_gone_leaves_nothing_behind(
+        options in options(),
+        steps in vec(step(), 1..40),
+    ) {
+        let (mut tree, mut uncharged) = (QuotaTree::new(options), QuotaTree::new(options));
+        play(&mut tree, &steps, |_, _| ());
+        let is_released = |at: usize| {
+            let mut later = steps.iter().enumerate().skip(at + 1);
+            later.any(|(_, step)| matches!(step, Step::Release(of) if *of == at))
+        };
+        for (_, step) in steps.iter().enumerate().filter(|(at, _)| !is_released(*at)) {
+            charge(&mut tree, step, -1);
+        }
+        let told: Vec<Step> =
+            steps.iter().filter(|step| !matches!(step, Step::Charge(..) | Step::Release(_))).cloned().collect();
+        play(&mut uncharged, &told, |_, _| ());
+        prop_assert_eq!(standings(&mut tree), standings(&mut uncharged));
+        prop_assert_eq!(tree.accounts(), 0);
+    }
+
+    #[test]
+    fn nobody_gets_beyond_his_ceiling_and_children_together_no_more_than_their_parent(
+        steps in vec(step(), 1..40),
+    ) {
+        let mut tree = QuotaTree::default();
+        play(&mut tree, &steps, |_, _| ());
+        let view = tree.view();
+        let shared = view.shared();
+        for name in NAMES {
+            let below: Vec<&QuotaFact> = view.register().children(name).collect();
+            let below: Vec<(&QuotaFact, Standing)> = below.into_iter()
+                .filter(|fact| !matches!(&*fact.name, ROOT_QUOTA | DEFAULT_QUOTA | SYSTEM_QUOTA))
+                .filter_map(|fact| Some((fact, view.standing(&fact.name)?))).collect();
+            for resource in ["cpu", "memory"] {
+                let mut sum = 0;
+                for (fact, standing) in &below {
+                    let runtime = standing.runtime.get(resource).copied().unwrap_or(0);
+                    prop_assert!(runtime <= fact.max.get(resource).copied().unwrap_or(0));
+                    sum += runtime;
+                }
+                let has = if name == ROOT_QUOTA { Some(shared.clone()) } else {
+                    view.standing(name).map(|standing| standing.runtime)
+                };
+                let has = has.and_then(|own| own.get(resource).copied()).unwrap_or(0);
+                prop_assert!(sum <= has, "{} have {} of {}", name, sum, has);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_admitted_beyond_what_a_quota_on_his_way_may_use(
+        options in options(),
+        steps in vec(step(), 1..40),
+        (asker, cpu, memory) in (0..5_usize, 1..30_i64, 1..30_i64),
+    ) {
+        let mut tree = QuotaTree::new(options);
+        play(&mut tree, &steps, |_, _| ());
+        let asked = Amounts { cpu_millis: cpu, memory_bytes: memory, ..Amounts::default() };
+        let is_admitted = tree.admit(NAMES[asker], &asked, Preemptible::Yes).is_ok();
+        let view = tree.view();
+        let mut fits = view.standing(NAMES[asker]).is_some();
+        let counted: Vec<Box<str>> = view.register().get(NAMES[asker])
+            .map(|fact| fact.max.keys().cloned().collect()).unwrap_or_default();
+        let mut at = NAMES[asker];
+        while let Some(standing) = view.standing(at).filter(|_| at != ROOT_QUOTA) {
+            for name in &counted {
+                if let Some(limit) = standing.runtime.get(name) {
+                    fits &= standing.used[name] + asked.of(name) <= *limit;
+                }
+            }
+            at = view.register().get(at).map_or(ROOT_QUOTA, |fact| &fact.parent);
+        }
+        prop_assert_eq!(is_admitted, fits);
+    }
+}

@@ -1,0 +1,232 @@
+//! A tree of quotas: what it is told, and what that adds up to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
+
+use super::column::{Cell, Charge, Charges, Column};
+use super::placement::{Placement, ROOT};
+use super::{ByResource, Preemptible, QuotaFact, QuotaRefusal, Register, View};
+use crate::needs::Amounts;
+
+/// What quotas are held to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// What each may use now, of what there is.
+    #[default]
+    Runtime,
+    /// Their ceilings, whatever there is.
+    Max,
+}
+
+/// How a tree is reckoned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// What quotas are held to.
+    pub limit: Limit,
+    /// Whether guarantees shrink where there is less than they add up to.
+    pub scales_min: bool,
+    /// Whether what is in use is not taken back when others ask for it; nobody lends anything then.
+    pub guarantees_usage: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limit: Limit::Runtime, scales_min: true, guarantees_usage: false }
+    }
+}
+
+/// A tree of quotas. Facts may come in any order: what is charged to a quota that nobody has told of yet
+/// counts as soon as it is there. Only what has changed is reckoned anew, and only when somebody asks.
+#[derive(Debug, Clone, Default)]
+pub struct QuotaTree {
+    options: Options,
+    register: Register,
+    /// What there is in all.
+    capacity: ByResource,
+    /// What is charged to each quota itself, by its name and by resource.
+    accounts: BTreeMap<Box<str>, BTreeMap<Box<str>, Charges>>,
+    /// What all this adds up to; none while quotas have changed since.
+    reckoning: Option<Reckoning>,
+}
+
+/// What a tree adds up to: where quotas are, and a column for each resource that somebody counts.
+#[derive(Debug, Clone)]
+pub(super) struct Reckoning {
+    pub placement: Placement,
+    pub columns: BTreeMap<Box<str>, Column>,
+}
+
+impl QuotaTree {
+    /// An empty tree.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Which quotas there are.
+    #[must_use]
+    pub fn register(&self) -> &Register {
+        &self.register
+    }
+
+    /// Takes in a quota, in place of the one of its namespace and name. To be told again what is known
+    /// costs nothing.
+    pub fn put(&mut self, fact: QuotaFact) {
+        if self.register.put(fact) {
+            self.reckoning = None;
+        }
+    }
+
+    /// Forgets a quota. What is charged to its name stays so until it is taken away.
+    pub fn remove(&mut self, namespace: &str, name: &str) {
+        if self.register.remove(namespace, name) {
+            self.reckoning = None;
+        }
+    }
+
+    /// There is so much in all.
+    pub fn set_capacity(&mut self, capacity: ByResource) {
+        let names_the_same = capacity.keys().eq(self.capacity.keys());
+        match &mut self.reckoning {
+            Some(reckoning) if names_the_same => {
+                for (name, own) in &capacity {
+                    let column = reckoning.columns.get_mut(name);
+                    column.into_iter().for_each(|column| column.set_capacity(*own));
+                }
+            }
+            _ => self.reckoning = None,
+        }
+        self.capacity = capacity;
+    }
+
+    /// So much more is asked for of a quota, or less where the sign is -1.
+    pub fn add_request(
+        &mut self,
+        quota: &str,
+        more: &Amounts,
+        sign: i64,
+        preemptible: Preemptible,
+    ) {
+        self.charge(quota, more, sign, (Charge::Request, preemptible));
+    }
+
+    /// So much more of a quota is used, or less where the sign is -1.
+    pub fn add_used(&mut self, quota: &str, more: &Amounts, sign: i64, preemptible: Preemptible) {
+        self.charge(quota, more, sign, (Charge::Used, preemptible));
+    }
+
+    fn charge(&mut self, quota: &str, more: &Amounts, sign: i64, how: (Charge, Preemptible)) {
+        if !self.accounts.contains_key(quota) {
+            self.accounts.insert(quota.into(), BTreeMap::new());
+        }
+        let Some(account) = self.accounts.get_mut(quota) else { return };
+        for resource in more.names() {
+            let delta = i128::from(more.of(resource)) * i128::from(sign);
+            if !account.contains_key(resource) {
+                account.insert(resource.into(), Charges::default());
+            }
+            let Some(charges) = account.get_mut(resource) else { continue };
+            charges.add(how.0, how.1, delta);
+            if *charges == Charges::default() {
+                account.remove(resource);
+            }
+            if let Some(reckoning) = &mut self.reckoning {
+                reckoning.charge(quota, resource, how, delta);
+            }
+        }
+        if account.is_empty() {
+            self.accounts.remove(quota);
+        }
+    }
+
+    /// Whether a quota has room for so much, and all those above it have.
+    ///
+    /// # Errors
+    /// Who has not, and of what.
+    pub fn admit(
+        &mut self,
+        quota: &str,
+        request: &Amounts,
+        preemptible: Preemptible,
+    ) -> Result<(), QuotaRefusal> {
+        // What the others get of the rest is nothing to those that take what they need.
+        match quota {
+            DEFAULT_QUOTA | SYSTEM_QUOTA => self.added_up(),
+            _ => self.view(),
+        }
+        .admit(quota, request, preemptible)
+    }
+
+    /// The tree as it is now.
+    pub fn view(&mut self) -> View<'_> {
+        self.added_up();
+        if let Some(reckoning) = &mut self.reckoning {
+            let Reckoning { placement, columns } = reckoning;
+            columns.values_mut().for_each(|column| column.refresh(placement));
+        }
+        self.added_up()
+    }
+
+    /// The tree of which everything is added up, and not all is divided.
+    fn added_up(&mut self) -> View<'_> {
+        let reckoning = self.reckoning.take().unwrap_or_else(|| self.reckon());
+        let reckoning = self.reckoning.insert(reckoning);
+        View { options: self.options, register: &self.register, reckoning }
+    }
+
+    /// How many quotas something is charged to.
+    #[cfg(test)]
+    pub(super) fn accounts(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// Adds everything up anew.
+    fn reckon(&self) -> Reckoning {
+        let placement = Placement::of(&self.register);
+        let facts: Vec<Option<&QuotaFact>> =
+            placement.names.iter().map(|name| self.register.get(name)).collect();
+        let accounts: Vec<_> = placement.names.iter().map(|name| self.accounts.get(name)).collect();
+        let counted = facts.iter().flatten().flat_map(|fact| fact.max.keys());
+        let names: BTreeSet<&str> =
+            counted.chain(self.capacity.keys()).map(|name| &**name).collect();
+        let column = |name: &str| {
+            let cell = |place: usize| {
+                let charged = accounts[place].and_then(|own| own.get(name)).copied();
+                self.cell(place, facts[place], name, charged.unwrap_or_default())
+            };
+            let cells = (0..facts.len()).map(cell).collect();
+            let capacity = self.capacity.get(name).copied().unwrap_or(0);
+            Column::new(capacity, cells, &placement, self.options)
+        };
+        let columns = names.into_iter().map(|name| (name.into(), column(name))).collect();
+        Reckoning { placement, columns }
+    }
+
+    /// What a quota says of a resource, and what of it is charged to the quota itself.
+    fn cell(&self, place: usize, fact: Option<&QuotaFact>, resource: &str, sums: Charges) -> Cell {
+        // Nothing is charged to the root, and what its object says counts for nothing: it has all there is.
+        if place == ROOT {
+            return Cell::default();
+        }
+        let Some(fact) = fact else { return Cell { sums, ..Cell::default() } };
+        let (min, max, weight) = fact.of(resource);
+        let is_lendable = fact.is_lendable && !self.options.guarantees_usage;
+        // A resource that its quota does not count is not counted, but for the two that take what they
+        // need, since what they take is not there for others.
+        let is_counted = max.is_some() || Placement::is_apart(place);
+        let sums = if is_counted { sums } else { Charges::default() };
+        Cell { min, max, weight, is_lendable, sums, ..Cell::default() }
+    }
+}
+
+impl Reckoning {
+    fn charge(&mut self, quota: &str, resource: &str, how: (Charge, Preemptible), delta: i128) {
+        let place = self.placement.find(quota).filter(|place| *place != ROOT);
+        let Some(place) = place else { return };
+        let Some(column) = self.columns.get_mut(resource) else { return };
+        if column.cells[place].max.is_some() || Placement::is_apart(place) {
+            column.charge(&self.placement, place, how, delta);
+        }
+    }
+}

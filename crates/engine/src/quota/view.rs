@@ -1,0 +1,219 @@
+//! A tree of quotas as it is at one moment: who has how much, and who may take more.
+
+use super::column::{Cell, Column};
+use super::placement::{Placement, ROOT};
+use super::tree::Reckoning;
+use super::{
+    Bound, ByResource, Excess, Limit, Misplaced, Options, Preemptible, QuotaRefusal, RefusalReason,
+    Register, amount,
+};
+use crate::needs::Amounts;
+
+/// A tree at one moment. Whatever it says is of all facts that the tree was told before.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub(super) options: Options,
+    pub(super) register: &'a Register,
+    pub(super) reckoning: &'a Reckoning,
+}
+
+/// How a quota stands, by resource: of those that it counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What it asks for: what its pods and the quotas below do, and at least its guarantee where it lends
+    /// nothing.
+    pub request: ByResource,
+    /// What its pods and the quotas below ask for.
+    pub child_request: ByResource,
+    /// What of its request its ceiling allows.
+    pub limited_request: ByResource,
+    /// What its pods and those of the quotas below use.
+    pub used: ByResource,
+    /// What of the request never makes room for others.
+    pub non_preemptible_request: ByResource,
+    /// What of the use never does.
+    pub non_preemptible_used: ByResource,
+    /// How much it may use now.
+    pub runtime: ByResource,
+    /// What of its guarantee can be kept, of what there is.
+    pub scaled_min: ByResource,
+    /// What its pods use and the quotas below are guaranteed; nothing is said of it unless what is in use
+    /// is not taken back.
+    pub allocated: ByResource,
+    /// What is not taken back of it; nothing is said of it unless what is in use is not.
+    pub guaranteed: ByResource,
+    /// What it uses beyond what it is guaranteed now.
+    pub borrowed: ByResource,
+    /// What it is guaranteed now and others beside it use.
+    pub lent: ByResource,
+}
+
+impl View<'_> {
+    /// Which quotas there are.
+    #[must_use]
+    pub fn register(&self) -> &Register {
+        self.register
+    }
+
+    /// Quotas that are nowhere in the tree, and why: they admit nothing and hold nothing.
+    pub fn misplaced(&self) -> impl Iterator<Item = (&str, &Misplaced)> {
+        self.reckoning.placement.misplaced.iter().map(|(name, why)| (&**name, why))
+    }
+
+    /// What the quotas right below the root share: what the default and the system quota leave.
+    #[must_use]
+    pub fn shared(&self) -> ByResource {
+        let columns = self.reckoning.columns.iter();
+        columns.map(|(name, column)| (name.clone(), column.shared())).collect()
+    }
+
+    /// How a quota stands; none where it is nowhere in the tree.
+    #[must_use]
+    pub fn standing(&self, quota: &str) -> Option<Standing> {
+        let place = self.reckoning.placement.find(quota)?;
+        let mut standing = Standing::default();
+        for (name, column) in &self.reckoning.columns {
+            // The root and the two that take what they need count everything.
+            let counts_all = place == ROOT || Placement::is_apart(place);
+            if counts_all || column.cells[place].max.is_some() {
+                self.tell(&mut standing, name, column, place);
+            }
+        }
+        Some(standing)
+    }
+
+    fn tell(&self, standing: &mut Standing, name: &str, column: &Column, place: usize) {
+        let cell = &column.cells[place];
+        let sums = &cell.sums;
+        let mut put = |list: fn(&mut Standing) -> &mut ByResource, own: i128| {
+            list(standing).insert(name.into(), amount(own.max(0)));
+        };
+        put(|own| &mut own.request, cell.request());
+        put(|own| &mut own.child_request, sums.request);
+        put(|own| &mut own.limited_request, cell.limited_request());
+        put(|own| &mut own.used, sums.used);
+        put(|own| &mut own.non_preemptible_request, sums.fixed_request);
+        put(|own| &mut own.non_preemptible_used, sums.fixed_used);
+        if let Some(runtime) = runtime(column, place) {
+            put(|own| &mut own.runtime, i128::from(runtime));
+        }
+        if self.options.guarantees_usage {
+            put(|own| &mut own.allocated, cell.allocated);
+            put(|own| &mut own.guaranteed, cell.guaranteed());
+        }
+        if place != ROOT && !Placement::is_apart(place) {
+            put(|own| &mut own.scaled_min, i128::from(cell.scaled_min));
+            put(|own| &mut own.borrowed, cell.borrowed());
+            put(|own| &mut own.lent, i128::from(self.lent(column, place)));
+        }
+    }
+
+    /// What of the guarantee of a quota others beside it use.
+    fn lent(&self, column: &Column, place: usize) -> i64 {
+        let placement = &self.reckoning.placement;
+        let parent = placement.parents[place];
+        let beside = &placement.children[parent];
+        column.lent_below(parent, beside)[place - beside.start]
+    }
+
+    /// Whether a quota has room for so much, and all those above it have.
+    ///
+    /// # Errors
+    /// Who has not, and of what: the one that is asked first, then those above it.
+    pub fn admit(
+        &self,
+        quota: &str,
+        request: &Amounts,
+        preemptible: Preemptible,
+    ) -> Result<(), QuotaRefusal> {
+        let placement = &self.reckoning.placement;
+        let refuse =
+            |reason| QuotaRefusal { quota: quota.into(), path: vec![quota.into()], reason };
+        if let Some(why) = placement.misplaced.get(quota) {
+            return Err(refuse(RefusalReason::Misplaced(why.clone())));
+        }
+        // Nothing is charged to the root, as if it were not there.
+        let Some(place) = placement.find(quota).filter(|place| *place != ROOT) else {
+            return Err(refuse(RefusalReason::Unknown));
+        };
+        let asked = self.counted(place, request);
+        for above in placement.chain(place) {
+            // Those that take what they need are held to a ceiling, if to anything.
+            let bound = match self.options.limit {
+                Limit::Runtime if !Placement::is_apart(above) => Bound::Runtime,
+                _ => Bound::Max,
+            };
+            self.check(place, above, &asked, bound)?;
+            if above == place && preemptible == Preemptible::No {
+                self.check(place, place, &asked, Bound::Min)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what is asked for of one quota fits into it, or into one above it, by such a bound.
+    fn check(
+        &self,
+        place: usize,
+        above: usize,
+        asked: &[Asked<'_>],
+        bound: Bound,
+    ) -> Result<(), QuotaRefusal> {
+        let names = &self.reckoning.placement.names;
+        let excess = |own: &Asked<'_>| {
+            let cell = &own.column.cells[above];
+            let (limit, used) = match bound {
+                Bound::Runtime | Bound::Max => (runtime(own.column, above)?, cell.sums.used),
+                // What it is not guaranteed at all it may use like everybody.
+                Bound::Min => {
+                    let min = &self.register.get(&names[above])?.min;
+                    (*min.get(own.resource)?, cell.sums.fixed_used)
+                }
+            };
+            let is_beyond = used + i128::from(own.amount) > i128::from(limit);
+            is_beyond.then(|| Excess {
+                resource: own.resource.into(),
+                limit,
+                used: amount(used.max(0)),
+                asked: own.amount,
+            })
+        };
+        let excesses: Vec<Excess> = asked.iter().filter_map(excess).collect();
+        if excesses.is_empty() {
+            return Ok(());
+        }
+        let chain = self.reckoning.placement.chain(place);
+        let mut path: Vec<Box<str>> =
+            chain.take_while(|at| *at >= above).map(|at| names[at].clone()).collect();
+        path.reverse();
+        let reason = RefusalReason::Exceeded { bound, excesses };
+        Err(QuotaRefusal { quota: names[above].clone(), path, reason })
+    }
+
+    /// What is asked for of the resources that a quota counts.
+    fn counted<'b>(&'b self, place: usize, request: &'b Amounts) -> Vec<Asked<'b>> {
+        let asked = request.names().filter_map(|name| {
+            let (resource, column) = self.reckoning.columns.get_key_value(name)?;
+            column.cells[place].max?;
+            Some(Asked { resource, column, amount: request.of(name) })
+        });
+        asked.collect()
+    }
+}
+
+/// A resource that somebody asks for.
+struct Asked<'a> {
+    resource: &'a str,
+    column: &'a Column,
+    amount: i64,
+}
+
+/// How much a quota may use now; none where it may use whatever it needs.
+fn runtime(column: &Column, place: usize) -> Option<i64> {
+    let cell: &Cell = &column.cells[place];
+    match place {
+        ROOT => Some(column.capacity),
+        _ if Placement::is_apart(place) => cell.max,
+        _ => cell.max.map(|_| cell.runtime),
+    }
+}
