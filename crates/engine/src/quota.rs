@@ -37,6 +37,7 @@ mod fact;
 mod placement;
 mod refusal;
 mod register;
+pub mod rules;
 mod scale;
 mod tree;
 mod view;
