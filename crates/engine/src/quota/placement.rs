@@ -66,33 +66,33 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Where the quotas of a register are.
-    pub fn of(register: &Register) -> Self {
+    /// Where the quotas of a register are, and by place what they say.
+    pub fn of(register: &Register) -> (Self, Vec<Option<&QuotaFact>>) {
         let mut by_parent: BTreeMap<&str, Vec<&QuotaFact>> = BTreeMap::new();
         for fact in register.iter().filter(|fact| !ALWAYS.contains(&&*fact.name)) {
             by_parent.entry(&fact.parent).or_default().push(fact);
         }
-        let mut own = Self {
-            names: ALWAYS.map(Box::from).to_vec(),
-            parents: vec![ROOT; ALWAYS.len()],
-            children: Vec::new(),
-            places: BTreeMap::new(),
-            misplaced: BTreeMap::new(),
-        };
-        for place in 0.. {
-            let Some(name) = own.names.get(place).cloned() else { break };
-            let first = own.names.len();
-            let is_childless = matches!(place, DEFAULT | SYSTEM);
-            let children = if is_childless { None } else { by_parent.remove(&*name) };
-            for child in children.into_iter().flatten() {
-                own.names.push(child.name.clone());
-                own.parents.push(place);
-            }
-            own.children.push(first..own.names.len());
-            own.places.insert(name, place);
+        let mut facts: Vec<Option<&QuotaFact>> =
+            ALWAYS.iter().map(|name| register.get(name)).collect();
+        let mut parents = vec![ROOT; ALWAYS.len()];
+        let mut children = Vec::new();
+        while let Some(fact) = facts.get(children.len()) {
+            let place = children.len();
+            let below = match place {
+                ROOT => by_parent.remove(ROOT_QUOTA),
+                DEFAULT | SYSTEM => None,
+                _ => fact.and_then(|fact| by_parent.remove(&*fact.name)),
+            };
+            let first = facts.len();
+            facts.extend(below.into_iter().flatten().map(Some));
+            parents.resize(facts.len(), place);
+            children.push(first..facts.len());
         }
-        own.misplaced = misplaced(by_parent.into_values().flatten());
-        own
+        let placed = facts[ALWAYS.len()..].iter().flatten().map(|fact| fact.name.clone());
+        let names: Vec<Box<str>> = ALWAYS.map(Box::from).into_iter().chain(placed).collect();
+        let places = names.iter().cloned().zip(0..).collect();
+        let misplaced = misplaced(by_parent.into_values().flatten());
+        (Self { names, parents, children, places, misplaced }, facts)
     }
 
     /// The place of a quota.
@@ -161,7 +161,8 @@ mod tests {
             let parent = parent.into();
             register.put(QuotaFact { parent, ..QuotaFact::new(name, ByResource::new()) });
         }
-        let own = Placement::of(&register);
+        let (own, facts) = Placement::of(&register);
+        assert_eq!(facts.len(), own.names.len());
         let placed = own.names[ALWAYS.len()..].iter().map(|name| {
             let chain: Vec<_> = own.chain(own.find(name).unwrap()).collect();
             let chain: Vec<&str> = chain.into_iter().map(|place| &*own.names[place]).collect();

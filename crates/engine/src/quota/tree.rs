@@ -183,23 +183,25 @@ impl QuotaTree {
 
     /// Adds everything up anew.
     fn reckon(&self) -> Reckoning {
-        let placement = Placement::of(&self.register);
-        let facts: Vec<Option<&QuotaFact>> =
-            placement.names.iter().map(|name| self.register.get(name)).collect();
-        let accounts: Vec<_> = placement.names.iter().map(|name| self.accounts.get(name)).collect();
+        let (placement, facts) = Placement::of(&self.register);
         let counted = facts.iter().flatten().flat_map(|fact| fact.max.keys());
         let names: BTreeSet<&str> =
             counted.chain(self.capacity.keys()).map(|name| &**name).collect();
-        let column = |name: &str| {
-            let cell = |place: usize| {
-                let charged = accounts[place].and_then(|own| own.get(name)).copied();
-                self.cell(place, facts[place], name, charged.unwrap_or_default())
-            };
-            let cells = (0..facts.len()).map(cell).collect();
+        // Quota by quota: what one says of all resources lies together.
+        let mut cells: Vec<Vec<Cell>> =
+            names.iter().map(|_| Vec::with_capacity(facts.len())).collect();
+        for (place, fact) in facts.into_iter().enumerate() {
+            let account = self.accounts.get(&placement.names[place]);
+            for (cells, name) in cells.iter_mut().zip(&names) {
+                let charged = account.and_then(|own| own.get(*name)).copied();
+                cells.push(self.cell(place, fact, name, charged.unwrap_or_default()));
+            }
+        }
+        let column = |(name, cells): (&str, Vec<Cell>)| {
             let capacity = self.capacity.get(name).copied().unwrap_or(0);
-            Column::new(capacity, cells, &placement, self.options)
+            (name.into(), Column::new(capacity, cells, &placement, self.options))
         };
-        let columns = names.into_iter().map(|name| (name.into(), column(name))).collect();
+        let columns = names.into_iter().zip(cells).map(column).collect();
         Reckoning { placement, columns }
     }
 

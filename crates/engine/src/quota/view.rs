@@ -1,5 +1,7 @@
 //! A tree of quotas as it is at one moment: who has how much, and who may take more.
 
+use std::collections::BTreeMap;
+
 use super::column::{Cell, Column};
 use super::placement::{Placement, ROOT};
 use super::tree::Reckoning;
@@ -44,19 +46,17 @@ pub struct Standing {
     pub guaranteed: ByResource,
     /// What it uses beyond what it is guaranteed now.
     pub borrowed: ByResource,
-    /// What it is guaranteed now and others beside it use.
-    pub lent: ByResource,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
     /// Which quotas there are.
     #[must_use]
-    pub fn register(&self) -> &Register {
+    pub fn register(&self) -> &'a Register {
         self.register
     }
 
     /// Quotas that are nowhere in the tree, and why: they admit nothing and hold nothing.
-    pub fn misplaced(&self) -> impl Iterator<Item = (&str, &Misplaced)> {
+    pub fn misplaced(&self) -> impl Iterator<Item = (&'a str, &'a Misplaced)> {
         self.reckoning.placement.misplaced.iter().map(|(name, why)| (&**name, why))
     }
 
@@ -104,16 +104,26 @@ impl View<'_> {
         if place != ROOT && !Placement::is_apart(place) {
             put(|own| &mut own.scaled_min, i128::from(cell.scaled_min));
             put(|own| &mut own.borrowed, cell.borrowed());
-            put(|own| &mut own.lent, i128::from(self.lent(column, place)));
         }
     }
 
-    /// What of the guarantee of a quota others beside it use.
-    fn lent(&self, column: &Column, place: usize) -> i64 {
-        let placement = &self.reckoning.placement;
-        let parent = placement.parents[place];
-        let beside = &placement.children[parent];
-        column.lent_below(parent, beside)[place - beside.start]
+    /// What each quota right below one is guaranteed now and others beside it use, by name: of the
+    /// resources that it counts. Nothing where there is no such quota.
+    #[must_use]
+    pub fn lent_below(&self, parent: &str) -> BTreeMap<&'a str, ByResource> {
+        let Reckoning { placement, columns } = self.reckoning;
+        let Some(place) = placement.find(parent) else { return BTreeMap::new() };
+        let below = &placement.children[place];
+        let mut lent: BTreeMap<&'a str, ByResource> = BTreeMap::new();
+        for (resource, column) in columns {
+            for (at, amount) in below.clone().zip(column.lent_below(place, below)) {
+                let own = lent.entry(&placement.names[at]).or_default();
+                if column.cells[at].max.is_some() {
+                    own.insert(resource.clone(), amount);
+                }
+            }
+        }
+        lent
     }
 
     /// Whether a quota has room for so much, and all those above it have.
