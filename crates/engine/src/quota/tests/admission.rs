@@ -29,6 +29,9 @@ fn s12_a1_what_a_quota_does_not_count_is_not_mentioned() {
     assert_eq!(refusal, QuotaRefusal { quota: "q".into(), path: vec!["q".into()], reason });
     asked.cpu_millis = 0;
     assert_eq!(tree.admit("q", &asked, Preemptible::Yes), Ok(()), "only the gpu is left");
+    // Also where one above counts it.
+    tree.put(quota("leaf<q max=10"));
+    assert_eq!(tree.admit("leaf", &amounts("0/999"), Preemptible::Yes), Ok(()));
 }
 
 #[test]

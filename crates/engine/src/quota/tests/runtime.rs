@@ -204,7 +204,8 @@ fn s12_q18_the_default_and_the_system_quota_take_theirs_first() {
 #[test]
 fn s12_a20_what_is_in_use_is_not_taken_back() {
     let options = Options { guarantees_usage: true, ..Options::default() };
-    let quotas = ["q1< min=20 max=90", "q2<q1 min=10 max=90", "q3<q1 min=5 max=90", "r< max=90"];
+    let quotas =
+        ["q1< min=20 max=90 weight=1", "q2<q1 min=10 max=90", "q3<q1 min=5 max=90", "r< max=90"];
     let mut tree = tree(options, "40", &quotas);
     for (more, below, above) in
         [("5", "q2 10", "q1 20"), ("10", "q2 15", "q1 20"), ("10", "q2 25", "q1 30")]
