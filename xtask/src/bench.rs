@@ -41,6 +41,10 @@ enum What {
     #[command(after_help = "Examples:\n  cargo xtask bench koordinator\n  \
                             cargo xtask bench koordinator --rounds 1 --sizes 200x500")]
     Koordinator(Passed),
+    /// The same profile with pods in gangs, and with ten times as many pods as their quotas let in
+    #[command(after_help = "Examples:\n  cargo xtask bench batch\n  \
+                            cargo xtask bench batch --rounds 1 --parts gang --gang 50x64")]
+    Batch(Passed),
 }
 
 #[derive(clap::Args)]
@@ -59,6 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         What::Hollow(passed) => ("hollow", passed),
         What::Scheduler(passed) => ("scheduler", passed),
         What::Koordinator(passed) => ("koordinator", passed),
+        What::Batch(passed) => ("batch", passed),
     };
     measure("release", name, &passed.sizes)
 }
@@ -68,7 +73,10 @@ pub fn rehearse() -> Result<()> {
     let scheduler = "--rounds 1 --sizes 5x20 --limit-pods 20 --seconds 1 --hollow-nodes 5 --bound 5x20 \
                      --unjudged";
     let koordinator = "--rounds 1 --sizes 5x20 --report-seconds 1 --unjudged";
-    for (name, words) in [("scheduler", scheduler), ("koordinator", koordinator)] {
+    let batch =
+        "--rounds 1 --gang 5x20 --gangs 5x20 --members 5 --quotas 5x200 --tree 12 --unjudged";
+    for (name, words) in [("scheduler", scheduler), ("koordinator", koordinator), ("batch", batch)]
+    {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         measure("dev", name, &words)?;
     }

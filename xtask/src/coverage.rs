@@ -3,7 +3,8 @@
 //! A scenario is an item of the chapter "Acceptance scenarios" of a specification. Its id is
 //! `s`, the number of the file, `_`, and the item's own mark in lower case: `s12_g5`. A test
 //! that proves it carries the id at the start of its name, or several in a row:
-//! `s12_g5_s12_g6_…`.
+//! `s12_g5_s12_g6_…`. Some scenarios have another outcome here on purpose ([`OTHERWISE`]): their tests
+//! prove that outcome, and the page says where it is explained.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,6 +17,28 @@ const PAGE: &str = "docs/COVERAGE.md";
 
 /// The chapter of a specification whose items are scenarios.
 const CHAPTER: &str = "Acceptance scenarios";
+
+/// Where differences from upstream are explained.
+const DIFFERENCES: &str = "docs/COMPATIBILITY.md";
+
+/// Scenarios with another outcome on purpose, and the entry of `docs/COMPATIBILITY.md` that says which and
+/// why. It names them by their marks.
+const OTHERWISE: &[(&str, &str)] = &[
+    ("s10_50", "engine-cpus"),
+    ("s10_51", "engine-cpus"),
+    ("s10_79", "engine-cpus"),
+    ("s12_a5", "engine-quotas"),
+    ("s12_a11", "engine-quotas"),
+    ("s12_a21", "engine-quotas"),
+    ("s12_g2", "engine-gangs"),
+    ("s12_g17", "engine-gangs"),
+    ("s12_g18", "engine-gangs"),
+    ("s12_g19", "engine-gangs"),
+    ("s12_g20", "engine-gangs"),
+    ("s12_g25", "engine-gangs"),
+    ("s12_g26", "engine-gangs"),
+    ("s12_j1", "engine-gangs"),
+];
 
 /// Write docs/COVERAGE.md: each acceptance scenario and the tests that prove it
 #[derive(clap::Args)]
@@ -68,29 +91,71 @@ fn page(files: &[SourceFile]) -> Result<String> {
     if let Some((id, tests)) = proofs.iter().find(|(id, _)| !known.contains(*id)) {
         bail!("the test {} names the scenario {id}, which no specification has", tests[0]);
     }
-    Ok(render(&specifications, &proofs))
+    Ok(render(&specifications, &proofs, OTHERWISE))
 }
 
-fn render(specifications: &[Specification], proofs: &BTreeMap<String, Vec<String>>) -> String {
-    let count = |one: &Specification| {
+/// The entry that explains why a scenario has another outcome, where it has.
+fn entry<'a>(otherwise: &[(&str, &'a str)], id: &str) -> Option<&'a str> {
+    otherwise.iter().find(|(own, _)| *own == id).map(|(_, entry)| *entry)
+}
+
+/// Scenarios that are listed as having another outcome on purpose, though no test plays them, or though the
+/// entry that is to explain it does not name them.
+pub fn stale_differences(files: &[SourceFile]) -> Vec<String> {
+    stale(files, OTHERWISE)
+}
+
+fn stale(files: &[SourceFile], otherwise: &[(&str, &str)]) -> Vec<String> {
+    let proofs = proofs(files);
+    let page = files.iter().find(|file| file.path == DIFFERENCES).map_or("", |file| &file.text);
+    let mut findings = Vec::new();
+    for (id, entry) in otherwise {
+        let mark = id.split('_').next_back().unwrap_or_default();
+        let heading = format!("### {entry}\n");
+        let text = page.split_once(&heading).map_or("", |(_, rest)| rest);
+        let text = text.split("\n### ").next().unwrap_or_default().to_lowercase();
+        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        if !proofs.contains_key(*id) {
+            findings.push(format!("{id} is listed with another outcome, and no test plays it"));
+        } else if !words.any(|word| word == mark) {
+            findings.push(format!(
+                "{id} is listed with another outcome, and the entry {entry} of {DIFFERENCES} does not \
+                 name {mark}"
+            ));
+        }
+    }
+    findings
+}
+
+fn render(
+    specifications: &[Specification],
+    proofs: &BTreeMap<String, Vec<String>>,
+    otherwise: &[(&str, &str)],
+) -> String {
+    let count = |one: &Specification, is_otherwise: fn(Option<&str>) -> bool| {
         let ids = one.scenarios.iter().map(|mark| format!("s{}_{mark}", one.number));
-        ids.filter(|id| proofs.contains_key(id)).count()
+        let played = ids.filter(|id| proofs.contains_key(id));
+        played.filter(|id| is_otherwise(entry(otherwise, id))).count()
     };
     let mut text = String::from(
         "# Coverage of the specification\n\n\
          Written by `cargo xtask coverage`; a test keeps it current. A test proves a scenario when its name\n\
-         starts with the scenario's id.\n\n\
-         | specification | scenarios | proved |\n|---|---:|---:|\n",
+         starts with the scenario's id. Where a scenario has another outcome on purpose, its test proves that\n\
+         outcome; the link says which and why.\n\n\
+         | specification | scenarios | proved | otherwise on purpose |\n|---|---:|---:|---:|\n",
     );
     // Writing to a string cannot fail.
     for one in specifications {
         let file = one.path.trim_start_matches("docs/");
-        let (all, proved) = (one.scenarios.len(), count(one));
-        let _ = writeln!(text, "| [{}]({file}) | {all} | {proved} |", one.title);
+        let all = one.scenarios.len();
+        let (proved, others) = (count(one, |own| own.is_none()), count(one, |own| own.is_some()));
+        let _ = writeln!(text, "| [{}]({file}) | {all} | {proved} | {others} |", one.title);
     }
-    let all: usize = specifications.iter().map(|one| one.scenarios.len()).sum();
-    let proved: usize = specifications.iter().map(count).sum();
-    let _ = writeln!(text, "| total | {all} | {proved} |");
+    let sum = |count: &dyn Fn(&Specification) -> usize| specifications.iter().map(count).sum();
+    let all: usize = sum(&|one| one.scenarios.len());
+    let proved: usize = sum(&|one| count(one, |own| own.is_none()));
+    let others: usize = sum(&|one| count(one, |own| own.is_some()));
+    let _ = writeln!(text, "| total | {all} | {proved} | {others} |");
     for one in specifications {
         let _ = writeln!(text, "\n## {}\n", one.title);
         let mut open = Vec::new();
@@ -99,7 +164,11 @@ fn render(specifications: &[Specification], proofs: &BTreeMap<String, Vec<String
             match proofs.get(&id) {
                 Some(tests) => {
                     let tests: Vec<String> = tests.iter().map(|test| format!("`{test}`")).collect();
-                    let _ = writeln!(text, "- {id}: {}", tests.join(", "));
+                    let link = entry(otherwise, &id).map(|own| {
+                        format!("; otherwise on purpose: [{own}](COMPATIBILITY.md#{own})")
+                    });
+                    let _ =
+                        writeln!(text, "- {id}: {}{}", tests.join(", "), link.unwrap_or_default());
                 }
                 None => open.push(mark.as_str()),
             }
@@ -225,13 +294,47 @@ mod tests {
             |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
         let specification = file(
             "docs/spec/12-gang.md",
-            "# Gangs\n1. not here\n## 7. Acceptance scenarios\n| G1 | a |\n| G2 | b |\n## 8. End\n| G3 | c |\n",
+            "# Gangs\n1. not here\n## 7. Acceptance scenarios\n| G1 | a |\n| G4 | b |\n## 8. End\n| G5 | c |\n",
         );
-        let test = file("crates/a/src/b.rs", "    #[test]\n    fn s12_g2_holds() {}\n");
+        let test = file("crates/a/src/b.rs", "    #[test]\n    fn s12_g4_holds() {}\n");
         let page = page(&[specification.clone(), test]).unwrap();
-        assert!(page.contains("| total | 2 | 1 |"), "{page}");
-        assert!(page.contains("- s12_g2: `s12_g2_holds`\n- open: g1\n"), "{page}");
+        assert!(page.contains("| total | 2 | 1 | 0 |"), "{page}");
+        assert!(page.contains("- s12_g4: `s12_g4_holds`\n- open: g1\n"), "{page}");
         let stray = file("crates/a/src/b.rs", "async fn s12_g9_holds() {}\n");
         assert!(super::page(&[specification, stray]).is_err());
+    }
+
+    #[test]
+    fn what_has_another_outcome_on_purpose_is_counted_apart_and_says_where_that_is_explained() {
+        let file = SourceFile {
+            path: "docs/spec/12-gang.md".to_owned(),
+            text: "# Gangs\n## 7. Acceptance scenarios\n| G1 | a |\n| G2 | b |\n".to_owned(),
+        };
+        let tests = ["s12_g1", "s12_g2"].map(|id| (id.to_owned(), vec![format!("{id}_holds")]));
+        let page = render(&[specification(&file).unwrap()], &tests.into(), &[("s12_g2", "gangs")]);
+        assert!(page.contains("| total | 2 | 1 | 1 |"), "{page}");
+        assert!(page.contains("- s12_g1: `s12_g1_holds`\n"), "{page}");
+        let line =
+            "- s12_g2: `s12_g2_holds`; otherwise on purpose: [gangs](COMPATIBILITY.md#gangs)\n";
+        assert!(page.contains(line), "{page}");
+    }
+
+    #[test]
+    fn another_outcome_has_a_test_and_an_entry_that_names_it() {
+        let check = |test: &str, entry: &str, is_fine: bool| {
+            let file = |path: &str, text: String| SourceFile { path: path.to_owned(), text };
+            let page = format!("### other\n\nG2\n\n### gangs\n\n{entry}\n\n### last\n\nG2\n");
+            let files = [
+                file(DIFFERENCES, page),
+                file("crates/a/src/b.rs", format!("fn {test}_holds() {{}}\n")),
+            ];
+            let findings = stale(&files, &[("s12_g2", "gangs")]);
+            assert_eq!(findings.is_empty(), is_fine, "{test} {entry}: {findings:?}");
+        };
+        check("s12_g2", "| G2 | a | b |", true);
+        check("s12_g2", "as in scenario g2, so", true);
+        check("s12_g2", "| G20 | a | b |", false);
+        check("s12_g2", "its test is `s12_g2_holds`", false);
+        check("s12_g1", "| G2 | a | b |", false);
     }
 }

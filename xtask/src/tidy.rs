@@ -8,7 +8,7 @@ mod sources;
 
 use anyhow::{Result, ensure};
 
-use crate::repository;
+use crate::{coverage, repository};
 
 /// Check the rules of the house
 ///
@@ -41,6 +41,7 @@ pub fn check() -> Result<()> {
     findings.extend(sources::missing_lints(&files));
     findings.extend(sources::impure_crates(&files));
     findings.extend(sources::missing_licence(&files));
+    findings.extend(coverage::stale_differences(&files));
     ensure!(
         findings.is_empty(),
         "{} rules of the house are broken:\n{}",

@@ -67,9 +67,15 @@ impl CpuSet {
         word & (1 << (cpu % WORD)) != 0
     }
 
+    /// Whether a machine can have this CPU: no set holds any other.
+    #[must_use]
+    pub fn can_hold(cpu: u32) -> bool {
+        cpu < CPUS_MAX
+    }
+
     /// With one more. One that no machine has is left out.
     pub fn insert(&mut self, cpu: u32) {
-        if cpu >= CPUS_MAX {
+        if !Self::can_hold(cpu) {
             return;
         }
         let place = (cpu / WORD) as usize;

@@ -6,6 +6,7 @@ mod terms;
 
 use std::collections::BTreeMap;
 
+use object::condition::Condition;
 use serde::{Deserialize, Serialize};
 
 pub use pod::{PREEMPTIBLE_LABEL, QUOTA_NAME_LABEL, is_preemptible, quota_name};
@@ -87,4 +88,7 @@ pub struct ElasticQuotaStatus {
     /// What pods request that are charged to it or to a quota below it.
     #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub used: ResourceList,
+    /// What is so, and since when. Upstream has none.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }

@@ -1,7 +1,5 @@
 //! Measured load of a node: what node agents report and schedulers read.
 
-use std::collections::BTreeMap;
-
 use object::time::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +7,12 @@ use crate::object_meta::ObjectMeta;
 use crate::resource::resource;
 use crate::wire;
 
+mod figures;
+mod pod;
 mod usages;
 
+pub use figures::Figures;
+pub use pod::{PodMetric, PodName};
 pub use usages::Usages;
 
 /// The load of one node; it has the node's name.
@@ -78,8 +80,8 @@ pub struct NodeUsage {
 #[serde(default, rename_all = "camelCase")]
 pub struct AggregatedUsage {
     /// By figure, such as `p95`.
-    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub usage: BTreeMap<String, ResourceMap>,
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Figures::is_empty")]
+    pub usage: Figures,
     /// Of how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
@@ -94,17 +96,17 @@ pub struct ResourceMap {
     pub resources: Usages,
 }
 
-/// Usage of a pod.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PodMetric {
-    /// Namespace of the pod.
-    pub namespace: String,
-    /// Name of the pod.
-    pub name: String,
-    /// What it uses.
-    pub pod_usage: ResourceMap,
-    /// Its band, as [`crate::priority::PriorityBand`] is written; empty for none.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub priority: String,
+/// Brings a list into the order of its names; of several with one name the last counts.
+fn sort_by_name<N: Ord, T>(all: &mut Vec<(N, T)>) {
+    if all.is_sorted_by(|(one, _), (next, _)| one < next) {
+        return;
+    }
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            std::mem::swap(later, kept);
+        }
+        is_same
+    });
 }

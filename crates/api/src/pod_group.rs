@@ -5,10 +5,12 @@ mod gang;
 use serde::{Deserialize, Serialize};
 
 pub use gang::{
-    GANG_GROUPS, GANG_MATCH_POLICY, GANG_MATCH_POLICY_ALIAS, GANG_MIN_AVAILABLE,
-    GANG_MIN_AVAILABLE_LABEL, GANG_MODE, GANG_NAME, GANG_NAME_LABEL, GANG_TOTAL_NUMBER,
-    GANG_WAITING_TIME, GangId, GangMode, GangName, GangTerms, MatchPolicy, POD_GROUP_LABEL,
+    BIND_GROUP_ID, BIND_GROUP_ID_BEFORE, BIND_MEMBER_COUNT, BIND_MEMBER_COUNT_BEFORE, GANG_GROUPS,
+    GANG_MATCH_POLICY, GANG_MATCH_POLICY_ALIAS, GANG_MIN_AVAILABLE, GANG_MIN_AVAILABLE_LABEL,
+    GANG_MODE, GANG_NAME, GANG_NAME_LABEL, GANG_TOTAL_NUMBER, GANG_WAITING_TIME, GangId, GangMode,
+    GangName, GangTerms, MatchPolicy, POD_GROUP_LABEL,
 };
+use object::condition::Condition;
 use object::time::Time;
 
 use crate::object_meta::ObjectMeta;
@@ -69,6 +71,9 @@ pub struct PodGroupStatus {
     /// When it was first under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_start_time: Option<Time>,
+    /// What is so, and since when. Upstream has none.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 wire::wire_enum! {

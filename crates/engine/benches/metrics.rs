@@ -3,16 +3,19 @@
 //!
 //! The time is that of the processor; the median of the rounds counts. After every 50 reports a pod is
 //! decided on: what has changed is found out anew then, and that counts as well. The benchmark ends with
-//! an error where it is more of a core than it may be.
+//! an error where it is more of a core than it may be. What it costs to read a report, and a layout, is
+//! told by itself and not judged.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark takes the time")]
 
 mod world;
 
+use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use api::NodeMetric;
+use api::cpus::CPU_TOPOLOGY;
+use api::{NodeMetric, NodeResourceTopology};
 use engine::Engine;
 use engine::fact::{DEFAULT_SCHEDULER, Fact, LoadTimes, PodFact};
 use engine::moment::Moment;
@@ -25,6 +28,9 @@ use world::{amounts, node, node_name, processor_time, requests};
 
 const NODES: usize = 5_000;
 const PODS_PER_NODE: usize = 30;
+/// The CPUs of a node, cores of two threads on so many NUMA nodes.
+const CPUS: usize = 32;
+const NUMAS: usize = 2;
 const ROUNDS: usize = 5;
 /// Reports between two decisions.
 const REPORTS_PER_DECISION: usize = 50;
@@ -59,7 +65,7 @@ fn used(cpu_millis: usize, memory_mib: usize) -> Value {
 }
 
 /// What a node reports in a round, as it is on the wire.
-fn report(node: usize, round: usize) -> Vec<u8> {
+fn report(node: usize, round: usize) -> String {
     let load = 4_000 + (node * 31 + round * 997) % 4_000;
     let figures = || {
         let figure = |(at, name): (usize, &str)| (name.to_owned(), used(load + at * 100, 20_480));
@@ -96,7 +102,61 @@ fn report(node: usize, round: usize) -> Vec<u8> {
             "podsMetric": (0..PODS_PER_NODE).map(of_pod).collect::<Vec<_>>(),
         },
     });
-    report.to_string().into_bytes()
+    report.to_string()
+}
+
+/// How the CPUs of a node lie, as it is on the wire.
+fn layout(node: usize) -> String {
+    let each = CPUS / NUMAS;
+    let cpu =
+        |id: usize| json!({ "id": id, "core": id / 2, "socket": id / each, "node": id / each });
+    let detail = json!({ "detail": (0..CPUS).map(cpu).collect::<Vec<_>>() }).to_string();
+    let amount = |name: &str, amount: &str| json!({ "name": name, "capacity": amount, "allocatable": amount, "available": amount });
+    let zone = |numa: usize| {
+        let resources = [amount("cpu", &each.to_string()), amount("memory", "128Gi")];
+        json!({ "name": format!("node-{numa}"), "type": "Node", "resources": resources })
+    };
+    let layout = json!({
+        "apiVersion": "topology.node.k8s.io/v1alpha1",
+        "kind": "NodeResourceTopology",
+        "metadata": {
+            "name": &*node_name(node),
+            "uid": format!("00000000-0000-4000-9000-{node:012}"),
+            "resourceVersion": node.to_string(),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "generation": 1,
+            "annotations": { CPU_TOPOLOGY: detail },
+        },
+        "topologyPolicies": [],
+        "zones": (0..NUMAS).map(zone).collect::<Vec<_>>(),
+    });
+    layout.to_string()
+}
+
+fn read_report(text: &str) -> Fact {
+    Fact::from(serde_json::from_str::<NodeMetric>(text).expect("it is a report"))
+}
+
+fn read_layout(text: &str) -> Fact {
+    Fact::from(&serde_json::from_str::<NodeResourceTopology>(text).expect("it is a layout"))
+}
+
+/// The median of the rounds, in seconds for each object.
+fn median(round: impl FnMut(usize) -> Duration) -> f64 {
+    let mut each: Vec<f64> =
+        (1..=ROUNDS).map(round).map(|all| all.as_secs_f64() / NODES as f64).collect();
+    each.sort_unstable_by(f64::total_cmp);
+    each[ROUNDS / 2]
+}
+
+/// Tells what it costs to make a fact of a text, and to forget it.
+fn tell_reading(kind: &str, texts: &[String], read: fn(&str) -> Fact) {
+    let each = median(|_| {
+        let began = processor_time();
+        texts.iter().for_each(|text| drop(black_box(read(text))));
+        processor_time() - began
+    });
+    println!("| {kind} of {} bytes | {:.1} |", texts[0].len(), each * 1e6);
 }
 
 fn cluster() -> Engine {
@@ -116,12 +176,11 @@ fn cluster() -> Engine {
 
 /// Takes the reports of a round in, and returns the time that took.
 fn run(engine: &mut Engine, round: usize) -> Duration {
-    let reports: Vec<Vec<u8>> = (0..NODES).map(|node| report(node, round)).collect();
+    let reports: Vec<String> = (0..NODES).map(|node| report(node, round)).collect();
     let now = after(600 + 60 * round as u64);
     let began = processor_time();
     for (number, report) in reports.iter().enumerate() {
-        let read: NodeMetric = serde_json::from_slice(report).expect("it is JSON");
-        engine.apply(Fact::from(read), now);
+        engine.apply(read_report(report), now);
         if number.is_multiple_of(REPORTS_PER_DECISION) {
             let name = format!("new-{round}-{number}");
             engine.apply(Fact::Pod(Box::new(pod(&name, None))), now);
@@ -133,14 +192,19 @@ fn run(engine: &mut Engine, round: usize) -> Duration {
 }
 
 fn main() -> ExitCode {
+    println!("| from JSON to a fact | µs each |");
+    println!("|---|---|");
+    let reports: Vec<String> = (0..NODES).map(|node| report(node, 0)).collect();
+    tell_reading("NodeMetric", &reports, read_report);
+    let layouts: Vec<String> = (0..NODES).map(layout).collect();
+    tell_reading("NodeResourceTopology", &layouts, read_layout);
+    drop((reports, layouts));
+    println!();
     let mut engine = cluster();
     // The first round fills what is kept.
     run(&mut engine, 0);
     let of_core = NODES as f64 / REPORTED_EVERY.as_secs_f64();
-    let mut each: Vec<f64> =
-        (1..=ROUNDS).map(|round| run(&mut engine, round).as_secs_f64() / NODES as f64).collect();
-    each.sort_unstable_by(f64::total_cmp);
-    let each = each[ROUNDS / 2];
+    let each = median(|round| run(&mut engine, round));
     let share = each * of_core;
     println!(
         "| {NODES} reports a minute, {PODS_PER_NODE} pods each | ms each | percent of a core | at most |"

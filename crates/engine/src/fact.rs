@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::OwnerReference;
+use api::pod_group::{GangId, GangTerms};
 use object::selector::label::Selector;
 use object::taint::Taint;
 
@@ -38,8 +39,11 @@ pub use storage::{
     PersistentVolume, Source, StorageFact, TopologyRequirement, Version, Zone,
 };
 
+use crate::gangs::Membership;
+use crate::ledger::PodRow;
 use crate::moment::Moment;
 use crate::needs::{Amounts, Needs, Owner};
+use crate::quota::{Preemptible, QuotaFact};
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -88,6 +92,22 @@ pub enum Fact {
     Reservation(Box<ReservationFact>),
     /// A pod is gone, or has ended and takes nothing of its node any longer; or a reservation.
     PodGone(Uid),
+    /// A quota is there, or is now this.
+    Quota(Box<QuotaFact>),
+    /// A quota is gone.
+    QuotaGone {
+        /// Its namespace.
+        namespace: Box<str>,
+        /// Its name.
+        name: Box<str>,
+    },
+    /// A gang is described by an object, or is described like this now; none when the object is gone.
+    Gang {
+        /// Which gang.
+        id: GangId,
+        /// What is said of it.
+        terms: Option<Box<GangTerms>>,
+    },
     /// A disruption budget is there, or is now this; none when it is gone.
     Budget {
         /// Its namespace.
@@ -133,6 +153,15 @@ pub struct PodRef {
     pub name: Box<str>,
     /// Whether it is a reservation.
     pub is_reservation: bool,
+}
+
+impl PodRef {
+    /// The pod, or the reservation, of a row.
+    #[must_use]
+    pub fn of(uid: &Uid, row: &PodRow) -> Self {
+        let (namespace, name) = (row.namespace.clone(), row.name.clone());
+        Self { uid: uid.clone(), namespace, name, is_reservation: row.is_reservation() }
+    }
 }
 
 /// A node.
@@ -220,6 +249,12 @@ pub struct PodFact {
     pub extended: Box<[Box<str>]>,
     /// Who made it.
     pub owners: Box<[OwnerReference]>,
+    /// The gang that it is of.
+    pub gang: Option<Arc<Membership>>,
+    /// The quota that it names.
+    pub quota: Option<Box<str>>,
+    /// Whether it may have to make room for others of its quota.
+    pub preemptible: Preemptible,
     /// Who may use it, where it is a reservation: only once it has a node.
     pub holds: Option<Arc<ReservationRules>>,
     /// What it asks of a node and takes of it.
@@ -252,6 +287,9 @@ impl PodFact {
             load_times: LoadTimes::default(),
             allotment: None,
             owners: Box::default(),
+            gang: None,
+            quota: None,
+            preemptible: Preemptible::Yes,
             holds: None,
             needs: Needs::default(),
             rest: 0,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::node_metric::PodName;
 use api::priority::PriorityBand;
 use object::field::Path;
 use object::selector::label::Selector;
@@ -29,13 +30,16 @@ use crate::plugins::load_aware::LoadAware;
 use crate::plugins::node_numa_resource::NodeNuma;
 use crate::plugins::reservation::Reservation;
 use crate::profile::{Profile, Weight};
+use crate::quota::{self, Preemptible};
 use crate::reservations::Within;
 use reservations::{RESERVATIONS, reservation, reservation_needs};
 
 mod cost;
 mod cpus;
+mod gangs;
 mod order;
 pub(crate) mod preemption;
+mod quotas;
 mod rebuilt;
 pub(crate) mod reservations;
 mod storage;
@@ -310,7 +314,7 @@ fn pod() -> impl Strategy<Value = PodFact> {
     let nominated =
         proptest::option::weighted(0.2, (0..12_u8).prop_map(|number| format!("node-{number}")));
     let rank = (0..4_i32, any::<[bool; 3]>(), proptest::option::of(0..5_u64), allotment());
-    let own = reservations::own();
+    let own = (reservations::own(), quotas::named(), gangs::member());
     let pod = (0..20_u8, labels(), bound, any::<bool>(), needs(), nominated, rank).prop_map(
         |(number, labels, node, deleting, needs, nominated, rank)| PodFact {
             uid: uid(number),
@@ -332,12 +336,17 @@ fn pod() -> impl Strategy<Value = PodFact> {
             gates: if number == 19 { ["wait".into()].into() } else { Box::default() },
             extended: Box::default(),
             owners: Box::default(),
+            gang: None,
+            quota: None,
+            preemptible: Preemptible::Yes,
             needs,
             version: Version::default(),
             rest: 0,
         },
     );
-    (pod, own).prop_map(|(pod, own)| own.told_by(pod))
+    (pod, own).prop_map(|(pod, (own, (quota, preemptible), gang))| {
+        own.told_by(PodFact { quota, preemptible, gang, ..pod })
+    })
 }
 
 fn namespace() -> impl Strategy<Value = Fact> {
@@ -375,7 +384,7 @@ fn load() -> impl Strategy<Value = Fact> {
     (0..12_u8, usage).prop_map(|(node, usage)| {
         let report = usage.map(|(now, pod, used, is_prod, at)| {
             let namespace = if pod % 4 == 0 { "other" } else { "default" };
-            let key = (namespace.into(), format!("pod-{pod}").into());
+            let key = PodName::new(namespace, &format!("pod-{pod}"));
             Arc::new(LoadReport {
                 at: Some(Moment(at)),
                 interval: Duration::from_nanos(1),
@@ -402,6 +411,8 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
         6 => storage::fact().prop_map(Fact::Storage),
         2 => load(),
         2 => layout(),
+        2 => quotas::fact(),
+        2 => gangs::fact(),
     ]
 }
 
@@ -421,7 +432,9 @@ fn reserving() -> Reservation {
 
 pub(crate) fn decider(ledger: &mut Ledger) -> Decider {
     let profile = Profile::kubernetes().filter(LoadAware::default()).filter(NodeNuma::default());
-    let profile = profile.filter(reserving()).score(LoadAware::default(), Weight(1));
+    let mut profile = profile.filter(reserving()).score(LoadAware::default(), Weight(1));
+    profile.quota = Some(quota::Settings::default());
+    profile.gangs = Some(crate::gangs::Settings::default());
     Decider::new(profile.score(NodeNuma::default(), Weight(1)), ledger, 7)
 }
 
@@ -557,6 +570,14 @@ proptest! {
             ledger.apply(Fact::Budget { namespace, name, budget: None });
         }
         prop_assert!(ledger.budgets.is_empty());
+        for fact in gangs::gone() {
+            ledger.apply(fact);
+        }
+        prop_assert!(ledger.gangs.is_empty());
+        for name in ["a", "b", "c", "default"] {
+            ledger.apply(Fact::QuotaGone { namespace: "default".into(), name: name.into() });
+        }
+        prop_assert!(ledger.quotas.is_empty());
         prop_assert!(ledger.residents.is_empty());
         prop_assert!(ledger.nominations.is_empty());
         prop_assert_eq!(ledger.pod_count(), 0);

@@ -10,11 +10,13 @@ mod budgets;
 mod changes;
 mod cpus;
 mod crowds;
+mod gangs;
 mod loads;
 mod nodes;
 mod owners;
 mod passing;
 mod pods_by_name;
+mod quotas;
 mod reservations;
 mod residents;
 mod resources;
@@ -36,6 +38,7 @@ pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use cpus::{Cpus, NodeCpus, ZoneUse};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
+pub use gangs::Gangs;
 pub use loads::{
     Book, Estimate, EstimateSettings, LoadAccount, LoadRooms, Loads, Overload, ScoreSettings,
     Settings as LoadSettings, Stale, View as LoadView,
@@ -44,6 +47,8 @@ pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use passing::{Passing, Way};
 pub use pods_by_name::PodsByName;
+pub(crate) use quotas::Borrower;
+pub use quotas::{Belonging, Charged, QuotaHolder, QuotaHolders, Quotas};
 pub use reservations::{
     Adoption, Guests, Holding, Reservation, ReservationIndex, Reservations, Used as ReservationUse,
 };
@@ -185,6 +190,10 @@ pub struct Ledger {
     pub cpus: Cpus,
     /// What is held for pods that are still to come.
     pub reservations: Reservations,
+    /// What pods ask of quotas and use of them.
+    pub quotas: Quotas,
+    /// Which pods start together.
+    pub gangs: Gangs,
     /// Texts of labels and namespaces.
     pub symbols: Symbols,
     /// Who is where.
@@ -219,6 +228,7 @@ impl Ledger {
     pub fn apply(&mut self, fact: Fact) {
         match fact {
             Fact::Node(fact) => {
+                self.settle_capacity(&fact.name, Some(&fact));
                 let is_new = (self.nodes.find(&fact.name))
                     .is_none_or(|node| !self.nodes.present().contains(node));
                 let node = self.nodes.put(&fact, &mut self.symbols);
@@ -231,6 +241,7 @@ impl Ledger {
                 }
             }
             Fact::NodeGone(name) => {
+                self.settle_capacity(&name, None);
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
                     self.terms.topologies.follow(node, &self.nodes, &self.symbols);
                     self.settle_cpus(node);
@@ -265,6 +276,9 @@ impl Ledger {
             }
             Fact::PodGone(uid) => self.remove_pod(&uid),
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
+            Fact::Gang { id, terms } => self.put_gang(&id, terms),
+            Fact::Quota(fact) => self.put_quota(*fact),
+            Fact::QuotaGone { namespace, name } => self.remove_quota(&namespace, &name),
         }
     }
 
@@ -423,11 +437,11 @@ impl Ledger {
     }
 
     /// A copy for questions about nodes. It has every node with all that pods take of it and want
-    /// of each other, but of single pods only those that a node is claimed or kept for, and this
-    /// one: who could make room for others cannot be asked of it.
+    /// of each other, but of single pods only those that a node is claimed or kept for, and
+    /// these: who could make room for others cannot be asked of it.
     #[must_use]
-    pub fn snapshot(&self, uid: Option<&Uid>) -> Self {
-        let kept = self.claimed.iter().chain(self.nominations.pods()).chain(uid);
+    pub fn snapshot<'a>(&'a self, uids: impl IntoIterator<Item = &'a Uid>) -> Self {
+        let kept = self.claimed.iter().chain(self.nominations.pods()).chain(uids);
         let kept = kept.chain(self.reservations.uids());
         let kept = kept.filter_map(|uid| Some((uid.clone(), self.pods.get(uid)?.clone())));
         Self {
@@ -439,6 +453,8 @@ impl Ledger {
             loads: self.loads.clone(),
             cpus: self.cpus.clone(),
             reservations: self.reservations.clone(),
+            quotas: self.quotas.snapshot(),
+            gangs: self.gangs.clone(),
             symbols: self.symbols.clone(),
             residents: Residents::default(),
             budgets: Budgets::default(),
@@ -480,8 +496,9 @@ impl Ledger {
         let allotments = &mut self.asks.allotments;
         row.allotment = allotment.map(|own| allotments.hold_as(own, || own.clone()));
         self.claimed.insert(uid.clone());
-        let (pod, priority) = (row.passing(), row.priority);
+        let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
         self.move_in(node, uid, pod, priority);
+        self.shift_quota(uid, charged, priority, Way::In);
         Ok(())
     }
 
@@ -506,10 +523,12 @@ impl Ledger {
     ) -> Result<Option<ReservationIndex>, ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
+        let charged = row.charged();
         self.claimed.remove(uid);
         let Some(node) = claim.filter(|_| row.bound.is_none()) else { return Ok(None) };
         row.allotment = None;
         self.move_out(node, uid, pod, priority);
+        self.shift_quota(uid, charged, priority, Way::Out);
         self.release_allotment(pod.allotment);
         Ok(pod.reservation)
     }
@@ -526,6 +545,7 @@ impl Ledger {
         };
         let (allotment, adoption) = self.heed_adoption(&fact);
         let makers = self.hold_makers(&fact);
+        let belonging = self.hold_belonging(&fact, is_object);
         let bound = fact.node.as_deref().and_then(|name| self.nodes.find(name));
         let astray = fact.node.as_ref().filter(|_| bound.is_none());
         let old = self.pods.get(&fact.uid).map(|row| &**row);
@@ -564,6 +584,9 @@ impl Ledger {
             is_object,
             makers,
             adoption,
+            belonging,
+            preemptible: fact.preemptible,
+            gang: fact.gang.filter(|_| !is_object),
             rest: fact.rest,
             nomination,
             is_anothers: self.nominators.are_others(&fact.scheduler),
@@ -578,6 +601,8 @@ impl Ledger {
     fn put_row(&mut self, uid: Uid, row: PodRow) {
         let (is, pod, priority) = (row.node(), row.passing(), row.priority);
         let is_bound = row.is_bound();
+        self.settle_quota(&uid, Some(&row));
+        self.settle_gang(&uid, Some(&row));
         let old = self.pods.insert(uid.clone(), Box::new(row));
         if old.as_ref().is_some_and(|old| old.is_bound() != is_bound) {
             self.touch(pod);
@@ -606,20 +631,27 @@ impl Ledger {
                 self.nodes.unpin(node);
             }
         }
+        // That a pod is seen where it was expected mostly changes no load.
+        let is_settled = same
+            && is.zip(old.as_ref()).is_some_and(|(node, old)| self.keeps_load(node, &uid, old));
         if let Some(old) = old {
             self.release(old.ask);
             self.release_allotment(old.allotment);
             self.release_makers(old.makers);
+            self.release_belonging(old.belonging);
             if let Some(index) = old.reservation.filter(|_| pod.reservation.is_none()) {
                 self.remove_rules(index);
             }
         }
-        for node in [is, was.filter(|_| was != is)].into_iter().flatten() {
+        let moved = [is, was.filter(|_| was != is)].into_iter().flatten();
+        for node in moved.filter(|_| !is_settled) {
             self.settle_load(node);
         }
     }
 
     fn remove_pod(&mut self, uid: &Uid) {
+        self.settle_quota(uid, None);
+        self.settle_gang(uid, None);
         let Some(row) = self.pods.remove(uid) else { return };
         if row.claim.is_some() {
             self.claimed.remove(uid);
@@ -632,6 +664,7 @@ impl Ledger {
         self.release(row.ask);
         self.release_allotment(row.allotment);
         self.release_makers(row.makers);
+        self.release_belonging(row.belonging);
         if let Some(adoption) = &row.adoption {
             self.forget_adoption(adoption, uid);
         }

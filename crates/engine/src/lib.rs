@@ -6,10 +6,12 @@
 //! facts give equal decisions, byte for byte.
 
 mod cache;
+mod clearing;
 pub mod cpus;
 pub mod decide;
 pub mod examination;
 pub mod fact;
+pub mod gangs;
 mod judge;
 pub mod ledger;
 pub mod moment;

@@ -3,7 +3,8 @@
 //! A nomination is a claim of another sort: it charges nobody. It is kept apart from what the API
 //! server shows, by name, so that it does not matter whether the node is there yet. At the pick, a
 //! pod steps back where one of equal or higher priority is awaited and both do not fit; and a pod
-//! tries its own nominated node first.
+//! tries its own nominated node first. Who would use what his quota only borrows steps back for
+//! whom it is guaranteed, whatever their priorities: he would have to go again at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +64,11 @@ impl Ledger {
         self.nominators = nominators;
     }
 
+    /// Tells pods of other schedulers than these from our own, and counts their nominations too.
+    pub fn stand_for(&mut self, own: impl IntoIterator<Item = Arc<str>>) {
+        self.heed(Nominators { own: own.into_iter().collect(), heeds_others: true });
+    }
+
     /// Decides on which node room is made for a pod, or that no longer any is.
     ///
     /// # Errors
@@ -93,12 +99,17 @@ impl Ledger {
 
     /// Those of them to whom a pod has to leave the room, as they would come.
     pub(crate) fn awaited_before(&self, node: &str, uid: &Uid, priority: i32) -> Vec<Passing> {
-        let others = self.awaited(node).filter(|other| *other != uid);
+        let mut others = self.awaited(node).filter(|other| *other != uid).peekable();
+        if others.peek().is_none() {
+            return Vec::new();
+        }
         let rows = others.filter_map(|other| self.pod(other));
+        let borrower = self.pod(uid).and_then(|row| self.borrower_of(row));
+        let is_owed = |row: &PodRow| borrower.as_ref().is_some_and(|own| self.owes(own, row));
         // Who schedules beside us leaves room to our pods as little as to his own.
         let goes_first = |row: &&PodRow| match row.is_anothers {
             true => row.priority > priority,
-            false => row.priority >= priority,
+            false => row.priority >= priority || is_owed(row),
         };
         let rows = rows.filter(goes_first);
         // Whoever is awaited is counted, even while it is being deleted.

@@ -9,6 +9,8 @@
 mod choice;
 mod victims;
 
+pub(crate) use victims::breaks_budget;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -16,7 +18,7 @@ use crate::decide::{Decider, mixed};
 use crate::examination::{Examination, count, counted};
 use crate::fact::{PodRef, Uid};
 use crate::judge::Trial;
-use crate::ledger::{ClaimError, Ledger, NodeIndex, PodRow};
+use crate::ledger::{Borrower, ClaimError, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::node_set::NodeSet;
 use crate::plugin::Plugin;
@@ -62,13 +64,8 @@ pub struct Victim {
 
 impl Victim {
     fn new(uid: &Uid, row: &PodRow) -> Self {
-        Self { pod: named(uid, row), deleting: row.deleting }
+        Self { pod: PodRef::of(uid, row), deleting: row.deleting }
     }
-}
-
-fn named(uid: &Uid, row: &PodRow) -> PodRef {
-    let (namespace, name) = (row.namespace.clone(), row.name.clone());
-    PodRef { uid: uid.clone(), namespace, name, is_reservation: row.is_reservation() }
 }
 
 /// A node on which room can be made.
@@ -223,12 +220,26 @@ impl Keeping {
     }
 }
 
+/// For whom others are to go, and whom it leaves alone.
+pub(crate) struct Pusher {
+    pub(crate) priority: i32,
+    /// Whether pods are left alone that say that they are to be.
+    spares: bool,
+    /// What it would use that its quota borrows: who is guaranteed what he uses is left alone.
+    borrower: Option<Borrower>,
+}
+
+impl Pusher {
+    fn of(ledger: &Ledger, row: &PodRow, settings: Settings) -> Self {
+        let (priority, spares) = (row.priority, settings.spares);
+        Self { priority, spares, borrower: ledger.borrower_of(row) }
+    }
+}
+
 /// Preemption under way: victims are looked for on one node after the other, on as many at a time as
 /// there is work to be spent.
 pub(crate) struct Preempting {
-    priority: i32,
-    /// Whether pods are left alone that say that they are to be.
-    spares: bool,
+    pusher: Pusher,
     /// Nodes in the order in which they are tried, and how many of them were.
     order: Vec<NodeIndex>,
     seen: usize,
@@ -266,9 +277,9 @@ impl Preempting {
                 return false;
             }
             self.seen += 1;
-            work.spend(1 + trial.ledger().residents.below(node, self.priority).len());
+            work.spend(1 + trial.ledger().residents.below(node, self.pusher.priority).len());
             let others = promised.get(&node).map_or(&[][..], Vec::as_slice);
-            match victims::on(trial, node, (self.priority, self.spares), others, self.now) {
+            match victims::on(trial, node, &self.pusher, others, self.now) {
                 Ok(candidate) if candidate.violations == 0 => {
                     self.harmless += 1;
                     self.keeping.keep(&mut self.candidates.found, candidate);
@@ -323,6 +334,7 @@ impl Decider {
             LastResort::Reservation(settings) => settings.map(Some),
             LastResort::DefaultPreemption(_) if row.is_reservation() => None,
             LastResort::DefaultPreemption(settings) => Some(Some(*settings)),
+            LastResort::Coscheduling | LastResort::ElasticQuota => None,
         })
         .flatten()
     }
@@ -357,6 +369,8 @@ impl Decider {
                     texts.extend(examined.reservations.iter().flat_map(Tally::lines));
                 }
                 LastResort::DefaultPreemption(_) => texts.extend(untold.take()),
+                // What comes of it is told when it is over.
+                LastResort::Coscheduling | LastResort::ElasticQuota => {}
             }
         }
         let tells = |last_resort: &LastResort| *last_resort == LastResort::Reservation(None);
@@ -421,7 +435,7 @@ impl Decider {
     ) -> Result<Candidates, ClaimError> {
         let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let (ask, priority) = (row.ask, row.priority);
-        let mut preempting = self.begin_preemption(priority, examined, how, tie, now);
+        let mut preempting = self.begin_preemption((ledger, row), examined, how, tie, now);
         if !preempting.order.is_empty() {
             let promised = ledger.promised(uid, priority).into_iter().collect();
             let mut trial = Trial::new(ledger, &self.profile.filters, ask);
@@ -431,10 +445,10 @@ impl Decider {
         Ok(preempting.end())
     }
 
-    /// Begins to look for victims of a lower priority than this.
+    /// Begins to look for victims of a lower priority than that of a pod.
     pub(crate) fn begin_preemption(
         &self,
-        priority: i32,
+        (ledger, row): (&Ledger, &PodRow),
         examined: &Examination,
         (keeping, settings): (Keeping, Settings),
         tie: u64,
@@ -445,8 +459,7 @@ impl Decider {
         let first = mixed(self.seed ^ tie).checked_rem(nodes as u64).unwrap_or(0);
         order.rotate_left(usize::try_from(first).unwrap_or(0));
         Preempting {
-            priority,
-            spares: settings.spares,
+            pusher: Pusher::of(ledger, row, settings),
             order,
             seen: 0,
             enough: settings.enough(nodes),
@@ -470,11 +483,13 @@ impl Decider {
     ) -> bool {
         let Some(best) = choice::best(&candidates.found) else { return true };
         let Some(row) = ledger.pod(uid) else { return false };
-        let spares = self.preemption(row, examined).is_some_and(|settings| settings.spares);
+        let settings = self.preemption(row, examined);
+        let spares = settings.is_some_and(|settings| settings.spares);
+        let pusher = Pusher::of(ledger, row, Settings { spares, ..Settings::default() });
         let (node, ask, priority) = (best.node, row.ask, row.priority);
         let others = ledger.awaited_before(ledger.nodes.name(node), uid, priority);
         let mut trial = Trial::new(ledger, &self.profile.filters, ask);
-        match victims::on(&mut trial, node, (priority, spares), &others, now) {
+        match victims::on(&mut trial, node, &pusher, &others, now) {
             Ok(again) if again.loss <= best.loss => {
                 candidates.found = vec![again];
                 true
@@ -491,18 +506,24 @@ pub(crate) fn outcome(
     examined: &Examination,
     candidates: Candidates,
 ) -> Result<Outcome, ClaimError> {
-    let row = ledger.pod(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
     let Candidates { found, tried } = candidates;
     let Some(best) = choice::best(&found) else {
         return Ok(Outcome::NoRoom(NoRoom::Nowhere { nodes: examined.nodes, tried }));
     };
-    let name = ledger.nodes.name(best.node);
-    let waiting = ledger.awaited(name).filter(|other| *other != uid);
-    let waiting = waiting.filter_map(|other| Some((other, ledger.pod(other)?)));
-    let passed_over = waiting.filter(|(_, other)| other.priority < row.priority);
-    let passed_over = passed_over.map(|(other, row)| named(other, row)).collect();
+    let passed_over = passed_over(ledger, best.node, uid);
     let Candidate { node, victims, violations, .. } = best.clone();
     Ok(Outcome::Room(Room { node, victims, violations, passed_over }))
+}
+
+/// Pods that wait for room on a node and come after this one.
+pub(crate) fn passed_over(ledger: &Ledger, node: NodeIndex, uid: &Uid) -> Vec<PodRef> {
+    let Some(row) = ledger.pod(uid) else { return Vec::new() };
+    let borrower = ledger.borrower_of(row);
+    let waiting = ledger.awaited(ledger.nodes.name(node)).filter(|other| *other != uid);
+    let waiting = waiting.filter_map(|other| Some((other, ledger.pod(other)?)));
+    let is_owed = |other: &PodRow| borrower.as_ref().is_some_and(|own| ledger.owes(own, other));
+    let lower = waiting.filter(|(_, other)| other.priority < row.priority && !is_owed(other));
+    lower.map(|(other, row)| PodRef::of(other, row)).collect()
 }
 
 /// Why a pod may not push others out now; none where it may.

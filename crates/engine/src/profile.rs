@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::TOTAL_MAX;
+use crate::gangs;
 use crate::ledger::{Ledger, LoadSettings};
 use crate::plugin::{Filter, Plugin, SCORE_MAX, Score, reserving};
 use crate::plugins::dynamic_resources::DynamicResources;
@@ -22,6 +23,7 @@ use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
 use crate::preemption;
 use crate::queue::Arguments;
+use crate::quota;
 
 /// What a plugin's score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub struct Profile {
     pub volume_wait_max: Option<Duration>,
     /// What is tried, in this order, for a pod that no node can take.
     pub last_resorts: Vec<LastResort>,
+    /// How pods start together, where they do.
+    pub gangs: Option<gangs::Settings>,
+    /// How pods are held to their quotas, where they are.
+    pub quota: Option<quota::Settings>,
     /// About which pods somebody outside is asked before they get a node.
     pub consulting: Consulting,
     /// About how many percent of the nodes they are asked at a time; 0 where that follows from how
@@ -82,6 +88,18 @@ pub enum LastResort {
     Reservation(Option<preemption::Settings>),
     /// Pods of lower priority make room for pods.
     DefaultPreemption(preemption::Settings),
+    /// The same for pods and whole gangs, where gangs that would have too few members left go whole.
+    Coscheduling,
+    /// Pods of lower priority make room for others of their quota, and whoever uses what is only lent for
+    /// those who are guaranteed it.
+    ElasticQuota,
+}
+
+impl LastResort {
+    /// Whether it is tried for groups of gangs.
+    pub(crate) fn is_for_groups(&self) -> bool {
+        matches!(self, Self::Coscheduling | Self::ElasticQuota)
+    }
 }
 
 /// How long volumes may take to be ready, where nobody says otherwise.
@@ -203,6 +221,15 @@ impl Profile {
         }
         if reserving(&self.filters).is_some() {
             ledger.keep_reservations();
+        }
+        if let Some(settings) = self.gangs {
+            ledger.keep_gangs(settings);
+        }
+        if let Some(settings) = self.quota {
+            ledger.keep_quotas(settings);
+            if self.last_resorts.contains(&LastResort::ElasticQuota) {
+                ledger.take_back_lent();
+            }
         }
     }
 

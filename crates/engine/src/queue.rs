@@ -2,9 +2,9 @@
 //!
 //! A pod is **active** (by priority, then by how long it waits), in **back-off** (refused lately),
 //! **waiting** (refused, until a change may cure that), **gated**, **in flight** (popped and not
-//! answered for), or set **aside** (popped while another was asked about). Waiting pods are kept by
-//! what they ask: a change is held against what is asked, not against pods, and of those that ask the
-//! same it wakes one, which speaks for all (see `groups`).
+//! answered for), set **aside** (popped while another was asked about), or **parked** (its quota has no
+//! room, see `parked`). Waiting pods are kept by what they ask: a change is held against what is asked,
+//! not against pods, and of those that ask the same it wakes one, which speaks for all (see `groups`).
 //!
 //! The queue is a state machine. The time is an argument, and what is due by then happens before
 //! anything else; it holds no clock, and nothing in it waits. It holds no pods either: what a pod
@@ -20,6 +20,8 @@ mod groups;
 mod laws;
 mod log;
 mod moves;
+mod parked;
+mod rests;
 mod wake;
 
 use std::cmp::Reverse;
@@ -32,10 +34,11 @@ pub use arrivals::{Arrivals, Cause, Line};
 pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use moves::{MOVES_KEPT, Move, Moves};
+use parked::Parked;
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
-use crate::ledger::{Ask, Ledger};
+use crate::ledger::{Ask, Charged, Ledger};
 use crate::moment::Moment;
 pub use crate::plugin::{Plugin, Plugins};
 
@@ -144,6 +147,8 @@ enum Place {
     Backoff,
     ErrorBackoff,
     Waiting,
+    /// Its quota has no room for it and its like.
+    Parked(Charged),
     Gated,
     /// Popped too early.
     Aside,
@@ -155,6 +160,8 @@ enum Place {
 struct Entry {
     priority: i32,
     ask: Ask,
+    /// What it asks besides, where it stands for several pods.
+    others: Box<[Ask]>,
     kind: u64,
     /// When it came or was last refused.
     queued: Moment,
@@ -172,7 +179,7 @@ struct Entry {
 }
 
 /// The order of pods: higher priority, then the longer wait.
-type Turn = (Reverse<i32>, Moment, Uid);
+pub(crate) type Turn = (Reverse<i32>, Moment, Uid);
 
 impl Entry {
     /// A pod that was not tried yet.
@@ -180,6 +187,7 @@ impl Entry {
         Self {
             priority: pod.priority,
             ask: pod.ask,
+            others: Box::default(),
             kind: pod.kind,
             queued: now,
             attempts: 0,
@@ -191,6 +199,11 @@ impl Entry {
             probe: None,
             place: if pod.gated { Place::Gated } else { Place::Active },
         }
+    }
+
+    /// All that it asks.
+    fn asks(&self) -> impl Iterator<Item = Ask> {
+        std::iter::once(self.ask).chain(self.others.iter().copied())
     }
 
     fn turn(&self, uid: &Uid) -> Turn {
@@ -244,6 +257,10 @@ pub struct Queue {
     /// Groups of which one is still to be woken.
     rousing: Rousing,
     aside: BTreeSet<Turn>,
+    /// Those that wait for their quotas.
+    parked: Parked,
+    /// Pods that have come to rest or have been roused since somebody asked; none where nobody asks.
+    turned: Option<Vec<Uid>>,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.
@@ -273,6 +290,8 @@ impl Queue {
             waiting: Groups::default(),
             rousing: Rousing::default(),
             aside: BTreeSet::new(),
+            parked: Parked::default(),
+            turned: None,
             flights: BTreeSet::new(),
             log: VecDeque::new(),
             log_start: 0,
@@ -461,7 +480,7 @@ impl Queue {
         match place {
             Place::Active | Place::Gated | Place::Aside => {}
             Place::InFlight(_) => self.keep_change(Change::Asked(uid.clone())),
-            Place::Backoff | Place::ErrorBackoff | Place::Waiting => {
+            Place::Backoff | Place::ErrorBackoff | Place::Waiting | Place::Parked(_) => {
                 self.move_to(uid, Place::Active, arrivals::ASKED);
             }
         }
@@ -471,9 +490,24 @@ impl Queue {
     /// could not be done.
     pub fn again(&mut self, uid: &Uid, now: Moment) {
         self.settle(now);
-        if self.pods.get(uid).is_some_and(|entry| entry.place == Place::Waiting) {
+        let waits = |entry: &Entry| matches!(entry.place, Place::Waiting | Place::Parked(_));
+        if self.pods.get(uid).is_some_and(waits) {
             self.move_to(uid, Place::ErrorBackoff, arrivals::FAILED);
         }
+    }
+
+    /// An entry stands for several pods, which ask this besides.
+    pub(crate) fn also_asks(&mut self, uid: &Uid, others: &[Ask]) {
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.others = others.into();
+        }
+    }
+
+    /// A popped entry is to be tried again at once: things have changed while it was thought about.
+    pub(crate) fn again_at_once(&mut self, uid: &Uid, now: Moment) {
+        self.settle(now);
+        self.move_to(uid, Place::Active, arrivals::ASKED);
+        self.forget_changes();
     }
 
     /// Whether anybody may care about a change: nothing needs to be noticed while nobody waits.
@@ -629,6 +663,17 @@ impl Queue {
         Key { ask: ask.anonymous(), priority, kind, own }
     }
 
+    /// How a change wakes an entry that was refused so; none where it sleeps on.
+    fn wake_any(
+        &self,
+        entry: &Entry,
+        rejection: Rejection,
+        ledger: &Ledger,
+        change: &Change,
+    ) -> Option<Wake> {
+        entry.asks().find_map(|ask| self.wake(ask, rejection, ledger, change))
+    }
+
     /// How a change wakes pods that ask this and were refused so; none where they sleep on.
     fn wake(
         &self,
@@ -686,6 +731,7 @@ impl Queue {
 
     fn take(&mut self, uid: &Uid) -> Option<Entry> {
         let entry = self.pods.remove(uid)?;
+        self.turn(uid, entry.place);
         let turn = entry.turn(uid);
         match entry.place {
             Place::Active => {
@@ -701,6 +747,7 @@ impl Queue {
                 let key = self.key(&entry);
                 self.waiting.leave(&key, &entry, turn);
             }
+            Place::Parked(lot) => self.parked.leave(lot, &turn),
             Place::Gated => {}
             Place::Aside => {
                 self.aside.remove(&turn);
@@ -713,6 +760,7 @@ impl Queue {
     }
 
     fn enter(&mut self, uid: Uid, entry: Entry) {
+        self.turn(&uid, entry.place);
         let turn = entry.turn(&uid);
         match entry.place {
             Place::Active => {
@@ -727,6 +775,7 @@ impl Queue {
             Place::Waiting => {
                 self.waiting.join(self.key(&entry), &entry, turn);
             }
+            Place::Parked(lot) => self.parked.join(lot, turn),
             Place::Gated => {}
             Place::Aside => {
                 self.aside.insert(turn);
@@ -744,7 +793,7 @@ fn standing(entry: &Entry) -> Standing {
         Place::Active | Place::Aside => Standing::Active,
         Place::Backoff => Standing::Backoff(entry.until),
         Place::ErrorBackoff => Standing::ErrorBackoff(entry.until),
-        Place::Waiting => Standing::Waiting,
+        Place::Waiting | Place::Parked(_) => Standing::Waiting,
         Place::Gated => Standing::Gated,
         Place::InFlight(_) => Standing::InFlight,
     }

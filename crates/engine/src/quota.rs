@@ -30,13 +30,16 @@
 //! );
 //! ```
 
+mod account;
 mod belongs;
 mod column;
 mod divide;
 mod fact;
+mod forest;
 mod placement;
 mod refusal;
 mod register;
+mod revoke;
 pub mod rules;
 mod scale;
 mod tree;
@@ -47,17 +50,23 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use api::pod::ResourceList;
 use object::quantity::{Format, Quantity};
 
+pub use account::Account;
+pub(crate) use account::Entry;
 pub use belongs::{DefaultQuota, belongs};
+pub(crate) use column::Charge;
 pub use divide::{Member, divide};
-pub use fact::QuotaFact;
-pub use placement::Misplaced;
+pub use fact::{QuotaFact, amounts};
+pub use forest::{Forest, QuotaRef, Settings, Shared, Trees};
+pub use placement::{Misplaced, RESOURCES_MAX};
 pub use refusal::{Bound, Excess, QuotaRefusal, RefusalReason};
 pub use register::Register;
+pub use revoke::{Holder, Tenure, revoke};
 pub use scale::scale;
-pub use tree::{Limit, Options, QuotaTree};
-pub use view::{Standing, View};
+pub use tree::{Freed, Limit, Options, QuotaTree};
+pub use view::{Part, Standing, View};
 
 /// Amounts by resource, in thousandths of a CPU or in units. Unlike in
 /// [`Amounts`](crate::needs::Amounts), nothing of a resource is something else than no word of it: a quota
@@ -65,7 +74,7 @@ pub use view::{Standing, View};
 pub type ByResource = BTreeMap<Box<str>, i64>;
 
 /// Whether who is charged to a quota may have to make room for others of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preemptible {
     /// He may.
     Yes,
@@ -74,12 +83,19 @@ pub enum Preemptible {
 }
 
 /// An amount as people write it.
-fn quantity(resource: &str, amount: i64) -> Quantity {
+#[must_use]
+pub fn quantity(resource: &str, amount: i64) -> Quantity {
     match resource {
         "cpu" => Quantity::from_millis(amount, Format::DecimalSi),
         "memory" | "ephemeral-storage" => Quantity::from_units(amount, Format::BinarySi),
         _ => Quantity::from_units(amount, Format::DecimalSi),
     }
+}
+
+/// Amounts as objects carry them, also those of which there is nothing.
+#[must_use]
+pub fn quantities(amounts: &ByResource) -> ResourceList {
+    amounts.iter().map(|(name, own)| (name.to_string(), quantity(name, *own))).collect()
 }
 
 /// A sum as an amount: beyond what a number holds it is the most that one holds.

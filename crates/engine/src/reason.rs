@@ -13,6 +13,7 @@ use std::sync::Arc;
 use object::taint::Taint;
 
 use crate::plugin::Plugin;
+use crate::quota::QuotaRefusal;
 
 pub use cpus::CpuReason;
 pub use reservations::ReservationReason;
@@ -114,6 +115,8 @@ pub enum Reason {
     Cpus(CpuReason),
     /// A reservation.
     Reservation(ReservationReason),
+    /// The pod's quota has no room.
+    Quota(Box<QuotaRefusal>),
     /// A volume of the pod.
     Volume(VolumeReason),
     /// The pod claims devices, which nobody here can give yet.
@@ -159,6 +162,7 @@ impl fmt::Display for Reason {
             Self::Extender { words, .. } | Self::Malformed(words) => words,
             Self::Cpus(reason) => return reason.fmt(f),
             Self::Reservation(reason) => return reason.fmt(f),
+            Self::Quota(refusal) => return refusal.fmt(f),
             Self::Volume(reason) => return reason.fmt(f),
             Self::ShortOf { resource, .. } => return write!(f, "Insufficient {resource}"),
             Self::LoadUnknown => "node(s) nodeMetric expired",

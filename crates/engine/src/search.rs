@@ -197,7 +197,7 @@ impl Search {
         }
         let how = (Keeping::Best, settings);
         let preempting =
-            decider.begin_preemption(row.priority, &examined, how, self.tie, self.begun);
+            decider.begin_preemption((ledger, row), &examined, how, self.tie, self.begun);
         Ok(Stage::Preempting(examined, preempting))
     }
 

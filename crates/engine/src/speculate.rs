@@ -6,7 +6,7 @@
 //! small questions of preemption there is [`crate::judge::Trial`], which moves less.
 
 use crate::fact::{Allotment, Uid};
-use crate::ledger::{ClaimError, Ledger, NodeIndex};
+use crate::ledger::{ClaimError, Ledger, NodeIndex, Way};
 use crate::pool::Id;
 
 /// Why a speculation cannot be kept, or a pod cannot be moved in it.
@@ -56,8 +56,12 @@ impl Ledger {
     /// Places and evicts pods in thought. Unless the speculation is kept, everything is as before
     /// at the end.
     pub fn speculate<T>(&mut self, think: impl FnOnce(&mut Speculation<'_>) -> T) -> T {
+        self.quotas.begin_thought();
         let mut speculation = Speculation { ledger: self, done: Vec::new(), kept: false };
-        think(&mut speculation)
+        let answer = think(&mut speculation);
+        drop(speculation);
+        self.quotas.end_thought();
+        answer
     }
 }
 
@@ -100,14 +104,34 @@ impl Speculation<'_> {
         let row = self.ledger.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let node = row.node().ok_or_else(|| SpeculateError::Nowhere(uid.clone()))?;
         let (bound, claim) = (row.bound.take(), row.claim.take());
-        let (pod, priority) = (row.passing(), row.priority);
+        let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
         let allotment = row.allotment.take();
         let pinned = !self.ledger.nodes.present().contains(node);
         if pinned {
             self.ledger.nodes.pin(node);
         }
         self.ledger.move_out(node, uid, pod, priority);
+        self.ledger.shift_quota(uid, charged, priority, Way::Out);
         self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, allotment, pinned });
+        Ok(node)
+    }
+
+    /// Puts a pod that was evicted back to where it was, with what it had there, and says where that is.
+    ///
+    /// # Errors
+    /// When it was not evicted, or cannot be there any longer.
+    pub fn bring_back(&mut self, uid: &Uid) -> Result<NodeIndex, SpeculateError> {
+        let evicted = self.done.iter().find_map(|done| match done {
+            Done::Evicted { uid: own, node, allotment, .. } if own == uid => {
+                Some((*node, *allotment))
+            }
+            _ => None,
+        });
+        let Some((node, allotment)) = evicted else {
+            return Err(SpeculateError::Nowhere(uid.clone()));
+        };
+        let own = allotment.map(|id| self.ledger.asks.allotments.get(id).clone());
+        self.place(uid, node, own.as_ref())?;
         Ok(node)
     }
 
@@ -146,8 +170,9 @@ impl Speculation<'_> {
     ) {
         let row = self.ledger.pods.get_mut(uid).expect("no pod goes while others think");
         (row.bound, row.claim, row.allotment) = (bound, claim, allotment);
-        let (pod, priority) = (row.passing(), row.priority);
+        let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
         self.ledger.move_in(node, uid, pod, priority);
+        self.ledger.shift_quota(uid, charged, priority, Way::In);
         if claim.is_some() {
             self.ledger.remember_claim(uid);
         }

@@ -7,17 +7,20 @@
 //!
 //! It knows which pods wait for a node and through whom, but not how a node is given to a pod.
 
+mod clearings;
 mod consultations;
+mod gangs;
 mod loads;
 mod lookout;
 mod preparations;
+mod quotas;
 mod reservations;
 mod searches;
 mod unbound;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _};
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
@@ -26,22 +29,25 @@ use crate::cache;
 use crate::decide::{Decider, Looked};
 use crate::examination::Examination;
 use crate::fact::{Allotment, Fact, PodFact, PodRef, Uid, Version};
-use crate::ledger::{Ask, ClaimError, Joined, Ledger, NodeIndex, PodRow};
+use crate::gangs::{GangStamp, GangWait};
+use crate::ledger::{Ask, Joined, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::nominations::Nominators;
 use crate::plugins::volume_binding::{Failure, Preparation, Write};
-use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::Profile;
 use crate::queue::{self, Change, History, Pending, Plugin, Plugins, Popped, Queue, Rejection};
-use crate::reason::Reason;
 use crate::reservations::{Place, Within};
 use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
+use gangs::Gangs;
+pub use gangs::{Candidate, ClearingEnd, GangNews, GangStep, PlanEnd};
 use lookout::Watch;
 pub use lookout::{Lookout, Scores, Sight, Wanted};
 use preparations::{Ended, Preparations};
+use quotas::Lots;
 use searches::{Refused, Searches};
 use unbound::{AllUnbound, Unbound};
+pub use waiting::Waiting;
 
 /// How an engine works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,6 +73,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// How many nodes were looked at, where one was found for it.
     pub looked: Looked,
+    /// With whom it gets its node, where it gets it with others.
+    pub gang: Option<Arc<GangStamp>>,
 }
 
 /// What is to be done about a pod.
@@ -82,87 +90,14 @@ pub enum Verdict {
     /// Somebody outside is to be asked which of these nodes it may get. The engine waits for the
     /// answer, and decides again.
     Consult(Ticket, Vec<Box<str>>),
+    /// It waits for others of its gang, before any node is looked at. Nothing has to be answered.
+    Await(Arc<GangWait>),
     /// No node can take it. It waits, and nothing has to be answered.
     Wait(Arc<Waiting>),
     /// Those who were asked about it failed. It is tried again, and nothing has to be answered.
     Failed(Box<str>),
     /// Its volumes could not be made ready. It is tried again, and nothing has to be answered.
     Unprepared(Failure),
-}
-
-/// Why a pod waits, and what is to be done for it meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// Why no node can take it.
-    pub examination: Examination,
-    /// What came of what is tried then.
-    pub last_resorts: LastResorts,
-    /// Who refused it.
-    pub rejection: Rejection,
-}
-
-impl fmt::Display for Waiting {
-    /// As kube-scheduler tells it in the event and in the condition of the pod.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.examination.fmt(f)?;
-        match &*self.last_resorts.text {
-            "" => Ok(()),
-            _ if self.examination.nodes == 0 => Ok(()),
-            text => write!(f, " {text}"),
-        }
-    }
-}
-
-impl Waiting {
-    /// Why the pod waits, where that is nothing that nodes can help with.
-    #[must_use]
-    pub fn beyond_nodes(&self) -> Option<&Reason> {
-        let everywhere = self.examination.everywhere.iter();
-        let mut reasons = everywhere.flat_map(|(_, refusal)| &refusal.reasons);
-        reasons.find(|reason| match reason {
-            Reason::ResourceClaims | Reason::TooManyTerms { .. } | Reason::Malformed(_) => true,
-            Reason::Cpus(reason) => reason.is_beyond_nodes(),
-            _ => false,
-        })
-    }
-
-    /// Why a pod waits that no node can take, as things are. Nothing changes.
-    ///
-    /// # Errors
-    /// When the pod is gone.
-    pub fn of(
-        ledger: &mut Ledger,
-        decider: &Decider,
-        uid: &Uid,
-        tie: u64,
-        now: Moment,
-    ) -> Result<Self, ClaimError> {
-        let examination = decider.examine(ledger, uid)?;
-        Self::after(examination, ledger, decider, uid, tie, now)
-    }
-
-    /// The same for a pod of which every node has said this.
-    fn after(
-        examination: Examination,
-        ledger: &mut Ledger,
-        decider: &Decider,
-        uid: &Uid,
-        tie: u64,
-        now: Moment,
-    ) -> Result<Self, ClaimError> {
-        let last_resorts = decider.last_resorts(ledger, uid, &examination, tie, now)?;
-        let rejection = rejection(&examination);
-        Ok(Self { examination, last_resorts, rejection })
-    }
-
-    /// The pods that are to be deleted to make room, and the node.
-    #[must_use]
-    pub fn room(&self) -> Option<&Room> {
-        match &self.last_resorts.preemption {
-            Some(Outcome::Room(room)) => Some(room),
-            _ => None,
-        }
-    }
 }
 
 /// What the API server said for sure of what was to be written.
@@ -194,6 +129,9 @@ impl Question {
         let PodRow { ask, priority, may_preempt, .. } = *row;
         let mut alike = FxBuildHasher.build_hasher();
         ledger.hash_alike(ask, &mut alike);
+        // Who makes room for whom follows from their quotas.
+        let share = ledger.quotas.takes_back().then_some((row.charged(), row.is_spared));
+        share.hash(&mut alike);
         Self { profile, ask: ask.anonymous(), alike: alike.finish(), priority, may_preempt }
     }
 
@@ -223,6 +161,9 @@ pub struct Engine {
     searches: Searches,
     /// Pods for which room is being made, and who refused them.
     rooms: BTreeMap<Uid, Rejection>,
+    /// Pods that quotas may have room for.
+    lots: Lots,
+    gangs: Gangs,
     watch: Watch,
 }
 
@@ -240,9 +181,10 @@ impl Engine {
         let profiles: Vec<(Arc<str>, Decider)> =
             profiles.into_iter().map(|(name, profile)| (name, decider(profile))).collect();
         let arguments = profiles.iter().map(|(_, own)| own.profile().arguments()).collect();
+        let queue = Queue::new(settings.queue, now).heeding(arguments);
         Self {
+            queue: if ledger.quotas.are_kept() { queue.telling_turns() } else { queue },
             ledger,
-            queue: Queue::new(settings.queue, now).heeding(arguments),
             profiles,
             unbound: AllUnbound::default(),
             preparations: Preparations::default(),
@@ -251,6 +193,8 @@ impl Engine {
             refused: Refused::default(),
             searches: Searches::default(),
             rooms: BTreeMap::new(),
+            lots: Lots::default(),
+            gangs: Gangs::default(),
             watch: Watch::default(),
         }
     }
@@ -267,8 +211,13 @@ impl Engine {
     /// Takes a fact in.
     pub fn apply(&mut self, mut fact: Fact, now: Moment) {
         self.refused.clear();
-        if let Fact::Load { report: Some(report), .. } = &mut fact {
-            report.received(now);
+        match &mut fact {
+            Fact::Load { report: Some(report), .. } => report.received(now),
+            // A profile without gangs has each pod start by itself.
+            Fact::Pod(pod) if pod.gang.is_some() && !self.is_ganged(&pod.scheduler) => {
+                pod.gang = None;
+            }
+            _ => {}
         }
         let listening = self.queue.is_listening();
         self.ledger.loads.watch(listening);
@@ -286,6 +235,8 @@ impl Engine {
             _ => None,
         };
         let invited = self.ledger.reservations.epoch();
+        let gangs = self.gang_of(&fact);
+        let was_of = told.as_ref().and_then(|(uid, _)| self.member_of(uid).cloned());
         let concerned = match &fact {
             Fact::Storage(fact) => self.preparations.concerned(fact),
             Fact::NodeGone(node) => self.preparations.on(node),
@@ -293,8 +244,10 @@ impl Engine {
         };
         self.ledger.apply(fact);
         if let Some((uid, wanting)) = told {
+            self.follow_gang(&uid, was_of.as_ref(), now);
             self.follow(uid, wanting, now);
         }
+        self.settle_gangs(&gangs, now);
         for ended in self.preparations.ended(&concerned, &mut self.ledger) {
             self.end(ended, now);
         }
@@ -316,6 +269,7 @@ impl Engine {
             Joined::Many => self.unbound.all(),
         };
         let mut pending = Vec::new();
+        self.follow_asks(&moved, now);
         for uid in moved {
             let row = self.ledger.pod(&uid).filter(|row| !row.is_placed());
             if let Some((own, row)) = self.unbound.get(&uid).zip(row) {
@@ -365,6 +319,8 @@ impl Engine {
             self.searches.drop(&uid);
             self.rooms.remove(&uid);
             self.queue.remove(&uid);
+            self.break_promise(&uid);
+            self.leave_gang(&uid, now);
             self.ask_no_more(&uid);
             if self.recall(&uid) {
                 self.withdraw(&uid, Answer::Lost, now);
@@ -373,6 +329,8 @@ impl Engine {
         };
         let Some(row) = self.ledger.pod(&uid) else { return };
         let identity = row.ask.identity;
+        // Members of gangs are there for their groups, which hear of them right after this.
+        let is_in_gang = self.is_in_gang(row, wanting.profile);
         if row.node().is_some() {
             // We decided on a node and wait for the answer.
             if let Some(old) = self.unbound.get(&uid) {
@@ -388,8 +346,15 @@ impl Engine {
             if gated && is_under_way(self) {
                 self.queue.remove(&uid);
             }
+            if gated {
+                self.break_promise(&uid);
+            }
             self.searches.follow(&uid, question);
-            self.queue.put(pending, now);
+            if !is_in_gang || self.queue.standing(&uid).is_some() {
+                self.queue.put(pending, now);
+            }
+            self.follow_quota(&uid);
+            self.follow_rest(&uid);
         }
         self.unbound.insert(uid, wanting, identity);
     }
@@ -398,29 +363,49 @@ impl Engine {
     /// being found out about one takes longer. Then something is due at once.
     pub fn decide(&mut self, now: Moment) -> Option<Decision> {
         self.expire_loads(now);
+        self.follow_rests();
+        self.notice_quotas(now);
         for late in self.preparations.late(now, &mut self.ledger) {
             self.end(late, now);
         }
+        self.advance_releases(now);
+        self.tell_waiting(now);
         if let Some(decision) = self.due.pop_front() {
             return Some(decision);
+        }
+        if self.is_planning() {
+            return self.plan_on(now);
         }
         if let Some(decision) = self.heed(now) {
             return Some(decision);
         }
-        let others = !self.searches.is_empty() && self.queue.has_active(now);
+        let is_anything = !self.searches.is_empty() || self.is_clearing();
+        let others = is_anything && self.queue.has_active(now);
+        if self.is_clearing_due(others)
+            && let Some(decision) = self.clear_group(now)
+        {
+            return Some(decision);
+        }
         if self.searches.are_due(others)
             && let Some(decision) = self.search_on(now)
         {
             return Some(decision);
         }
-        if self.searches.come_first(others) {
+        if self.searches.come_first(others) || self.are_clearings_full() {
             return None;
         }
         let Popped { uid, attempts } = self.next(now)?;
         self.searches.note_decided();
+        self.note_decided();
+        if self.is_gang_entry(&uid) {
+            return self.plan(&uid, attempts, now);
+        }
         self.liken(&uid, now);
         let (pod, question) = self.question(&uid);
         self.glance(&pod, question);
+        if let Some(verdict) = self.over_quota(&pod, (question, attempts), now) {
+            return Some(self.decision(question.profile, pod, attempts, verdict?));
+        }
         if let Some(verdict) = self.consult(&pod, attempts, question) {
             return Some(self.decision(question.profile, pod, attempts, verdict));
         }
@@ -437,16 +422,14 @@ impl Engine {
         let (scheduler, decider) = &self.profiles[profile];
         let is_found = matches!(verdict, Verdict::Bind(..) | Verdict::Prepare(..));
         let looked = if is_found { decider.looked } else { Looked::default() };
-        Decision { pod, scheduler: scheduler.clone(), attempts, verdict, looked }
+        Decision { pod, scheduler: scheduler.clone(), attempts, verdict, looked, gang: None }
     }
 
     /// What the answer to a pod of the queue follows from.
     fn question(&self, uid: &Uid) -> (PodRef, Question) {
         let row = self.ledger.pod(uid).expect(KNOWN);
         let question = Question::of(self.unbound.get(uid).expect(KNOWN).profile, row, &self.ledger);
-        let (namespace, name) = (row.namespace.clone(), row.name.clone());
-        let is_reservation = row.is_reservation();
-        (PodRef { uid: uid.clone(), namespace, name, is_reservation }, question)
+        (PodRef::of(uid, row), question)
     }
 
     /// A pod gets a node.
@@ -458,6 +441,12 @@ impl Engine {
         attempts: u32,
         now: Moment,
     ) -> Verdict {
+        // Others may have used what there was while somebody thought about this one.
+        if self.heeds_quotas(question.profile)
+            && let Err(refusal) = self.ledger.admit(&pod.uid)
+        {
+            return self.park(&pod.uid, refusal, now);
+        }
         let node = place.node;
         let elsewhere = (self.ledger.nominated(&pod.uid))
             .is_some_and(|nominated| nominated != self.ledger.nodes.name(node));
@@ -497,6 +486,7 @@ impl Engine {
         self.refused.clear();
         let change = Change::unplaced(&self.ledger, uid);
         let _ = self.ledger.nominate(uid, node);
+        self.follow_rest(uid);
         change
     }
 
@@ -517,7 +507,8 @@ impl Engine {
         });
         match begun {
             Some((preparation, writes, until)) => {
-                self.preparations.begin(pod.clone(), attempts, preparation, until);
+                let (pod, ledger) = (pod.clone(), &mut self.ledger);
+                self.preparations.begin(pod, attempts, preparation, until, ledger);
                 Verdict::Prepare(name, writes)
             }
             None => Verdict::Bind(name, self.allotted(&pod.uid)),
@@ -534,17 +525,27 @@ impl Engine {
     fn end(&mut self, ended: Ended, now: Moment) {
         let Ended { pod, attempts, outcome } = ended;
         let Some(own) = self.unbound.get(&pod.uid) else { return };
+        if outcome.is_ok() && self.ledger.pod(&pod.uid).is_none_or(|row| row.claim.is_none()) {
+            // Its gang gave up what it had while this was under way.
+            return;
+        }
         let scheduler = self.profiles[own.profile].0.clone();
         let verdict = match outcome {
             Ok(node) => Verdict::Bind(node, self.allotted(&pod.uid)),
             Err(failure) => {
-                self.withdraw(&pod.uid, Answer::Refused, now);
+                if !self.is_gang_unready(&pod.uid, now) {
+                    self.withdraw(&pod.uid, Answer::Refused, now);
+                }
                 Verdict::Unprepared(failure)
             }
         };
         // Its node was found before.
         let looked = Looked::default();
-        self.due.push_back(Decision { pod, scheduler, attempts, verdict, looked });
+        let decision = Decision { pod, scheduler, attempts, verdict, looked, gang: None };
+        let is_ready = matches!(decision.verdict, Verdict::Bind(..));
+        if !(is_ready && self.is_gang_ready(&decision, now)) {
+            self.due.push_back(decision);
+        }
     }
 
     /// Takes back what was decided for a pod and nobody was sent to write as a Binding, and says
@@ -566,7 +567,9 @@ impl Engine {
         self.ledger.liken(uid, &own.labels, own.owner.as_ref());
         if let Some(row) = self.ledger.pod(uid) {
             let question = Question::of(own.profile, row, &self.ledger);
-            self.queue.put(question.pending(uid, row, false, own.consulted), now);
+            if self.queue.standing(uid).is_some() {
+                self.queue.put(question.pending(uid, row, false, own.consulted), now);
+            }
         }
         self.regroup(now);
     }
@@ -575,7 +578,7 @@ impl Engine {
     /// [done](Self::prepared). While nothing is certain, the node stays charged.
     pub fn answered(&mut self, uid: &Uid, answer: Answer, now: Moment) {
         // What was done, the objects themselves will tell.
-        if answer != Answer::Done {
+        if !self.gang_answered(uid, answer, now) && answer != Answer::Done {
             self.recall(uid);
             self.withdraw(uid, answer, now);
         }
@@ -600,14 +603,19 @@ impl Engine {
     /// What was to be done for a pod that waits is done: whoever has to go for it was asked to. It
     /// may be tried again when something helps it.
     pub fn done(&mut self, uid: &Uid, now: Moment) {
-        if let Some(rejection) = self.rooms.remove(uid) {
-            self.queue.reject(uid, rejection, &self.ledger, now);
+        self.gang_done(uid, now);
+        let Some(rejection) = self.rooms.remove(uid) else { return };
+        if rejection.unschedulable.contains(Plugin::ElasticQuota) {
+            return self.wait_for_quota(uid, now);
         }
+        self.queue.reject(uid, rejection, &self.ledger, now);
     }
 
     /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or
     /// no room was made. It is tried again after its back-off.
     pub fn undone(&mut self, uid: &Uid, now: Moment) {
+        self.gang_undone(uid, now);
+        self.break_promise(uid);
         self.done(uid, now);
         self.queue.again(uid, now);
     }
@@ -631,6 +639,8 @@ impl Engine {
             let pending = question.pending(uid, &row, false, own.consulted);
             self.queue.put_back(pending, own.history, now);
         }
+        // Whether it is to be there by itself, its gang knows.
+        self.settle_own(uid, now);
         // Room is not kept for one that cannot be bound there.
         let left = self.nominate(uid, None);
         for change in change.into_iter().chain(left) {
@@ -644,12 +654,15 @@ impl Engine {
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let can_rejoin = !self.consultations.is_open() && !self.queue.is_nobody_aside();
         let is_answered = self.consultations.is_answered() || can_rejoin;
-        if is_answered || !self.due.is_empty() || !self.searches.is_empty() {
+        let is_due = is_answered || !self.due.is_empty() || !self.searches.is_empty();
+        if is_due || self.are_lots_due() || self.is_planning() || self.is_clearing() {
             return Some(now);
         }
         let loads = self.ledger.loads.next_expiry();
         let queue = self.queue.next_due(now);
-        queue.into_iter().chain(self.preparations.next_due()).chain(loads).min()
+        let others = self.preparations.next_due().into_iter().chain(loads);
+        let others = others.chain(self.releases_due()).chain(self.waits_told_at());
+        queue.into_iter().chain(others).chain(self.lots_overdue_at()).min()
     }
 
     /// How many pods of a profile a plugin keeps from a node. A pod counts for every plugin that
@@ -691,12 +704,12 @@ impl Engine {
 const KNOWN: &str = "the queue holds pods that the ledger knows";
 
 /// A number that differs from pod to pod and chooses among equal nodes.
-fn tie_of(uid: &Uid) -> u64 {
+pub(crate) fn tie_of(uid: &Uid) -> u64 {
     FxBuildHasher.hash_one(uid)
 }
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.
-fn rejection(examination: &Examination) -> Rejection {
+pub(crate) fn rejection(examination: &Examination) -> Rejection {
     let unschedulable = match examination.nodes {
         0 => Plugins::from_iter([Plugin::Other]),
         _ => examination.plugins(),

@@ -5,17 +5,23 @@
 //! the same plugins on the same nodes, and the change is told only where some node then takes it.
 //! It costs some decisions, so it is for questions of people, on a ledger of their own.
 //!
-//! A reservation that has no node is asked about as a pod is.
+//! A reservation that has no node is asked about as a pod is, and a group of gangs by planning it in thought.
 
 mod change;
+mod gang;
 mod lack;
+mod quota;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use change::Change;
+pub use gang::{
+    Deciders, GangStand, GroupPlan, GroupRefused, GroupStand, Seat, explain_beside, plan_group,
+};
 pub use lack::{Lack, LoadSeen, amount};
+pub use quota::{QuotaCure, QuotaExplanation, explain_quota};
 
 use crate::decide::Decider;
 use crate::fact::PodFact;

@@ -13,6 +13,7 @@ mod machine;
 mod metrics;
 mod output;
 mod progress;
+mod quota;
 mod scheduler;
 mod top;
 mod up;
@@ -55,6 +56,7 @@ enum Command {
     HollowNodes(hollow_nodes::Arguments),
     Why(why::Arguments),
     Top(top::Arguments),
+    Quota(quota::Arguments),
 }
 
 /// The name under which kubectl finds this program, which users call `kubectl gantry`.
@@ -107,6 +109,7 @@ fn run(gantry: Gantry) -> Result<()> {
         Command::HollowNodes(arguments) => hollow_nodes::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Quota(arguments) => quota::run(&arguments),
     }
 }
 

@@ -100,10 +100,11 @@ fn kubectl_finds_the_same_commands_under_its_own_name() {
 }
 
 #[test]
-fn the_pages_of_why_and_top_have_a_row_for_each_flag() {
+fn the_pages_of_why_top_and_quota_have_a_row_for_each_flag() {
     let pages = [
         ("why", "docs/WHY.md", include_str!("../../../docs/WHY.md")),
         ("top", "docs/TOP.md", include_str!("../../../docs/TOP.md")),
+        ("quota", "docs/QUOTA.md", include_str!("../../../docs/QUOTA.md")),
     ];
     let command = Gantry::command();
     for (name, file, page) in pages {

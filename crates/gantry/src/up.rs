@@ -1,6 +1,7 @@
 //! `gantry up`: a control plane with nodes, in one process.
 
 mod controllers;
+mod demos;
 mod kubeconfig;
 mod scheduling;
 
@@ -29,6 +30,7 @@ use crate::metrics::MetricsArguments;
 use crate::progress::Line;
 use crate::{machine, output};
 use controllers::{ControllerArguments, Given};
+use demos::DemoArguments;
 use kubeconfig::Place;
 use scheduling::SchedulerArguments;
 
@@ -39,6 +41,7 @@ use scheduling::SchedulerArguments;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   gantry up
+  gantry up --demo batch
   gantry up --nodes 100x32cpu,256Gi --nodes 8x96cpu,1Ti,8nvidia.com/gpu --kubeconfig ./kubeconfig")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -49,6 +52,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     scheduler: SchedulerArguments,
+
+    #[command(flatten)]
+    demo: DemoArguments,
 
     #[command(flatten)]
     metrics: MetricsArguments,
@@ -71,6 +77,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let shutdown = Shutdown::new();
     shutdown.listen_for_signals()?;
     let configuration = arguments.scheduler.configuration()?;
+    arguments.demo.check(configuration.as_ref())?;
     let place = Place::find(arguments.kubeconfig.as_deref())?;
     place.make_free()?;
     let seed = arguments.nodes.seed.map_or_else(seed, Ok)?;
@@ -125,7 +132,9 @@ async fn keep_up(
         () = shutdown.begun() => {}
     }
     if !shutdown.has_begun() {
-        line.end(&welcome(&server.url, place, arguments.nodes.count(), &unserved))?;
+        arguments.demo.create(&in_process(&server.drydock, "demo")).await?;
+        let (nodes, to_try) = (arguments.nodes.count(), arguments.demo.to_try());
+        line.end(&welcome(&server.url, place, nodes, to_try, &unserved))?;
     }
     shutdown.begun().await;
     if std::io::stdout().is_terminal() {
@@ -235,7 +244,7 @@ fn unserved(configuration: Option<&Configuration>) -> String {
     }
 }
 
-fn welcome(url: &str, place: &Place, nodes: usize, unserved: &str) -> String {
+fn welcome(url: &str, place: &Place, nodes: usize, to_try: &str, unserved: &str) -> String {
     let noun = if nodes == 1 { "node" } else { "nodes" };
     format!(
         "Gantry is up on {url} with {nodes} {noun}.
@@ -243,9 +252,7 @@ fn welcome(url: &str, place: &Place, nodes: usize, unserved: &str) -> String {
   export KUBECONFIG={}
 
 Then try:
-  kubectl get nodes
-  kubectl create deployment web --image=nginx --replicas=3
-  kubectl get deployments,pods --output=wide
+{to_try}
 {unserved}
 Ctrl-C ends it.",
         place.as_shell_word()

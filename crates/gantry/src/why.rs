@@ -1,4 +1,4 @@
-//! `gantry why`: why a pod or a Reservation has no node, and what would give it one.
+//! `gantry why`: why a pod or a Reservation has no node, or why a gang has not started, and what would help.
 
 mod remote;
 
@@ -9,11 +9,11 @@ use chassis::client::{Client, Credentials, Options, Source};
 use chassis::connection::{Pem, Trust};
 use clap::ValueEnum;
 use scheduler::config::Configuration;
-use scheduler::why::{Answer, from_objects, reservation_from_objects};
+use scheduler::why::{Answer, from_objects, gang_from_objects, reservation_from_objects};
 
 use crate::output;
 
-/// Say why a pod or a Reservation has no node, and what would give it one
+/// Say why a pod, a Reservation or a gang has no node, and what would give it one
 ///
 /// The scheduler is asked where --scheduler says where it is; otherwise the answer is worked out
 /// from the objects of the cluster, all of which are listed once.
@@ -22,14 +22,16 @@ use crate::output;
   gantry why pod web-0
   gantry why pod web-0 --namespace shop --output json
   gantry why reservation batch
+  gantry why podgroup resnet --namespace vision
   gantry why pod web-0 --scheduler http://127.0.0.1:10251
   gantry why pod web-0 --scheduler https://10.0.0.7:10259 --certificate-authority ca.crt")]
 pub(crate) struct Arguments {
-    /// What to ask about: pod NAME, or pod/NAME; reservation NAME, or reservation/NAME
-    #[arg(value_name = "pod|reservation NAME", required = true, num_args = 1..=2)]
+    /// What to ask about: pod NAME, or pod/NAME; reservation NAME, or reservation/NAME; podgroup NAME, or
+    /// podgroup/NAME, and gang NAME the same, also where only its pods say that there is such a gang
+    #[arg(value_name = "pod|reservation|podgroup|gang NAME", required = true, num_args = 1..=2)]
     subject: Vec<String>,
 
-    /// The namespace of the pod [default: that of the kubeconfig's context]
+    /// The namespace of the pod or of the gang [default: that of the kubeconfig's context]
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
 
@@ -99,6 +101,8 @@ enum Asked<'a> {
     Pod(&'a str),
     /// A Reservation of this name.
     Reservation(&'a str),
+    /// A gang of this name.
+    Gang(&'a str),
 }
 
 impl<'a> Asked<'a> {
@@ -111,13 +115,15 @@ impl<'a> Asked<'a> {
         let (noun, asked): (_, fn(&'a str) -> Self) = match kind {
             "pod" | "pods" | "po" => ("pod", Self::Pod),
             "reservation" | "reservations" => ("reservation", Self::Reservation),
+            "podgroup" | "podgroups" | "pg" => ("podgroup", Self::Gang),
+            "gang" | "gangs" => ("gang", Self::Gang),
             _ => {
                 let example = match subject {
                     [name] if !name.contains('/') => format!("why pod {name}"),
                     _ => "why pod NAME".to_owned(),
                 };
                 bail!(
-                    "{kind:?} cannot be asked about: only pods and reservations can, as in \
+                    "{kind:?} cannot be asked about: only pods, reservations and podgroups can, as in \
                      `{example}`"
                 );
             }
@@ -136,6 +142,7 @@ impl Arguments {
             let page = match asked {
                 Asked::Pod(name) => remote::page_of_pod(&self.namespace_by(&source).await, name),
                 Asked::Reservation(name) => remote::page_of_reservation(name),
+                Asked::Gang(name) => remote::page_of_gang(&self.namespace_by(&source).await, name),
             };
             return self.scheduler(url, source)?.ask(&page).await;
         }
@@ -150,11 +157,12 @@ impl Arguments {
             Asked::Reservation(name) => {
                 reservation_from_objects(&client, &configuration, name).await
             }
+            Asked::Gang(name) => gang_from_objects(&client, &configuration, namespace, name).await,
         };
         Ok(answer?)
     }
 
-    /// The namespace of the pod, where nobody else knows it.
+    /// The namespace of the pod or of the gang, where nobody else knows it.
     async fn namespace_by(&self, source: &Source) -> String {
         match &self.namespace {
             Some(namespace) => namespace.clone(),
@@ -187,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pods_and_reservations_can_be_asked_about() {
+    fn only_pods_reservations_and_gangs_can_be_asked_about() {
         let check = |subject: &[&str], expected: Result<Asked<'_>, &str>| {
             let subject: Vec<String> = subject.iter().map(ToString::to_string).collect();
             let got = Asked::of(&subject).map_err(|error| error.to_string());
@@ -199,7 +207,14 @@ mod tests {
         check(&["po/web-0"], Ok(Asked::Pod("web-0")));
         check(&["reservation", "batch"], Ok(Asked::Reservation("batch")));
         check(&["reservations/batch"], Ok(Asked::Reservation("batch")));
-        let others = "cannot be asked about: only pods and reservations can, as in `why pod NAME`";
+        for podgroup in [&["podgroup", "g"][..], &["podgroup/g"], &["pg/g"], &["podgroups", "g"]] {
+            check(podgroup, Ok(Asked::Gang("g")));
+        }
+        check(&["gang", "g"], Ok(Asked::Gang("g")));
+        check(&["pg"], Err("say which podgroup, as in `why podgroup NAME`"));
+        check(&["gang", "a/b"], Err("say which gang, as in `why gang NAME`"));
+        let others = "cannot be asked about: only pods, reservations and podgroups can, as in `why pod \
+                      NAME`";
         check(&["node", "n1"], Err(&format!("\"node\" {others}")));
         let this = others.replace("NAME", "web-0");
         check(&["web-0"], Err(&format!("\"web-0\" {this}")));

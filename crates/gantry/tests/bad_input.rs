@@ -254,3 +254,10 @@ fn an_error_that_nobody_can_read_is_no_panic() {
         .status();
     assert_eq!(status.unwrap().code(), Some(1));
 }
+
+#[test]
+fn a_sample_that_there_is_not_or_whose_pods_nobody_schedules_is_named() {
+    check(&["up", "--demo", "games"], &["'games'", "--demo <NAME>", "[possible values: batch]"]);
+    let parts = ["--demo batch", "koord-scheduler, which is not there", "leave out --scheduler"];
+    check(&["up", "--demo", "batch", "--scheduler", "none"], &parts);
+}

@@ -381,7 +381,7 @@ fn pods_are_scheduled_as_a_file_says_where_one_is_given() {
     let kubeconfig = folder.path().join("kubeconfig");
     let file = folder.path().join("scheduler.yaml");
     let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
-                profiles: [{schedulerName: mine, plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n";
+                profiles: [{schedulerName: mine, plugins: {filter: {enabled: [{name: DeviceShare}]}}}]\n";
     std::fs::write(&file, text).unwrap();
     let mut up = Up::start(&["--scheduler-config", file.to_str().unwrap()], &kubeconfig);
     up.welcome();
@@ -393,7 +393,7 @@ fn pods_are_scheduled_as_a_file_says_where_one_is_given() {
     // Who asks for what is not there yet is told.
     let mut told = String::new();
     up.told.read_to_string(&mut told).unwrap();
-    assert!(told.contains("Coscheduling"), "{told}");
+    assert!(told.contains("DeviceShare"), "{told}");
 }
 
 /// The uid of the namespace `default` in a new `up`.
@@ -566,4 +566,32 @@ fn a_server_on_every_address_is_known_by_each_of_them() {
 fn every_run_has_uids_of_its_own_unless_a_seed_is_given() {
     assert_ne!(uid(&[]), uid(&[]));
     assert_eq!(uid(&["--seed", "7"]), uid(&["--seed", "7"]));
+}
+
+/// Where gangs are.
+const GROUPS: &str = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces";
+
+#[test]
+fn a_sample_of_batch_work_has_a_gang_that_runs_one_that_waits_and_a_quota_that_borrows() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut up = Up::start(&["--demo", "batch"], &kubeconfig);
+    let welcome = up.welcome();
+    assert!(welcome.contains("kubectl get podgroups"), "{welcome}");
+    let is = |what: &'static str| move |own: &Value| own["status"]["phase"] == what;
+    awaited(&kubeconfig, &format!("{GROUPS}/vision/podgroups"), "resnet", is("Running"));
+    // There are five nodes for six members, and whose pods come first has what the quotas leave.
+    let waits = |own: &Value| {
+        let told = &own["status"]["conditions"][0];
+        told["reason"] == "Unschedulable" && told["status"] == "False"
+    };
+    awaited(&kubeconfig, &format!("{GROUPS}/speech/podgroups"), "allreduce", waits);
+    // It is guaranteed 12, and may use what the other team does not ask for: all that it wants where its
+    // pods come first.
+    let borrows = |own: &Value| {
+        let used = own["status"]["used"]["cpu"].as_str().unwrap_or_default();
+        used == "18500m" || used == "20"
+    };
+    awaited(&kubeconfig, &format!("{GROUPS}/vision/elasticquotas"), "vision", borrows);
+    assert!(up.interrupt().success());
 }

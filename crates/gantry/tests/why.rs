@@ -175,7 +175,9 @@ fn what_cannot_be_asked_is_told() {
             assert!(told.contains(part), "{part:?} is not in {told}");
         }
     };
-    check(&["node", "n1"], &["\"node\" cannot be asked about: only pods and reservations can"]);
+    let only = "\"node\" cannot be asked about: only pods, reservations and podgroups can";
+    check(&["node", "n1"], &[only]);
+    check(&["pg/"], &["say which podgroup, as in `why podgroup NAME`"]);
     check(&["pod"], &["say which pod"]);
     check(&["pod", "p"], &["127.0.0.1:9"]);
     let url = ["pod", "p", "--scheduler", "http://127.0.0.1:9"];

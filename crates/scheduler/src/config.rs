@@ -39,7 +39,9 @@ use chassis::config::ConfigError;
 use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
-pub use args::{DynamicResources, PluginArgs, TakeoverKey, VolumeBinding};
+pub use args::{
+    DynamicResources, GangArgs, PluginArgs, QuotaArgs, TakeoverKey, VainArgument, VolumeBinding,
+};
 pub use extender::{Extender, Prioritize};
 pub use gates::{GateError, Gates, Vain};
 pub use lineup::Lineup;
@@ -93,7 +95,11 @@ impl Configuration {
     /// What Koordinator's chart installs.
     #[must_use]
     pub fn of_koordinator() -> Self {
-        parse("koordinator.yaml".as_ref(), KOORDINATOR).expect("the chart's file is valid")
+        let chart = parse("koordinator.yaml".as_ref(), KOORDINATOR);
+        let mut own = chart.expect("the chart's file is valid");
+        // Nobody here has written it, so that there is nobody to tell.
+        own.profiles.iter_mut().for_each(|profile| profile.args.vain.clear());
+        own
     }
 
     /// What a whole cluster runs on where nobody says anything: pods of `default-scheduler` get nodes

@@ -6,7 +6,9 @@
 //! too many of its like wait for an answer is held back: it loses the node, and is told why. The
 //! engine's thread drives it on the machine's clock; a simulation can drive it on any other.
 
+mod gangs;
 mod overdue;
+mod quotas;
 mod resort;
 mod sights;
 mod tellings;
@@ -32,16 +34,19 @@ use crate::bind::Outcome;
 use crate::debug::{Decided, Fate};
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
+use crate::gangs::Groups;
 use crate::message::{
     Adopted, Answer, BindOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews, PrepareOrder,
-    Recall, ReservationNews, Scheduled, TellOrder, Unreadable, Written, Wrote,
+    Recall, ReservationNews, Scheduled, Unreadable, Written, Wrote,
 };
 use crate::meters::{Attempt, Failure, Meters, Shown};
+use crate::quotas::Statements;
 use crate::reservations::{self, Lives};
 use crate::stale::Silence;
 use overdue::Overdue;
 pub use overdue::Patience;
 use sights::Sights;
+use tellings::Tellings;
 
 /// How many Bindings may be asked for and not answered: twice as many as are under way at once, so
 /// that the next ones wait where they are written.
@@ -60,10 +65,8 @@ pub const FOREIGN_MAX: usize = 256;
 pub const PREPARATIONS_MAX: usize = 4096;
 /// How many errands may be under way, each of which has its place in the line to who runs them.
 pub const ERRANDS_MAX: usize = BINDS_MAX + APART_MAX + FOREIGN_MAX + PREPARATIONS_MAX;
-/// How many decisions of which nothing is to be written are made at once.
-const SILENT_MAX: usize = 64;
-/// How many pods may wait in the line to who tells them why they have no node, and of how many he may
-/// have begun to. Others are not told then, and tried again after a while: nobody else waits for them.
+/// How much may wait in the line to who tells users, and how much he may have begun to. Of a pod for which
+/// room is made, no more is told then, and it is tried again after a while; others wait to be told of.
 pub const TELLS_MAX: usize = 4096;
 /// How many decisions are remembered.
 pub const DECISIONS_KEPT: usize = 1024;
@@ -80,6 +83,17 @@ enum Phase {
     Filling,
     Deciding,
     Ending,
+}
+
+/// What came of a turn to decide.
+#[derive(Debug)]
+pub enum Next {
+    /// This is to be written.
+    Order(Box<Order>),
+    /// Nothing of what was decided is to be written now.
+    Silent,
+    /// There is nothing to decide for now.
+    Idle,
 }
 
 /// What somebody was sent for.
@@ -140,7 +154,7 @@ struct Flight {
 /// Why a pod has no node.
 struct Why {
     reason: &'static str,
-    message: Box<str>,
+    message: Arc<str>,
     /// The node on which room is made for it, or empty for none; nothing where that stays as it is.
     nominated: Option<Box<str>>,
     /// What is in the way of the reservations that it must use one of.
@@ -218,9 +232,8 @@ pub struct Core {
     /// Pods that were held back since somebody asked, since too much waits for an answer.
     held_back: usize,
     telling: usize,
-    /// Pods of which something is being told, and what is to be told next: one thing at a time, so
-    /// that the last word is written last.
-    tellings: FxHashMap<Uid, Option<Box<TellOrder>>>,
+    /// Why pods have no node, as far as it is being told or to be told.
+    tellings: Tellings,
     waiting: FxHashMap<Uid, Waiting>,
     /// Objects that cannot be read, of which nobody was told.
     complaints: BTreeMap<(Kind, Key), Unreadable>,
@@ -230,6 +243,8 @@ pub struct Core {
     silence: Silence,
     binders: Binders,
     lives: Lives,
+    groups: Groups,
+    quotas: Statements,
     overdue: Overdue,
     sights: Sights,
     /// What was decided since somebody said how long it took.
@@ -256,7 +271,7 @@ impl Core {
             unclear: 0,
             held_back: 0,
             telling: 0,
-            tellings: FxHashMap::default(),
+            tellings: Tellings::default(),
             waiting: FxHashMap::default(),
             complaints: BTreeMap::new(),
             decided: VecDeque::with_capacity(DECISIONS_KEPT),
@@ -264,6 +279,8 @@ impl Core {
             silence: Silence::default(),
             binders: Binders::default(),
             lives: Lives::default(),
+            groups: Groups::default(),
+            quotas: Statements::default(),
             overdue: Overdue::default(),
             sights: Sights::default(),
             untimed: Vec::new(),
@@ -290,6 +307,13 @@ impl Core {
             Message::Fact(fact) => self.fact(fact, now),
             Message::Pod(news) => self.pod(*news, now),
             Message::Reservation(news) => self.reservation(*news, now),
+            Message::Group(object) => self.group(object, now),
+            Message::GroupGone(key) => self.group_gone(&key, now),
+            Message::GroupWritten(receipt) => self.group_written(&receipt, now),
+            Message::Quota(object) => self.quota(object, now),
+            Message::QuotaGone(key) => self.quota_gone(&key, now),
+            Message::QuotaWritten(receipt) => self.quota_written(*receipt, now),
+            Message::Revoked(pod) => self.revoked(&pod),
             Message::Lived(uid, wrote) => {
                 self.telling = self.telling.saturating_sub(1);
                 if wrote == Wrote::Refused {
@@ -315,23 +339,9 @@ impl Core {
                 }
             }
             Message::Held(errand) => drop(self.set_apart(&errand)),
-            Message::Told(uid) => {
-                let next = self.tell_next(&uid);
-                // Who has to go for it may still be to be asked.
-                if next.as_ref().is_none_or(|next| next.room.is_none()) {
-                    self.engine.done(&uid, now);
-                }
-                return next.map(Order::Tell);
-            }
+            Message::Told(uid) => return self.telling_done(&uid, now),
             Message::Complained => self.telling = self.telling.saturating_sub(1),
-            Message::Untold(uid) => {
-                self.unsay(&uid);
-                let next = self.tell_next(&uid);
-                if next.as_ref().is_none_or(|next| next.room.is_none()) {
-                    self.engine.undone(&uid, now);
-                }
-                return next.map(Order::Tell);
-            }
+            Message::Untold(uid) => return self.telling_failed(&uid, now),
             Message::Listed(_) => {}
             Message::Unreadable(what) => {
                 let Unreadable { kind, key, .. } = &*what;
@@ -345,7 +355,7 @@ impl Core {
 
     fn fact(&mut self, fact: Fact, now: Moment) {
         if let Fact::PodGone(uid) = &fact {
-            self.waiting.remove(uid);
+            self.waits_no_longer(uid);
             self.overdue.forget(uid);
             self.recall(uid);
             self.lives.remove(uid, self.engine.ledger());
@@ -380,27 +390,30 @@ impl Core {
             own.written = reservations::written(&object);
             own.since.get_or_insert(now);
         } else {
-            self.waiting.remove(&uid);
+            self.waits_no_longer(&uid);
         }
         self.lives.put(object, now);
         self.apply(fact, now);
     }
 
     fn pod(&mut self, news: PodNews, now: Moment) {
-        let PodNews { fact, written } = news;
+        let PodNews { fact, mut written } = news;
         if !self.complaints.is_empty() {
             let key = Key::namespaced(&fact.namespace, &fact.name);
             self.complaints.remove(&(Kind::Pod, key));
         }
         if fact.node.is_none() && self.names.contains(&*fact.scheduler) {
             let binder = self.binders.of_pod(&fact.extended);
+            if let Some(told) = &mut written.scheduled {
+                told.message = self.tellings.share(&told.message);
+            }
             let own = self.waiting.entry(fact.uid.clone()).or_default();
             (own.written, own.binder) = (written, binder);
             if fact.gates.is_empty() {
                 own.since.get_or_insert(now);
             }
         } else {
-            self.waiting.remove(&fact.uid);
+            self.waits_no_longer(&fact.uid);
         }
         if fact.deleting || fact.node.is_some() {
             self.overdue.forget(&fact.uid);
@@ -426,6 +439,7 @@ impl Core {
                 (turn::Answer::Refused, Some(message))
             }
             Answer::Definite(Outcome::Bound) => {
+                self.tellings.bound(now);
                 self.meters.scheduled(&attempt, decided, now);
                 (turn::Answer::Done, None)
             }
@@ -445,7 +459,7 @@ impl Core {
         self.overdue.over(uid, &attempt.profile, (decided, now), &self.meters);
         let message = failure?;
         self.meters.failed(&attempt, decided, now);
-        self.failed(pod, attempt.profile, message)
+        self.failed(pod, attempt.profile, &message, now)
     }
 
     /// Nothing more is to be prepared for a pod.
@@ -516,13 +530,14 @@ impl Core {
         &mut self,
         pod: PodRef,
         scheduler: Arc<str>,
-        message: impl Into<Box<str>>,
+        message: &str,
+        now: Moment,
     ) -> Option<Order> {
-        let (reason, message) = (SCHEDULER_ERROR, message.into());
+        let (reason, message) = (SCHEDULER_ERROR, self.tellings.share(message));
         // Room is not kept for it any longer.
         let nominated = Some(Box::default());
         let why = Why { reason, message, nominated, reservations: None };
-        self.tell(pod, scheduler, why, None)
+        self.tell(pod, scheduler, why, None, now)
     }
 
     /// Whether anything more may be decided before something is answered.
@@ -537,27 +552,22 @@ impl Core {
         self.phase == Phase::Deciding && self.flights.len() - self.apart >= BINDS_AHEAD
     }
 
-    /// Decides for one pod; nothing where none can be decided for now.
-    pub fn decide(&mut self, now: Moment) -> Option<Order> {
-        for _ in 0..SILENT_MAX {
-            if !self.has_room() {
-                break;
-            }
-            if let Some(order) = self.beside(now) {
-                self.telling += 1;
-                return Some(order);
-            }
-            let decision = self.decide_one(now)?;
-            if let Some(order) = self.order(decision, now) {
-                return Some(order);
-            }
+    /// Decides for one pod, or has something else written.
+    pub fn decide(&mut self, now: Moment) -> Next {
+        if !self.has_room() {
+            return Next::Idle;
         }
-        None
+        if let Some(order) = self.beside(now) {
+            self.telling += 1;
+            return Next::Order(Box::new(order));
+        }
+        let Some(decision) = self.decide_one(now) else { return Next::Idle };
+        self.order(decision, now).map_or(Next::Silent, |order| Next::Order(Box::new(order)))
     }
 
     /// What a decision asks for; nothing where it can wait.
     fn order(&mut self, decision: Decision, now: Moment) -> Option<Order> {
-        let Decision { pod, scheduler, attempts, verdict, looked } = decision;
+        let Decision { pod, scheduler, attempts, verdict, looked, gang } = decision;
         let waiting = self.waiting.entry(pod.uid.clone()).or_default();
         let since = *waiting.since.get_or_insert(now);
         let binder = waiting.binder;
@@ -577,9 +587,9 @@ impl Core {
             return self.hold_back(mission, pod, scheduler, attempts, now);
         }
         self.overdue.follow(&pod, (&scheduler, &verdict), (begun.at, now), &self.meters);
-        let message: Box<str> = match &verdict {
-            Verdict::Wait(waiting) => cut(waiting.to_string(), MESSAGE_MAX).into(),
-            _ => Box::default(),
+        let message: Arc<str> = match &verdict {
+            Verdict::Wait(own) => self.tellings.share(&cut(own.to_string(), MESSAGE_MAX)),
+            _ => Arc::default(),
         };
         let fate = Fate::of(&verdict, &message);
         self.remember(Decided::new(&pod, &scheduler, attempts, fate, (begun.at, now)));
@@ -591,7 +601,7 @@ impl Core {
                 let stamps = allotment.iter().flat_map(|own| own.stamps());
                 // What its author wrote is no word of ours, once it is bound.
                 let nothing = forged.iter().map(|key| (*key, NOTHING.to_owned()));
-                let stamps = nothing.chain(stamps);
+                let stamps = nothing.chain(stamps).chain(gangs::stamps(gang.as_deref()));
                 let stamps = stamps.map(|(key, text)| (key.to_owned(), text)).collect();
                 let held = pod.is_reservation.then(|| self.held(&pod.uid));
                 let order =
@@ -605,10 +615,11 @@ impl Core {
                 Order::Prepare(PrepareOrder { pod, number, writes, recall })
             }
             Verdict::Consult(ticket, nodes) => Order::Consult(ConsultOrder { ticket, pod, nodes }),
-            Verdict::Failed(why) => return self.failed(pod, scheduler, why),
+            Verdict::Await(wait) => return self.await_gang(pod, scheduler, &wait, now),
+            Verdict::Failed(why) => return self.failed(pod, scheduler, &why, now),
             Verdict::Unprepared(failure) => {
                 let message = format!("running PreBind plugin \"VolumeBinding\": {failure}");
-                return self.failed(pod, scheduler, message);
+                return self.failed(pod, scheduler, &message, now);
             }
             Verdict::Wait(waiting) => {
                 self.meters.unschedulable(&waiting);
@@ -616,7 +627,7 @@ impl Core {
                 let why = self.why(&waiting, message);
                 let room = waiting.room().map(|room| self.room(room));
                 self.note_resort(&pod.uid, &waiting.last_resorts, room.as_ref());
-                return self.tell(pod, scheduler, why, room);
+                return self.tell(pod, scheduler, why, room, now);
             }
         };
         Some(order)
@@ -634,12 +645,13 @@ impl Core {
             Verdict::Wait(_) => Some(Failure::Unschedulable),
             Verdict::Failed(_) | Verdict::Unprepared(_) => Some(Failure::Error),
             Verdict::Bind(..) | Verdict::Prepare(..) => held_back.map(|_| Failure::Error),
-            Verdict::Consult(..) => None,
+            Verdict::Consult(..) | Verdict::Await(_) => None,
         };
         if let Some(failure) = failure {
             self.meters.came_to_nothing(profile, failure);
         }
-        let is_scored = !begun.is_placed && !matches!(verdict, Verdict::Consult(..));
+        let is_asked = matches!(verdict, Verdict::Consult(..) | Verdict::Await(_));
+        let is_scored = !begun.is_placed && !is_asked;
         if is_scored || failure.is_some() {
             let (profile, before) = (profile.clone(), now.since(begun.at));
             self.untimed.push(Untimed { profile, before, is_scored, failure });
@@ -681,7 +693,7 @@ impl Core {
         let why = mission.held_back();
         self.remember(Decided::new(&pod, &scheduler, attempt, Fate::HeldBack(why), (now, now)));
         self.engine.answered(&pod.uid, turn::Answer::Refused, now);
-        self.failed(pod, scheduler, why)
+        self.failed(pod, scheduler, why, now)
     }
 
     /// Somebody is sent for a pod, for whom there is room, and hears of it where he is recalled.
@@ -693,10 +705,8 @@ impl Core {
         decided: Moment,
         recall: Option<Recall>,
     ) -> u64 {
-        // Why it had no node need not be told any more.
-        if self.tellings.get_mut(&pod.uid).is_some_and(|next| next.take().is_some()) {
-            self.unsay(&pod.uid);
-        }
+        self.hush(&pod.uid);
+        self.tellings.binding(decided);
         self.errands += 1;
         let is_apart = mission.is_apart();
         self.apart += usize::from(is_apart);
@@ -719,12 +729,14 @@ impl Core {
         let due = match self.has_room() {
             true if self.is_to_tell() => Some(now),
             true => {
-                let lives = self.lives.next_due().map(|due| due.max(now));
-                self.engine.next_due(now).into_iter().chain(lives).min()
+                let beside = self.lives.next_due().into_iter().chain(self.quotas_due());
+                let beside = beside.chain(self.groups.next_due());
+                let beside = beside.map(|due| due.max(now));
+                beside.chain(self.engine.next_due(now)).min()
             }
             false => None,
         };
-        due.into_iter().chain(self.next_look()).min()
+        due.into_iter().chain(self.next_look()).chain(self.tellings.next_due(now)).min()
     }
 
     /// The engine, to look at.
@@ -757,6 +769,7 @@ impl Core {
 
     /// What was decided since this was said before took so long.
     pub fn took(&mut self, duration: Duration) {
+        self.gangs_took(duration);
         let each = duration / u32::try_from(self.untimed.len()).unwrap_or(u32::MAX).max(1);
         for Untimed { profile, before, is_scored, failure } in self.untimed.drain(..) {
             if is_scored {

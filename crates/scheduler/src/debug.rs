@@ -8,13 +8,14 @@
 
 mod apis;
 mod audit;
+mod gang;
 mod switches;
 mod views;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +23,7 @@ use bytes::Bytes;
 use chassis::client::Client;
 use chassis::serve::{self, Site};
 use engine::fact::{PodFact, Uid};
-use engine::ledger::Ledger;
+use engine::ledger::{Ledger, QuotaHolders};
 use engine::moment::Moment;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
@@ -125,7 +126,7 @@ impl Refusal {
 impl From<WhyError> for Refusal {
     fn from(error: WhyError) -> Self {
         match &error {
-            WhyError::NoPod { .. } | WhyError::NoReservation { .. } => {
+            WhyError::NoPod { .. } | WhyError::NoReservation { .. } | WhyError::NoGang { .. } => {
                 Self::new(StatusCode::NOT_FOUND, error.to_string())
             }
             WhyError::Api(cause) => Self::new(StatusCode::BAD_GATEWAY, cause.told()),
@@ -140,6 +141,10 @@ pub(crate) struct Known {
     pub(crate) standing: Option<Standing>,
     pub(crate) told: Option<Scheduled>,
     pub(crate) resort: Option<Resort>,
+    /// Who uses the quotas that the pod is held against.
+    pub(crate) holders: BTreeMap<Box<str>, QuotaHolders>,
+    /// The gangs that start with it, where it is of one.
+    pub(crate) group: Option<gang::KnownGroup>,
 }
 
 /// A pod, or a reservation, that is asked about, and what is known of it.
@@ -195,7 +200,7 @@ pub fn pages(site: Site, desk: &Desk) -> Site {
     let own = desk.clone();
     site.page(apis::PATH, move |parts: Parts| {
         let desk = own.clone();
-        async move { replied(desk.apis(parts.uri.path()).await).await }
+        async move { replied(desk.apis(parts.uri.path(), &asked(&parts)).await).await }
     })
 }
 
@@ -255,14 +260,22 @@ impl Desk {
             return self.why_reservation(name).await;
         }
         let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME, or which Reservation: \
-                     /debug/why?reservation=NAME";
+                     /debug/why?reservation=NAME, or which gang: \
+                     /debug/why?namespace=NAMESPACE&gang=NAME";
         let bad = || Refusal::new(StatusCode::BAD_REQUEST, usage);
-        let name = query.get("pod").filter(|name| !name.is_empty()).ok_or_else(bad)?;
         let namespace = query.get("namespace").map_or("default", String::as_str);
+        if let Some(name) = query.get("gang").filter(|name| !name.is_empty()) {
+            return self.why_gang(namespace, name).await;
+        }
+        let name = query.get("pod").filter(|name| !name.is_empty()).ok_or_else(bad)?;
         let clerk = self.clerk()?;
         let pod = why::find(&clerk.client, namespace, name).await?;
         let answer = Answer::begun(&pod, AnsweredBy::Scheduler, &clerk.configuration);
-        self.explain(answer, PodFact::from(&pod), None).await
+        let fact = PodFact::from(&pod);
+        match fact.gang {
+            Some(_) => self.why_member(answer, fact).await,
+            None => self.explain(answer, fact, None).await,
+        }
     }
 
     async fn why_reservation(&self, name: &str) -> Result<Answer, Refusal> {
@@ -452,14 +465,30 @@ impl Known {
             Standing::Decided { node }
         });
         let queued = || engine.queue().standing(uid).map(|own| views::standing(own, now));
+        let gang = engine.ledger().pod(uid).and_then(|row| row.gang.as_ref());
+        let kept = gang.filter(|_| engine.ledger().gangs.are_kept());
+        let (group, members) = kept.map(|own| gang::KnownGroup::of(core, &own.gang, now)).unzip();
+        let uids = || members.iter().flatten().chain([uid]);
         Self {
-            ledger: engine.ledger().snapshot(Some(uid)),
+            ledger: engine.ledger().snapshot(uids()),
             now,
             standing: decided.or_else(queued),
             told: core.told(uid).cloned(),
             resort: core.resort(uid).cloned(),
+            holders: holders(engine.ledger(), uids()),
+            group,
         }
     }
+}
+
+/// Who uses the quotas that pods are held against.
+fn holders<'a>(
+    ledger: &Ledger,
+    uids: impl Iterator<Item = &'a Uid>,
+) -> BTreeMap<Box<str>, QuotaHolders> {
+    let quotas: BTreeSet<Box<str>> = uids.flat_map(|uid| ledger.quotas_of(uid)).collect();
+    let of = |quota: &str| ledger.quota_holders(quota, why::HOLDERS_MAX);
+    quotas.into_iter().map(|quota| (quota.clone(), of(&quota))).collect()
 }
 
 /// What is known, said of one pod.
@@ -469,7 +498,7 @@ fn explained(
     pod: &PodFact,
     configuration: &Configuration,
 ) -> Answer {
-    let Known { mut ledger, now, standing: own, told, .. } = known;
+    let Known { mut ledger, now, standing: own, told, mut holders, .. } = known;
     let is_decided = matches!(own, Some(Standing::Decided { .. }));
     if let State::Waiting { standing, .. } = &mut answer.state {
         *standing = own;
@@ -477,11 +506,13 @@ fn explained(
     if let Some(profile) = answer.profile(pod, configuration).filter(|_| !is_decided) {
         answer.name_extenders(pod, configuration);
         answer.ask_nodes(&mut ledger, profile, pod, now);
+        let holders = |_: &Ledger, quota: &str| holders.remove(quota).unwrap_or_default();
+        let is_over = answer.ask_quota(&mut ledger, profile, pod, holders).is_some();
         let fitting = answer.nodes.as_ref().map_or(0, |nodes| nodes.fitting);
         // Why no node could take it says nothing where one can, unlike why it was not written.
-        let is_refused = fitting == 0 || !answer.extenders.is_empty();
+        let is_refused = is_over || fitting == 0 || !answer.extenders.is_empty();
         let told = told.filter(|told| is_refused || *told.reason == *SCHEDULER_ERROR);
-        answer.message = told.map(|told| told.message.into());
+        answer.message = told.map(|told| told.message.as_ref().into());
     }
     answer
 }

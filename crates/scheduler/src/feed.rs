@@ -12,10 +12,10 @@ use api::condition;
 use api::cpus::{Layout, RESOURCE_STATUS};
 use api::reservation::ALLOCATED;
 use api::{
-    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, NodeMetric, NodeResourceTopology,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
-    ReplicationController, Reservation, Resource, Service, StatefulSet, StorageClass,
-    VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, ElasticQuota, Namespace, Node, NodeMetric,
+    NodeResourceTopology, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodGroup, ReplicaSet, ReplicationController, Reservation, Resource, Service, StatefulSet,
+    StorageClass, VolumeAttachment,
 };
 use chassis::client::{Client, Error, ListOptions, Object, ResourceType};
 use chassis::controller::go_on_panicking;
@@ -262,6 +262,10 @@ fn read_all(reader: &mut impl Reader, sight: &Sight) {
     layouts(reader, complaints);
     let gone = |uid: &str| Message::Fact(Fact::PodGone(Uid::new(uid)));
     reader.read(Kind::Reservation, "", reservation, move |_, uid| gone(uid));
+    let quota = |own: ElasticQuota| Message::Quota(Arc::new(own));
+    reader.read(Kind::ElasticQuota, "", quota, |key, _| Message::QuotaGone(key.clone()));
+    let group = |own: PodGroup| Message::Group(Arc::new(own));
+    reader.read(Kind::PodGroup, "", group, |key, _| Message::GroupGone(key.clone()));
 }
 
 fn nodes(reader: &mut impl Reader, sight: &Sight, complaints: Option<Arc<Complaints>>) {

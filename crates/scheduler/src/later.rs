@@ -1,4 +1,5 @@
-//! What is told after the work: notes wait while Bindings are under way, and not for long.
+//! What is told after the work: notes wait while Bindings are under way, and not for long. So do words on
+//! why pods have no node, which keep to the same [`Pace`].
 //!
 //! Work comes first, and notes when there is none, or when they are due. Where as much work is under way
 //! as can be, the server cannot take both in time: then notes that are due get a share of the writes, and
@@ -13,13 +14,15 @@ use std::time::Duration;
 const HELD_MAX: Duration = Duration::from_millis(4500);
 /// How much work is done for each note that is due.
 const WORK_PER_NOTE: u32 = 5;
+/// How much work counts at most for notes that come after it.
+const WORK_COUNTED_MAX: u32 = 8 * WORK_PER_NOTE;
 /// How many notes are held; with more of them, one is told for each that comes.
 const NOTES_MAX: usize = 16_000;
 /// Work of which nothing was done for so long stands still, and nothing waits for it.
 const STANDSTILL: Duration = Duration::from_millis(250);
 
 /// How much work is under way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     /// None.
     #[default]
@@ -39,26 +42,62 @@ pub(crate) struct Busy {
     pub(crate) notes: bool,
 }
 
+/// When there is time for notes.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// When work was last begun or done.
+    worked: Duration,
+    /// The work that was done and for which no note was told yet.
+    done: u32,
+}
+
+impl Pace {
+    /// Work is begun, or was then.
+    pub(crate) fn begin(&mut self, at: Duration) {
+        self.worked = self.worked.max(at);
+    }
+
+    /// Work is done.
+    pub(crate) fn done(&mut self, now: Duration) {
+        self.worked = now;
+        self.done = (self.done + 1).min(WORK_COUNTED_MAX);
+    }
+
+    /// Whether there is time for a note of that age: while there is work, only for one that is due, and
+    /// while work crowds only where that has its share.
+    pub(crate) fn has_time(&self, since: Duration, now: Duration, work: Work) -> bool {
+        let is_due = || now >= since.saturating_add(HELD_MAX);
+        let stands_still = || now >= self.worked.saturating_add(STANDSTILL);
+        match work {
+            Work::None => true,
+            Work::Some => is_due() || stands_still(),
+            Work::Crowded => (is_due() && self.done >= WORK_PER_NOTE) || stands_still(),
+        }
+    }
+
+    /// A note is told.
+    pub(crate) fn tell(&mut self) {
+        self.done = self.done.saturating_sub(WORK_PER_NOTE);
+    }
+}
+
 /// Notes in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Later<T> {
     notes: VecDeque<(Duration, T)>,
-    /// When work was last done.
-    worked: Duration,
-    /// The work that was done since a note was told.
-    work: u32,
+    pace: Pace,
 }
 
 impl<T> Default for Later<T> {
     fn default() -> Self {
-        Self { notes: VecDeque::new(), worked: Duration::ZERO, work: 0 }
+        Self { notes: VecDeque::new(), pace: Pace::default() }
     }
 }
 
 impl<T> Later<T> {
     /// Takes a note of something that was done at the monotonic time `now`.
     pub(crate) fn put(&mut self, now: Duration, note: T) {
-        (self.worked, self.work) = (now, self.work.saturating_add(1));
+        self.pace.done(now);
         self.notes.push_back((now, note));
     }
 
@@ -67,22 +106,14 @@ impl<T> Later<T> {
         self.notes.is_empty()
     }
 
-    /// The next note to be told; none while enough were handed over, while there is work only one that is
-    /// due, and while work crowds only where that has its share.
+    /// The next note to be told; none while enough were handed over, or while there is no time for it.
     pub(crate) fn next(&mut self, now: Duration, busy: Busy) -> Option<T> {
         let (since, _) = self.notes.front()?;
-        let is_due = || now >= since.saturating_add(HELD_MAX);
-        let stands_still = || now >= self.worked.saturating_add(STANDSTILL);
-        let has_time = match busy.work {
-            Work::None => true,
-            Work::Some => is_due() || stands_still(),
-            Work::Crowded => (is_due() && self.work >= WORK_PER_NOTE) || stands_still(),
-        };
-        let must_wait = busy.notes || !has_time;
+        let must_wait = busy.notes || !self.pace.has_time(*since, now, busy.work);
         if must_wait && self.notes.len() <= NOTES_MAX {
             return None;
         }
-        self.work = 0;
+        self.pace.tell();
         self.notes.pop_front().map(|(_, note)| note)
     }
 }
@@ -129,7 +160,8 @@ mod tests {
     #[test]
     fn notes_that_are_due_get_a_share() {
         let told = told_in(WORK, 5_500);
-        assert_eq!(told, (0..200).collect::<Vec<_>>(), "one for each five after 4.5 s");
+        let few = usize::try_from(WORK_COUNTED_MAX / WORK_PER_NOTE).unwrap() - 1;
+        assert_eq!(told, (0..200 + few).collect::<Vec<_>>(), "one for each five after 4.5 s");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! [`run()`] puts the parts together.
 //!
 //! [`why`] says why a pod has no node, and [`debug`] what goes on inside: both are asked of a copy.
-//! [`top`] says how full nodes are.
+//! [`top`] says how full nodes are, and [`quotas::tree`] who has which share of them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,6 +33,7 @@
 
 mod awaited;
 pub mod bind;
+mod caretaker;
 mod clients;
 mod complaints;
 pub mod config;
@@ -43,12 +44,18 @@ mod excess;
 mod explanations;
 pub mod extenders;
 mod feed;
+mod first_quotas;
+pub mod gangs;
 mod inbox;
 mod later;
 pub mod message;
 pub mod meters;
 mod notes;
+mod pace;
+mod pod_groups;
 mod pulse;
+mod quota_profiles;
+pub mod quotas;
 pub mod reservations;
 mod run;
 mod stale;

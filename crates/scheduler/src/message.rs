@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Condition, Reservation, ResourceList};
+use api::{Condition, ElasticQuota, PodGroup, Reservation, ResourceList};
 use chassis::key::Key;
 use engine::fact::{Fact, PodFact, PodRef, Uid};
 use engine::ledger::{Ledger, Stale};
@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::bind::Outcome;
 use crate::debug::Look;
 use crate::extenders::Binder;
+use crate::gangs::GroupOrder;
+use crate::quotas::{QuotaOrder, RevokeOrder};
 use crate::reservations::Step;
 
 /// A kind of object that is watched.
@@ -56,11 +58,15 @@ pub enum Kind {
     NodeResourceTopology,
     /// Capacity that is held for pods that are still to come.
     Reservation,
+    /// Shares of the cluster.
+    ElasticQuota,
+    /// Pods that start together.
+    PodGroup,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Node,
         Self::Pod,
         Self::Namespace,
@@ -79,6 +85,8 @@ impl Kind {
         Self::NodeMetric,
         Self::NodeResourceTopology,
         Self::Reservation,
+        Self::ElasticQuota,
+        Self::PodGroup,
     ];
 
     /// Those that a ledger has to know: nobody reads what no profile looks at.
@@ -88,6 +96,8 @@ impl Kind {
             Self::NodeMetric => ledger.loads.are_kept(),
             Self::NodeResourceTopology => ledger.cpus.are_kept(),
             Self::Reservation => ledger.reservations.are_kept(),
+            Self::ElasticQuota => ledger.quotas.are_kept(),
+            Self::PodGroup => ledger.gangs.are_kept(),
             _ => true,
         };
         Self::ALL.into_iter().filter(is_read).collect()
@@ -96,7 +106,14 @@ impl Kind {
     /// Whether a server may not know it: it is none of Kubernetes' own.
     #[must_use]
     pub fn may_be_absent(self) -> bool {
-        matches!(self, Self::NodeMetric | Self::NodeResourceTopology | Self::Reservation)
+        matches!(
+            self,
+            Self::NodeMetric
+                | Self::NodeResourceTopology
+                | Self::Reservation
+                | Self::ElasticQuota
+                | Self::PodGroup
+        )
     }
 }
 
@@ -109,6 +126,20 @@ pub enum Message {
     Pod(Box<PodNews>),
     /// A reservation is there, or is now this.
     Reservation(Box<ReservationNews>),
+    /// A gang is described by an object, or is described like this now.
+    Group(Arc<PodGroup>),
+    /// The object that describes a gang is gone.
+    GroupGone(Key),
+    /// What was to be written on this group is written, or cannot be for now.
+    GroupWritten(Box<Receipt<PodGroup>>),
+    /// A quota is there, or is now this.
+    Quota(Arc<ElasticQuota>),
+    /// A quota is gone.
+    QuotaGone(Key),
+    /// What was to be written on a quota is written, or cannot be for now.
+    QuotaWritten(Box<Receipt<ElasticQuota>>),
+    /// This pod was asked to go for its quota, or cannot be for now.
+    Revoked(Uid),
     /// What was to be written on this reservation is written, or cannot be for now.
     Lived(Uid, Wrote),
     /// All objects of a kind have been told, as they were when this process began to lead or later.
@@ -192,6 +223,24 @@ pub struct ReservationNews {
     pub object: Arc<Reservation>,
 }
 
+/// What came of what was to be written on an object.
+#[derive(Debug)]
+pub struct Receipt<T> {
+    /// Which.
+    pub key: Key,
+    /// What it is by now, where the server took it.
+    pub object: Option<Arc<T>>,
+    /// Whether it is written.
+    pub wrote: Wrote,
+}
+
+impl<T> Receipt<T> {
+    /// Of what was not written, and is to be tried again.
+    pub(crate) fn of_nothing(key: Key) -> Self {
+        Self { key, object: None, wrote: Wrote::Nothing }
+    }
+}
+
 /// Whether something is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
@@ -226,8 +275,8 @@ pub struct Scheduled {
     pub is_false: bool,
     /// Why, as one word.
     pub reason: Box<str>,
-    /// Why, in words.
-    pub message: Box<str>,
+    /// Why, in words. Pods that wait for the same share them.
+    pub message: Arc<str>,
 }
 
 impl From<&Condition> for Scheduled {
@@ -365,17 +414,25 @@ pub struct TellOrder {
     pub version: Box<str>,
     /// In whose name.
     pub scheduler: Arc<str>,
-    /// Why, in words.
-    pub message: Box<str>,
+    /// Why, in words. Pods that wait for the same share them.
+    pub message: Arc<str>,
     /// The condition to be written, where it is not written already.
     pub condition: Option<ConditionOrder>,
     /// The node that is to be written as the one on which room is made, or empty for none; nothing
     /// where it is written already.
     pub nominated: Option<Box<str>>,
     /// The room that is to be made.
-    pub room: Option<RoomOrder>,
+    pub room: Option<Box<RoomOrder>>,
     /// What is in the way of the reservations that it must use one of, in words.
     pub reservations: Option<Box<str>>,
+}
+
+impl TellOrder {
+    /// Whether it is to be told at once: room is made for the pod, or no longer, and others depend on it.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.room.is_some() || self.nominated.is_some()
+    }
 }
 
 /// A condition `PodScheduled` that is `False`, to be written.
@@ -406,6 +463,12 @@ pub enum Order {
     Live(Box<LifeOrder>),
     /// That a node does not report its load, or does again.
     Report(ReportOrder),
+    /// How a quota stands.
+    Quota(Box<QuotaOrder>),
+    /// Why a gang has not started.
+    Group(Box<GroupOrder>),
+    /// A pod has to go for its quota.
+    Revoke(Box<RevokeOrder>),
 }
 
 /// What is to be told of the reports of a node.

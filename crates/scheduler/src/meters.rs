@@ -19,6 +19,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::gangs::GangMeters;
+use crate::quotas::QuotaMeters;
 use crate::reservations::ReservationMeters;
 
 /// Attempts from here on are counted together.
@@ -139,12 +141,15 @@ pub struct Meters {
     preemptions: Counter,
     victims: Histogram,
     missed_wakes: Gauge,
+    gangs_waiting: Gauge,
     unclear: Gauge,
     exceeded: Gauge,
     stale: Gauge,
     /// The name of a counter would end otherwise than upstream's.
     timeouts: Family<ProfileLabel, Gauge>,
     pub(crate) reservations: ReservationMeters,
+    pub(crate) quotas: QuotaMeters,
+    pub(crate) gangs: GangMeters,
 }
 
 /// What of one engine is shown already.
@@ -173,16 +178,21 @@ impl Meters {
             preemptions: Counter::default(),
             victims: VICTIMS.histogram(),
             missed_wakes: Gauge::default(),
+            gangs_waiting: Gauge::default(),
             unclear: Gauge::default(),
             exceeded: Gauge::default(),
             stale: Gauge::default(),
             timeouts: Family::default(),
             reservations: ReservationMeters::default(),
+            quotas: QuotaMeters::default(),
+            gangs: GangMeters::default(),
         };
         metrics.register(|registry| {
             own.enter(registry);
             own.enter_queue(registry);
             own.reservations.enter(registry);
+            own.quotas.enter(registry);
+            own.gangs.enter(registry);
         });
         own
     }
@@ -233,6 +243,8 @@ impl Meters {
         let help = "Pods that got a node only because time had passed: a change that should have \
                     woken them was overlooked";
         registry.register("gantry_scheduler_missed_wakes", help, self.missed_wakes.clone());
+        let help = "Groups of gangs whose members have nodes and are not all bound";
+        registry.register("scheduler_waiting_gang_group_number", help, self.gangs_waiting.clone());
         let help = "Bindings of which nobody knows yet what became of them";
         registry.register("gantry_scheduler_unclear_bindings", help, self.unclear.clone());
         let help = "Nodes whose pods take more than they have; nothing more is put there";
@@ -337,17 +349,21 @@ impl Meters {
     }
 
     fn measure_queue(&self, engine: &Engine, shown: &mut Shown) {
-        let (mut active, mut backoff, mut waiting, mut gated) = (0, 0, 0, 0);
-        for (_, standing) in engine.queue().standings() {
+        let (of_gangs, incomplete) = engine.gang_standings();
+        let (mut active, mut backoff, mut waiting, mut gated) = (0, 0, 0, count(incomplete));
+        let of_gangs = of_gangs.into_iter().map(|(standing, pods)| (standing, count(pods)));
+        let single = engine.queue().standings().map(|(_, standing)| (standing, 1));
+        for (standing, pods) in single.chain(of_gangs) {
             match standing {
-                Standing::Active => active += 1,
+                Standing::Active => active += pods,
                 // It is in no queue while it is being decided.
                 Standing::InFlight => {}
-                Standing::Backoff(_) | Standing::ErrorBackoff(_) => backoff += 1,
-                Standing::Waiting => waiting += 1,
-                Standing::Gated => gated += 1,
+                Standing::Backoff(_) | Standing::ErrorBackoff(_) => backoff += pods,
+                Standing::Waiting => waiting += pods,
+                Standing::Gated => gated += pods,
             }
         }
+        self.gangs_waiting.set(count(engine.gangs_released()));
         let queues = [
             ("active", active),
             ("backoff", backoff),

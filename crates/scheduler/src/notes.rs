@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Lease, Node, Pod, Reservation};
+use api::{ElasticQuota, Lease, Node, Pod, PodGroup, Reservation};
 use chassis::client::{Client, Nameplate, Object as _};
 use chassis::election::News;
 use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
@@ -13,7 +13,9 @@ use engine::fact::{DEFAULT_SCHEDULER, PodRef};
 use engine::ledger::Stale;
 use jiff::Timestamp;
 
+use crate::gangs::{GroupNote, GroupOrder};
 use crate::message::{BindOrder, ReportOrder, TellOrder};
+use crate::quotas::RevokeOrder;
 
 /// How many events are written side by side: as many as what they tell of, since those that come
 /// while pods are bound are late.
@@ -22,7 +24,7 @@ pub(crate) const IN_FLIGHT_MAX: usize = 64;
 const WAITING_MAX: usize = 100_000;
 
 /// Takes notes in the name of each profile.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Notes(Arc<BTreeMap<Arc<str>, Recorder>>);
 
 impl Notes {
@@ -120,6 +122,24 @@ impl Notes {
         );
     }
 
+    /// Something else than before is said of a gang.
+    pub(crate) fn group(&self, order: &GroupOrder) {
+        let Some(GroupNote { state, words }) = &order.note else { return };
+        let Some(scheduler) = self.0.keys().next() else { return };
+        self.tell(
+            scheduler,
+            Note {
+                subject: Subject::named::<PodGroup>(order.key.clone(), (*order.uid).into()),
+                related: None,
+                tone: if state.is_fine() { Tone::Normal } else { Tone::Warning },
+                reason: state.word().into(),
+                action: "Scheduling",
+                message: words.clone(),
+                repeats: Repeats::Never,
+            },
+        );
+    }
+
     /// A node does not report its load, or does again.
     pub(crate) fn reports(&self, order: &ReportOrder) {
         let (node, tone, reason, message) = match order {
@@ -152,6 +172,29 @@ impl Notes {
             let note = Note { subject, related: None, tone, reason, action, message, repeats };
             recorder.tell(note);
         }
+    }
+
+    /// A pod has to go for its quota.
+    pub(crate) fn revoked(&self, order: &RevokeOrder) {
+        let RevokeOrder { pod, quota: (quota, uid), words } = order;
+        let Some(recorder) = self.0.values().next() else { return };
+        let whole = Subject::named::<ElasticQuota>(quota.clone(), uid.clone().into());
+        let note = |subject, related, message| Note {
+            subject,
+            related: Some(related),
+            tone: Tone::Warning,
+            reason: "QuotaRevoked".into(),
+            action: "Evicting",
+            message,
+            repeats: Repeats::Never,
+        };
+        let own = subject(pod, "");
+        let name = quota.name();
+        let message =
+            format!("Evicted: its quota {name} has used more than it may for too long: {words}");
+        recorder.tell(note(own.clone(), whole.clone(), message));
+        let message = format!("Pod {}/{} is evicted: {words}", pod.namespace, pod.name);
+        recorder.tell(note(whole, own, message));
     }
 
     pub(crate) fn unreadable(&self, plate: &Nameplate, error: &str) {

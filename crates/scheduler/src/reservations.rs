@@ -22,6 +22,7 @@ use engine::needs::Amounts;
 use crate::message::{LifeOrder, Scheduled, Written, Wrote};
 pub use life::Step;
 use life::{Seen, due, step};
+pub(crate) use life::{replaced, time};
 pub(crate) use meters::ReservationMeters;
 use size::{Refused, Resize};
 pub(crate) use size::{amounts, told};

@@ -18,28 +18,34 @@ use engine::Engine;
 use engine::moment::Moment;
 use engine::plugin::Plugin;
 use engine::profile::Profile;
+use engine::quota::Limit;
 use engine::{queue, turn};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
+use crate::caretaker::Caretaker;
 use crate::clients::Clients;
-use crate::config::{Configuration, Gates, LeaderElection, ProfileConfig};
+use crate::config::{Configuration, Gates, LeaderElection, ProfileConfig, QuotaArgs};
 use crate::controllers::Controllers;
 use crate::core::{Core, ERRANDS_MAX, Patience, TELLS_MAX};
 use crate::debug::Desk;
 use crate::explanations::{self, Explainer};
 use crate::extenders::{self, Binders, ExtenderError, Extenders};
 use crate::feed::{Feed, Sight};
+use crate::first_quotas;
 use crate::message::{Kind, Message};
 use crate::meters::Meters;
 use crate::notes::{LeaseNotes, Notes};
+use crate::pod_groups;
 use crate::pulse::{Pulse, STALLED};
+use crate::quota_profiles;
+use crate::quotas::Revoking;
 use crate::reservations;
 use crate::thread::{Outlets, Timekeeper, Turns};
 use crate::witness::Place;
-use crate::writers::{Hands, License};
+use crate::writers::{Hands, License, Traffic};
 
 /// How many messages may wait for the engine.
 const MESSAGES_MAX: usize = 4096;
@@ -304,13 +310,13 @@ impl Term {
         Feed { client, sink, seed, metrics, awaited, sight, kinds, fence, stop: stop_feed, tasks }
             .start();
         extenders.watch(How { seed, metrics: metrics.clone(), stop: end_feed.clone() }, &mut feed);
-        explain(&clients, &options, turn.as_ref(), &end_feed, &mut feed);
+        look_after(&clients, &options, turn.as_ref(), &end_feed, &mut feed);
 
-        let with = (&clients.events, seed, metrics);
-        let (notes, writer) = Notes::new(&names, &options.host, with);
+        let (notes, writer) = Notes::new(&names, &options.host, (&clients.events, seed, metrics));
         let rest = Rest::of(writer, clients.events.clock());
         let hands = Hands {
             client: clients.write.clone(),
+            traffic: Traffic::new(notes.clone()),
             notes,
             extenders: extenders.clone(),
             license: license(turn.as_ref()),
@@ -321,13 +327,13 @@ impl Term {
         .licensed();
         let (binds, bind_orders) = mpsc::channel(ERRANDS_MAX);
         let (tells, tell_orders) = mpsc::channel(TELLS_MAX);
+        let (questions, question_orders) = mpsc::channel(QUESTIONS_MAX);
+        let outlets = Outlets { binds, tells, questions, traffic: hands.traffic.clone() };
         let mut writers = JoinSet::new();
         writers.spawn(hands.clone().bind_all(bind_orders));
         writers.spawn(hands.tell_all(tell_orders));
-
-        let (questions, question_orders) = mpsc::channel(QUESTIONS_MAX);
         writers.spawn(extenders.ask_all(question_orders, messages.clone()));
-        let outlets = Outlets { binds, tells, questions };
+
         let witness = options.place.witness();
         let turns = Turns { core, outlets, time, state: options.state.clone(), pulse, witness };
         let over = start(turns, line);
@@ -387,6 +393,40 @@ fn explain(
     tasks.spawn(explainer.run());
 }
 
+/// Has objects looked after from when this process leads: explanations where it is to do that, and others
+/// where a profile has their plugin.
+fn look_after(
+    clients: &Clients,
+    options: &Options,
+    turn: Option<&Turn>,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<()>,
+) {
+    explain(clients, options, turn, stop, tasks);
+    let rate = options.configuration.client_connection.rate;
+    let caretaker = |in_flight_max: usize| Caretaker {
+        client: clients.write.apart(in_flight_max, rate),
+        license: license(turn),
+        begun: turn.map(|turn| turn.begun.clone()),
+        metrics: options.metrics.clone(),
+        seed: options.seed,
+        stop: stop.clone(),
+    };
+    let profiles = &options.configuration.profiles;
+    let with = |plugin: Plugin| {
+        let has = move |own: &&ProfileConfig| own.lineup.plugins().contains(&plugin);
+        profiles.iter().find(has).filter(|_| options.controllers.runs(plugin))
+    };
+    if with(Plugin::Coscheduling).is_some() {
+        tasks.spawn(pod_groups::run(caretaker(pod_groups::IN_FLIGHT_MAX)));
+    }
+    if let Some(own) = with(Plugin::ElasticQuota) {
+        let (name, args) = (own.scheduler_name.clone(), own.args.elastic_quota.clone());
+        tasks.spawn(quota_profiles::run(caretaker(quota_profiles::IN_FLIGHT_MAX), name));
+        tasks.spawn(first_quotas::run(caretaker(first_quotas::IN_FLIGHT_MAX), args));
+    }
+}
+
 fn license(turn: Option<&Turn>) -> License {
     match turn {
         None => License::Always,
@@ -410,9 +450,7 @@ fn core(options: &Options, meters: Meters, now: Moment) -> (Core, Vec<Arc<str>>)
     let profiles = profiles(configuration);
     let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| name.clone()).collect();
     let engine = Engine::new(settings(options), profiles, now);
-    for vain in &options.gates.vain {
-        tracing::warn!("{vain}");
-    }
+    tell_of_what_is_vain(options);
     let mut of_profiles = configuration.profiles.iter();
     let reserving = of_profiles.find(|own| own.lineup.plugins().contains(&Plugin::Reservation));
     let lives = reserving.map(|own| own.args.reservation.lives).unwrap_or_default();
@@ -420,9 +458,46 @@ fn core(options: &Options, meters: Meters, now: Moment) -> (Core, Vec<Arc<str>>)
     let lives = reservations::Settings { frees_pods, ..lives };
     let is_on = options.controllers.runs(Plugin::Reservation);
     let core = Core::new(engine, names.iter().cloned(), meters);
-    let core = core.keeping(is_on.then_some(lives));
+    let mut core = core.keeping(is_on.then_some(lives));
+    core = match options.controllers.runs(Plugin::ElasticQuota) {
+        true => core.revoking(revoking(configuration)),
+        false => core.leaving_quotas(),
+    };
+    if let Some(args) = quota_args(configuration) {
+        core = core.reserving(args.namespace.clone());
+    }
+    if !options.controllers.runs(Plugin::Coscheduling) {
+        core = core.leaving_gangs();
+    }
     let core = core.with_patience(options.patience).heeding(options.desk.switches().clone());
     (core.with_binders(Binders::of(&configuration.extenders)), names)
+}
+
+/// How quotas are shared out, where they are: the same for all profiles.
+fn quota_args(configuration: &Configuration) -> Option<&QuotaArgs> {
+    let mut profiles = configuration.profiles.iter();
+    let sharing = profiles.find(|own| own.lineup.plugins().contains(&Plugin::ElasticQuota));
+    sharing.map(|own| &own.args.elastic_quota)
+}
+
+/// When pods have to go whose quota uses more than it may; none where they never have to.
+fn revoking(configuration: &Configuration) -> Option<Revoking> {
+    let args = quota_args(configuration)?;
+    let (wait, interval) = (args.overuse_wait, args.revoke_interval);
+    let is_on = args.monitors_all && args.settings.options.limit == Limit::Runtime;
+    is_on.then_some(Revoking { wait, interval })
+}
+
+/// Tells in the log what is asked for and changes nothing.
+fn tell_of_what_is_vain(options: &Options) {
+    for vain in &options.gates.vain {
+        tracing::warn!("{vain}");
+    }
+    for profile in &options.configuration.profiles {
+        for vain in &profile.args.vain {
+            tracing::warn!(profile = profile.scheduler_name.as_str(), "{vain}");
+        }
+    }
 }
 
 /// The configuration with what gates say of plugins, so that whoever asks why is told the same.
@@ -431,6 +506,8 @@ fn gated(options: &Options) -> Configuration {
     for profile in &mut configuration.profiles {
         let own = &mut profile.args.reservation.plugin;
         own.omits_node_labels = options.gates.omit_node_labels_for_reservation;
+        profile.args.coscheduling.tells_all = options.gates.gang_pending_pods;
+        options.gates.tell_quotas(&mut profile.args.elastic_quota.settings);
     }
     configuration
 }

@@ -11,12 +11,13 @@ use tokio::sync::{mpsc, watch};
 
 use crate::State;
 use crate::bind::Outcome;
-use crate::core::Core;
+use crate::core::{Core, Next};
 use crate::inbox::{Heard, Inbox};
+use crate::later::Busy;
 use crate::message::{Answer, ConsultOrder, Message, Order};
 use crate::pulse::Pulse;
 use crate::witness::Witness;
-use crate::writers::{Telling, Work};
+use crate::writers::{Telling, Traffic, Work};
 
 /// How many messages are taken in before decisions are made again.
 const MESSAGES_PER_TURN_MAX: usize = 1024;
@@ -30,6 +31,9 @@ const DECISIONS_PER_TURN_MAX: usize = 64;
 const GATHER: Duration = Duration::from_millis(5);
 /// How long decisions are made before messages are taken in again.
 const DECIDE_MAX: Duration = Duration::from_millis(2);
+/// How many tellings may wait for who tells before those are handed to him that can wait here: enough until
+/// he has told some.
+const TELLS_AHEAD_MAX: usize = 32;
 /// How often it is shown how much there is of everything.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -58,6 +62,8 @@ pub(crate) struct Outlets {
     pub(crate) binds: mpsc::Sender<Work>,
     pub(crate) tells: mpsc::Sender<Telling>,
     pub(crate) questions: mpsc::Sender<ConsultOrder>,
+    /// How much of it is being written.
+    pub(crate) traffic: Traffic,
 }
 
 /// Everything that the thread owns.
@@ -184,14 +190,33 @@ impl Turns {
         let until = now.after(DECIDE_MAX);
         for _ in 0..DECISIONS_PER_TURN_MAX {
             let begun = now;
-            let order = self.core.decide(begun);
+            let next = self.core.decide(begun);
             now = self.time.now();
             self.core.took(now.since(begun));
-            let Some(order) = order else { return };
-            self.send(order);
-            if now >= until {
-                return;
+            match next {
+                Next::Order(order) => self.send(*order),
+                Next::Silent => {}
+                Next::Idle => break,
             }
+            if now >= until {
+                break;
+            }
+        }
+        self.tell_waiting(now);
+    }
+
+    /// Has users told of pods that wait to be told of, as far as there is time for it beside Bindings.
+    fn tell_waiting(&mut self, now: Moment) {
+        if self.core.untold_count() == 0 {
+            return;
+        }
+        let (tells, traffic) = (&self.outlets.tells, &self.outlets.traffic);
+        let ahead = tells.max_capacity() - tells.capacity();
+        let busy = traffic.busy();
+        let busy = Busy { work: busy.work.max(self.core.work(now)), ..busy };
+        for _ in ahead..TELLS_AHEAD_MAX {
+            let Some(order) = self.core.tell_waiting(now, busy) else { return };
+            self.send(order);
         }
     }
 
@@ -207,6 +232,9 @@ impl Turns {
             Order::Complain(what) => Telling::Unreadable(what),
             Order::Live(order) => Telling::Life(order),
             Order::Report(order) => Telling::Report(order),
+            Order::Quota(order) => Telling::Quota(order),
+            Order::Group(order) => Telling::Group(order),
+            Order::Revoke(order) => Telling::Revoke(order),
         };
         if let Err(lost) = self.outlets.tells.try_send(telling) {
             self.take(lost.into_inner().untold(), self.time.now());
@@ -249,6 +277,7 @@ mod tests {
     use super::*;
     use crate::debug::Look;
     use crate::meters::Meters;
+    use crate::notes::Notes;
     use crate::pulse::STALLED;
 
     #[test]
@@ -262,7 +291,8 @@ mod tests {
         let (binds, _b) = mpsc::channel(1);
         let (tells, _t) = mpsc::channel(1);
         let (questions, _q) = mpsc::channel(1);
-        let outlets = Outlets { binds, tells, questions };
+        let traffic = Traffic::new(Notes::default());
+        let outlets = Outlets { binds, tells, questions, traffic };
         let (state, witness) = (watch::Sender::default(), None);
         let turns = Turns { core, outlets, time, state, pulse, witness };
         let (messages, line) = mpsc::channel(8);

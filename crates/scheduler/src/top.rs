@@ -28,6 +28,7 @@ use crate::message::Kind;
 use crate::why;
 
 pub use text::View;
+pub(crate) use text::{aligned, readable};
 
 /// The kind of which reports of nodes are.
 const REPORTS: &str = "nodemetrics.slo.koordinator.sh";

@@ -4,8 +4,10 @@
 //! Where none can be asked, the same is worked out from the objects of the cluster. Nothing here
 //! decides: the explanation is the engine's own, and the message is the one of the event.
 //!
-//! A Reservation that has no node is answered for as a pod is.
+//! A Reservation that has no node is answered for as a pod is, and a gang with the gangs that it starts with.
 
+mod group;
+mod quota;
 mod reservation;
 mod text;
 mod told;
@@ -22,6 +24,7 @@ use engine::decide::Decider;
 use engine::fact::{Fact, PodFact};
 use engine::ledger::Ledger;
 use engine::moment::Moment;
+use engine::quota::QuotaFact;
 use engine::turn::Waiting;
 use engine::why;
 use serde::{Deserialize, Serialize};
@@ -29,8 +32,14 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Configuration, ProfileConfig};
 use crate::extenders::consultation::is_interested;
 use crate::feed;
+use crate::gangs;
 use crate::message::{Kind, Message, PodNews};
 
+use group::heeding;
+pub(crate) use group::{Candidates, Unplaced};
+pub use group::{GangTold, GroupPhase, GroupTold, PlanTold, RefusedTold, gang_from_objects};
+pub(crate) use quota::HOLDERS_MAX;
+pub use quota::{HolderTold, QuotaShortage, QuotaTold};
 pub use reservation::reservation_from_objects;
 pub(crate) use reservation::{Asked, find_reservation};
 pub use told::{ChangeTold, ConsideredTold, LackTold, LoadTold, Nearest, NodesTold, Shortage};
@@ -51,13 +60,20 @@ pub enum Subject {
         /// Its name.
         reservation: String,
     },
+    /// A gang, whether a PodGroup describes it or its pods do.
+    Gang {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        gang: String,
+    },
 }
 
 /// Why a pod has no node, or that it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The pod, or the Reservation.
+    /// The pod, the Reservation, or the gang.
     #[serde(flatten)]
     pub subject: Subject,
     /// Who answers.
@@ -72,6 +88,12 @@ pub struct Answer {
     /// say is without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extenders: Vec<String>,
+    /// How the gangs stand that start with the pod, where it is a member of one, or with the gang.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupTold>,
+    /// Which quota has no room for the pod, where one has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaTold>,
     /// What the nodes say, where a node is looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesTold>,
@@ -125,6 +147,16 @@ pub enum State {
         /// In whose names the one who answers gives Reservations their nodes.
         reserving: Vec<String>,
     },
+    /// It is a gang that has not started.
+    Unstarted {
+        /// Where its group stands in the queue, where the scheduler was asked and it is there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        standing: Option<Standing>,
+    },
+    /// It is a gang that has started.
+    Started,
+    /// It is a gang, and nobody has pods start together.
+    NotGanging,
     /// It is a Reservation that cannot be read.
     Malformed {
         /// What is wrong, and what to do.
@@ -190,6 +222,17 @@ pub enum WhyError {
         /// The name that was asked for.
         name: String,
     },
+    /// There is no such gang.
+    #[error(
+        "there is no gang {name} in namespace {namespace}: no PodGroup has that name, and no pod says \
+         that it is of it; `kubectl get podgroups --all-namespaces` lists the PodGroups there are"
+    )]
+    NoGang {
+        /// The namespace that was asked for.
+        namespace: String,
+        /// The name that was asked for.
+        name: String,
+    },
     /// The cluster does not tell.
     #[error(transparent)]
     Api(#[from] Error),
@@ -218,14 +261,30 @@ pub async fn from_objects(
 ) -> Result<Answer, WhyError> {
     let pod = find(client, namespace, name).await?;
     let mut answer = Answer::begun(&pod, AnsweredBy::Objects, configuration);
-    let fact = PodFact::from(&pod);
+    let mut fact = PodFact::from(&pod);
     let Some(profile) = answer.profile(&fact, configuration) else { return Ok(answer) };
-    let mut ledger = listed(client, profile, &mut answer.unread).await?;
+    let mut candidates = Candidates::new();
+    group::note(&mut candidates, &mut fact, configuration);
+    let profiles = match fact.gang {
+        // Members may name several.
+        Some(_) => heeding(configuration),
+        None => vec![profile],
+    };
+    let noted = |pod: &mut PodFact| group::note(&mut candidates, pod, configuration);
+    let mut ledger =
+        listed_with(client, configuration, &profiles, &mut answer.unread, noted).await?;
     // It may have come between two lists.
     if ledger.pod(&fact.uid).is_none() {
         ledger.apply(Fact::Pod(Box::new(fact.clone())));
     }
     answer.name_extenders(&fact, configuration);
+    if let Some(own) = &fact.gang {
+        let known = (&mut ledger, &candidates);
+        answer.tell_group(client, known, &own.gang, configuration).await?;
+        if answer.is_held_by_group() {
+            return Ok(answer);
+        }
+    }
     answer.work_out(&mut ledger, profile, &fact, now(client));
     if answer.message.is_none() && !answer.extenders.is_empty() {
         answer.message = last_told(&pod);
@@ -249,8 +308,33 @@ pub(crate) async fn listed(
 ) -> Result<Ledger, Error> {
     let mut ledger = Ledger::default();
     profile.assemble().profile.keep(&mut ledger);
+    filled(client, ledger, unread, |_| ()).await
+}
+
+/// The same for several profiles, of pods that this has looked at; those of other schedulers are told apart.
+async fn listed_with(
+    client: &Client,
+    configuration: &Configuration,
+    profiles: &[&ProfileConfig],
+    unread: &mut Vec<String>,
+    noted: impl FnMut(&mut PodFact),
+) -> Result<Ledger, Error> {
+    let mut ledger = Ledger::default();
+    ledger.stand_for(configuration.profiles.iter().map(|own| own.scheduler_name.as_str().into()));
+    for profile in profiles {
+        profile.assemble().profile.keep(&mut ledger);
+    }
+    filled(client, ledger, unread, noted).await
+}
+
+async fn filled(
+    client: &Client,
+    mut ledger: Ledger,
+    unread: &mut Vec<String>,
+    noted: impl FnMut(&mut PodFact),
+) -> Result<Ledger, Error> {
     let kinds = Kind::read_by(&ledger);
-    unread.extend(fill(client, &mut ledger, &kinds).await?);
+    unread.extend(fill_with(client, &mut ledger, &kinds, noted).await?);
     ledger.catch_up(now(client));
     Ok(ledger)
 }
@@ -264,13 +348,28 @@ pub(crate) async fn fill(
     ledger: &mut Ledger,
     kinds: &BTreeSet<Kind>,
 ) -> Result<Vec<String>, Error> {
+    fill_with(client, ledger, kinds, |_| ()).await
+}
+
+/// The same of pods that this has looked at first.
+async fn fill_with(
+    client: &Client,
+    ledger: &mut Ledger,
+    kinds: &BTreeSet<Kind>,
+    mut noted: impl FnMut(&mut PodFact),
+) -> Result<Vec<String>, Error> {
     let mut unread = Vec::new();
     for message in feed::list(client, kinds).await? {
         match message {
             Message::Fact(fact) => ledger.apply(fact),
             Message::Reservation(news) => ledger.apply(news.fact),
+            Message::Quota(own) => {
+                ledger.apply(Fact::Quota(Box::new(QuotaFact::read(&own).0)));
+            }
+            Message::Group(own) => ledger.apply(gangs::fact(&own)),
             Message::Pod(news) => {
-                let PodNews { fact, .. } = *news;
+                let PodNews { mut fact, .. } = *news;
+                noted(&mut fact);
                 ledger.apply(Fact::Pod(Box::new(fact)));
             }
             Message::Unreadable(what) => {
@@ -297,6 +396,8 @@ impl Answer {
             state,
             message: None,
             extenders: Vec::new(),
+            group: None,
+            quota: None,
             nodes: None,
             unread: Vec::new(),
         }
@@ -335,7 +436,10 @@ impl Answer {
         now: Moment,
     ) {
         let decider = self.ask_nodes(ledger, profile, pod, now);
-        if self.nodes.as_ref().is_some_and(|nodes| nodes.fitting == 0) {
+        let holders = |ledger: &Ledger, quota: &str| ledger.quota_holders(quota, HOLDERS_MAX);
+        if let Some(refusal) = self.ask_quota(ledger, profile, pod, holders) {
+            self.refused_by_quota(ledger, refusal);
+        } else if self.nodes.as_ref().is_some_and(|nodes| nodes.fitting == 0) {
             let waiting = Waiting::of(ledger, &decider, &pod.uid, 0, now);
             self.message = waiting.ok().map(|waiting| waiting.to_string());
         }

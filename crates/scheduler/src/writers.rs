@@ -3,8 +3,11 @@
 //! What is to be said to the API server and in which order is in [`bind`](crate::bind) and
 //! [`status`](crate::status), and who waits for whom in [`slots`]; here it is sent.
 
+mod quotas;
 mod reservations;
 mod slots;
+mod standings;
+mod traffic;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -29,15 +32,18 @@ use tokio_util::sync::CancellationToken;
 use crate::bind::{Conversation, Effect, Event, Found, LAND_MAX, Outcome, Unclear};
 use crate::core::TELLS_MAX;
 use crate::extenders::{Binder, Extenders};
+use crate::gangs::GroupOrder;
 use crate::later::{Busy, Later};
 use crate::message::{
-    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, ReportOrder, RoomOrder, TellOrder,
-    Unreadable, Wrote,
+    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, Receipt, ReportOrder, RoomOrder,
+    TellOrder, Unreadable, Wrote,
 };
 use crate::notes::Notes;
+use crate::quotas::{QuotaOrder, RevokeOrder};
 use crate::status;
 use crate::volumes::{self, Step};
 use slots::{Place, Slots};
+pub(crate) use traffic::Traffic;
 
 /// How many Bindings are under way at once: where a kube-apiserver saturates.
 const BINDS_IN_FLIGHT_MAX: usize = 64;
@@ -111,6 +117,7 @@ enum Waits {
 pub(crate) struct Hands {
     pub(crate) client: Client,
     pub(crate) notes: Notes,
+    pub(crate) traffic: Traffic,
     pub(crate) extenders: Extenders,
     pub(crate) license: License,
     pub(crate) seed: u64,
@@ -153,14 +160,13 @@ impl Hands {
     /// Binds and prepares pods until no more orders come, and waits for those under way.
     pub(crate) async fn bind_all(self, mut orders: mpsc::Receiver<Work>) {
         let own = Arc::new(self);
-        let room = Slots::new(BINDS_IN_FLIGHT_MAX, BINDS_AGAIN_MAX);
         let bench = Slots::new(PREPARES_IN_FLIGHT_MAX, PREPARES_AGAIN_MAX);
         let mut tasks = JoinSet::new();
         let (bound, line) = mpsc::channel(LATER_MAX);
-        let telling = tokio::spawn(own.clone().tell_later(line, room.clone()));
+        let telling = tokio::spawn(own.clone().tell_later(line));
         while let Some(order) = orders.recv().await {
-            let (own, room, bench) = (own.clone(), room.clone(), bench.clone());
-            let bound = bound.clone();
+            let (own, bench, bound) = (own.clone(), bench.clone(), bound.clone());
+            let room = own.traffic.binds().clone();
             // What few pods need has its own place: each task is as large as the largest of these.
             tasks.spawn(async move {
                 match order {
@@ -186,7 +192,7 @@ impl Hands {
     }
 
     /// Tells which pods are bound: while Bindings are under way, only of those that are so for long.
-    async fn tell_later(self: Arc<Self>, mut bound: mpsc::Receiver<BindOrder>, room: Arc<Slots>) {
+    async fn tell_later(self: Arc<Self>, mut bound: mpsc::Receiver<BindOrder>) {
         let mut later = Later::default();
         loop {
             tokio::select! {
@@ -197,7 +203,7 @@ impl Hands {
                 },
                 () = self.clock().sleep(LATER_LOOK), if !later.is_empty() => {}
             }
-            let work = room.work();
+            let work = self.traffic.binds().work();
             let busy = || Busy { work, notes: self.notes.waiting() >= NOTES_AHEAD_MAX };
             while let Some(order) = later.next(self.clock().monotonic(), busy()) {
                 self.notes.scheduled(&order);
@@ -362,6 +368,9 @@ impl Hands {
                         Telling::Unreadable(what) => own.complain(&what, &mut place).await,
                         Telling::Life(order) => own.live(*order, &mut place).await,
                         Telling::Report(order) => own.report(&order),
+                        Telling::Quota(order) => own.tell_quota(*order, &mut place).await,
+                        Telling::Group(order) => own.tell_group(*order, &mut place).await,
+                        Telling::Revoke(order) => own.revoke(*order, &mut place).await,
                     };
                     drop(place);
                     own.answer(message).await;
@@ -693,6 +702,12 @@ pub(crate) enum Telling {
     Life(Box<LifeOrder>),
     /// That a node does not report its load, or does again.
     Report(ReportOrder),
+    /// How a quota stands.
+    Quota(Box<QuotaOrder>),
+    /// Why a gang has not started.
+    Group(Box<GroupOrder>),
+    /// A pod has to go for its quota.
+    Revoke(Box<RevokeOrder>),
 }
 
 impl Telling {
@@ -701,6 +716,9 @@ impl Telling {
         match self {
             Self::Wait(order) => &order.pod.namespace,
             Self::Unreadable(what) => what.key.namespace(),
+            Self::Quota(order) => order.key.namespace(),
+            Self::Group(order) => order.key.namespace(),
+            Self::Revoke(order) => &order.pod.namespace,
             Self::Life(_) | Self::Report(_) => "",
         }
     }
@@ -715,6 +733,9 @@ impl Telling {
             }
             Self::Life(order) => Message::Lived(order.uid, Wrote::Nothing),
             Self::Report(_) => Message::Complained,
+            Self::Group(order) => Message::GroupWritten(Box::new(Receipt::of_nothing(order.key))),
+            Self::Revoke(order) => Message::Revoked(order.pod.uid),
+            Self::Quota(order) => Message::QuotaWritten(Box::new(Receipt::of_nothing(order.key))),
         }
     }
 }

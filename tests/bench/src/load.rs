@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use chassis::client::{
-    Access, Binding, Call, Client, Event, EventStream, ListOptions, Nameplate, ResourceType,
+    Access, Binding, Call, Client, Error, Event, EventStream, ListOptions, Nameplate, ResourceType,
     WatchOptions,
 };
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -16,8 +17,16 @@ use crate::subjects::IN_FLIGHT;
 
 /// The namespace of the load.
 pub const NAMESPACE: &str = "bench";
+/// How many pods a node takes.
+pub const PODS_PER_NODE_MAX: usize = 110;
+/// Thousandths of a CPU that a pod asks for.
+pub const POD_CPU_MILLIS: usize = 100;
+/// MiB of memory that a pod asks for.
+pub const POD_MEMORY_MIB: usize = 128;
 /// The zones that nodes are dealt out to.
 const ZONES: usize = 3;
+/// How often a request is sent whose connection ends before the answer has come.
+const TRIES_MAX: usize = 5;
 /// How long bound pods may take to run.
 const RUNNING_WITHIN: Duration = Duration::from_secs(600);
 /// How long every watcher may take to see everything.
@@ -26,6 +35,11 @@ const WATCHERS_PATIENCE: Duration = Duration::from_secs(300);
 /// The resource that all is about.
 pub fn pods() -> ResourceType {
     ResourceType::namespaced("", "v1", "pods")
+}
+
+/// What is told of them.
+pub fn events() -> ResourceType {
+    ResourceType::namespaced("events.k8s.io", "v1", "events")
 }
 
 fn config_maps() -> ResourceType {
@@ -46,8 +60,12 @@ pub async fn prepare(client: &Client, nodes: usize) -> Result<()> {
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     unless_there(accounts.create(&account).await)?;
-    let registry = &client.access::<Value>(ResourceType::cluster("", "v1", "nodes"), "");
-    each(0..nodes, |index| async move { unless_there(registry.create(&node(index)).await) }).await
+    let registry = &client.access::<IgnoredAny>(ResourceType::cluster("", "v1", "nodes"), "");
+    each(0..nodes, |index| async move {
+        let node = node(index);
+        unless_there(answered(|| registry.create(&node)).await)
+    })
+    .await
 }
 
 /// Does something for each number, [`IN_FLIGHT`] at a time.
@@ -66,6 +84,26 @@ where
     work.map_err(Into::into).try_for_each(|()| async { Ok(()) }).await
 }
 
+/// Sends a request until an answer comes, a bounded number of times: a server that is loaded as it is
+/// here may close a connection on which a request is under way. That a repeated one finds what it is
+/// to make says that an earlier one was done.
+///
+/// # Errors
+/// What the server answers, or why no answer comes.
+pub async fn answered<T, F>(mut send: impl FnMut() -> F) -> Result<(), Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut tries = 1;
+    loop {
+        match send().await {
+            Err(Error::Unreachable { .. }) if tries < TRIES_MAX => tries += 1,
+            Err(error) if tries > 1 && error.is_already_exists() => return Ok(()),
+            answer => return answer.map(|_| ()),
+        }
+    }
+}
+
 /// The name of a node of the load.
 pub fn node_name(index: usize) -> String {
     format!("bench-{index:05}")
@@ -74,8 +112,12 @@ pub fn node_name(index: usize) -> String {
 /// A node as a kubelet registers it, in one of three zones.
 fn node(index: usize) -> Value {
     let name = node_name(index);
-    let amounts =
-        json!({"cpu": "32", "memory": "256Gi", "ephemeral-storage": "100Gi", "pods": "110"});
+    let amounts = json!({
+        "cpu": "32",
+        "memory": "256Gi",
+        "ephemeral-storage": "100Gi",
+        "pods": PODS_PER_NODE_MAX.to_string(),
+    });
     let condition = |kind: &str, status: &str, reason: &str| {
         json!({
             "type": kind,
@@ -152,6 +194,7 @@ pub async fn create_and_bind(
 
 /// A pod as a small service has them.
 pub fn pod(name: &str) -> Value {
+    let (cpu, memory) = (format!("{POD_CPU_MILLIS}m"), format!("{POD_MEMORY_MIB}Mi"));
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -164,7 +207,7 @@ pub fn pod(name: &str) -> Value {
                 "image": "registry.example/app:1.2.3",
                 "ports": [{"containerPort": 8080}],
                 "env": [{"name": "MODE", "value": "bench"}],
-                "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+                "resources": {"requests": {"cpu": cpu, "memory": memory}},
             }],
         },
     })
@@ -327,4 +370,41 @@ pub async fn clean(client: &Client) -> Result<()> {
         client.call_bytes(call).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use chassis::client::Refusal;
+
+    use super::*;
+
+    fn lost() -> Error {
+        let (verb, server) = (Method::POST, "here".to_owned());
+        Error::Unreachable { verb, path: "/".to_owned(), server, source: "closed".into() }
+    }
+
+    fn there() -> Error {
+        let body = br#"{"status": "Failure", "reason": "AlreadyExists", "code": 409}"#;
+        let refusal = Box::new(Refusal::parse(409, None, body));
+        Error::Refused { verb: Method::POST, path: "/".to_owned(), refusal }
+    }
+
+    #[tokio::test]
+    async fn a_request_without_an_answer_is_sent_again_and_may_have_been_done_before() {
+        let check = async |mut answers: Vec<Result<(), Error>>, sent: usize, is_done: bool| {
+            answers.reverse();
+            let mut count = 0;
+            let answer = answered(|| {
+                count += 1;
+                std::future::ready(answers.pop().unwrap_or_else(|| Err(lost())))
+            })
+            .await;
+            assert_eq!((count, answer.is_ok()), (sent, is_done), "{answer:?}");
+        };
+        check(vec![Ok(())], 1, true).await;
+        check(vec![Err(there())], 1, false).await;
+        check(vec![Err(lost()), Ok(())], 2, true).await;
+        check(vec![Err(lost()), Err(there())], 2, true).await;
+        check(vec![], TRIES_MAX, false).await;
+    }
 }

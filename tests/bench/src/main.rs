@@ -46,6 +46,8 @@ enum What {
     Scheduler(scheduler::Arguments),
     /// Gantry with Koordinator's profile, while nodes report their load.
     Koordinator(scheduler::KoordinatorArguments),
+    /// Gantry with Koordinator's profile, and pods in gangs or under quotas.
+    Batch(scheduler::BatchArguments),
     /// One of those writers.
     #[command(hide = true)]
     LimitWriter(scheduler::WriterArguments),
@@ -87,6 +89,7 @@ async fn run(bench: &Bench, under_way: &UnderWay) -> Result<bool> {
         What::Hollow(arguments) => hollow::run(&bench.gantry, arguments).await,
         What::Scheduler(arguments) => scheduler::run(&bench.gantry, arguments).await,
         What::Koordinator(arguments) => scheduler::run_koordinators(&bench.gantry, arguments).await,
+        What::Batch(arguments) => scheduler::run_batch(&bench.gantry, arguments).await,
         What::LimitWriter(arguments) => scheduler::write(arguments, under_way).await.map(|()| true),
         What::Fetch(arguments) => scheduler::fetch(arguments).await.map(|()| true),
     }

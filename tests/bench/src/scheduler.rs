@@ -2,18 +2,19 @@
 //!
 //! Three questions, each with its own part: how many pods a second at what cost
 //! ([`throughput`]), how soon a pod is bound while pods come and go ([`steady`]), and how soon a
-//! fresh scheduler binds in a full cluster ([`first_bind`]). What all of Koordinator's plugins cost is
-//! a benchmark of its own ([`koordinator`]).
+//! fresh scheduler binds in a full cluster ([`first_bind`]). What all of Koordinator's plugins cost,
+//! and what gangs and quotas do, are benchmarks of their own ([`koordinator`], [`batch`]).
 
 mod audit;
+mod batch;
 mod cluster;
 mod contender;
 mod fetch;
 mod first_bind;
 mod koordinator;
-mod pending;
 mod reports;
 mod samples;
+mod sights;
 mod steady;
 mod throughput;
 mod workload;
@@ -22,13 +23,13 @@ mod writer;
 use std::path::Path;
 
 use anyhow::Result;
-use chassis::random::seed_for;
 use clap::ValueEnum;
 
 use contender::{Programs, Row};
-use samples::Named as _;
+use samples::in_round;
 use workload::{Size, Workload};
 
+pub use batch::{Arguments as BatchArguments, run as run_batch};
 pub use fetch::{Arguments as FetchArguments, run as fetch};
 pub use koordinator::{Arguments as KoordinatorArguments, run as run_koordinators};
 pub use writer::{Arguments as WriterArguments, run as write};
@@ -89,12 +90,9 @@ impl Arguments {
         self.only.contains(&row)
     }
 
-    /// The rows of a round, in an order of its own, so that none always follows the same.
+    /// Those who take part, in the order of a round.
     fn rows(&self, round: usize) -> Vec<Row> {
-        let mut rows: Vec<Row> = Row::ALL.into_iter().filter(|row| self.has(*row)).collect();
-        let round = round.to_string();
-        rows.sort_by_cached_key(|row| seed_for(0, &["round", &round, row.name()]));
-        rows
+        in_round(Row::ALL.into_iter().filter(|row| self.has(*row)), round)
     }
 }
 

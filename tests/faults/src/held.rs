@@ -103,7 +103,8 @@ pub fn millis(value: &Value) -> i64 {
     text.strip_suffix('m').map_or_else(|| whole(text) * 1000, whole)
 }
 
-fn bytes(value: &Value) -> i64 {
+/// An amount of memory.
+pub fn bytes(value: &Value) -> i64 {
     let text = value.as_str().unwrap_or_default();
     let of =
         |suffix: &str, times: i64| Some(text.strip_suffix(suffix)?.parse::<i64>().ok()? * times);

@@ -6,6 +6,7 @@
 //! moment. What happened before that, every decision has to reckon with. The same goes for what
 //! reservations hold beside the pods, for what is used of them, and for CPUs.
 
+mod batches;
 mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +17,11 @@ use scheduler::bind::Outcome;
 use serde_json::Value;
 
 use crate::held::{self, Held};
+use crate::lending::Regime;
 use crate::log::Log;
-use crate::rules::{Place, Resident, View, crowds, exceeds};
-use crate::shapes::{KOORDINATOR, MEGA, Shape, TAINT, ZONE};
+use crate::rules::{Place, crowds, exceeds};
+use crate::shapes::{BATCH, KOORDINATOR, MEGA, Shape, TAINT, ZONE};
+use crate::shares::{Share, Shares};
 
 /// A Binding on its way.
 #[derive(Debug, Clone)]
@@ -80,6 +83,45 @@ pub struct Excuses {
     pub sights: u64,
     /// The same with what is held, and reservations and CPUs that too many used.
     pub uses: u64,
+    /// Quotas that had no room by the time that a pod was bound.
+    pub quotas: u64,
+}
+
+/// How often gangs and quotas were held against what has to be so in the end.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Judged {
+    /// Gangs with members that wait, of which it was looked whether they fit.
+    pub waiting: u64,
+    /// Gangs of which as many were bound as have to be before anything happened to them.
+    pub undisturbed: u64,
+    /// Gangs that are there in part: the rest does not fit.
+    pub halves: u64,
+    /// Gangs that wait while one that came with them and asks for the same runs.
+    pub contended: u64,
+    /// Schedulers of which it was looked at what they had added up.
+    pub audits: u64,
+}
+
+impl Judged {
+    /// Each kind, in words.
+    pub fn named(&self) -> [(u64, &'static str); 5] {
+        let Self { waiting, undisturbed, halves, contended, audits } = *self;
+        [
+            (waiting, "gangs that wait and do not fit"),
+            (undisturbed, "gangs undisturbed and whole"),
+            (halves, "gangs in part whose rest does not fit"),
+            (contended, "gangs that wait while their like runs"),
+            (audits, "audits of quotas"),
+        ]
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.waiting += other.waiting;
+        self.undisturbed += other.undisturbed;
+        self.halves += other.halves;
+        self.contended += other.contended;
+        self.audits += other.audits;
+    }
 }
 
 /// A pod on the server.
@@ -107,6 +149,13 @@ pub struct Snapshot {
     pub held: Vec<Held>,
     /// Nodes that report their load, which may be too much for pods of some profiles.
     pub reporting: BTreeSet<String>,
+    pub shares: Shares,
+    /// Gangs that an object describes.
+    pub groups: BTreeSet<String>,
+    /// Apps of whose pods only some may go.
+    pub budgets: BTreeSet<String>,
+    /// What is done for gangs and quotas.
+    pub regime: Regime,
 }
 
 /// A pod that was bound.
@@ -148,6 +197,18 @@ struct Truth {
     excused_uses: BTreeSet<String>,
     /// Reservations that got a node or another size: when, and by which scheduler.
     held: BTreeMap<String, (Order, usize)>,
+    /// Quotas, and since when they are so; none where one is gone.
+    shares: BTreeMap<String, (Order, Option<Share>)>,
+    regime: Regime,
+    /// Pods that were asked to go.
+    sent_away: BTreeSet<String>,
+    /// How often something happened that may keep the rest of every gang from its nodes.
+    upheavals: u64,
+    /// How often something happened to members of a gang.
+    losses: BTreeMap<String, u64>,
+    /// How often either had when the first member of a gang was to be bound.
+    begun: BTreeMap<String, (u64, u64)>,
+    judged: Judged,
     excuses: Excuses,
 }
 
@@ -234,6 +295,7 @@ impl Judge {
     pub fn placed(&self, node: &str, place: Option<Place>) {
         self.with(|truth| {
             let now = truth.tick();
+            truth.upheavals += u64::from(place.is_none());
             truth.excused.insert(node.to_owned());
             truth.excused_uses.insert(node.to_owned());
             truth.places.insert(node.to_owned(), (now, place));
@@ -241,7 +303,8 @@ impl Judge {
     }
 
     /// A pod has ended or is gone.
-    pub fn left(&self, uid: &str) {
+    pub fn left(&self, uid: &str, name: &str) {
+        self.lost(name);
         self.with(|truth| {
             if let Some(pod) = truth.bound.get_mut(uid) {
                 pod.is_there = false;
@@ -255,14 +318,17 @@ impl Judge {
             truth.excused.insert(node.to_owned());
             truth.excused_uses.insert(node.to_owned());
         });
+        self.lost(name);
         self.bind(None, (uid, name, node));
     }
 
     fn bind(&self, who: Option<usize>, (uid, name, node): (&str, &str, &str)) {
         let old = self.with(|truth| {
-            let (name, node) = (name.to_owned(), node.to_owned());
-            let landed = Landed { at: truth.tick(), who, name, node, is_there: true };
-            truth.bound.insert(uid.to_owned(), landed)
+            let (at, is_there) = (truth.tick(), true);
+            let landed = Landed { at, who, name: name.to_owned(), node: node.to_owned(), is_there };
+            let old = truth.bound.insert(uid.to_owned(), landed);
+            truth.note_whole(name);
+            old
         });
         if let Some(Landed { node: old, .. }) = old {
             self.log.violated(&format!("pod {uid} is bound twice: to {old}, then to {node}"));
@@ -282,6 +348,7 @@ impl Judge {
             if !truth.read.insert((who, reading)) {
                 return;
             }
+            truth.upheavals += u64::from(reading == Reading::Start);
             let Horizon { pods, nodes, rest } = truth.horizons.entry(who).or_default();
             if !matches!(reading, Reading::Pods | Reading::Nodes) {
                 *rest = at.max(*rest);
@@ -297,7 +364,10 @@ impl Judge {
 
     /// The Lease is in this name.
     pub fn led(&self, holder: &str) {
-        self.with(|truth| truth.leader = Some(holder.to_owned()));
+        self.with(|truth| {
+            let before = truth.leader.replace(holder.to_owned());
+            truth.upheavals += u64::from(before.is_some_and(|before| before != holder));
+        });
     }
 
     /// A scheduler decided on a node, knowing this.
@@ -346,6 +416,7 @@ impl Judge {
             }
             (truth.over.contains(&(*who, uid.clone(), *number)), excess)
         });
+        self.judge_overdraft(binding);
         self.bind(Some(*who), (uid, name, node));
         if is_over {
             let what = format!("{name} is bound to {node} after s{who} took it for not bound");
@@ -429,28 +500,20 @@ impl Judge {
         let waits = |pod: &&Standing| pod.node.is_empty() && !pod.is_ended && !pod.is_going;
         let spares = snapshot.spares(&shapes);
         self.conclude_uses(snapshot, &shapes);
+        self.conclude_gangs(snapshot, &shapes);
+        self.conclude_overuse(snapshot, &shapes);
+        let accounts = snapshot.accounts(&shapes);
+        let has_room = |shape: &Shape| shape.scheduler != BATCH || accounts.has_room((shape, 1));
         for pod in snapshot.pods.iter().filter(waits) {
-            let Some(shape) = shapes.get(&pod.name) else { continue };
-            let view = |with_nominated: bool| {
-                let residents = snapshot.pods.iter().filter(|one| !one.is_ended);
-                let residents = residents.filter_map(|one| {
-                    let shape = shapes.get(&one.name)?;
-                    let is_there = !one.node.is_empty();
-                    let node = if is_there { &one.node } else { &one.nominated };
-                    let counts = is_there || with_nominated && one.uid != pod.uid;
-                    (counts && !node.is_empty()).then_some(Resident {
-                        shape,
-                        node,
-                        is_going: one.is_going,
-                    })
-                });
-                let spares = spares.clone();
-                View { places: &snapshot.places, residents: residents.collect(), spares }
+            let Some(shape) = shapes.get(&pod.name).filter(|shape| shape.gang.is_none()) else {
+                continue;
             };
-            let (plain, nominated) = (view(false), view(true));
+            let except = BTreeSet::from([&*pod.uid]);
+            let [plain, nominated] = snapshot.views(&shapes, &spares, &except);
             let fits = |node: &&String| {
                 plain.refuses(shape, node).is_none()
                     && nominated.refuses(shape, node).is_none()
+                    && has_room(shape)
                     && !shape.must_use
                     && !shape.own_cpus
                     && !(shape.scheduler == KOORDINATOR && snapshot.reporting.contains(*node))

@@ -11,12 +11,15 @@
 //! engine) and drydock. Outside are sockets, the engine's own thread and the machine's clock.
 
 mod draw;
+mod gangs;
 mod held;
 mod judge;
+mod lending;
 mod log;
 mod network;
 mod rules;
 mod shapes;
+mod shares;
 mod witness;
 mod world;
 
@@ -85,6 +88,10 @@ mod tests {
     /// How many seeds every run of the tests plays; `cargo xtask test --long` plays many more.
     const SEEDS: u64 = 24;
 
+    /// Temporary: what so few seeds do not show yet. To be emptied when worlds are drawn in which quotas
+    /// are full more often; nothing may be added.
+    const RARE: [&str; 2] = ["victims within quotas", "victims whose quota had borrowed"];
+
     #[test]
     fn some_dozens_of_seeds_hold() {
         let mut total = world::Tally::default();
@@ -97,12 +104,13 @@ mod tests {
             true
         });
         // What went well where nothing could go wrong shows nothing.
-        for (count, what) in total.faults.named() {
-            assert!(count > 0, "no {what} among {SEEDS} seeds");
+        let batches = total.chosen.named().into_iter().chain(total.judged.named());
+        for (count, what) in total.faults.named().into_iter().chain(batches) {
+            assert!(count > 0 || RARE.contains(&what), "no {what} among {SEEDS} seeds");
         }
         assert!(total.starts > 2 * SEEDS && total.rooms > 0 && total.prepared > 0, "{total}");
         assert!(total.held > 0 && total.inside > 0 && total.adopted > 0, "{total}");
-        assert!(total.own_cpus > 0, "{total}");
+        assert!(total.own_cpus > 0 && total.members > 0 && total.over_quota > 0, "{total}");
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! Pods and nodes as a seed draws them, and as they are written.
 
+use std::sync::Arc;
+
+use api::elastic_quota::{PREEMPTIBLE_LABEL, QUOTA_NAME_LABEL};
 use api::qos::QOS_CLASS_LABEL;
-use api::reservation::{AFFINITY, PRE_ALLOCATABLE_LABEL};
+use api::reservation::{AFFINITY, PRE_ALLOCATABLE_LABEL, SPARED_LABEL};
 use serde_json::{Value, json};
 
 use crate::draw::Draw;
+use crate::gangs::Gang;
+use crate::shares::LEAVES;
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const HOST: &str = "kubernetes.io/hostname";
@@ -24,6 +29,27 @@ impl Reach {
         match self {
             Self::Host => HOST,
             Self::Zone => ZONE,
+        }
+    }
+}
+
+/// Whether a pod makes room for gangs, and for others of quotas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tenure {
+    /// It does.
+    Movable,
+    /// It never does, and uses only what its quota is guaranteed.
+    Fixed,
+    /// It does not where somebody is more important, and does where its quota uses too much.
+    Spared,
+}
+
+impl Tenure {
+    fn drawn(draw: &mut Draw) -> Self {
+        match draw.below(100) {
+            0..12 => Self::Fixed,
+            12..22 => Self::Spared,
+            _ => Self::Movable,
         }
     }
 }
@@ -56,12 +82,21 @@ pub struct Shape {
     pub must_use: bool,
     /// Any reservation may take it over.
     pub may_be_taken_over: bool,
+    /// The gang that it is a member of.
+    pub gang: Option<Arc<Gang>>,
+    /// The quota that it names.
+    pub quota: Option<&'static str>,
+    pub tenure: Tenure,
 }
 
 /// The names of the profiles. The second one fills nodes instead of emptying them.
 pub const PROFILES: [&str; 2] = ["default-scheduler", "packer"];
 /// The name of the profile that uses reservations.
 pub const KOORDINATOR: &str = "koord-scheduler";
+/// The profile with gangs and quotas.
+pub const BATCH: &str = "batch-scheduler";
+/// The app of all members of gangs, which no other pod minds.
+const MEMBERS: &str = "members";
 /// The label by which a reservation tells whom it is for.
 pub const HELD_FOR: &str = "held-for";
 /// The priority of pods that have CPUs of their own.
@@ -86,6 +121,16 @@ profiles:
 pub const APPS: [&str; 4] = ["web", "db", "cache", "batch"];
 pub const ZONES: [&str; 3] = ["a", "b", "c"];
 
+/// Mostly one that there is.
+fn a_quota(draw: &mut Draw) -> Option<&'static str> {
+    draw.chance(900).then(|| LEAVES[draw.below(LEAVES.len())])
+}
+
+/// One of few, so that some are more important than others and many are not.
+fn a_priority(draw: &mut Draw) -> i32 {
+    [0, 0, 10, 100, 1000][draw.below(5)]
+}
+
 impl Shape {
     pub fn drawn(draw: &mut Draw) -> Self {
         let some = |draw: &mut Draw, per_mille| draw.chance(per_mille);
@@ -109,6 +154,61 @@ impl Shape {
             own_cpus: false,
             must_use: false,
             may_be_taken_over: false,
+            gang: None,
+            quota: None,
+            tenure: Tenure::Movable,
+        }
+    }
+
+    /// The same where there are quotas.
+    pub fn among_quotas(mut self, draw: &mut Draw) -> Self {
+        if draw.chance(500) {
+            self.scheduler = BATCH;
+            self.quota = a_quota(draw);
+            self.priority = a_priority(draw);
+            self.tenure = Tenure::drawn(draw);
+            (self.own_cpus, self.must_use) = (false, false);
+        }
+        self
+    }
+
+    /// What all members of a gang ask for. Where one fits, it does not matter which of them it is, so that
+    /// it is plain whether all do.
+    pub fn of_members(draw: &mut Draw) -> Self {
+        Self {
+            app: MEMBERS,
+            cpu_millis: [250, 500, 1000, 2000][draw.below(4)],
+            memory_mega: [32, 64, 256][draw.below(3)],
+            port: None,
+            priority: a_priority(draw),
+            tolerates: draw.chance(300),
+            zone: draw.chance(150).then(|| ZONES[draw.below(ZONES.len())]),
+            apart: None,
+            near: None,
+            spread: false,
+            volume: draw.chance(150),
+            gated: draw.chance(100),
+            scheduler: BATCH,
+            own_cpus: false,
+            must_use: false,
+            may_be_taken_over: false,
+            gang: None,
+            quota: if draw.chance(500) { a_quota(draw) } else { None },
+            tenure: Tenure::drawn(draw),
+        }
+    }
+
+    /// One that asks for much of a quota and minds nothing else, so that quotas and nodes are full of its like.
+    pub fn of_claimants(draw: &mut Draw) -> Self {
+        Self {
+            cpu_millis: [500, 1000][draw.below(2)],
+            memory_mega: 64,
+            tolerates: true,
+            zone: None,
+            volume: false,
+            gated: false,
+            quota: Some(LEAVES[draw.below(LEAVES.len())]),
+            ..Self::of_members(draw)
         }
     }
 
@@ -186,6 +286,10 @@ impl Shape {
                 "labelSelector": selector(self.app),
             }]);
         }
+        json!({ "metadata": self.metadata(name), "spec": spec })
+    }
+
+    fn metadata(&self, name: &str) -> Value {
         let mut metadata = json!({ "name": name, "labels": { "app": self.app } });
         if self.own_cpus {
             metadata["labels"][QOS_CLASS_LABEL] = json!("LSR");
@@ -197,7 +301,18 @@ impl Shape {
             let wanted = json!({ "reservationSelector": { HELD_FOR: self.app } });
             metadata["annotations"][AFFINITY] = json!(wanted.to_string());
         }
-        json!({ "metadata": metadata, "spec": spec })
+        if let Some(quota) = self.quota {
+            metadata["labels"][QUOTA_NAME_LABEL] = json!(quota);
+        }
+        match self.tenure {
+            Tenure::Movable => {}
+            Tenure::Fixed => metadata["labels"][PREEMPTIBLE_LABEL] = json!("false"),
+            Tenure::Spared => metadata["labels"][SPARED_LABEL] = json!("true"),
+        }
+        if let Some(gang) = &self.gang {
+            gang.sign(&mut metadata);
+        }
+        metadata
     }
 }
 

@@ -3,6 +3,8 @@
 //! What the scheduler knows is kept here a second time, in a simpler form, so that a decision is
 //! judged by what could be known when it was made and by nothing that came later.
 
+mod batches;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +25,9 @@ use serde_json::json;
 use crate::held::{Held, Spare, overused, reduced, spares, use_of, used};
 use crate::judge::{self, Judge};
 use crate::rules::{Place, Resident, View, exceeds};
-use crate::shapes::Shape;
+use crate::shapes::{BATCH, Shape};
+use crate::shares::{self, Share, Shares};
+use batches::is_with_gang;
 
 /// More turns than this without any time passing are turns in a circle.
 const TURNS_MAX: usize = 20_000;
@@ -36,6 +40,39 @@ struct Known {
     is_gated: bool,
     /// The reservation that it says it uses; empty for none.
     uses: String,
+}
+
+/// Who had to go for gangs and quotas.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// For gangs, and for pods that are in none, since they are less important.
+    pub for_gangs: u64,
+    /// For others of their quota.
+    pub in_quotas: u64,
+    /// For other quotas, which had lent what they use.
+    pub take_backs: u64,
+    /// Since their quota used too much for too long.
+    pub revokes: u64,
+}
+
+impl Chosen {
+    /// Each kind, in words.
+    pub fn named(&self) -> [(u64, &'static str); 4] {
+        let Self { for_gangs, in_quotas, take_backs, revokes } = *self;
+        [
+            (for_gangs, "victims of gangs"),
+            (in_quotas, "victims within quotas"),
+            (take_backs, "victims whose quota had borrowed"),
+            (revokes, "pods revoked"),
+        ]
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.for_gangs += other.for_gangs;
+        self.in_quotas += other.in_quotas;
+        self.take_backs += other.take_backs;
+        self.revokes += other.revokes;
+    }
 }
 
 /// How a scheduler stood after its last turn.
@@ -52,6 +89,13 @@ pub struct Rest {
     /// Pods that get CPUs of their own.
     pub own_cpus: u64,
     pub adopted: u64,
+    /// Members of gangs that get nodes.
+    pub members: u64,
+    /// How often a quota has no room.
+    pub over_quota: u64,
+    pub batch: Chosen,
+    /// Pods that have a node as far as the engine knows, and are not bound.
+    pub claims: usize,
 }
 
 #[derive(Default)]
@@ -61,6 +105,8 @@ struct Knowledge {
     claims: BTreeMap<Uid, String>,
     /// Pods whose volumes are being made: a claim, and no Binding yet.
     prepared: BTreeSet<Uid>,
+    /// Members of gangs whose Binding was refused, and that keep their nodes and are tried again.
+    kept: BTreeSet<Uid>,
     /// Pods of which it was said that somebody else has the last word.
     lost: BTreeSet<Uid>,
     /// Reservations, as they were told.
@@ -71,6 +117,16 @@ struct Knowledge {
     holding: BTreeMap<Uid, (String, BTreeSet<Uid>)>,
     /// What pods with a claim use.
     inside: BTreeMap<Uid, String>,
+    shares: Shares,
+    /// Gangs that had a bound member.
+    started: BTreeSet<String>,
+    /// Who has to go for a pod or for gangs that start at once, by what was ordered since it was last told
+    /// of anything.
+    victims: BTreeMap<String, BTreeSet<Uid>>,
+    /// Whether it is looked, after each turn, at what its engine has added up.
+    is_audited: bool,
+    /// What of that was not so after the last one.
+    audit: Option<Result<(), String>>,
     rest: Rest,
     turns: usize,
 }
@@ -91,6 +147,14 @@ impl Knowledge {
 }
 
 impl Knowledge {
+    /// A pod is bound, and with it the gang has started that it is a member of.
+    fn note_started(&mut self, uid: &Uid) {
+        let shape = self.pods.get(uid).map(|known| &known.shape);
+        if let Some(gang) = shape.and_then(|shape| shape.gang.as_ref()) {
+            self.started.insert(gang.name.clone());
+        }
+    }
+
     /// A reservation is told of.
     fn reserved(&mut self, news: &ReservationNews) {
         let uid = Uid::new(&news.object.metadata.uid);
@@ -110,7 +174,8 @@ impl Knowledge {
 
     /// What a pod uses: what it says, what it was given with a claim, or who takes it over.
     fn uses<'a>(&'a self, uid: &Uid, one: &'a Known) -> &'a str {
-        if !one.uses.is_empty() {
+        // One that is gone is used by nobody, whatever its pods still say.
+        if self.held.keys().any(|held| *held.0 == *one.uses) {
             return &one.uses;
         }
         let claimed = self.inside.get(uid).filter(|own| !own.is_empty());
@@ -179,6 +244,16 @@ impl Onlooker {
         self.with(|own| own.rest)
     }
 
+    /// From now on it is looked at what the engine has added up.
+    pub fn audit(&self) {
+        self.with(|own| own.is_audited = true);
+    }
+
+    /// What of that was not so when it was last looked at, if it ever was.
+    pub fn audit_result(&self) -> Option<Result<(), String>> {
+        self.with(|own| own.audit.clone())
+    }
+
     /// Time passes.
     pub fn breathe(&self) {
         self.with(|own| own.turns = 0);
@@ -191,7 +266,7 @@ impl Onlooker {
     fn answered(&self, own: &mut Knowledge, uid: &Uid, answer: &Answer) {
         self.judge.log().note(&format!("s{} hears {answer:?} of {}", self.who, name(own, uid)));
         let Answer::Definite(outcome) = answer else { return };
-        if own.held.contains_key(uid) {
+        if own.reserved.contains(uid) {
             if *outcome == Outcome::Bound && !self.judge.was_held(&uid.0) {
                 self.violated(&format!("{} holds nothing and is said to", uid.0));
             }
@@ -206,8 +281,10 @@ impl Onlooker {
         let node = own.claims.get(uid).cloned();
         self.judge.concluded(self.who, &uid.0, node.as_deref(), outcome);
         match outcome {
-            Outcome::Bound => {}
+            Outcome::Bound => own.note_started(uid),
             Outcome::NotBound(_) => {
+                let gang = own.pods.get(uid).and_then(|known| known.shape.gang.as_ref());
+                own.kept.extend(gang.map(|_| uid.clone()));
                 own.claims.remove(uid);
                 own.prepared.remove(uid);
             }
@@ -275,6 +352,7 @@ impl Onlooker {
         own.inside.insert(pod.uid.clone(), uses.unwrap_or_default());
         self.decided(own, pod, node);
         own.prepared.insert(pod.uid.clone());
+        self.held_back(own, core, &pod.uid);
     }
 
     /// Holds a decision against what was known when it was made.
@@ -301,6 +379,7 @@ impl Onlooker {
         if let Some(what) = own.overuses(&pod.uid, node) {
             self.violated(&format!("{} on {node}, as far as it knows: {what}", pod.name));
         }
+        self.overdraws(own, pod, &known.shape);
         if let Some(why) = view.refuses(&known.shape, node) {
             let held = own.held.iter().map(|(uid, told)| own.placed(uid, told));
             let held: Vec<Held> = held.filter(|held| held.node == node).collect();
@@ -344,6 +423,7 @@ impl Onlooker {
 
     fn waits(&self, own: &mut Knowledge, order: &TellOrder) {
         own.rest.waits += 1;
+        own.rest.over_quota += u64::from(order.message.contains("Insufficient quotas"));
         let TellOrder { pod, message, room, condition, .. } = order;
         // Volumes that cannot be made give up the room.
         if own.prepared.remove(&pod.uid) {
@@ -354,9 +434,15 @@ impl Onlooker {
         }
         let Some(room) = room else { return };
         own.rest.rooms += 1;
+        for victim in &room.victims {
+            self.judge.sent_away(&victim.uid.0);
+        }
+        let asker = own.pods.get(&pod.uid).map(|pod| pod.shape.clone());
+        if let Some(asker) = asker.as_ref().filter(|asker| asker.scheduler == BATCH) {
+            return self.makes_room(own, &pod.name, asker, room);
+        }
         let held = own.held.get(&pod.uid).map(|held| held.priority);
-        let priority = own.pods.get(&pod.uid).map(|pod| pod.shape.priority);
-        let Some(priority) = priority.or(held) else { return };
+        let Some(priority) = asker.map(|asker| asker.priority).or(held) else { return };
         for victim in &room.victims {
             let Some(known) = own.pods.get(&victim.uid) else {
                 self.violated(&format!("{} has to go and nobody told of it", victim.name));
@@ -376,6 +462,7 @@ fn name<'a>(own: &'a Knowledge, uid: &'a Uid) -> &'a str {
 
 impl Witness for Onlooker {
     fn told(&self, _: &Core, message: &Message) {
+        self.with(|own| own.victims.clear());
         self.with(|own| match message {
             Message::Fact(Fact::Node(node)) => {
                 own.places.insert(node.name.to_string(), Place::of(node));
@@ -403,9 +490,18 @@ impl Witness for Onlooker {
                 let is_gated = !fact.gates.is_empty();
                 let told = fact.allotment.as_ref().and_then(|own| own.reservation.as_ref());
                 let uses = told.map(|own| own.uid.0.to_string()).unwrap_or_default();
+                let is_bound = node.is_some();
                 let known = Known { name, node, shape, is_going, is_gated, uses };
                 own.pods.insert(fact.uid.clone(), known);
+                if is_bound {
+                    own.note_started(&fact.uid);
+                }
             }
+            Message::Quota(quota) if shares::is_ours(&quota.metadata.name) => {
+                let share = Share::read(&serde_json::to_value(&**quota).unwrap_or_default());
+                own.shares.insert(share.name.clone(), share);
+            }
+            Message::QuotaGone(key) => drop(own.shares.remove(key.name())),
             Message::Answered(errand, answer) => self.answered(own, &errand.uid, answer),
             _ => {}
         });
@@ -415,7 +511,10 @@ impl Witness for Onlooker {
         self.with(|own| {
             own.forget_unprepared(core);
             match order {
-                Order::Bind(order) => self.bound(own, order),
+                Order::Bind(order) => {
+                    self.starts(own, core, &order.pod);
+                    self.bound(own, order);
+                }
                 Order::Tell(order) => self.waits(own, order),
                 Order::Prepare(order) => self.prepared(own, core, order),
                 Order::Consult(order) => {
@@ -439,6 +538,13 @@ impl Witness for Onlooker {
                 Order::Report(order) => {
                     self.judge.log().note(&format!("s{}: {order:?}", self.who));
                 }
+                Order::Group(order) => {
+                    self.judge.log().note(&format!("s{}: group {}", self.who, order.key));
+                }
+                Order::Revoke(order) => self.revokes(own, order),
+                Order::Quota(order) => {
+                    self.judge.log().note(&format!("s{}: quota {}", self.who, order.key));
+                }
             }
         });
     }
@@ -450,6 +556,13 @@ impl Witness for Onlooker {
             own.rest.in_flight = core.in_flight().count();
             own.rest.missed_wakes = core.engine().queue().missed_wakes();
             let (ledger, queue) = (core.engine().ledger(), core.engine().queue());
+            let rows = own.pods.keys().filter_map(|uid| ledger.pod(uid));
+            own.kept.retain(|uid| ledger.pod(uid).is_some_and(PodRow::is_placed));
+            own.rest.claims = rows.filter(|row| row.node().is_some() && !row.is_bound()).count();
+            self.holds_whole(own, core);
+            if own.is_audited {
+                own.audit = Some(self.audited(own, core));
+            }
             // That a preparation is in vain is known a little before it is told.
             for uid in core.in_flight().filter(|uid| !own.prepared.contains(*uid)) {
                 let row = ledger.pod(uid);
@@ -460,7 +573,8 @@ impl Witness for Onlooker {
             for uid in core.nodeless() {
                 let is_held =
                     ledger.pod(uid).is_some_and(|row| row.deleting || row.node().is_some());
-                if !is_held && queue.standing(uid).is_none() && !own.lost.contains(uid) {
+                let is_lined_up = queue.standing(uid).is_some() || is_with_gang(own, core, uid);
+                if !is_held && !is_lined_up && !own.lost.contains(uid) {
                     self.violated(&format!("{} is nowhere", name(own, uid)));
                 }
             }

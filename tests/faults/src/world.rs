@@ -1,6 +1,7 @@
 //! A run: the server, the schedulers, everybody else, and the time.
 
 mod actions;
+mod batch;
 mod koordinator;
 mod volumes;
 
@@ -28,12 +29,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::draw::Draw;
 use crate::held::Held;
-use crate::judge::{Excuses, Judge, Reading, Snapshot, Standing, identity};
+use crate::judge::{Excuses, Judge, Judged, Reading, Snapshot, Standing, identity};
 use crate::log::Log;
 use crate::network::{Faults, Network};
 use crate::rules;
 use crate::shapes::{CLASS, CONFIGURATION, PRIORITY_OF_OWN};
-use crate::witness::{Onlooker, Rest};
+use crate::shares::{Share, is_ours};
+use crate::witness::{Chosen, Onlooker, Rest};
+use actions::BUDGETS;
+use batch::{Batch, GROUPS, QUOTAS};
 use koordinator::{Koordinator, REPORTS, RESERVATIONS};
 
 /// Steps of a run while there are faults.
@@ -42,6 +46,10 @@ const STEPS: usize = 70;
 /// after three minutes and a list that is never answered after one, a lease that nobody renews is free
 /// after 15 s, and pods back off for 10 s.
 const SETTLED_WITHIN: Duration = Duration::from_secs(330);
+/// In the last part of that nobody has to go any longer.
+const QUIET: Duration = Duration::from_secs(60);
+/// How long schedulers may take until one leads and has looked at all pods.
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
 /// How much of the past the server remembers of each resource: little, so that watches that come
 /// back late have to begin anew.
 const EVENTS_REMEMBERED: usize = 12;
@@ -62,6 +70,12 @@ pub struct Tally {
     pub inside: u64,
     pub adopted: u64,
     pub own_cpus: u64,
+    /// Members of gangs that got nodes.
+    pub members: u64,
+    /// How often a quota had no room for a pod.
+    pub over_quota: u64,
+    pub chosen: Chosen,
+    pub judged: Judged,
     pub excused: Excuses,
     pub faults: Faults,
 }
@@ -79,6 +93,11 @@ impl Tally {
         self.inside += other.inside;
         self.adopted += other.adopted;
         self.own_cpus += other.own_cpus;
+        self.members += other.members;
+        self.over_quota += other.over_quota;
+        self.chosen.add(&other.chosen);
+        self.judged.add(&other.judged);
+        self.excused.quotas += other.excused.quotas;
         self.excused.landings += other.excused.landings;
         self.excused.sights += other.excused.sights;
         self.excused.uses += other.excused.uses;
@@ -89,18 +108,21 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bound, decided, waits, rooms, starts, left, prepared, .. } = self;
-        let Self { held, inside, adopted, own_cpus, excused, faults, .. } = self;
-        for (count, what) in faults.named() {
+        let Self { held, inside, adopted, own_cpus, members, over_quota, excused, faults, .. } =
+            self;
+        let batches = self.chosen.named().into_iter().chain(self.judged.named());
+        for (count, what) in faults.named().into_iter().chain(batches) {
             write!(f, "{count} {what}, ")?;
         }
-        let Excuses { landings, sights, uses } = excused;
+        let Excuses { landings, sights, uses, quotas } = excused;
         write!(
             f,
             "{decided} binds decided, {prepared} after volumes were made, {waits} times no node, \
              room made {rooms} times, {starts} schedulers started; {landings} Bindings that met \
              others in flight, {sights} times a node seen with too much; {held} reservations \
              placed, {inside} pods inside them, {adopted} taken over, {own_cpus} with CPUs of their own, \
-             {uses} uses that met others in flight; {bound} pods bound and {left} impossible at the end"
+             {uses} uses that met others in flight; {members} members of gangs placed, {over_quota} times \
+             no room in a quota, {quotas} times too little by others in flight; {bound} pods bound and {left} impossible at the end"
         )
     }
 }
@@ -121,8 +143,8 @@ pub fn run(seed: u64) -> Run {
     runtime.block_on(async {
         let mut world = World::new(seed);
         world.play().await;
-        let (excused, faults) = (world.judge.excuses(), world.network.faults());
-        let tally = Tally { excused, faults, ..world.tally };
+        let (excused, judged) = (world.judge.excuses(), world.judge.judged());
+        let tally = Tally { excused, judged, faults: world.network.faults(), ..world.tally };
         Run { failure: world.log.failed(), tally, log: world.log.clone() }
     })
 }
@@ -143,14 +165,22 @@ impl Env for WorldEnv {
 }
 
 /// What every scheduler is told.
-fn configuration(own: Option<&Koordinator>) -> Configuration {
+fn configuration(own: Option<&Koordinator>, batch: Option<&Batch>) -> Configuration {
     let parse = |text: &str| {
         let read = config::parse(Path::new("CONFIGURATION"), text);
         read.expect("the configuration of this program is valid")
     };
     let mut all = parse(CONFIGURATION);
-    all.profiles.extend(own.map(|own| parse(&own.configuration()).profiles).into_iter().flatten());
+    let own = own.map(Koordinator::configuration).into_iter();
+    for text in own.chain(batch.map(Batch::configuration)) {
+        all.profiles.extend(parse(&text).profiles);
+    }
     all
+}
+
+/// Whether an object at this path is not one of Kubernetes' own.
+fn is_custom(path: &str) -> bool {
+    path.contains(".koordinator.sh/") || path.contains(".sigs.k8s.io/")
 }
 
 /// A scheduler that runs.
@@ -177,6 +207,8 @@ struct World {
     nodes_made: usize,
     /// Reservations, load reports and layouts of CPUs, where there are any.
     koordinator: Option<Koordinator>,
+    /// Gangs and quotas, where there are any.
+    batch: Option<Batch>,
     tally: Tally,
 }
 
@@ -188,6 +220,8 @@ impl World {
         let memory = Memory { bytes_max: 0, events_min: EVENTS_REMEMBERED, ..Memory::default() };
         let log = Log::new(&clock);
         let judge = Judge::new(&log);
+        let batch = Batch::drawn(seed);
+        judge.govern(batch.as_ref().map(|own| own.regime).unwrap_or_default());
         let mut draw = Draw::new(seed, "world");
         // In some runs there is one scheduler without an election, in others two with one.
         let slots = (0..1 + draw.below(2)).map(|_| None).collect();
@@ -205,6 +239,7 @@ impl World {
             pods_made: 0,
             nodes_made: 0,
             koordinator: Koordinator::drawn(seed),
+            batch,
             tally: Tally::default(),
         }
     }
@@ -215,6 +250,7 @@ impl World {
         for _ in 0..STEPS {
             self.act().await;
             self.act_on_reservations().await;
+            self.act_on_batches().await;
             self.keep_house().await;
             let time = match self.draw.below(10) {
                 0..4 => self.draw.millis(1, 60),
@@ -235,32 +271,71 @@ impl World {
     async fn settle(&mut self) {
         self.log.step("the faults end");
         self.network.heal();
-        let until = self.clock.monotonic() + SETTLED_WITHIN;
-        while self.clock.monotonic() < until {
-            self.keep_house().await;
-            self.finish_deletions().await;
-            self.lift_gates().await;
-            self.make_volumes(true).await;
-            self.pass(Duration::from_secs(5)).await;
-            if self.log.failed().is_some() {
-                return;
-            }
+        self.wait(SETTLED_WITHIN.saturating_sub(QUIET)).await;
+        let sent_away = self.judge.all_sent_away();
+        self.wait(QUIET).await;
+        if self.log.failed().is_some() {
+            return;
+        }
+        let more = self.judge.all_sent_away() - sent_away;
+        if more > 0 && self.batch.is_some() {
+            self.log.violated(&format!("{more} more pods had to go, though nothing has happened"));
         }
         let snapshot = self.inspect().await;
         self.judge.conclude(&snapshot);
-        for runner in self.slots.iter().flatten() {
-            let Rest { in_flight, missed_wakes, .. } = runner.witness.rest();
-            if in_flight > 0 {
-                self.log.violated(&format!("s{} has {in_flight} binds in flight", runner.who));
-            }
-            if missed_wakes > 0 {
-                self.log.violated(&format!("s{} missed {missed_wakes} wakes", runner.who));
-            }
-        }
+        self.conclude_schedulers();
         let is_bound = |pod: &&Standing| !pod.node.is_empty();
         let bound = snapshot.pods.iter().filter(is_bound).count();
         self.tally.bound = bound as u64;
         self.tally.left = (snapshot.pods.len() - bound) as u64;
+        for slot in 0..self.slots.len() {
+            self.remove(slot);
+        }
+        if self.batch.is_some() && self.log.failed().is_none() {
+            self.conclude_anew(&snapshot).await;
+        }
+    }
+
+    /// Time passes without faults, and everybody does what is left to do.
+    async fn wait(&mut self, time: Duration) {
+        let until = self.clock.monotonic() + time;
+        while self.clock.monotonic() < until && self.log.failed().is_none() {
+            self.keep_house().await;
+            for runner in self.slots.iter().flatten().filter(|_| self.batch.is_some()) {
+                runner.witness.audit();
+            }
+            self.finish_deletions().await;
+            self.lift_gates().await;
+            self.describe_gangs().await;
+            self.make_volumes(true).await;
+            self.pass(Duration::from_secs(5)).await;
+        }
+    }
+
+    /// Schedulers have nothing left to do, and hold nothing.
+    fn conclude_schedulers(&self) {
+        for runner in self.slots.iter().flatten() {
+            let Rest { in_flight, missed_wakes, claims, .. } = runner.witness.rest();
+            if in_flight > 0 {
+                self.log.violated(&format!("s{} has {in_flight} binds in flight", runner.who));
+            }
+            if claims > 0 {
+                self.log.violated(&format!("s{} holds room for {claims} pods", runner.who));
+            }
+            if missed_wakes > 0 {
+                self.log.violated(&format!("s{} missed {missed_wakes} wakes", runner.who));
+            }
+            self.judge.conclude_audit(runner.who, runner.witness.audit_result());
+        }
+    }
+
+    /// Those who know nothing but what the server shows find nothing to do that others had left undone.
+    async fn conclude_anew(&mut self, before: &Snapshot) {
+        self.log.step("those start who know nothing");
+        self.wait(STARTED_WITHIN).await;
+        let after = self.snapshot().await;
+        self.judge.conclude_anew(before, &after);
+        self.conclude_schedulers();
         for slot in 0..self.slots.len() {
             self.remove(slot);
         }
@@ -296,7 +371,7 @@ impl World {
         self.tally.starts += 1;
         let who = self.starts;
         let way = self.network.way(who, self.trusting("system:kube-scheduler"));
-        let mut configuration = configuration(self.koordinator.as_ref());
+        let mut configuration = configuration(self.koordinator.as_ref(), self.batch.as_ref());
         if self.slots.len() == 1 {
             configuration.leader_election = None;
         }
@@ -322,8 +397,12 @@ impl World {
     fn remove(&mut self, slot: usize) -> Option<usize> {
         let runner = self.slots.get_mut(slot)?.take()?;
         runner.task.abort();
-        let Rest { binds, waits, rooms, prepared, held, inside, adopted, own_cpus, .. } =
+        let Rest { binds, waits, rooms, prepared, held, inside, adopted, .. } =
             runner.witness.rest();
+        let Rest { own_cpus, members, over_quota, batch, .. } = runner.witness.rest();
+        self.tally.chosen.add(&batch);
+        self.tally.members += members;
+        self.tally.over_quota += over_quota;
         self.tally.prepared += prepared;
         self.tally.held += held;
         self.tally.inside += inside;
@@ -357,7 +436,7 @@ impl World {
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let content_type = match method {
-            Method::PATCH if path.contains(".koordinator.sh/") => "application/merge-patch+json",
+            Method::PATCH if is_custom(path) => "application/merge-patch+json",
             Method::PATCH => "application/strategic-merge-patch+json",
             _ => "application/json",
         };
@@ -383,12 +462,26 @@ impl World {
             held = items(&self.ask(Method::GET, RESERVATIONS, None).await.1);
             reports = items(&self.ask(Method::GET, REPORTS, None).await.1);
         }
+        let (mut shares, mut groups, mut budgets) = (Vec::new(), Vec::new(), Vec::new());
+        if self.batch.is_some() {
+            budgets = items(&self.ask(Method::GET, BUDGETS, None).await.1);
+            shares = items(&self.ask(Method::GET, QUOTAS, None).await.1);
+            groups = items(&self.ask(Method::GET, GROUPS, None).await.1);
+        }
         let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         Snapshot {
             places: items(&nodes).iter().map(|one| (name(one), rules::Place::read(one))).collect(),
             pods: items(&pods).iter().map(Standing::read).collect(),
             held: held.iter().map(Held::read).collect(),
             reporting: reports.iter().map(name).collect(),
+            shares: shares
+                .iter()
+                .filter(|one| is_ours(&name(one)))
+                .map(|one| (name(one), Share::read(one)))
+                .collect(),
+            groups: groups.iter().map(name).collect(),
+            budgets: budgets.iter().map(name).collect(),
+            regime: self.judge.regime(),
         }
     }
 
@@ -412,7 +505,8 @@ impl World {
         let account = json!({ "metadata": { "name": "default" } });
         let path = "/api/v1/namespaces/default/serviceaccounts";
         self.must(Method::POST, path, Some(account)).await;
-        self.found_koordinator().await;
+        self.found_kinds().await;
+        self.found_quotas().await;
         for _ in 0..2 + self.draw.below(4) {
             self.add_node().await;
         }

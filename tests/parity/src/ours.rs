@@ -201,7 +201,10 @@ fn answer_of(
         }
         let settings = decider.profile().last_resorts.iter().find_map(|one| match one {
             LastResort::DefaultPreemption(settings) => Some(*settings),
-            LastResort::DynamicResources | LastResort::Reservation(_) => None,
+            LastResort::DynamicResources
+            | LastResort::Reservation(_)
+            | LastResort::Coscheduling
+            | LastResort::ElasticQuota => None,
         });
         if let Some(settings) = settings {
             let told = preemption(decider, ledger, uid, &examined, &tried, settings)?;

@@ -218,7 +218,8 @@ impl World {
         let (node, prepares) = match &decision.verdict {
             Verdict::Bind(node, _) => (node.to_string(), false),
             Verdict::Prepare(node, _) => (node.to_string(), true),
-            Verdict::Wait(_)
+            Verdict::Await(_)
+            | Verdict::Wait(_)
             | Verdict::Unprepared(_)
             | Verdict::Consult(..)
             | Verdict::Failed(_) => {
@@ -289,6 +290,7 @@ impl World {
                 }
             },
             Verdict::Unprepared(_) => drop(self.claims.remove(&*pod.uid.0)),
+            Verdict::Await(_) => bail!("{} is in no gang", pod.name),
             Verdict::Consult(..) | Verdict::Failed(_) => {
                 bail!("there is nobody to ask about {}", pod.name)
             }

@@ -145,6 +145,9 @@ impl Layout {
 
 /// Leaves out of CPUs whatever has the number of one before it, and tells which that were.
 fn repeated(cpus: &mut Vec<CpuInfo>) -> Option<Malformed> {
+    if cpus.is_sorted_by(|one, next| one.id < next.id) {
+        return None;
+    }
     let (mut seen, mut twice) = (BTreeSet::new(), CpuSet::new());
     cpus.retain(|cpu| {
         let is_new = seen.insert(cpu.id);
@@ -153,9 +156,9 @@ fn repeated(cpus: &mut Vec<CpuInfo>) -> Option<Malformed> {
         }
         is_new
     });
-    let value = format!("id {twice} more than once");
     let fix = "name each CPU once; the first of a number counts";
-    (!twice.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value, fix))
+    let value = || format!("id {twice} more than once");
+    (!twice.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value(), fix))
 }
 
 /// How many NUMA nodes of a machine count.
@@ -186,8 +189,8 @@ fn homeless(wire: &NodeResourceTopology, cpus: &[CpuInfo]) -> Option<Malformed> 
         others.insert(cpu.id);
     }
     let fix = "name a zone for each NUMA node that has CPUs: where NUMA nodes are chosen, these are no pod's";
-    let value = format!("CPUs {others} on NUMA nodes that zones do not name");
-    (!told.is_empty() && !others.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value, fix))
+    let value = || format!("CPUs {others} on NUMA nodes that zones do not name");
+    (!told.is_empty() && !others.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value(), fix))
 }
 
 /// Words for what the kubelet is told to do that nobody here knows, or does for single containers.

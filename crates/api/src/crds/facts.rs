@@ -83,8 +83,32 @@ pub(crate) fn tables() -> Vec<Facts> {
             tables.push(facts);
         }
     }
+    add_ours(&mut tables);
     tables.sort_by_key(Facts::name);
     tables
+}
+
+/// Kinds whose status has conditions here and none upstream: those of every other kind, as one of
+/// upstream's has them, but for the message, which may be left out.
+const WITH_CONDITIONS: [&str; 2] = ["ElasticQuota", "PodGroup"];
+/// A kind of upstream that has them.
+const CONDITIONS_OF: &str = "AdmissionCheck";
+
+/// All that is added to upstream's tables.
+fn add_ours(tables: &mut [Facts]) {
+    let source = tables.iter().find(|own| own.kind == CONDITIONS_OF).expect("a kind of upstream");
+    let all = source.versions[0].fields.iter();
+    let own = all.filter(|(path, _)| path.starts_with("status.conditions"));
+    let mut own: BTreeMap<String, Value> =
+        own.map(|(path, fact)| (path.clone(), fact.clone())).collect();
+    let message = own.get_mut("status.conditions[].message").and_then(Value::as_object_mut);
+    message.expect("a message").remove("required");
+    for facts in tables.iter_mut().filter(|own| WITH_CONDITIONS.contains(&own.kind.as_str())) {
+        for (path, fact) in &own {
+            let theirs = facts.versions[0].fields.insert(path.clone(), fact.clone());
+            assert_eq!(theirs, None, "upstream has {path} of {} by now", facts.kind);
+        }
+    }
 }
 
 pub(crate) fn parse(crd: &Crd) -> Value {

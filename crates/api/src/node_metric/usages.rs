@@ -1,79 +1,83 @@
 //! Amounts by resource, for objects that hold dozens of such lists of two or three each and come every
-//! minute from every node: a list is one piece of memory, and the names that all of them have are none.
+//! minute from every node: what almost every list has is no piece of memory of its own.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use object::quantity::Quantity;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::sort_by_name;
+
 /// The names that almost every list has.
 const USUAL: [&str; 2] = ["cpu", "memory"];
 
-type Name = Cow<'static, str>;
-
 /// Amounts by the name of their resource.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Usages(Vec<(Name, Quantity)>);
+pub struct Usages {
+    usual: [Option<Quantity>; USUAL.len()],
+    /// The others, by name.
+    others: Vec<(Box<str>, Quantity)>,
+}
 
 impl Usages {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.others.is_empty() && self.usual.iter().all(Option::is_none)
     }
 
     /// The amount of this resource.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Quantity> {
-        let at = self.0.binary_search_by(|(own, _)| (**own).cmp(name)).ok()?;
-        Some(&self.0[at].1)
-    }
-
-    /// All of them, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Quantity)> {
-        self.0.iter().map(|(name, amount)| (&**name, amount))
-    }
-
-    /// In the order of their names; of several with one name the last counts.
-    fn new(mut all: Vec<(Name, Quantity)>) -> Self {
-        if !all.is_sorted_by(|(one, _), (next, _)| one < next) {
-            all.sort_by(|(one, _), (other, _)| one.cmp(other));
-            all.dedup_by(|later, kept| {
-                let is_same = later.0 == kept.0;
-                if is_same {
-                    std::mem::swap(later, kept);
-                }
-                is_same
-            });
+        if let Some(at) = USUAL.iter().position(|usual| *usual == name) {
+            return self.usual[at].as_ref();
         }
-        Self(all)
+        let at = self.others.binary_search_by(|(own, _)| (**own).cmp(name)).ok()?;
+        Some(&self.others[at].1)
+    }
+
+    /// How much CPU and memory, where there is nothing else.
+    #[must_use]
+    pub fn only_usual(&self) -> Option<[Option<&Quantity>; USUAL.len()]> {
+        self.others.is_empty().then(|| self.usual.each_ref().map(Option::as_ref))
+    }
+
+    /// All of them, those that almost every list has first.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Quantity)> {
+        let usual = USUAL.into_iter().zip(&self.usual);
+        let usual = usual.filter_map(|(name, amount)| Some((name, amount.as_ref()?)));
+        usual.chain(self.others.iter().map(|(name, amount)| (&**name, amount)))
     }
 }
 
 impl Serialize for Usages {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter())
+        serializer.collect_map(self.iter().collect::<BTreeMap<_, _>>())
     }
 }
 
-/// The name of a resource, which is memory of its own only where it is not a usual one.
-struct Read(Name);
+/// The name of a resource.
+enum Name {
+    /// A usual one, by its place.
+    Usual(usize),
+    Other(Box<str>),
+}
 
-impl<'de> Deserialize<'de> for Read {
+impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Words;
         impl Visitor<'_> for Words {
-            type Value = Read;
+            type Value = Name;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the name of a resource")
             }
 
-            fn visit_str<E>(self, name: &str) -> Result<Read, E> {
-                let usual = USUAL.into_iter().find(|usual| *usual == name);
-                Ok(Read(usual.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)))
+            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
+                let usual = USUAL.iter().position(|usual| *usual == name);
+                Ok(usual.map_or_else(|| Name::Other(name.into()), Name::Usual))
             }
         }
         deserializer.deserialize_str(Words)
@@ -91,11 +95,15 @@ impl<'de> Deserialize<'de> for Usages {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Usages, A::Error> {
-                let mut all = Vec::with_capacity(USUAL.len());
-                while let Some((Read(name), amount)) = map.next_entry()? {
-                    all.push((name, amount));
+                let mut all = Usages::default();
+                while let Some(name) = map.next_key()? {
+                    match name {
+                        Name::Usual(at) => all.usual[at] = Some(map.next_value()?),
+                        Name::Other(name) => all.others.push((name, map.next_value()?)),
+                    }
                 }
-                Ok(Usages::new(all))
+                sort_by_name(&mut all.others);
+                Ok(all)
             }
         }
         deserializer.deserialize_map(Lists)

@@ -33,6 +33,18 @@ pub const GANG_MATCH_POLICY: &str = "gang.scheduling.koordinator.sh/match-policy
 /// Annotation: the same, where the other is not there.
 pub const GANG_MATCH_POLICY_ALIAS: &str = "pod-group.scheduling.sigs.k8s.io/match-policy";
 
+/// Annotation that the scheduler writes with the node: the gangs that the pod started with.
+pub const BIND_GROUP_ID: &str = "internal.scheduling.koordinator.sh/bind-gang-group-id";
+/// Annotation that the scheduler writes with the node: how many members started at once.
+pub const BIND_MEMBER_COUNT: &str = "internal.scheduling.koordinator.sh/bind-gang-member-count";
+/// What [`BIND_GROUP_ID`] was called before.
+pub const BIND_GROUP_ID_BEFORE: &str = "scheduling.koordinator.sh/bind-gang-group-id";
+/// What [`BIND_MEMBER_COUNT`] was called before.
+pub const BIND_MEMBER_COUNT_BEFORE: &str = "scheduling.koordinator.sh/bind-gang-member-count";
+
+/// How many gangs may start together.
+pub const GANG_GROUPS_MAX: usize = 64;
+
 const COUNT_FIX: &str = "write a whole number such as 4";
 
 /// The gang that a pod is of, and who describes it.
@@ -202,15 +214,23 @@ impl GangTerms {
         waiting: Result<Option<Duration>, Malformed>,
     ) -> Self {
         let mut malformed = Vec::new();
-        let min_available = kept(&mut malformed, least.map(Some));
+        let mut min_available = kept(&mut malformed, least.map(Some));
         let total = total_number(annotations, min_available);
+        let mut groups = kept(&mut malformed, groups(annotations)).unwrap_or_default();
+        if groups.len() > GANG_GROUPS_MAX {
+            // With whom it starts is not known: it cannot.
+            let (value, fix) =
+                (format!("{} gangs", groups.len()), "name at most 64 gangs that start together");
+            malformed.insert(0, Malformed::new(GANG_GROUPS, &value, fix));
+            (groups, min_available) = (BTreeSet::new(), None);
+        }
         Self {
             min_available,
             waiting_time: kept(&mut malformed, waiting),
             total_number: kept(&mut malformed, total).or(min_available),
             mode: kept(&mut malformed, mode(annotations)).unwrap_or_default(),
             match_policy: kept(&mut malformed, match_policy(annotations)),
-            groups: kept(&mut malformed, groups(annotations)).unwrap_or_default(),
+            groups,
             malformed,
         }
     }
@@ -378,6 +398,20 @@ mod tests {
         let wrong = ["{}", "[", "a/b", "[7]", r#"["b"]"#, r#"["/b"]"#, r#"["a/"]"#, r#"["a/b/c"]"#];
         check(GANG_GROUPS, &wrong);
         check(GANG_GROUPS, &[r#"["a/b,c"]"#, "null"]);
+    }
+
+    #[test]
+    fn a_gang_that_names_too_many_cannot_start_and_says_how_many_they_are() {
+        let check = |count: usize, expected: Option<(&str, &str)>| {
+            let names: Vec<String> = (0..count).map(|number| format!("a/g{number}")).collect();
+            let own = terms(json!({ GANG_GROUPS: json!(names).to_string() }));
+            let told = own.malformed.first().map(|error| (error.key, &*error.value));
+            assert_eq!(told, expected);
+            assert_eq!(own.min_available.is_some(), expected.is_none());
+            assert_eq!(own.groups.len(), if expected.is_none() { count } else { 0 });
+        };
+        check(GANG_GROUPS_MAX, None);
+        check(GANG_GROUPS_MAX + 1, Some((GANG_GROUPS, "65 gangs")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{check, metadata, nulls, selector};
+use super::{check, condition, metadata, nulls, selector};
 use crate::node_selector::NodeSelectorOperator;
 use crate::persistent_volume::{AccessMode, VolumePhase};
 use crate::pod::{PreemptionPolicy, RestartPolicy, VolumeSource, WhenUnsatisfiable};
@@ -80,7 +80,7 @@ fn quotas_and_gangs_come_back_whole() {
             "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
             "metadata": metadata(),
             "spec": { "min": { "cpu": "4" }, "max": { "cpu": "8", "memory": "1Gi" } },
-            "status": { "used": { "cpu": "500m" } },
+            "status": { "used": { "cpu": "500m" }, "conditions": [condition("observedGeneration")] },
         })
     );
     check_all!(
@@ -101,6 +101,7 @@ fn quotas_and_gangs_come_back_whole() {
             "status": {
                 "phase": "Running", "occupiedBy": "shop/web", "scheduled": 4, "running": 3,
                 "succeeded": 1, "failed": 1, "scheduleStartTime": "2026-01-01T00:00:00Z",
+                "conditions": [condition("observedGeneration")],
             },
         })
     );

@@ -144,20 +144,20 @@ impl Cache {
         let repaired_max = (ledger.nodes.places() / REPAIR_SHARE).max(REPAIR_MIN);
         let few = since.filter(|nodes| nodes.len() <= repaired_max);
         match few {
-            Some(nodes) => self.repair(&mut answer.value, nodes, question),
-            None => self.compute(&mut answer.value, question),
+            Some(nodes) => self.repair(&mut answer.value, nodes, key, question),
+            None => self.compute(&mut answer.value, key, question),
         }
         (answer.seen, answer.epoch) = (changes.end(), epoch);
     }
 
-    fn compute(&mut self, shape: &mut Shape, question: Question<'_>) {
+    fn compute(&mut self, shape: &mut Shape, key: &[Option<Key>], question: Question<'_>) {
         let places = question.ledger.nodes.places();
         let Shape { feasible, totals } = shape;
         feasible.clone_from(question.ledger.nodes.present());
-        self.sift(feasible, question);
+        self.sift(feasible, key, question);
         totals.clear();
         totals.resize(places, 0);
-        self.each_plain(feasible, question, |weight, raw| {
+        self.each_plain(feasible, key, question, |weight, raw| {
             // Places of nodes that are not feasible may hold anything.
             let pairs = totals.iter_mut().zip(raw);
             if weight == 1 {
@@ -175,6 +175,7 @@ impl Cache {
         &mut self,
         shape: &mut Shape,
         nodes: impl Iterator<Item = NodeIndex>,
+        key: &[Option<Key>],
         question: Question<'_>,
     ) {
         let mut stale = std::mem::take(&mut self.lent.stale);
@@ -183,12 +184,12 @@ impl Cache {
         nodes.for_each(|node| stale.insert(node));
         fit.clone_from(&stale);
         fit.keep(question.ledger.nodes.present());
-        self.sift(&mut fit, question);
+        self.sift(&mut fit, key, question);
         let Shape { feasible, totals } = shape;
         totals.resize(question.ledger.nodes.places(), INFEASIBLE);
         stale.each(|node| totals[node] = INFEASIBLE);
         fit.each(|node| totals[node] = 0);
-        self.each_plain(&fit, question, |weight, raw| {
+        self.each_plain(&fit, key, question, |weight, raw| {
             fit.each(|node| {
                 totals[node] = totals[node].wrapping_add(weight.wrapping_mul(raw[node]));
             });
@@ -199,17 +200,18 @@ impl Cache {
         (self.lent.stale, self.lent.fit) = (stale, fit);
     }
 
-    /// Takes out the nodes that a filter refuses.
-    fn sift(&mut self, nodes: &mut NodeSet, question: Question<'_>) {
+    /// Takes out the nodes that a filter refuses. The parts of the shape's key are those that the
+    /// plugins would give again.
+    fn sift(&mut self, nodes: &mut NodeSet, key: &[Option<Key>], question: Question<'_>) {
         let Question { profile, plan, ledger, ask } = question;
-        for place in &plan.single_filters {
+        for (place, key) in plan.single_filters.iter().zip(key) {
             let filter = &*profile.filters[*place];
             if filter.reads() == Reads::Node {
                 if let Some(answer) = self.filter(*place, filter, ledger, ask) {
                     nodes.keep(answer);
                 }
-            } else if let Some(key) = filter.key(ledger, ask) {
-                self.sift_alike((Who::Filter(*place), key), filter, question, nodes);
+            } else if let Some(key) = key {
+                self.sift_alike((Who::Filter(*place), *key), filter, question, nodes);
             }
         }
     }
@@ -219,20 +221,22 @@ impl Cache {
     fn each_plain(
         &mut self,
         nodes: &NodeSet,
+        key: &[Option<Key>],
         question: Question<'_>,
         mut call: impl FnMut(i32, &[i32]),
     ) {
         let Question { profile, plan, ledger, ask } = question;
         let mut lent = std::mem::take(&mut self.lent.raw);
         lent.resize(ledger.nodes.places(), 0);
-        for place in &plan.plain_scores {
+        let keys = &key[plan.single_filters.len()..];
+        for (place, key) in plan.plain_scores.iter().zip(keys) {
             let (score, weight) = (&*profile.scores[*place].0, plan.weights[*place]);
             if score.reads() == Reads::Node {
                 if let Some(raw) = self.score(*place, score, ledger, ask) {
                     call(weight, &raw.scores);
                 }
-            } else if let Some(key) = score.key(ledger, ask) {
-                self.score_alike((Who::Score(*place), key), score, question, (nodes, &mut lent));
+            } else if let Some(key) = key {
+                self.score_alike((Who::Score(*place), *key), score, question, (nodes, &mut lent));
                 call(weight, &lent);
             }
         }

@@ -4,6 +4,7 @@
 //! else wherever; and away from those who want a core or a NUMA node for themselves, as long as there
 //! is another way.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -361,13 +362,14 @@ impl<'a> Taking<'a> {
     }
 
     /// Lists of CPUs by NUMA node or socket, of these cores, those with more CPUs first.
-    fn grouped(&self, by: Group, cores: Vec<Vec<Cpu>>) -> Vec<(u32, Vec<Cpu>)> {
-        let mut cores = cores;
+    fn grouped(&self, by: Group, mut cores: Vec<impl AsRef<[Cpu]>>) -> Vec<(u32, Vec<Cpu>)> {
         cores.sort_by_key(|cpus| {
+            let cpus = cpus.as_ref();
             (Reverse(cpus.len()), self.times(cpus), cpus.first().map(|cpu| cpu.core))
         });
         let mut groups = BTreeMap::<u32, Vec<Cpu>>::new();
-        for cpus in cores {
+        for cpus in &cores {
+            let cpus = cpus.as_ref();
             let group = cpus.first().map_or(0, |cpu| by.of(cpu));
             groups.entry(group).or_default().extend(cpus);
         }
@@ -385,10 +387,21 @@ impl<'a> Taking<'a> {
         groups
     }
 
-    /// Cores of which every thread is free.
-    fn whole_cores(&self) -> Vec<Vec<Cpu>> {
-        let cores = by_core(self.topology, &self.free).into_values();
-        cores.filter(|cpus| cpus.len() == self.topology.threads()).collect()
+    /// Cores of which as many threads are free as a core has.
+    fn whole_cores(&self) -> Vec<Cow<'a, [Cpu]>> {
+        let (topology, free) = (self.topology, &self.free);
+        let threads = topology.threads();
+        let cores = topology.by_core().chunk_by(|one, next| one.core == next.core);
+        let whole = cores.filter_map(|cpus: &'a [Cpu]| {
+            let is_free = |cpu: &&Cpu| free.contains(cpu.id);
+            let is_whole = cpus.iter().filter(is_free).count() == threads;
+            is_whole.then(|| match cpus.len() == threads {
+                true => Cow::Borrowed(cpus),
+                // Machines may have cores of several sorts.
+                false => cpus.iter().filter(is_free).copied().collect(),
+            })
+        });
+        whole.collect()
     }
 
     fn take_cores(&mut self, count: usize) {
@@ -398,7 +411,7 @@ impl<'a> Taking<'a> {
                 cores.retain(|cpus| {
                     !heeds || cpus.iter().all(|cpu| !self.numas_apart.contains(&cpu.numa))
                 });
-                let groups = self.numa_groups_of(cores);
+                let groups = self.numa_groups_of(&cores);
                 if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
                     return self.give(cpus[..count].iter().map(|cpu| cpu.id));
                 }
@@ -432,11 +445,12 @@ impl<'a> Taking<'a> {
     }
 
     /// NUMA nodes with the whole cores that they have, better ones first by what these are.
-    fn numa_groups_of(&self, cores: Vec<Vec<Cpu>>) -> Vec<(u32, Vec<Cpu>)> {
-        let mut groups = self.grouped(Group::Numa, cores.clone());
+    fn numa_groups_of(&self, cores: &[Cow<'_, [Cpu]>]) -> Vec<(u32, Vec<Cpu>)> {
+        let mut groups = self.grouped(Group::Numa, cores.to_vec());
         let strategy = self.want.strategy;
-        let whole =
-            |is: &dyn Fn(&Cpu) -> bool| cores.iter().flatten().filter(|cpu| is(cpu)).count();
+        let whole = |is: &dyn Fn(&Cpu) -> bool| {
+            cores.iter().flat_map(|cpus| cpus.iter()).filter(|cpu| is(cpu)).count()
+        };
         groups.sort_by_key(|(group, cpus)| {
             let socket = cpus.first().map_or(0, |cpu| cpu.socket);
             let around = whole(&|cpu: &Cpu| cpu.socket == socket);

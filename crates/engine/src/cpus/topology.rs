@@ -1,6 +1,6 @@
 //! How the CPUs of a machine are laid out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api::CpuSet;
 
@@ -33,11 +33,15 @@ impl CpuTopology {
     /// The layout of these CPUs; of several with one number the first counts.
     pub fn new(cpus: impl IntoIterator<Item = Cpu>) -> Self {
         // What no set of CPUs can name cannot be given to anybody.
-        let can_be_named = |cpu: &Cpu| CpuSet::from_iter([cpu.id]).contains(cpu.id);
-        let mut cpus: Vec<Cpu> = cpus.into_iter().filter(can_be_named).collect();
+        let mut cpus: Vec<Cpu> = cpus.into_iter().filter(|cpu| CpuSet::can_hold(cpu.id)).collect();
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
-        let count = |of: fn(&Cpu) -> u32| cpus.iter().map(of).collect::<BTreeSet<u32>>().len();
+        let count = |of: fn(&Cpu) -> u32| {
+            let mut all: Vec<u32> = cpus.iter().map(of).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len()
+        };
         let (cores, sockets) = (count(|cpu| cpu.core), count(|cpu| cpu.socket));
         let mut numas = BTreeMap::<u32, CpuSet>::new();
         cpus.iter().for_each(|cpu| numas.entry(cpu.numa).or_default().insert(cpu.id));

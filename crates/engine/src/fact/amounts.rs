@@ -45,8 +45,8 @@ pub(super) fn is_scalar(name: &str) -> bool {
 /// A quantity as a whole number of units, or of thousandths where the scale is -3. Below zero is
 /// nothing, and beyond the most is the most: no quantity counts as less than a smaller one.
 fn bounded(quantity: &Quantity, scale: i32, most: i64) -> i64 {
-    let beyond = if *quantity > Quantity::ZERO { most } else { 0 };
-    quantity.checked_scaled_value(scale).map_or(beyond, |amount| amount.clamp(0, most))
+    let beyond = || if *quantity > Quantity::ZERO { most } else { 0 };
+    quantity.checked_scaled_value(scale).map_or_else(beyond, |amount| amount.clamp(0, most))
 }
 
 fn millis(quantity: &Quantity) -> i64 {
@@ -96,9 +96,23 @@ pub(super) fn named(list: &ResourceList) -> impl Iterator<Item = (&str, &Quantit
     of_today(all, |name| list.contains_key(name))
 }
 
-/// The same of what is reported to be in use.
-pub(super) fn used(list: &Usages) -> impl Iterator<Item = (&str, &Quantity)> {
-    of_today(list.iter(), |name| list.get(name).is_some())
+/// The same of what a NUMA node has.
+pub(super) fn offered_by<'a>(
+    list: &BTreeMap<&'a str, &'a Quantity>,
+) -> impl Iterator<Item = (&'a str, &'a Quantity)> {
+    of_today(list.iter().map(|(name, own)| (*name, *own)), |name| list.contains_key(name))
+}
+
+/// What is reported to be in use.
+pub(super) fn used(list: &Usages) -> Amounts {
+    match list.only_usual() {
+        Some([cpu, memory]) => Amounts {
+            cpu_millis: cpu.map_or(0, |own| bounded(own, -3, AMOUNT_MAX)),
+            memory_bytes: memory.map_or(0, |own| bounded(own, 0, AMOUNT_MAX)),
+            ..Amounts::NOTHING
+        },
+        None => amounts(of_today(list.iter(), |name| list.get(name).is_some())),
+    }
 }
 
 fn of_today<'a>(

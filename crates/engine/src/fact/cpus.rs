@@ -13,7 +13,7 @@ use api::qos::QosClass;
 use api::resource_names::KnownResource;
 use api::{CpuSet, Malformed, NodeResourceTopology};
 
-use super::amounts::{amounts, named, quantities};
+use super::amounts::{amounts, named, offered_by, quantities};
 use super::{Fact, ReservationRef};
 use crate::cpus::{Binding, Cpu, CpuTopology, Exclusive, Strategy};
 use crate::needs::{Amounts, CpuNeeds, Wish};
@@ -171,8 +171,8 @@ impl CpuLayout {
         let topology = CpuTopology::new(cpus);
         let zones = wire.zones.iter().filter_map(|zone| {
             let list = zone.resources.iter();
-            let list = list.map(|own| (own.name.clone(), own.allocatable.clone())).collect();
-            Some((zone.numa()?, amounts(named(&list))))
+            let list = list.map(|own| (own.name.as_str(), &own.allocatable)).collect();
+            Some((zone.numa()?, amounts(offered_by(&list))))
         });
         let mut zones: Vec<(u32, Amounts)> = zones.collect();
         zones.sort_by_key(|(numa, _)| *numa);

@@ -1,16 +1,17 @@
 //! What nodes report of their load, and what is said of it on nodes and pods.
 
-use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::NodeMetric;
 use api::load::{self, UsageThresholds};
 use api::node::Node;
-use api::node_metric::ResourceMap;
+use api::node_metric::{PodName, ResourceMap};
 use api::pod::Pod;
 use api::priority::PriorityBand;
 use object::condition;
+use rustc_hash::FxBuildHasher;
 
 use super::amounts::{amounts, named, used};
 use super::{Fact, LoadTimes};
@@ -33,42 +34,74 @@ pub struct LoadReport {
     pub pods: PodUsages,
 }
 
-/// The namespace and the name of a pod, and what it uses.
-type UsageOfPod = ((Box<str>, Box<str>), PodUsage);
+/// Which pod, and what it uses.
+type UsageOfPod = (PodName, PodUsage);
 
-/// What pods use, in the order of their namespaces and names.
+/// What pods use.
+///
+/// Every pod that comes to a node is looked for among those that it reports, and is mostly not there:
+/// hashes that lie side by side say so, where names would have to be fetched from all over memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodUsages(Box<[UsageOfPod]>);
+pub struct PodUsages {
+    /// Of namespaces and names, in order.
+    hashes: Box<[u64]>,
+    /// Of those with one hash, in the order of their namespaces and names.
+    pods: Box<[UsageOfPod]>,
+}
+
+fn hash(namespace: &str, name: &str) -> u64 {
+    FxBuildHasher.hash_one((namespace, name))
+}
+
+fn hash_of((pod, _): &UsageOfPod) -> u64 {
+    hash(pod.namespace(), pod.name())
+}
 
 impl PodUsages {
     /// What the pod of this namespace and name uses.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<&PodUsage> {
-        let found =
-            self.0.binary_search_by(|((own, its), _)| (&**own, &**its).cmp(&(namespace, name)));
-        found.ok().map(|at| &self.0[at].1)
+        let hash = hash(namespace, name);
+        let first = self.hashes.partition_point(|own| *own < hash);
+        let count = self.hashes[first..].iter().take_while(|own| **own == hash).count();
+        let mut alike = self.pods[first..first + count].iter();
+        let found = alike.find(|(own, _)| (own.namespace(), own.name()) == (namespace, name));
+        found.map(|(_, usage)| usage)
     }
 
     /// What each of them uses.
     pub fn values(&self) -> impl Iterator<Item = &PodUsage> {
-        self.0.iter().map(|(_, usage)| usage)
+        self.pods.iter().map(|(_, usage)| usage)
     }
 }
 
 impl FromIterator<UsageOfPod> for PodUsages {
     /// Of several with one name, the last counts.
     fn from_iter<I: IntoIterator<Item = UsageOfPod>>(all: I) -> Self {
-        let mut all: Vec<_> = all.into_iter().collect();
-        all.sort_by(|(one, _), (other, _)| one.cmp(other));
-        all.dedup_by(|later, kept| {
-            let is_same = later.0 == kept.0;
-            if is_same {
-                std::mem::swap(later, kept);
-            }
-            is_same
-        });
-        Self(all.into())
+        let mut pods: Vec<UsageOfPod> = all.into_iter().collect();
+        pods.sort_by_cached_key(hash_of);
+        let mut hashes: Vec<u64> = pods.iter().map(hash_of).collect();
+        if hashes.windows(2).any(|two| two[0] == two[1]) {
+            sort_alike(&mut pods);
+            hashes = pods.iter().map(hash_of).collect();
+        }
+        Self { hashes: hashes.into(), pods: pods.into() }
     }
+}
+
+/// Sorts pods of which some have one hash, and leaves the last of those that have one name.
+fn sort_alike(pods: &mut Vec<UsageOfPod>) {
+    fn key(own: &UsageOfPod) -> (u64, &str, &str) {
+        (hash_of(own), own.0.namespace(), own.0.name())
+    }
+    pods.sort_by(|one, other| key(one).cmp(&key(other)));
+    pods.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            std::mem::swap(later, kept);
+        }
+        is_same
+    });
 }
 
 impl LoadReport {
@@ -96,8 +129,16 @@ pub struct NodeUsage {
 pub struct UsageWindow {
     /// For how long.
     pub length: Duration,
-    /// Figures of that time that are not empty.
-    pub figures: BTreeMap<Aggregation, Amounts>,
+    /// How much, in the order of [`Aggregation::ALL`]; nothing where that is not told.
+    figures: [Amounts; Aggregation::ALL.len()],
+}
+
+impl UsageWindow {
+    /// What was used by this figure, where that is told and not nothing.
+    #[must_use]
+    pub fn figure(&self, figure: Aggregation) -> Option<&Amounts> {
+        Some(&self.figures[figure as usize]).filter(|used| !used.is_nothing())
+    }
 }
 
 /// What a pod uses.
@@ -210,7 +251,7 @@ fn length(duration: object::time::Duration) -> Duration {
 }
 
 fn in_use(map: &ResourceMap) -> Amounts {
-    amounts(used(&map.resources))
+    used(&map.resources)
 }
 
 impl From<NodeMetric> for Fact {
@@ -221,12 +262,9 @@ impl From<NodeMetric> for Fact {
         let status = wire.status;
         let node = status.node_metric.as_ref().map(|own| {
             let window = |one: &api::node_metric::AggregatedUsage| {
-                let figures = one.usage.iter().filter_map(|(name, map)| {
-                    let used = in_use(map);
-                    Some((Aggregation::named(name)?, used)).filter(|(_, used)| !used.is_nothing())
-                });
-                let length = one.duration.map(length).unwrap_or_default();
-                UsageWindow { length, figures: figures.collect() }
+                let figure = |own: Aggregation| one.usage.get(own.name()).map(in_use);
+                let figures = Aggregation::ALL.map(|own| figure(own).unwrap_or_default());
+                UsageWindow { length: one.duration.map(length).unwrap_or_default(), figures }
             };
             let mut windows: Vec<UsageWindow> =
                 own.aggregated_node_usages.iter().map(window).collect();
@@ -236,7 +274,7 @@ impl From<NodeMetric> for Fact {
         let pods = status.pods_metric.into_iter().map(|pod| {
             let band = PriorityBand::parse(&pod.priority).ok();
             let usage = PodUsage { now: in_use(&pod.pod_usage), band };
-            ((pod.namespace.into(), pod.name.into()), usage)
+            (pod.pod, usage)
         });
         let report = LoadReport {
             at: status.update_time.map(Moment::from),
@@ -286,6 +324,7 @@ mod tests {
     #[test]
     fn every_figure_that_may_be_written_is_known() {
         assert_eq!(Aggregation::ALL.map(Aggregation::name), load::AGGREGATION_TYPES);
+        assert_eq!(Aggregation::ALL.map(|own| own as usize), [0, 1, 2, 3, 4]);
     }
 
     #[test]
@@ -295,12 +334,48 @@ mod tests {
             ..PodUsage::default()
         };
         let all = [("b", "x", 1), ("a", "y", 2), ("b", "x", 3), ("a", "x", 4), ("b", "x", 5)];
-        let all = all.map(|(namespace, name, cpu)| ((namespace.into(), name.into()), usage(cpu)));
+        let all = all.map(|(namespace, name, cpu)| (PodName::new(namespace, name), usage(cpu)));
         let own: PodUsages = all.into_iter().collect();
         let of =
             |namespace: &str, name: &str| own.get(namespace, name).map(|own| own.now.cpu_millis);
         assert_eq!([of("a", "x"), of("a", "y"), of("b", "x")], [Some(4), Some(2), Some(5)]);
         assert_eq!([of("b", "y"), of("", "x"), of("c", "x")], [None; 3]);
+    }
+
+    #[test]
+    fn what_is_used_is_the_same_whatever_else_is_told() {
+        let check = |list: &str, expected: [i64; 2]| {
+            let other = list.replace('}', r#","ephemeral-storage":"0"}"#).replace("{,", "{");
+            for text in [list, &other] {
+                let own = used(&serde_json::from_str(text).unwrap());
+                assert_eq!([own.cpu_millis, own.memory_bytes], expected, "{text}");
+                assert_eq!((own.storage_bytes, own.scalars), (0, Vec::new()), "{text}");
+            }
+        };
+        check("{}", [0, 0]);
+        check(r#"{"cpu":"1500m"}"#, [1_500, 0]);
+        check(r#"{"memory":"2Ki","cpu":"0.0001"}"#, [1, 2_048]);
+        check(r#"{"cpu":"-1","memory":"1m"}"#, [0, 1]);
+        check(r#"{"cpu":"1e30","memory":"-1e30"}"#, [1 << 48, 0]);
+    }
+
+    #[test]
+    fn figures_are_told_of_where_something_was_used() {
+        let used = |cpu: &str| json!({ "resources": { "cpu": cpu } });
+        let usage = json!({ "p95": used("2"), "p50": used("0"), "most": used("9") });
+        let windows = json!([{ "duration": "5m0s", "usage": usage }, { "duration": "10m0s" }]);
+        let wire = json!({ "status": { "nodeMetric": { "aggregatedNodeUsages": windows } } });
+        let Fact::Load { report: Some(report), .. } =
+            Fact::from(serde_json::from_value::<NodeMetric>(wire).unwrap())
+        else {
+            panic!("it is a report");
+        };
+        let told = report.node.as_ref().unwrap().windows.iter().map(|own| {
+            let figures = Aggregation::ALL.map(|of| own.figure(of).map(|used| used.cpu_millis));
+            (own.length.as_secs(), figures)
+        });
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [(600, [None; 5]), (300, [None, None, None, Some(2_000), None])]);
     }
 
     #[test]

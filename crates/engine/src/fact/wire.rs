@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
+use api::elastic_quota::{is_preemptible, quota_name};
 use api::node::Node;
 use api::node_selector::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use api::pod::{Pod, PodPhase, PreemptionPolicy, RestartPolicy};
@@ -24,11 +26,13 @@ use super::{
     Allotment, Budget, CpuRules, Fact, LoadRules, LoadTimes, NodeFact, NodeRest, PodFact, Uid,
     Version,
 };
+use crate::gangs::Membership;
 use crate::moment::Moment;
 use crate::needs::{
     Field, Hint, HostPort, Images, Needs, NodeAffinity, NodeTerm, Operator, Owner, OwnerKind,
     Ports, Preference, Requirement, Tolerations,
 };
+use crate::quota::Preemptible;
 
 /// The condition by which a scheduler tells of a pod.
 const POD_SCHEDULED: &str = "PodScheduled";
@@ -135,6 +139,12 @@ impl From<&Pod> for PodFact {
             gates: spec.scheduling_gates.iter().map(|gate| gate.name.as_str().into()).collect(),
             extended: extended(pod),
             owners: metadata.owner_references.as_slice().into(),
+            gang: Membership::of(pod).map(Arc::new),
+            quota: quota_name(pod).map(Into::into),
+            preemptible: match is_preemptible(pod) {
+                Ok(false) => Preemptible::No,
+                Ok(true) | Err(_) => Preemptible::Yes,
+            },
             holds: operating_rules(pod, &needs.taken.charged),
             needs,
             rest: 0,

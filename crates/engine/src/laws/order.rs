@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::needs::{Needs, Owner, OwnerKind};
 
 /// How many kinds are told apart.
-const KINDS: usize = 16;
+const KINDS: usize = 18;
 const FACTS_MAX: usize = 60;
 
 /// Which kind a fact is about. Services and controllers are kinds of their own.
@@ -36,6 +36,8 @@ fn kind(fact: &Fact) -> usize {
         Fact::Storage(StorageFact::Attachment(..)) => 12,
         Fact::Load { .. } => 13,
         Fact::Layout { .. } => 14,
+        Fact::Quota(_) | Fact::QuotaGone { .. } => 16,
+        Fact::Gang { .. } => 17,
     }
 }
 
@@ -61,7 +63,8 @@ pub(super) fn whole(
     asks: &[Needs],
     like: &BTreeMap<Box<str>, Box<str>>,
 ) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut told = super::quotas::seen(&mut ledger);
+    told.extend(super::gangs::seen(&ledger));
     for namespace in ["default", "other"] {
         for needs in asks {
             let ask = ledger.hold(namespace, like, needs);

@@ -18,7 +18,7 @@ pub use estimate::Estimate;
 pub use settings::{EstimateSettings, ScoreSettings, Settings, Stale};
 
 use super::{Ask, Asks, Ledger, NodeIndex, PodRow};
-use crate::fact::{LoadReport, LoadTimes};
+use crate::fact::{LoadReport, LoadTimes, Uid};
 use crate::moment::Moment;
 use book::{Known, Resident};
 
@@ -206,15 +206,17 @@ impl Ledger {
         };
         for (number, book) in loads.books.iter_mut().enumerate() {
             let old = book.expiry(node);
-            if let Some(old) = old {
-                loads.expiries.remove(&(old, number, node));
-            }
             let rows = residents.on(node).iter().filter_map(|(_, uid)| pods.get(uid));
             let rows = rows.filter_map(|row| Resident::of(row, asks));
             let book = Arc::make_mut(book);
             has_changed |= book.put(node, &known, rows);
-            loads.turns += u64::from(old.is_some() != book.expiry(node).is_some());
-            loads.expiries.extend(book.expiry(node).map(|at| (at, number, node)));
+            let new = book.expiry(node);
+            loads.turns += u64::from(old.is_some() != new.is_some());
+            // A pod that comes or goes does not make a report any older.
+            if old != new {
+                old.map(|at| loads.expiries.remove(&(at, number, node)));
+                loads.expiries.extend(new.map(|at| (at, number, node)));
+            }
         }
         if has_changed {
             let places = nodes.places();
@@ -223,6 +225,23 @@ impl Ledger {
         if let Some(before) = before.filter(|before| loads.rooms(node).is_beyond(before)) {
             loads.grown.push((node, before));
         }
+    }
+
+    /// Whether the load of the node of a pod is what it was when the pod, which takes what it took, was
+    /// this.
+    pub(super) fn keeps_load(&self, node: NodeIndex, uid: &Uid, old: &PodRow) -> bool {
+        let Some(new) = self.pods.get(uid).filter(|_| self.loads.are_kept()) else { return true };
+        if new.is_object != old.is_object
+            || (&new.namespace, &new.name) != (&old.namespace, &old.name)
+        {
+            return false;
+        }
+        let Some(is) = Resident::of(new, &self.asks) else { return true };
+        let was = Resident { times: old.load_times.as_deref().copied().unwrap_or_default(), ..is };
+        let Some(report) = self.loads.report(self.nodes.name(node)) else { return true };
+        let mut books = self.loads.books();
+        was.times == is.times
+            || books.all(|book| book.is_early(report, &was) == book.is_early(report, &is))
     }
 
     /// Nodes that have not reported their load for so long that it counts as old by some book; when they

@@ -168,6 +168,22 @@ impl Resources {
         }
     }
 
+    /// What all nodes have; no more than a number holds.
+    #[must_use]
+    pub fn total(&self) -> Amounts {
+        let sum = |column: &Column| {
+            let sum: i128 = column.allocatable.iter().copied().map(i128::from).sum();
+            i64::try_from(sum).unwrap_or(i64::MAX)
+        };
+        let scalars = self.by_name.iter();
+        Amounts {
+            cpu_millis: sum(&self.cpu),
+            memory_bytes: sum(&self.memory),
+            storage_bytes: sum(&self.storage),
+            scalars: scalars.map(|(name, at)| (name.clone(), sum(self.scalar(*at)))).collect(),
+        }
+    }
+
     /// Whether the pods of a node take more of something than it has.
     #[must_use]
     pub fn is_exceeded(&self, node: NodeIndex) -> bool {

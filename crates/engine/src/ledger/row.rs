@@ -1,11 +1,15 @@
 //! A pod, or a reservation, as the ledger knows it.
 
-use super::{Adoption, Ask, Ledger, NodeIndex, Passing, ReservationIndex};
+use std::sync::Arc;
+
+use super::{Adoption, Ask, Belonging, Charged, Ledger, NodeIndex, Passing, ReservationIndex};
 use crate::fact::{Allotment, LoadTimes, PodFact};
+use crate::gangs::Membership;
 use crate::moment::Moment;
 use crate::needs::Makers;
 use crate::nominations::Nomination;
 use crate::pool::Id;
+use crate::quota::Preemptible;
 
 /// What is known of a pod.
 #[derive(Debug, Clone)]
@@ -42,6 +46,12 @@ pub struct PodRow {
     pub(crate) makers: Option<Id<Makers>>,
     /// Whether a reservation takes it over, before it says so.
     pub(crate) adoption: Option<Box<Adoption>>,
+    /// The gang that it is of.
+    pub gang: Option<Arc<Membership>>,
+    /// By what it belongs to a quota, where it is charged to any.
+    pub(crate) belonging: Option<Id<Belonging>>,
+    /// Whether it may have to make room for others of its quota.
+    pub preemptible: Preemptible,
     /// What of it only those outside read, as a hash.
     pub(crate) rest: u64,
     /// The node on which room is being made for it.
@@ -81,6 +91,13 @@ impl PodRow {
     pub fn passing(&self) -> Passing {
         let Self { ask, deleting, allotment, reservation, .. } = *self;
         Passing { ask, deleting, allotment, reservation }
+    }
+
+    /// What of it a quota is charged for; none where it is charged to nobody.
+    #[must_use]
+    pub fn charged(&self) -> Option<Charged> {
+        let (belonging, amounts) = (self.belonging?, self.ask.taken);
+        Some(Charged { belonging, amounts, preemptible: self.preemptible })
     }
 
     /// Whether it is no pod but a reservation.

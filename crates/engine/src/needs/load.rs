@@ -25,14 +25,21 @@ impl LoadNeeds {
     /// Those of a pod that says nothing but what it requests.
     #[must_use]
     pub fn of_requests(requests: &Amounts) -> Self {
-        let requested = requests.cpu_millis > 0 || requests.memory_bytes > 0;
         Self {
-            band: if requested { PriorityBand::Prod } else { PriorityBand::Batch },
+            band: Self::band_of(None, requests),
             limits: Amounts::default(),
             factors: Box::default(),
             after_scheduled: None,
             after_initialized: None,
             is_daemon: false,
         }
+    }
+
+    /// The band of a pod that says this, or nothing but what it requests.
+    #[must_use]
+    pub fn band_of(needs: Option<&Self>, requests: &Amounts) -> PriorityBand {
+        let requested = requests.cpu_millis > 0 || requests.memory_bytes > 0;
+        let plain = if requested { PriorityBand::Prod } else { PriorityBand::Batch };
+        needs.map_or(plain, |needs| needs.band)
     }
 }

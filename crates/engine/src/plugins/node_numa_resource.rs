@@ -10,6 +10,7 @@ mod zones;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::hash::BuildHasher as _;
 
 use rustc_hash::FxBuildHasher;
@@ -236,6 +237,19 @@ fn refusal(why: CpuReason) -> Refusal {
 }
 
 impl NodeNuma {
+    /// What counts in the score, CPU before all others, and how often that is. Mostly it is written so.
+    fn cpu_first(&self) -> (Cow<'_, [Weighted]>, usize) {
+        let is_cpu = |own: &Weighted| &*own.resource == "cpu";
+        let cpus = self.resources.iter().filter(|own| is_cpu(own)).count();
+        if self.resources.iter().take(cpus).all(is_cpu) {
+            return (Cow::Borrowed(&self.resources), cpus);
+        }
+        let (mut first, others): (Vec<Weighted>, Vec<Weighted>) =
+            self.resources.iter().cloned().partition(is_cpu);
+        first.extend(others);
+        (Cow::Owned(first), cpus)
+    }
+
     /// How good the NUMA nodes are that a pod would get; nothing where it would get none.
     fn score_of_zones(&self, asked: &Asked<'_>, own: &NodeCpus, choosing: Choosing) -> i64 {
         let pieces = asked.owed(Some(own)).and_then(|owed| {
@@ -407,9 +421,8 @@ impl Score for NodeNuma {
     }
 
     fn score(&self, ledger: &Ledger, ask: Ask, nodes: &NodeSet, raw: &mut [i32]) {
-        let (cpu, others): (Vec<Weighted>, Vec<Weighted>) =
-            self.resources.iter().cloned().partition(|own| &*own.resource == "cpu");
-        let mut parts = parts(ledger, ask, &[&cpu[..], &others].concat(), Counted::Charged);
+        let (resources, cpus) = self.cpu_first();
+        let mut parts = parts(ledger, ask, &resources, Counted::Charged);
         let all = ledger.nodes.present();
         let scored = if are_most(nodes, raw.len()) {
             self.score.score_all(&parts, raw);
@@ -438,7 +451,7 @@ impl Score for NodeNuma {
             let (need, used) = asked.amplified(ledger, node, own, owns);
             let requested = ledger.nodes.resources.cpu.requested[node.get()];
             let added = need.saturating_add(used.saturating_sub(requested));
-            parts.iter_mut().take(cpu.len()).for_each(|part| part.adding(added));
+            parts.iter_mut().take(cpus).for_each(|part| part.adding(added));
             let score = self.score.score(&parts, node.get());
             raw[node.get()] = i32::try_from(score).unwrap_or(i32::MAX);
         }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::Candidate;
 use super::choice::Loss;
+use super::{Candidate, Pusher};
 use crate::fact::Uid;
 use crate::judge::Trial;
 use crate::ledger::{Ledger, NodeIndex, Passing, PodRow, Way};
@@ -26,12 +26,12 @@ struct Victim {
 pub(super) fn on(
     trial: &mut Trial<'_>,
     node: NodeIndex,
-    (priority, spares): (i32, bool),
+    pusher: &Pusher,
     others: &[Passing],
     now: Moment,
 ) -> Result<Candidate, Option<(Plugin, Refusal)>> {
-    let mut lower = lower(trial.ledger(), node, priority, now);
-    lower.retain(|victim| !(spares && victim.is_spared));
+    let mut lower = lower(trial.ledger(), node, pusher, now);
+    lower.retain(|victim| !(pusher.spares && victim.is_spared));
     if lower.is_empty() {
         return Err(None);
     }
@@ -78,12 +78,13 @@ pub(super) fn on(
     Ok(Candidate { node, victims, violations, loss })
 }
 
-/// Those of a node whose priority is lower.
-fn lower(ledger: &Ledger, node: NodeIndex, priority: i32, now: Moment) -> Vec<Victim> {
-    let lower = ledger.residents.below(node, priority).iter();
+/// Those of a node whose priority is lower, but for those that somebody who only borrows leaves alone.
+fn lower(ledger: &Ledger, node: NodeIndex, pusher: &Pusher, now: Moment) -> Vec<Victim> {
+    let lower = ledger.residents.below(node, pusher.priority).iter();
+    let is_owed = |row: &&PodRow| pusher.borrower.as_ref().is_some_and(|own| ledger.owes(own, row));
     let victim = |(priority, uid): &(i32, Uid)| {
         // What is held is not for others, and a reservation is no pod that could be deleted.
-        let row = ledger.pod(uid).filter(|row| !row.is_reservation())?;
+        let row = ledger.pod(uid).filter(|row| !row.is_reservation() && !is_owed(row))?;
         // One that has not started yet would be the first to go.
         let started = row.started.unwrap_or(now);
         let (uid, priority, is_spared) = (uid.clone(), *priority, row.is_spared);
@@ -105,15 +106,19 @@ fn split(ledger: &Ledger, victims: Vec<Victim>) -> (Vec<Victim>, Vec<Victim>) {
         return (Vec::new(), victims);
     }
     let mut left = BTreeMap::new();
-    victims.into_iter().partition(|victim| breaks_budget(ledger, victim, &mut left))
+    victims.into_iter().partition(|victim| breaks_budget(ledger, &victim.uid, &mut left))
 }
 
-fn breaks_budget<'a>(
-    ledger: &'a Ledger,
-    victim: &Victim,
-    left: &mut BTreeMap<(Box<str>, &'a str), i32>,
+/// Whether the going of a pod breaks a disruption budget, of which so much is left.
+pub(crate) fn breaks_budget(
+    ledger: &Ledger,
+    uid: &Uid,
+    left: &mut BTreeMap<(Box<str>, Box<str>), i32>,
 ) -> bool {
-    let Some(row) = ledger.pod(&victim.uid) else { return false };
+    if ledger.budgets.is_empty() {
+        return false;
+    }
+    let Some(row) = ledger.pod(uid) else { return false };
     let (crowds, identity) = (&ledger.terms.crowds, row.ask.identity);
     if !crowds.is_labelled(identity) {
         return false;
@@ -125,7 +130,7 @@ fn breaks_budget<'a>(
         if !meant || budget.going.contains(&row.name) {
             continue;
         }
-        let left = left.entry((row.namespace.clone(), name)).or_insert(budget.allowed);
+        let left = left.entry((row.namespace.clone(), name.into())).or_insert(budget.allowed);
         *left = left.saturating_sub(1);
         breaks |= *left < 0;
     }

@@ -26,7 +26,7 @@ impl Line {
         match place {
             Place::Active => Some(Self::Active),
             Place::Backoff | Place::ErrorBackoff => Some(Self::Backoff),
-            Place::Waiting | Place::Gated => Some(Self::Unschedulable),
+            Place::Waiting | Place::Parked(_) | Place::Gated => Some(Self::Unschedulable),
             Place::InFlight(_) | Place::Aside => None,
         }
     }
@@ -53,6 +53,7 @@ pub(super) const EARLY: Cause = "PopFromBackoffQ";
 pub(super) const ASKED: Cause = "ForceActivate";
 pub(super) const ASIDE: Cause = "ExtenderAnswered";
 pub(super) const OVERDUE: Cause = "UnschedulableTimeout";
+pub(super) const QUOTA: Cause = "ElasticQuotaFreed";
 pub(super) const REGROUPED: Cause = "SelectorAdd";
 pub(super) const FORGOTTEN: Cause = "ChangesForgotten";
 

@@ -2,6 +2,26 @@
 
 use std::time::Duration;
 
+use super::{History, Queue, Wake, arrivals};
+use crate::fact::Uid;
+use crate::moment::Moment;
+
+impl Queue {
+    /// An entry that is here again had got its nodes and lost them: it has been through this before, and is
+    /// left alone for a while.
+    pub(crate) fn failed_again(&mut self, uid: &Uid, history: History, now: Moment) {
+        self.settle(now);
+        let Some(mut entry) = self.take(uid) else { return };
+        let History { attempts, refusals, errors } = history;
+        (entry.attempts, entry.refusals, entry.errors) = (attempts, refusals, errors);
+        self.fail(&mut entry, now);
+        entry.place = self.place(&entry, Wake::AfterBackoff, now);
+        self.arrived(uid, entry.place, arrivals::FAILED);
+        self.enter(uid.clone(), entry);
+        self.forget_changes();
+    }
+}
+
 /// How long a pod is left alone after so many failures in a row.
 pub(super) fn backoff(initial: Duration, most: Duration, failures: u32) -> Duration {
     let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };

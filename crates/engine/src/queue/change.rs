@@ -263,6 +263,10 @@ impl Change {
             Fact::Load { .. } => None,
             // They say who may make room, not whether there is room.
             Fact::Budget { .. } => None,
+            // Who waits for a quota waits elsewhere, and is told by the quotas themselves.
+            Fact::Quota(_) | Fact::QuotaGone { .. } => None,
+            // So is who waits for others of its gang, by the gangs.
+            Fact::Gang { .. } => None,
             Fact::Storage(new) => {
                 let old = ledger.storage.told(new);
                 (old != *new)

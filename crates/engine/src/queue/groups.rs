@@ -270,12 +270,17 @@ impl Queue {
             let Some(entry) = self.pods.get(&uid) else { continue };
             let old = self.key(entry);
             let theirs = self.waiting.get(&old).map(|group| (group.rejection(), group.judged));
+            let refused = self.parked.refused(entry.place);
             let Some(mut entry) = self.take(&uid) else { continue };
             (entry.priority, entry.ask, entry.kind) = (priority, ask, kind);
             let key = self.key(&entry);
             let (is_moved, waits) = (key != old, entry.place == Place::Waiting);
             left.extend(entry.probe.take_if(|_| is_moved).map(|woken| (old, woken)));
             self.enter(uid, entry);
+            // Its lot may have been there for it alone.
+            if let Some((lot, by)) = refused {
+                self.parked.refuse(lot, &by);
+            }
             if is_moved
                 && waits
                 && let Some((rejection, judged)) = theirs
@@ -317,8 +322,8 @@ impl Queue {
         let groups = self.waiting.refused_by(concerned);
         let sleeping = groups.filter(|(_, group)| !self.has_probe_ready(group));
         let woken = sleeping.filter_map(|(key, group)| {
-            let ask = self.pods.get(group.pods().next()?)?.ask;
-            let wake = self.wake(ask, group.rejection, ledger, change)?;
+            let first = self.pods.get(group.pods().next()?)?;
+            let wake = self.wake_any(first, group.rejection, ledger, change)?;
             Some((*key, Woken { wake, cause }))
         });
         let woken: Vec<(Key, Woken)> = woken.collect();
@@ -364,7 +369,7 @@ impl Queue {
         let group = self.waiting.get(&self.key(entry));
         let theirs = group.map(Group::rejection).unwrap_or_default();
         let rejection = entry.rejection.and(theirs);
-        if let Some(wake) = self.wake(entry.ask, rejection, ledger, change) {
+        if let Some(wake) = self.wake_any(entry, rejection, ledger, change) {
             let place = self.place(entry, wake, now);
             self.move_to(uid, place, change.cause());
         }

@@ -44,7 +44,7 @@ impl Queue {
         let (mut woken, mut weighed) = (None, 0);
         for change in self.log.iter().skip(first).filter(|change| concerns(change, uid)) {
             weighed += 1;
-            let Some(wake) = self.wake(entry.ask, rejection, ledger, change) else { continue };
+            let Some(wake) = self.wake_any(entry, rejection, ledger, change) else { continue };
             woken = Some(Woken { wake, cause: change.cause() });
             if wake == most {
                 break;

@@ -1,5 +1,6 @@
 //! One resource of a tree: what quotas ask for and use of it, added up, and what each may use, divided.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::placement::{DEFAULT, Placement, ROOT, SYSTEM};
@@ -7,7 +8,7 @@ use super::{Limit, Member, Options, Preemptible, amount, divide, scale};
 
 /// What is charged to a quota itself. Sums are exact, so that whatever comes is also gone again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Charges {
+pub(crate) struct Charges {
     /// What is asked for.
     pub request: i128,
     /// What is used.
@@ -16,15 +17,25 @@ pub(super) struct Charges {
     pub fixed_request: i128,
     /// What of the use never does.
     pub fixed_used: i128,
+    /// What is kept for those who were told that they may use it, and have not begun to.
+    pub pledged: i128,
+    /// What of that is for those who never make room.
+    pub fixed_pledged: i128,
+    /// What of the request is for those who could use nothing now.
+    pub resting: i128,
 }
 
 /// Which charge is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Charge {
+pub(crate) enum Charge {
     /// What is asked for.
     Request,
     /// What is used.
     Used,
+    /// What is kept for those who may use it and have not begun to.
+    Pledged,
+    /// What of the request is for those who could use nothing now: nothing is divided for them.
+    Resting,
 }
 
 impl Charges {
@@ -33,11 +44,32 @@ impl Charges {
         let (all, fixed) = match charge {
             Charge::Request => (&mut self.request, &mut self.fixed_request),
             Charge::Used => (&mut self.used, &mut self.fixed_used),
+            Charge::Pledged => (&mut self.pledged, &mut self.fixed_pledged),
+            Charge::Resting => {
+                self.resting += delta;
+                return;
+            }
         };
         *all += delta;
         if preemptible == Preemptible::No {
             *fixed += delta;
         }
+    }
+
+    /// Adds all of another, or takes it away.
+    pub fn add_all(&mut self, other: &Self, sign: i128) {
+        self.request += sign * other.request;
+        self.resting += sign * other.resting;
+        self.add_uses(other, sign);
+    }
+
+    /// Adds all but the requests, of which those above hear only what ceilings allow.
+    fn add_uses(&mut self, other: &Self, sign: i128) {
+        self.used += sign * other.used;
+        self.fixed_request += sign * other.fixed_request;
+        self.fixed_used += sign * other.fixed_used;
+        self.pledged += sign * other.pledged;
+        self.fixed_pledged += sign * other.fixed_pledged;
     }
 }
 
@@ -54,6 +86,8 @@ pub(super) struct Cell {
     pub is_lendable: bool,
     /// What is charged to it and to the quotas below. Of requests below, what their ceilings allow.
     pub sums: Charges,
+    /// What of the requests is divided for, its own and those below, as far as their ceilings allow.
+    pub demand: i128,
     /// What is used, and what the quotas below are guaranteed.
     pub allocated: i128,
     /// What of its guarantee can be kept.
@@ -75,6 +109,12 @@ impl Cell {
         self.request().min(most)
     }
 
+    /// The same of what is divided for.
+    pub fn limited_demand(&self) -> i128 {
+        let kept = if self.is_lendable { 0 } else { i128::from(self.min) };
+        self.demand.max(kept).min(self.max.map_or(i128::MAX, i128::from))
+    }
+
     /// What nobody takes back: what it is guaranteed, and what is in use beyond that.
     pub fn guaranteed(&self) -> i128 {
         self.allocated.max(i128::from(self.min))
@@ -91,12 +131,19 @@ impl Cell {
         if self.is_lendable { idle } else { 0 }
     }
 
+    /// What it gets before anything is divided. Of what the quotas below are guaranteed beyond its ceiling it
+    /// could use nothing.
+    fn floor(&self, guarantees_usage: bool) -> i64 {
+        let most = self.max.unwrap_or(0);
+        let guaranteed = if guarantees_usage { amount(self.guaranteed()).min(most) } else { 0 };
+        self.scaled_min.max(guaranteed)
+    }
+
     fn member(&self, rank: usize, guarantees_usage: bool) -> Member {
-        let guaranteed = if guarantees_usage { amount(self.guaranteed()) } else { 0 };
         Member {
             rank,
-            request: amount(self.limited_request()).max(0),
-            floor: self.scaled_min.max(guaranteed),
+            request: amount(self.limited_demand()).max(0),
+            floor: self.floor(guarantees_usage),
             weight: self.weight,
             is_lendable: self.is_lendable,
         }
@@ -114,6 +161,10 @@ pub(super) struct Column {
     stale: Vec<bool>,
     /// Whether there is any.
     has_stale: bool,
+    /// Places that have more room than when this was last asked.
+    freed: BTreeSet<usize>,
+    /// Whether what happens is only thought of: nobody has more room by that.
+    pub is_thought: bool,
     options: Options,
 }
 
@@ -121,17 +172,21 @@ impl Column {
     /// A column of which only what quotas say, and what is charged to each of them itself, is known.
     pub fn new(capacity: i64, cells: Vec<Cell>, placement: &Placement, options: Options) -> Self {
         let stale = placement.children.iter().map(|below| !below.is_empty()).collect();
-        let mut own = Self { capacity, cells, stale, has_stale: true, options };
-        own.cells.iter_mut().for_each(|cell| cell.allocated = cell.sums.used);
+        let freed = BTreeSet::new();
+        let (has_stale, is_thought) = (true, false);
+        let mut own = Self { capacity, cells, stale, has_stale, freed, is_thought, options };
+        for cell in &mut own.cells {
+            cell.allocated = cell.sums.used;
+            cell.demand = cell.sums.request - cell.sums.resting;
+        }
         // Children come after their parents.
         for place in (1..own.cells.len()).rev() {
             let (child, parent) = (own.cells[place], placement.parents[place]);
             let above = &mut own.cells[parent];
-            above.sums.used += child.sums.used;
-            above.sums.fixed_request += child.sums.fixed_request;
-            above.sums.fixed_used += child.sums.fixed_used;
+            above.sums.add_uses(&child.sums, 1);
             if !Placement::is_apart(place) {
                 above.sums.request += child.limited_request();
+                above.demand += child.limited_demand();
                 above.allocated += child.guaranteed();
             }
         }
@@ -152,21 +207,20 @@ impl Column {
         (charge, preemptible): (Charge, Preemptible),
         delta: i128,
     ) {
-        let mut fixed = Charges::default();
-        fixed.add(charge, preemptible, delta);
+        let mut charges = Charges::default();
+        charges.add(charge, preemptible, delta);
         for above in placement.chain(place).chain([ROOT]) {
-            let sums = &mut self.cells[above].sums;
-            sums.used += fixed.used;
-            sums.fixed_request += fixed.fixed_request;
-            sums.fixed_used += fixed.fixed_used;
+            self.cells[above].sums.add_uses(&charges, 1);
+        }
+        if delta < 0 && charge != Charge::Request && !self.is_thought {
+            self.freed.extend(placement.chain(place));
         }
         match charge {
-            Charge::Request => {
-                self.climb(placement, place, delta, |cell, delta| {
-                    let before = cell.limited_request();
-                    cell.sums.request += delta;
-                    cell.limited_request() - before
-                });
+            Charge::Pledged => {}
+            Charge::Request => self.climb_demand(placement, place, (delta, delta)),
+            Charge::Resting => {
+                self.cells[place].sums.resting += delta;
+                self.climb_demand(placement, place, (0, -delta));
             }
             Charge::Used if Placement::is_apart(place) => {
                 self.cells[place].allocated += delta;
@@ -180,6 +234,32 @@ impl Column {
                     cell.allocated += delta;
                     cell.guaranteed() - before
                 });
+            }
+        }
+    }
+
+    /// Tells a quota and those above it that so much more is asked for, and so much more of it is divided for,
+    /// for as long as either changes anything.
+    fn climb_demand(
+        &mut self,
+        placement: &Placement,
+        place: usize,
+        (mut request, mut demand): (i128, i128),
+    ) {
+        let mut at = place;
+        while request != 0 || demand != 0 {
+            let cell = &mut self.cells[at];
+            let before = (cell.limited_request(), cell.limited_demand());
+            cell.sums.request += request;
+            cell.demand += demand;
+            request = cell.limited_request() - before.0;
+            demand = cell.limited_demand() - before.1;
+            if at == ROOT || Placement::is_apart(at) {
+                return;
+            }
+            at = placement.parents[at];
+            if demand != 0 {
+                self.mark(at);
             }
         }
     }
@@ -250,8 +330,9 @@ impl Column {
         let counting = |at: &usize| self.cells[*at].max.is_some();
         let counting: Vec<usize> = below.clone().filter(counting).collect();
         if options.scales_min {
+            // Nobody keeps his whatever there is.
             let mins: Vec<i64> = counting.iter().map(|at| self.cells[*at].min).collect();
-            for (at, scaled) in counting.iter().zip(scale(capacity, &mins)) {
+            for (at, scaled) in counting.iter().zip(scale(capacity, 0, &mins)) {
                 self.cells[*at].scaled_min = scaled;
             }
         } else {
@@ -261,9 +342,17 @@ impl Column {
         let member = |at: &usize| self.cells[*at].member(*at, options.guarantees_usage);
         let members: Vec<Member> = counting.iter().map(member).collect();
         for (at, runtime) in counting.into_iter().zip(divide(capacity, &members)) {
-            let has_changed = std::mem::replace(&mut self.cells[at].runtime, runtime) != runtime;
-            self.stale[at] |= has_changed;
+            let before = std::mem::replace(&mut self.cells[at].runtime, runtime);
+            self.stale[at] |= before != runtime;
+            if before < runtime && !self.is_thought {
+                self.freed.insert(at);
+            }
         }
+    }
+
+    /// Places that have more room than when this was last asked.
+    pub fn take_freed(&mut self) -> BTreeSet<usize> {
+        std::mem::take(&mut self.freed)
     }
 
     /// What of the guarantee of each quota below one is used by others beside it. Who borrows first uses

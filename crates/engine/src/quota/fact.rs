@@ -5,7 +5,8 @@ use api::malformed::Malformed;
 use api::pod::ResourceList;
 use object::quantity::Quantity;
 
-use super::ByResource;
+use super::placement::{NAMESPACES_MAX, RESOURCES_MAX};
+use super::{ByResource, Misplaced};
 use crate::moment::Moment;
 
 /// What a quota says of itself, read once. No amount is below zero.
@@ -33,6 +34,10 @@ pub struct QuotaFact {
     pub tree_id: Box<str>,
     /// Whether it is the root of its tree.
     pub is_root: bool,
+    /// What its tree has, where it is the root and says so.
+    pub total: Option<ByResource>,
+    /// Whether what its tree has counts in the tree of the whole cluster as well.
+    pub is_counted_twice: bool,
     /// Namespaces whose pods belong to it, unless they name another.
     pub namespaces: Vec<Box<str>>,
 }
@@ -53,6 +58,8 @@ impl QuotaFact {
             max,
             tree_id: Box::default(),
             is_root: false,
+            total: None,
+            is_counted_twice: false,
             namespaces: Vec::new(),
         }
     }
@@ -76,9 +83,23 @@ impl QuotaFact {
             max,
             tree_id: terms.tree_id,
             is_root: terms.is_root,
+            total: terms.total_resource.as_ref().map(amounts),
+            is_counted_twice: terms.ignores_default_tree,
             namespaces: terms.namespaces,
         };
         (fact, terms.malformed)
+    }
+
+    /// What it says more of than anybody may; then it counts for nothing.
+    #[must_use]
+    pub fn excess(&self) -> Option<Misplaced> {
+        let total = self.total.as_ref().map_or(0, ByResource::len);
+        let resources = self.max.len().max(self.min.len()).max(self.weight.len()).max(total);
+        if resources > RESOURCES_MAX {
+            return Some(Misplaced::TooManyResources(resources));
+        }
+        let listed = self.namespaces.len();
+        (listed > NAMESPACES_MAX).then_some(Misplaced::TooManyNamespaces(listed))
     }
 
     /// What it says of one resource: its guarantee, its ceiling where it counts the resource, its weight.
@@ -101,7 +122,8 @@ fn of_all(weight: &ByResource, max: &ByResource) -> ByResource {
 }
 
 /// The whole numbers of a list; what is below zero counts as nothing.
-pub(super) fn amounts(list: &ResourceList) -> ByResource {
+#[must_use]
+pub fn amounts(list: &ResourceList) -> ByResource {
     list.iter().map(|(name, own)| (name.as_str().into(), value(name, own).max(0))).collect()
 }
 

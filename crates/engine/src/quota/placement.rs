@@ -17,6 +17,13 @@ pub(super) const SYSTEM: usize = 2;
 /// Those that are always there. The last two take what they need before anything is divided.
 const ALWAYS: [&str; 3] = [ROOT_QUOTA, DEFAULT_QUOTA, SYSTEM_QUOTA];
 
+/// How many resources a quota may name: each is reckoned for all quotas of its tree.
+pub const RESOURCES_MAX: usize = 64;
+/// How many namespaces it may list.
+pub(super) const NAMESPACES_MAX: usize = 1_000;
+/// How many quotas there may be from one up to the root: each is asked about each pod.
+pub(super) const LEVELS_MAX: usize = 32;
+
 /// Why a quota is nowhere in the tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Misplaced {
@@ -31,6 +38,12 @@ pub enum Misplaced {
     },
     /// Its parent is nowhere either.
     MisplacedParent(Box<str>),
+    /// It names so many resources, which is too many.
+    TooManyResources(usize),
+    /// It lists so many namespaces, which is too many.
+    TooManyNamespaces(usize),
+    /// There are too many quotas above it.
+    TooDeep,
 }
 
 impl fmt::Display for Misplaced {
@@ -46,6 +59,15 @@ impl fmt::Display for Misplaced {
                 write!(f, "its parent {parent} is below it: name one that is not")
             }
             Self::MisplacedParent(name) => write!(f, "its parent {name} has no place itself"),
+            Self::TooManyResources(named) => {
+                write!(f, "it names {named} resources: name at most {RESOURCES_MAX}")
+            }
+            Self::TooManyNamespaces(listed) => {
+                write!(f, "it lists {listed} namespaces: list at most {NAMESPACES_MAX}")
+            }
+            Self::TooDeep => {
+                write!(f, "it is more than {LEVELS_MAX} levels deep: give it a parent further up")
+            }
         }
     }
 }
@@ -69,12 +91,18 @@ impl Placement {
     /// Where the quotas of a register are, and by place what they say.
     pub fn of(register: &Register) -> (Self, Vec<Option<&QuotaFact>>) {
         let mut by_parent: BTreeMap<&str, Vec<&QuotaFact>> = BTreeMap::new();
+        let mut refused: BTreeMap<Box<str>, Misplaced> = BTreeMap::new();
         for fact in register.iter().filter(|fact| !ALWAYS.contains(&&*fact.name)) {
-            by_parent.entry(&fact.parent).or_default().push(fact);
+            match fact.excess() {
+                Some(why) => drop(refused.insert(fact.name.clone(), why)),
+                None => by_parent.entry(&fact.parent).or_default().push(fact),
+            }
         }
+        let is_moderate = |fact: &&QuotaFact| fact.excess().is_none();
         let mut facts: Vec<Option<&QuotaFact>> =
-            ALWAYS.iter().map(|name| register.get(name)).collect();
+            ALWAYS.iter().map(|name| register.get(name).filter(is_moderate)).collect();
         let mut parents = vec![ROOT; ALWAYS.len()];
+        let mut levels = vec![0; ALWAYS.len()];
         let mut children = Vec::new();
         while let Some(fact) = facts.get(children.len()) {
             let place = children.len();
@@ -83,15 +111,23 @@ impl Placement {
                 DEFAULT | SYSTEM => None,
                 _ => fact.and_then(|fact| by_parent.remove(&*fact.name)),
             };
-            let first = facts.len();
-            facts.extend(below.into_iter().flatten().map(Some));
+            let (first, level) = (facts.len(), levels[place] + 1);
+            match below {
+                Some(below) if level > LEVELS_MAX => {
+                    let deep =
+                        below.into_iter().map(|fact| (fact.name.clone(), Misplaced::TooDeep));
+                    refused.extend(deep);
+                }
+                below => facts.extend(below.into_iter().flatten().map(Some)),
+            }
             parents.resize(facts.len(), place);
+            levels.resize(facts.len(), level);
             children.push(first..facts.len());
         }
         let placed = facts[ALWAYS.len()..].iter().flatten().map(|fact| fact.name.clone());
         let names: Vec<Box<str>> = ALWAYS.map(Box::from).into_iter().chain(placed).collect();
         let places = names.iter().cloned().zip(0..).collect();
-        let misplaced = misplaced(by_parent.into_values().flatten());
+        let misplaced = misplaced(by_parent.into_values().flatten(), refused);
         (Self { names, parents, children, places, misplaced }, facts)
     }
 
@@ -112,10 +148,13 @@ impl Placement {
     }
 }
 
-/// Why each of some quotas that the root does not lead to is nowhere.
-fn misplaced<'a>(stray: impl Iterator<Item = &'a QuotaFact>) -> BTreeMap<Box<str>, Misplaced> {
+/// Why each of some quotas that the root does not lead to is nowhere, beside those that are refused.
+fn misplaced<'a>(
+    stray: impl Iterator<Item = &'a QuotaFact>,
+    refused: BTreeMap<Box<str>, Misplaced>,
+) -> BTreeMap<Box<str>, Misplaced> {
     let stray: BTreeMap<&str, &QuotaFact> = stray.map(|fact| (&*fact.name, fact)).collect();
-    let mut known: BTreeMap<Box<str>, Misplaced> = BTreeMap::new();
+    let mut known = refused;
     for start in stray.keys() {
         // Each quota is walked over once: a walk ends where another one has been.
         let mut walked: Vec<&QuotaFact> = Vec::new();
@@ -135,7 +174,7 @@ fn misplaced<'a>(stray: impl Iterator<Item = &'a QuotaFact>) -> BTreeMap<Box<str
             let parent = fact.parent.clone();
             let why = if place >= first_of_cycle {
                 Misplaced::Cycle { parent }
-            } else if stray.contains_key(&*parent) {
+            } else if stray.contains_key(&*parent) || known.contains_key(&parent) {
                 Misplaced::MisplacedParent(parent)
             } else if ALWAYS.contains(&&*parent) {
                 Misplaced::ChildlessParent(parent)
@@ -177,6 +216,60 @@ mod tests {
         let root = ROOT_QUOTA;
         let quotas = [&*format!("z<{root}"), &format!("a<{root}"), "y<a", "x<z", "b<a", "c<x"];
         check(&quotas, &["a", "z", "b<a", "y<a", "x<z", "c<x<z"]);
+    }
+
+    #[test]
+    fn who_says_too_much_is_nowhere_and_so_are_those_below() {
+        let amounts = |count: usize| -> ByResource {
+            (0..count).map(|number| (format!("example.com/r{number}").into(), 1)).collect()
+        };
+        let fact = |name: &str, parent: &str, count: usize| QuotaFact {
+            parent: parent.into(),
+            ..QuotaFact::new(name, amounts(count))
+        };
+        let lists = |count: usize| vec!["ns".into(); count];
+        let all = [
+            fact("most", ROOT_QUOTA, RESOURCES_MAX),
+            fact("more", ROOT_QUOTA, RESOURCES_MAX + 1),
+            fact("below", "more", 1),
+            QuotaFact { total: Some(amounts(99)), ..fact("total", ROOT_QUOTA, 1) },
+            QuotaFact { namespaces: lists(NAMESPACES_MAX), ..fact("wide", ROOT_QUOTA, 1) },
+            QuotaFact { namespaces: lists(NAMESPACES_MAX + 1), ..fact("wider", ROOT_QUOTA, 1) },
+            fact(DEFAULT_QUOTA, ROOT_QUOTA, RESOURCES_MAX + 1),
+        ];
+        let mut register = Register::default();
+        for fact in all {
+            assert!(register.put(fact), "it is new");
+        }
+        let (own, facts) = Placement::of(&register);
+        assert_eq!(own.names[ALWAYS.len()..], ["most", "wide"].map(Box::from));
+        assert!(facts[DEFAULT].is_none(), "what it says counts for nothing");
+        let told: Vec<String> =
+            own.misplaced.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        assert_eq!(
+            told,
+            [
+                "below: its parent more has no place itself",
+                "more: it names 65 resources: name at most 64",
+                "total: it names 99 resources: name at most 64",
+                "wider: it lists 1001 namespaces: list at most 1000",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_chain_of_quotas_ends_somewhere() {
+        let mut register = Register::default();
+        for level in 1..=LEVELS_MAX + 2 {
+            let parent = if level == 1 { ROOT_QUOTA.into() } else { format!("q{}", level - 1) };
+            let fact = QuotaFact::new(&format!("q{level}"), ByResource::new());
+            register.put(QuotaFact { parent: parent.into(), ..fact });
+        }
+        let (own, _) = Placement::of(&register);
+        assert_eq!(own.names.len(), ALWAYS.len() + LEVELS_MAX);
+        let why = |name: &str| own.misplaced[name].clone();
+        assert_eq!(why("q33"), Misplaced::TooDeep);
+        assert_eq!(why("q34"), Misplaced::MisplacedParent("q33".into()));
     }
 
     #[test]

@@ -43,7 +43,9 @@ pub enum Bound {
 }
 
 impl Bound {
-    fn as_str(self) -> &'static str {
+    /// As one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Runtime => "runtime",
             Self::Max => "max",
@@ -86,7 +88,7 @@ impl fmt::Display for QuotaRefusal {
                     1 => format!("quotaName: {quota}"),
                     _ => format!("quotaNameTopo: [{}]", path.join(" ")),
                 };
-                let limits = format!("{}: {}", bound.as_str(), of(|own| own.limit));
+                let limits = format!("{}: {}", bound.name(), of(|own| own.limit));
                 let (used, asked) = (of(|own| own.used), of(|own| own.asked));
                 let names: Vec<&str> = excesses.iter().map(|own| &*own.resource).collect();
                 let names = names.join(" ");

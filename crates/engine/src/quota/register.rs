@@ -48,7 +48,7 @@ impl Register {
     /// Changes the objects of a name, and what follows from which of them is in force.
     fn change(&mut self, name: &str, change: impl FnOnce(&mut BTreeMap<Age, QuotaFact>)) {
         let mut objects = self.named.remove(name).unwrap_or_default();
-        for namespace in objects.values().next().iter().flat_map(|fact| &fact.namespaces) {
+        for namespace in objects.values().next().into_iter().flat_map(listed) {
             if let Some(quotas) = self.by_namespace.get_mut(namespace) {
                 quotas.remove(name);
                 if quotas.is_empty() {
@@ -58,7 +58,7 @@ impl Register {
         }
         change(&mut objects);
         let Some(fact) = objects.values().next() else { return };
-        for namespace in &fact.namespaces {
+        for namespace in listed(fact) {
             self.by_namespace.entry(namespace.clone()).or_default().insert(name.into());
         }
         self.named.insert(name.into(), objects);
@@ -90,6 +90,11 @@ impl Register {
     pub fn of_namespace(&self, namespace: &str) -> Option<&str> {
         self.by_namespace.get(namespace)?.first().map(|name| &**name)
     }
+}
+
+/// The namespaces that a quota lists; none where it says too much.
+fn listed(fact: &QuotaFact) -> &[Box<str>] {
+    if fact.excess().is_some() { &[] } else { &fact.namespaces }
 }
 
 #[cfg(test)]

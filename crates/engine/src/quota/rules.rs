@@ -79,6 +79,27 @@ pub fn judge(
     judged.map_err(|rule| RuleRefusal { quota: quota.metadata.name.as_str().into(), rule })
 }
 
+/// What of a quota that is there makes no sense, beside where it is in its tree.
+#[must_use]
+pub fn faults(view: View<'_>, quota: &ElasticQuota) -> Vec<Rule> {
+    let (terms, fact) = (QuotaTerms::of(quota), QuotaFact::read(quota).0);
+    let register = view.register;
+    let (pods, keys) = (Pods::default(), Keys::default());
+    let judge = Judge { view, register, pods, keys, wire: quota, terms, fact };
+    let mut faults: Vec<Rule> = judge.sense().err().into_iter().collect();
+    if !judge.terms.allows_force_update && !judge.terms.is_root && !is_reserved(&judge.fact.name) {
+        faults.extend(judge.min_above_parent());
+        let below = view.below(&judge.fact.name).filter_map(|name| register.get(name));
+        let beyond = beyond(below, &judge.fact.min);
+        faults.extend(beyond.map(|(resource, sum, min)| Rule::MinBelowChildren {
+            resource,
+            sum,
+            min,
+        }));
+    }
+    faults
+}
+
 /// Who holds a quota against the others.
 struct Judge<'a> {
     view: View<'a>,
@@ -153,8 +174,14 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// What it says of itself makes sense.
+    /// What it says of itself makes sense, and its ceiling is where it wants it.
     fn amounts(&self) -> Result<(), Rule> {
+        self.sense()?;
+        self.used()
+    }
+
+    /// What it says of itself makes sense.
+    fn sense(&self) -> Result<(), Rule> {
         let spec = &self.wire.spec;
         let weight = self.terms.shared_weight.iter();
         let lists = [("max", &spec.max), ("min", &spec.min)].into_iter();
@@ -174,7 +201,14 @@ impl<'a> Judge<'a> {
                 return Err(Rule::MinAboveMax { resource, min, max });
             }
         }
-        self.used()
+        Ok(())
+    }
+
+    /// It alone is guaranteed more than the one above.
+    fn min_above_parent(&self) -> Option<Rule> {
+        let parent = self.register.get(&self.terms.parent).filter(|own| !is_reserved(&own.name))?;
+        let (resource, own, min) = beyond([&self.fact].into_iter(), &parent.min)?;
+        Some(Rule::MinAboveParent { parent: parent.name.clone(), resource, own, min })
     }
 
     /// Where it wants that looked at, its ceiling is not below what is used.

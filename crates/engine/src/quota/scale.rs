@@ -1,15 +1,16 @@
 //! What guarantees come to where there is less than they add up to.
 
 /// The part of each guarantee that can be kept where there is only so much, for all of a level at once
-/// and rounded down: guarantees shrink in proportion, and together they are never more than there is.
-/// Where there is enough they stay what they are. No guarantee is below zero.
+/// and rounded down: guarantees shrink in proportion, and together they are never more than there is beside
+/// those that are kept whatever there is, which add up to `kept`. Where there is enough they stay what they
+/// are. No guarantee is below zero.
 #[must_use]
-pub fn scale(capacity: i64, mins: &[i64]) -> Vec<i64> {
+pub fn scale(capacity: i64, kept: i64, mins: &[i64]) -> Vec<i64> {
     let sum: i128 = mins.iter().copied().map(i128::from).sum();
-    if sum <= i128::from(capacity) {
+    let capacity = (i128::from(capacity) - i128::from(kept)).max(0);
+    if sum <= capacity {
         return mins.to_vec();
     }
-    let capacity = i128::from(capacity.max(0));
     // A part is no larger than the whole, which fits.
     let part = |min: &i64| i64::try_from(capacity * i128::from(*min) / sum).unwrap_or(*min);
     mins.iter().map(part).collect()
@@ -23,7 +24,7 @@ mod tests {
     use super::*;
 
     fn check(capacity: i64, mins: &[i64], expected: &[i64]) {
-        assert_eq!(scale(capacity, mins), expected, "{mins:?} of {capacity}");
+        assert_eq!(scale(capacity, 0, mins), expected, "{mins:?} of {capacity}");
     }
 
     #[test]
@@ -40,17 +41,21 @@ mod tests {
     fn s12_q15_who_keeps_his_guarantee_leaves_less_for_the_others() {
         // A third quota keeps 50 whatever there is: what it keeps is not there for these two.
         for (capacity, expected) in [(100, [25, 25]), (50, [0, 0]), (40, [0, 0]), (150, [50, 50])] {
-            check(capacity - 50, &[50, 50], &expected);
+            assert_eq!(scale(capacity, 50, &[50, 50]), expected, "{capacity}");
         }
+        assert_eq!(scale(149, 50, &[50, 50]), [49, 49], "one less than all of them are sure of");
+        assert_eq!(scale(0, i64::MAX, &[i64::MAX]), [0]);
     }
 
     proptest! {
         #[test]
         fn together_they_are_never_more_than_there_is_and_nobody_gains(
             capacity in 0..=i64::MAX,
+            kept in prop_oneof![Just(0), 0..=i64::MAX],
             mins in vec(0..=i64::MAX, 0..9),
         ) {
-            let scaled = scale(capacity, &mins);
+            let scaled = scale(capacity, kept, &mins);
+            let capacity = capacity.saturating_sub(kept).max(0);
             prop_assert!(scaled.iter().zip(&mins).all(|(scaled, min)| (0..=*min).contains(scaled)));
             let sum: i128 = scaled.iter().copied().map(i128::from).sum();
             prop_assert!(sum <= i128::from(capacity));

@@ -5,6 +5,7 @@
 
 mod admission;
 mod laws;
+mod reference;
 mod runtime;
 
 use api::elastic_quota::ROOT_QUOTA;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
 
+use super::account::{Account, Entry};
 use super::column::{Cell, Charge, Charges, Column};
 use super::placement::{Placement, ROOT};
 use super::{ByResource, Preemptible, QuotaFact, QuotaRefusal, Register, View};
@@ -44,10 +45,29 @@ pub struct QuotaTree {
     register: Register,
     /// What there is in all.
     capacity: ByResource,
-    /// What is charged to each quota itself, by its name and by resource.
-    accounts: BTreeMap<Box<str>, BTreeMap<Box<str>, Charges>>,
+    /// What is charged to each quota itself, by its name.
+    accounts: BTreeMap<Box<str>, Account>,
     /// What all this adds up to; none while quotas have changed since.
     reckoning: Option<Reckoning>,
+    /// Whether any quota may have more room than when this was last asked.
+    is_all_freed: bool,
+}
+
+/// Quotas that may have more room than when this was last asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Freed {
+    /// All of them: they are others now.
+    All,
+    /// These, by name.
+    These(BTreeSet<Box<str>>),
+}
+
+impl Freed {
+    /// Whether none has.
+    #[must_use]
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, Self::These(quotas) if quotas.is_empty())
+    }
 }
 
 /// What a tree adds up to: where quotas are, and a column for each resource that somebody counts.
@@ -68,6 +88,12 @@ impl QuotaTree {
     #[must_use]
     pub fn register(&self) -> &Register {
         &self.register
+    }
+
+    /// Whether there is no quota, and nothing is charged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.register.iter().next().is_none() && self.accounts.is_empty()
     }
 
     /// Takes in a quota, in place of the one of its namespace and name. To be told again what is known
@@ -108,36 +134,75 @@ impl QuotaTree {
         sign: i64,
         preemptible: Preemptible,
     ) {
-        self.charge(quota, more, sign, (Charge::Request, preemptible));
+        self.charge(quota, more, Entry { charge: Charge::Request, preemptible, sign });
     }
 
     /// So much more of a quota is used, or less where the sign is -1.
     pub fn add_used(&mut self, quota: &str, more: &Amounts, sign: i64, preemptible: Preemptible) {
-        self.charge(quota, more, sign, (Charge::Used, preemptible));
+        self.charge(quota, more, Entry { charge: Charge::Used, preemptible, sign });
     }
 
-    fn charge(&mut self, quota: &str, more: &Amounts, sign: i64, how: (Charge, Preemptible)) {
+    /// So much of what is asked for of a quota is for those who could use nothing now, or no longer where the
+    /// sign is -1: nothing is divided for them.
+    pub fn add_resting(&mut self, quota: &str, more: &Amounts, sign: i64) {
+        let preemptible = Preemptible::Yes;
+        self.charge(quota, more, Entry { charge: Charge::Resting, preemptible, sign });
+    }
+
+    pub(crate) fn charge(&mut self, quota: &str, more: &Amounts, entry: Entry) {
         if !self.accounts.contains_key(quota) {
-            self.accounts.insert(quota.into(), BTreeMap::new());
+            self.accounts.insert(quota.into(), Account::default());
         }
         let Some(account) = self.accounts.get_mut(quota) else { return };
-        for resource in more.names() {
-            let delta = i128::from(more.of(resource)) * i128::from(sign);
-            if !account.contains_key(resource) {
-                account.insert(resource.into(), Charges::default());
-            }
-            let Some(charges) = account.get_mut(resource) else { continue };
-            charges.add(how.0, how.1, delta);
-            if *charges == Charges::default() {
-                account.remove(resource);
-            }
+        for (resource, delta) in account.enter(more, entry) {
             if let Some(reckoning) = &mut self.reckoning {
-                reckoning.charge(quota, resource, how, delta);
+                reckoning.charge(quota, resource, (entry.charge, entry.preemptible), delta);
             }
         }
         if account.is_empty() {
             self.accounts.remove(quota);
         }
+    }
+
+    /// Charges all that is charged to somebody to a quota, or takes it away.
+    pub(crate) fn charge_all(&mut self, quota: &str, more: &Account, sign: i64) {
+        let account = self.accounts.entry(quota.into()).or_default();
+        account.add(more, sign.into());
+        if account.is_empty() {
+            self.accounts.remove(quota);
+        }
+        // That happens when quotas come and go, with which all is reckoned anew.
+        self.reckoning = None;
+    }
+
+    /// Quotas that may have more room than when this was last asked.
+    pub fn take_freed(&mut self) -> Freed {
+        self.view();
+        let is_all = std::mem::take(&mut self.is_all_freed);
+        let mut freed = BTreeSet::new();
+        if let Some(Reckoning { placement, columns }) = &mut self.reckoning {
+            let places: BTreeSet<usize> =
+                columns.values_mut().flat_map(Column::take_freed).collect();
+            freed.extend(places.into_iter().map(|place| placement.names[place].clone()));
+        }
+        if is_all { Freed::All } else { Freed::These(freed) }
+    }
+
+    /// What is charged from now on is only thought of, and taken back before that ends: nobody has more room
+    /// by that.
+    pub(super) fn begin_thought(&mut self) {
+        self.settled_columns().for_each(|column| column.is_thought = true);
+    }
+
+    /// What is charged from now on is so.
+    pub(super) fn end_thought(&mut self) {
+        self.settled_columns().for_each(|column| column.is_thought = false);
+    }
+
+    /// All columns, with everything divided: what follows from a charge follows where that was made.
+    fn settled_columns(&mut self) -> impl Iterator<Item = &mut Column> {
+        self.view();
+        self.reckoning.iter_mut().flat_map(|own| own.columns.values_mut())
     }
 
     /// Whether a quota has room for so much, and all those above it have.
@@ -168,9 +233,20 @@ impl QuotaTree {
         self.added_up()
     }
 
+    /// The tree as it was when it was last looked at, with what was charged since; none where quotas have
+    /// changed.
+    #[must_use]
+    pub fn last_view(&self) -> Option<View<'_>> {
+        let reckoning = self.reckoning.as_ref()?;
+        Some(View { options: self.options, register: &self.register, reckoning })
+    }
+
     /// The tree of which everything is added up, and not all is divided.
     fn added_up(&mut self) -> View<'_> {
-        let reckoning = self.reckoning.take().unwrap_or_else(|| self.reckon());
+        let reckoning = self.reckoning.take().unwrap_or_else(|| {
+            self.is_all_freed = true;
+            self.reckon()
+        });
         let reckoning = self.reckoning.insert(reckoning);
         View { options: self.options, register: &self.register, reckoning }
     }
@@ -193,7 +269,7 @@ impl QuotaTree {
         for (place, fact) in facts.into_iter().enumerate() {
             let account = self.accounts.get(&placement.names[place]);
             for (cells, name) in cells.iter_mut().zip(&names) {
-                let charged = account.and_then(|own| own.get(*name)).copied();
+                let charged = account.and_then(|own| own.get(name));
                 cells.push(self.cell(place, fact, name, charged.unwrap_or_default()));
             }
         }

@@ -1,9 +1,9 @@
 //! A tree of quotas as it is at one moment: who has how much, and who may take more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::column::{Cell, Column};
-use super::placement::{Placement, ROOT};
+use super::placement::{Placement, ROOT, SYSTEM};
 use super::tree::Reckoning;
 use super::{
     Bound, ByResource, Excess, Limit, Misplaced, Options, Preemptible, QuotaRefusal, RefusalReason,
@@ -19,6 +19,15 @@ pub struct View<'a> {
     pub(super) reckoning: &'a Reckoning,
 }
 
+/// What somebody uses of a quota, or asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// The quota.
+    pub quota: &'a str,
+    /// How much.
+    pub amounts: &'a Amounts,
+}
+
 /// How a quota stands, by resource: of those that it counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -29,6 +38,8 @@ pub struct Standing {
     pub child_request: ByResource,
     /// What of its request its ceiling allows.
     pub limited_request: ByResource,
+    /// The same without what is asked for by those who could use nothing now: what is divided by.
+    pub limited_demand: ByResource,
     /// What its pods and those of the quotas below use.
     pub used: ByResource,
     /// What of the request never makes room for others.
@@ -60,6 +71,13 @@ impl<'a> View<'a> {
         self.reckoning.placement.misplaced.iter().map(|(name, why)| (&**name, why))
     }
 
+    /// Quotas right below one, by name. Nothing where there is no such quota.
+    pub fn below(&self, quota: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let placement = &self.reckoning.placement;
+        let places = placement.find(quota).map(|place| placement.children[place].clone());
+        places.into_iter().flatten().map(|place| &*placement.names[place])
+    }
+
     /// What the quotas right below the root share: what the default and the system quota leave.
     #[must_use]
     pub fn shared(&self) -> ByResource {
@@ -82,6 +100,20 @@ impl<'a> View<'a> {
         Some(standing)
     }
 
+    /// Quotas that use more than they may now, but for the root and the system quota.
+    #[must_use]
+    pub fn over_used(&self) -> BTreeSet<&'a str> {
+        let Reckoning { placement, columns } = self.reckoning;
+        let over = columns.values().flat_map(|column| {
+            let places = (0..column.cells.len()).filter(|place| !matches!(*place, ROOT | SYSTEM));
+            places.filter(move |place| {
+                let used = column.cells[*place].sums.used;
+                runtime(column, *place).is_some_and(|most| used > i128::from(most))
+            })
+        });
+        over.map(|place| &*placement.names[place]).collect()
+    }
+
     fn tell(&self, standing: &mut Standing, name: &str, column: &Column, place: usize) {
         let cell = &column.cells[place];
         let sums = &cell.sums;
@@ -91,6 +123,7 @@ impl<'a> View<'a> {
         put(|own| &mut own.request, cell.request());
         put(|own| &mut own.child_request, sums.request);
         put(|own| &mut own.limited_request, cell.limited_request());
+        put(|own| &mut own.limited_demand, cell.limited_demand());
         put(|own| &mut own.used, sums.used);
         put(|own| &mut own.non_preemptible_request, sums.fixed_request);
         put(|own| &mut own.non_preemptible_used, sums.fixed_used);
@@ -126,6 +159,80 @@ impl<'a> View<'a> {
         lent
     }
 
+    /// The quotas from one up to the last one below the root. Nothing where it is nowhere.
+    pub fn chain(&self, quota: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let placement = &self.reckoning.placement;
+        let places = placement.find(quota).map(|place| placement.chain(place));
+        places.into_iter().flatten().map(|place| &*placement.names[place])
+    }
+
+    /// Whether a quota uses so much beyond what it is guaranteed now, and so does every quota above it that is
+    /// not above another one: what is taken from it for that other one it was only lent. Who uses nothing of
+    /// what the other one wants, as far as both count it, borrowed nothing of it.
+    #[must_use]
+    pub fn is_borrowed(&self, own: Part<'_>, other: Part<'_>) -> bool {
+        self.is_beyond(own, other, |used, amount| used - i128::from(amount))
+    }
+
+    /// The same of so much more that a quota does not use yet.
+    #[must_use]
+    pub fn would_be_borrowed(&self, own: Part<'_>, other: Part<'_>) -> bool {
+        self.is_beyond(own, other, |used, _| used)
+    }
+
+    /// Whether what a quota uses without its part is as much as it is guaranteed already.
+    fn is_beyond(
+        &self,
+        own: Part<'_>,
+        other: Part<'_>,
+        without: impl Fn(i128, i64) -> i128,
+    ) -> bool {
+        let placement = &self.reckoning.placement;
+        let (Some(place), Some(theirs)) = (placement.find(own.quota), placement.find(other.quota))
+        else {
+            return false;
+        };
+        let above: Vec<usize> = placement.chain(theirs).collect();
+        let used = self.counted(place, own.amounts);
+        let wanted = self.counted(theirs, other.amounts);
+        let is_wanted =
+            |used: &Asked<'_>| wanted.iter().any(|wanted| wanted.resource == used.resource);
+        let is_beyond = |used: &Asked<'_>| {
+            placement.chain(place).filter(|at| !above.contains(at)).all(|at| {
+                let cell = &used.column.cells[at];
+                let rest = without(cell.sums.used, used.amount);
+                cell.max.is_none() || rest >= i128::from(cell.scaled_min)
+            })
+        };
+        !Placement::is_apart(place) && used.iter().any(is_wanted) && used.iter().all(is_beyond)
+    }
+
+    /// Whether a quota would use no more than it is guaranteed now with so much more. Of what it does not
+    /// count it is guaranteed nothing.
+    #[must_use]
+    pub fn would_be_guaranteed(&self, own: Part<'_>) -> bool {
+        self.is_within(own, |used, amount| used + i128::from(amount))
+    }
+
+    /// Whether a quota that uses so much already uses no more of it than it is guaranteed now.
+    #[must_use]
+    pub fn is_guaranteed(&self, own: Part<'_>) -> bool {
+        self.is_within(own, |used, _| used)
+    }
+
+    /// Whether what a quota uses with its part is no more than it is guaranteed.
+    fn is_within(&self, own: Part<'_>, with: impl Fn(i128, i64) -> i128) -> bool {
+        let placement = &self.reckoning.placement;
+        let place = placement.find(own.quota).filter(|place| !Placement::is_apart(*place));
+        let Some(place) = place else { return false };
+        let asked = self.counted(place, own.amounts);
+        let is_within = |asked: &Asked<'_>| {
+            let cell = &asked.column.cells[place];
+            with(cell.sums.used, asked.amount) <= i128::from(cell.scaled_min)
+        };
+        !asked.is_empty() && asked.iter().all(is_within)
+    }
+
     /// Whether a quota has room for so much, and all those above it have.
     ///
     /// # Errors
@@ -148,12 +255,12 @@ impl<'a> View<'a> {
         };
         let asked = self.counted(place, request);
         for above in placement.chain(place) {
-            // Those that take what they need are held to a ceiling, if to anything.
-            let bound = match self.options.limit {
-                Limit::Runtime if !Placement::is_apart(above) => Bound::Runtime,
-                _ => Bound::Max,
-            };
-            self.check(place, above, &asked, bound)?;
+            // Those that take what they need are held to a ceiling, if to anything. What is guaranteed to
+            // quotas below one may be more than its own ceiling.
+            if self.options.limit == Limit::Runtime && !Placement::is_apart(above) {
+                self.check(place, above, &asked, Bound::Runtime)?;
+            }
+            self.check(place, above, &asked, Bound::Max)?;
             if above == place && preemptible == Preemptible::No {
                 self.check(place, place, &asked, Bound::Min)?;
             }
@@ -172,12 +279,14 @@ impl<'a> View<'a> {
         let names = &self.reckoning.placement.names;
         let excess = |own: &Asked<'_>| {
             let cell = &own.column.cells[above];
+            let all_used = cell.sums.used + cell.sums.pledged;
             let (limit, used) = match bound {
-                Bound::Runtime | Bound::Max => (runtime(own.column, above)?, cell.sums.used),
+                Bound::Runtime => (runtime(own.column, above)?, all_used),
+                Bound::Max => (cell.max?, all_used),
                 // What it is not guaranteed at all it may use like everybody.
                 Bound::Min => {
                     let min = &self.register.get(&names[above])?.min;
-                    (*min.get(own.resource)?, cell.sums.fixed_used)
+                    (*min.get(own.resource)?, cell.sums.fixed_used + cell.sums.fixed_pledged)
                 }
             };
             let is_beyond = used + i128::from(own.amount) > i128::from(limit);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,6 +38,7 @@ proptest! {
             prop_assert!(slices as usize >= examination.refused.len() / (units * 2));
             prop_assert!(search.confirm(&decider, &mut ledger));
             let found = search.end(&decider, &ledger).unwrap();
+            let found = found.map(|(own, last_resorts)| (Arc::new(own), last_resorts));
             prop_assert_eq!(found, Some((examination, last_resorts)));
             prop_assert_eq!(told(&ledger), before);
         }

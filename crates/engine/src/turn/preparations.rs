@@ -31,13 +31,16 @@ pub(super) struct Ended {
 }
 
 impl Preparations {
+    /// Remembers what was begun for a pod. What was begun for it before is given up.
     pub(super) fn begin(
         &mut self,
         pod: PodRef,
         attempts: u32,
         preparation: Preparation,
         until: Moment,
+        ledger: &mut Ledger,
     ) {
+        self.drop(&pod.uid, ledger);
         self.deadlines.insert((until, pod.uid.clone()));
         self.pods.insert(pod.uid.clone(), Entry { pod, attempts, preparation, until });
     }
@@ -95,8 +98,8 @@ impl Preparations {
     /// Those that took too long.
     pub(super) fn late(&mut self, now: Moment, ledger: &mut Ledger) -> Vec<Ended> {
         let mut ended = Vec::new();
-        while let Some((_, uid)) = self.deadlines.first().filter(|(until, _)| *until <= now) {
-            let uid = uid.clone();
+        while self.deadlines.first().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, uid)) = self.deadlines.pop_first() else { break };
             ended.extend(self.end(&uid, Err(Failure::Late), ledger));
         }
         ended

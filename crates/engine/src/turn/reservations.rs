@@ -44,8 +44,10 @@ impl Engine {
             self.searches.follow(uid, question);
         }
         self.queue.regroup(pending, now);
+        self.follow_asks(&invited, now);
         for uid in invited {
-            self.queue.notice(&self.ledger, Change::Invited(uid), now);
+            let entry = self.entry_of(&uid);
+            self.queue.notice(&self.ledger, Change::Invited(entry), now);
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::clearings::Clearings;
 use super::{Decision, Engine, Question, Verdict, Waiting, rejection, tie_of};
 use crate::fact::{PodRef, Uid};
 use crate::moment::Moment;
@@ -22,7 +23,7 @@ use crate::search::{Progress, Search, Work};
 /// How much is done of a search in one slice: nodes and pods that are looked at.
 const SLICE: usize = 1024;
 /// How many pods are decided between two slices, where there are any.
-const DECISIONS_PER_SLICE: usize = 16;
+pub(super) const DECISIONS_PER_SLICE: usize = 16;
 /// How many pods may wait for their search to begin or to end before no other pod is tried.
 const LINE_MAX: usize = 16;
 /// How many answers are kept: each tells of every node, and all are dropped with the next change.
@@ -35,7 +36,7 @@ const BEGUN_OVER_MAX: u32 = 3;
 pub(super) struct Refused {
     answers: FxHashMap<Question, Arc<Waiting>>,
     /// How often the ledger changed.
-    revision: u64,
+    pub(super) revision: u64,
 }
 
 impl Refused {
@@ -57,6 +58,8 @@ pub(super) struct Searching {
     begun_over: u32,
     /// None before it begins.
     search: Option<Search>,
+    /// Who makes room for it, where more is tried than victims of one node.
+    clearing: Option<Box<Clearings>>,
 }
 
 /// The searches under way: the first is worked on.
@@ -113,6 +116,11 @@ impl Searches {
         self.line.len() < before
     }
 
+    /// A pod whose quota has no room for it, while others may make some.
+    pub(super) fn push(&mut self, own: Searching) {
+        self.line.push_back(own);
+    }
+
     /// A pod asks this now.
     pub(super) fn follow(&mut self, uid: &Uid, question: Question) {
         let own = self.line.iter_mut().find(|own| own.pod.uid == *uid);
@@ -124,7 +132,27 @@ impl Searches {
 }
 
 impl Searching {
+    /// One that is refused already, and for which room may be made.
+    pub(super) fn clearing(
+        (pod, question): (PodRef, Question),
+        (attempts, refused_at): (u32, u64),
+        clearings: Clearings,
+    ) -> Self {
+        let (tie, clearing) = (tie_of(&pod.uid), Some(Box::new(clearings)));
+        let (begun_over, search) = (0, None);
+        Self { pod, question, attempts, tie, refused_at, begun_over, search, clearing }
+    }
+
+    pub(super) fn pod(&self) -> &PodRef {
+        &self.pod
+    }
+
+    pub(super) fn question(&self) -> Question {
+        self.question
+    }
+
     fn begin_over(&mut self) {
+        self.clearing = None;
         if self.search.take().is_some() {
             self.begun_over += 1;
         }
@@ -143,8 +171,9 @@ impl Engine {
         now: Moment,
     ) -> Option<Decision> {
         let refused_at = self.refused.revision;
-        let (begun_over, search) = (0, None);
-        let mut own = Searching { pod, question, attempts, tie, refused_at, begun_over, search };
+        let (begun_over, search, clearing) = (0, None, None);
+        let mut own =
+            Searching { pod, question, attempts, tie, refused_at, begun_over, search, clearing };
         let verdict = match self.known(&own) {
             Some(known) => Some(self.leave(&own.pod.uid, Some(question), known, now)),
             None if self.searches.is_empty() => self.advance(&mut own, now),
@@ -187,6 +216,15 @@ impl Engine {
     fn advance(&mut self, own: &mut Searching, now: Moment) -> Option<Verdict> {
         let expected = "a pod whose search is under way is there";
         let revision = self.refused.revision;
+        if let Some(mut clearings) = own.clearing.take() {
+            return match self.clear_on(&mut clearings) {
+                None => {
+                    own.clearing = Some(clearings);
+                    None
+                }
+                Some(waiting) => Some(self.leave_cleared(own, *clearings, waiting, now)),
+            };
+        }
         let mut search = match own.search.take() {
             Some(search) => search,
             None => {
@@ -240,7 +278,12 @@ impl Engine {
         // What nodes said when they were asked may be true no longer: whoever refuses now is to be
         // woken for as well.
         rejection.unschedulable = rejection.unschedulable.and(others);
-        let waiting = Arc::new(Waiting { examination, last_resorts, rejection });
+        let waiting = Waiting::new(examination, last_resorts, rejection);
+        if let Some(clearings) = self.clearings_for(own, &waiting, now) {
+            own.clearing = Some(Box::new(clearings));
+            return None;
+        }
+        let waiting = Arc::new(waiting);
         let answers = (own.refused_at == revision).then_some(own.question);
         Some(self.leave(&own.pod.uid, answers, waiting, now))
     }
@@ -311,7 +354,7 @@ impl Engine {
         }
         for other in passed_over {
             // They may find another place, and need not wait until that one is free.
-            let change = Change::PassedOver(other.uid.clone());
+            let change = Change::PassedOver(self.entry_of(&other.uid));
             self.queue.notice(&self.ledger, change, now);
         }
         Verdict::Wait(waiting)

@@ -72,6 +72,7 @@ pub(in crate::turn) fn decided(engine: &mut Engine, now: Moment) -> Vec<String> 
                 }
                 None => format!("{} waits, try {attempts}: {}", pod.name, why.examination),
             },
+            Verdict::Await(why) => format!("{} waits: {why}", pod.name),
             Verdict::Unprepared(why) => format!("{} is not ready: {why}", pod.name),
         }
     };
@@ -488,7 +489,7 @@ fn which_pods_are_alike_is_known_as_late_as_the_decision() {
 }
 
 /// A claim of class `late`, which waits for a node; bound to a volume where one is named.
-fn claim(name: &str, selected: Option<&str>, volume: Option<&str>) -> Fact {
+pub(in crate::turn) fn claim(name: &str, selected: Option<&str>, volume: Option<&str>) -> Fact {
     claim_at(0, name, selected, volume)
 }
 
@@ -513,7 +514,7 @@ fn claim_at(version: u64, name: &str, selected: Option<&str>, volume: Option<&st
     Fact::Storage(StorageFact::Claim("default".into(), name.into(), Some(Box::new(claim))))
 }
 
-fn volume(name: &str, claim: Option<&str>) -> Fact {
+pub(in crate::turn) fn volume(name: &str, claim: Option<&str>) -> Fact {
     let claim = claim.map(|name| ClaimReference {
         namespace: "default".into(),
         name: name.into(),
@@ -539,7 +540,7 @@ fn volume(name: &str, claim: Option<&str>) -> Fact {
 }
 
 /// A class whose claims wait for a node, made by somebody or by nobody.
-fn class(provisioner: &str) -> Fact {
+pub(in crate::turn) fn class(provisioner: &str) -> Fact {
     let class = Class { provisioner: provisioner.into(), waits: true, topologies: Box::default() };
     Fact::Storage(StorageFact::Class("late".into(), Some(class)))
 }

@@ -128,6 +128,11 @@ pub(super) fn page_of_reservation(name: &str) -> String {
     page(&[("reservation", name)])
 }
 
+/// The page of a gang.
+pub(super) fn page_of_gang(namespace: &str, gang: &str) -> String {
+    page(&[("namespace", namespace), ("gang", gang)])
+}
+
 fn page(query: &[(&str, &str)]) -> String {
     let mut written = form_urlencoded::Serializer::new(String::new());
     format!("/debug/why?{}", written.extend_pairs(query).finish())
@@ -141,6 +146,7 @@ mod tests {
     fn a_scheduler_is_asked_beside_its_metrics_and_credentials_are_kept_from_plain_http() {
         assert_eq!(page_of_pod("a b", "p"), "/debug/why?namespace=a+b&pod=p");
         assert_eq!(page_of_reservation("a b"), "/debug/why?reservation=a+b");
+        assert_eq!(page_of_gang("a b", "g"), "/debug/why?namespace=a+b&gang=g");
         let token = || Credentials::Token("t".to_owned());
         let check = |url: &str, plain: bool, expected: Result<&str, &str>| {
             let secure = Way::Secure(token(), Trust::System);

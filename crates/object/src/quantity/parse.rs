@@ -32,16 +32,45 @@ impl FromStr for Quantity {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        if text.is_empty() {
-            return Err(ParseError::Format);
+        match plain(text) {
+            Some(quantity) => Ok(quantity),
+            None => any(text),
         }
-        let parts = Parts::split(text)?;
-        let suffix = Suffix::interpret(parts.suffix).ok_or(ParseError::Suffix)?;
-        if let Some(quantity) = fast(text, &parts, suffix) {
-            return Ok(quantity);
-        }
-        exact(&parts, suffix)
     }
+}
+
+/// What almost every text is: a whole number without leading zeros, and a usual suffix or none. It is
+/// canonical, or upstream does not keep it either.
+fn plain(text: &str) -> Option<Quantity> {
+    let bytes = text.as_bytes();
+    let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, suffix) = bytes.split_at(count);
+    let (most, scale, format, bits) = match suffix {
+        b"" => (INT_DIGITS_MAX, 0, Format::DecimalSi, 0),
+        b"m" => (INT_DIGITS_MAX, -3, Format::DecimalSi, 0),
+        b"Ki" => (11, 0, Format::BinarySi, 10),
+        b"Mi" => (8, 0, Format::BinarySi, 20),
+        b"Gi" => (5, 0, Format::BinarySi, 30),
+        _ => return None,
+    };
+    if count > most || matches!(digits.first(), None | Some(b'0')) {
+        return None;
+    }
+    let number = digits.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    Some(Quantity::from_scaled(number << bits, scale, format))
+}
+
+/// Any text.
+pub(super) fn any(text: &str) -> Result<Quantity, ParseError> {
+    if text.is_empty() {
+        return Err(ParseError::Format);
+    }
+    let parts = Parts::split(text)?;
+    let suffix = Suffix::interpret(parts.suffix).ok_or(ParseError::Suffix)?;
+    if let Some(quantity) = fast(text, &parts, suffix) {
+        return Ok(quantity);
+    }
+    exact(&parts, suffix)
 }
 
 /// A text taken apart. `value` is sign, whole digits and places as written; `whole`
@@ -120,7 +149,7 @@ impl Suffix {
     }
 }
 
-/// The common case: the number fits `i64` at a scale no finer than nano.
+/// The usual case: the number fits `i64` at a scale no finer than nano.
 fn fast(text: &str, parts: &Parts<'_>, suffix: Suffix) -> Option<Quantity> {
     let places = parts.places.len();
     let (scale, factor) = match suffix.format {

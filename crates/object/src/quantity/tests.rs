@@ -129,6 +129,14 @@ fn quantity_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
+    fn what_is_plain_is_read_as_anything_is(
+        text in "[+-]?[0-9]{0,19}[.]?(|n|m|k|M|Ki|Mi|Gi|Ti|e3)|[1-9][0-9]{0,2}(000)?(|m|Ki|Mi|Gi)",
+    ) {
+        let told = |read| format!("{read:?}");
+        prop_assert_eq!(told(text.parse::<Quantity>()), told(parse::any(&text)));
+    }
+
+    #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(quantity) = text.parse::<Quantity>() {

@@ -5,12 +5,15 @@
 
 mod affinity;
 mod cpus;
+mod gangs;
 mod load;
+mod quotas;
 mod reservations;
 mod resources;
 mod spread;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use engine::plugin::Plugin;
@@ -32,6 +35,8 @@ use serde_json::{Map, Value};
 use super::file;
 use super::plugin;
 use super::{API_VERSION, seconds};
+pub use gangs::GangArgs;
+pub use quotas::QuotaArgs;
 pub use reservations::{ReservationConfig, TakeoverKey};
 
 /// Arguments of all plugins that take some.
@@ -65,6 +70,30 @@ pub struct PluginArgs {
     pub scheduling_hint: SchedulingHint,
     /// Of Reservation.
     pub reservation: ReservationConfig,
+    /// Of Coscheduling.
+    pub coscheduling: GangArgs,
+    /// Of ElasticQuota.
+    pub elastic_quota: QuotaArgs,
+    /// What was asked for in vain.
+    pub vain: Vec<VainArgument>,
+}
+
+/// An argument that is taken and changes nothing here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VainArgument {
+    /// Whose it is.
+    pub plugin: Plugin,
+    /// The field, as it is written.
+    pub field: &'static str,
+    /// Why it changes nothing.
+    pub why: &'static str,
+}
+
+impl fmt::Display for VainArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plugin, field, why } = self;
+        write!(f, "argument {field} of plugin {plugin} changes nothing: {why}")
+    }
 }
 
 /// How volumes are bound.
@@ -151,10 +180,10 @@ impl Reader<'_> {
         let Some(fields) = self.fields(wire) else { return };
         let errors = &mut Errors::new();
         let path = &self.path;
-        match self.plugin {
+        let vain = match self.plugin {
             Plugin::NodeResourcesFit => put(&mut args.node_resources_fit, &fields, path, errors),
             Plugin::NodeResourcesBalancedAllocation => {
-                put(&mut args.balanced_allocation, &fields, path, errors);
+                put(&mut args.balanced_allocation, &fields, path, errors)
             }
             Plugin::NodeAffinity => put(&mut args.node_affinity, &fields, path, errors),
             Plugin::PodTopologySpread => put(&mut args.pod_topology_spread, &fields, path, errors),
@@ -168,14 +197,18 @@ impl Reader<'_> {
             Plugin::ScarceResourceAvoidance => put(&mut args.scarce, &fields, path, errors),
             Plugin::SchedulingHint => put(&mut args.scheduling_hint, &fields, path, errors),
             Plugin::Reservation => put(&mut args.reservation, &fields, path, errors),
+            Plugin::Coscheduling => put(&mut args.coscheduling, &fields, path, errors),
+            Plugin::ElasticQuota => put(&mut args.elastic_quota, &fields, path, errors),
             // What they are told means nothing before they are there.
-            plugin if plugin::is_to_come(plugin) => {}
-            _ if fields.is_empty() => {}
+            plugin if plugin::is_to_come(plugin) => Vec::new(),
+            _ if fields.is_empty() => Vec::new(),
             plugin => {
                 let reason = format!("plugin {plugin} takes no arguments");
                 errors.push(Error::forbidden(path, reason));
+                Vec::new()
             }
-        }
+        };
+        args.vain.extend(vain);
         self.errors.append(errors);
     }
 
@@ -212,6 +245,11 @@ trait Written: DeserializeOwned {
 
     /// Checks, and fills in what is missing.
     fn check(self, path: &Path, errors: &mut Errors) -> Self::Outcome;
+
+    /// What is taken and changes nothing, where somebody has written it.
+    fn vain(&self) -> Vec<VainArgument> {
+        Vec::new()
+    }
 }
 
 /// What arguments are written as.
@@ -219,10 +257,20 @@ trait Args {
     type Written: Written<Outcome = Self>;
 }
 
-fn put<T: Args>(args: &mut T, fields: &Map<String, Value>, path: &Path, errors: &mut Errors) {
+/// Puts arguments where they belong, and says what of them changes nothing.
+fn put<T: Args>(
+    args: &mut T,
+    fields: &Map<String, Value>,
+    path: &Path,
+    errors: &mut Errors,
+) -> Vec<VainArgument> {
     let value = Value::Object(fields.clone());
     match chassis::config::from_value::<T::Written>(&value) {
-        Ok(written) => *args = written.check(path, errors),
+        Ok(written) => {
+            let vain = written.vain();
+            *args = written.check(path, errors);
+            vain
+        }
         Err(fault) => {
             let text = fault.to_string();
             let inside = fault.path();
@@ -233,8 +281,25 @@ fn put<T: Args>(args: &mut T, fields: &Map<String, Value>, path: &Path, errors: 
                 value: None,
                 detail: detail.unwrap_or(&text).to_owned(),
             });
+            Vec::new()
         }
     }
+}
+
+/// A length of time, which is not below nothing.
+fn length(
+    told: Option<time::Duration>,
+    field: &str,
+    path: &Path,
+    errors: &mut Errors,
+) -> Option<Duration> {
+    let told = told?;
+    let nanos = u64::try_from(told.as_nanos()).ok();
+    if nanos.is_none() {
+        let fix = "must not be negative";
+        errors.push(Error::invalid(&path.child(field), told.to_string(), fix));
+    }
+    nanos.map(Duration::from_nanos)
 }
 
 #[derive(Default, Deserialize)]

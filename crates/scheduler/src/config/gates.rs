@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use engine::quota::{self, DefaultQuota, Trees};
+
 /// What a gate is to us.
 #[derive(Clone, Copy)]
 enum Sort {
@@ -27,7 +29,7 @@ const GATES: [(&str, bool, Sort); 31] = [
     ("SyncBarrier", false, Always),
     ("EnableInlineBatchSchedule", false, ToCome),
     ("EnableBatchScheduleNodeSnapshot", true, Always),
-    ("GangPendingPodsConditionPatch", true, ToCome),
+    ("GangPendingPodsConditionPatch", true, Heeded(|gates| &mut gates.gang_pending_pods)),
     ("LazyReservationRestore", false, Always),
     (
         "OmitNodeLabelsForReservation",
@@ -41,13 +43,17 @@ const GATES: [(&str, bool, Sort); 31] = [
         Heeded(|gates| &mut gates.clean_expired_reservation_allocated),
     ),
     ("DevicePluginAdaption", false, ToCome),
-    ("MultiQuotaTree", false, ToCome),
+    ("MultiQuotaTree", false, Heeded(|gates| &mut gates.multi_quota_tree)),
     ("ElasticQuotaIgnorePodOverhead", false, ToCome),
     ("ElasticQuotaIgnoreTerminatingPod", false, ToCome),
-    ("ElasticQuotaImmediateIgnoreTerminatingPod", false, ToCome),
-    ("ElasticQuotaGuaranteeUsage", false, ToCome),
-    ("DisableDefaultQuota", false, ToCome),
-    ("SupportParentQuotaSubmitPod", false, ToCome),
+    (
+        "ElasticQuotaImmediateIgnoreTerminatingPod",
+        false,
+        Heeded(|gates| &mut gates.forget_deleting_pods),
+    ),
+    ("ElasticQuotaGuaranteeUsage", false, Heeded(|gates| &mut gates.guarantee_quota_usage)),
+    ("DisableDefaultQuota", false, Heeded(|gates| &mut gates.disable_default_quota)),
+    ("SupportParentQuotaSubmitPod", false, Always),
     ("PriorityTransformer", false, ToCome),
     ("PreemptionPolicyTransformer", false, ToCome),
     ("ReplaceResourcesTransformer", false, ToCome),
@@ -62,7 +68,7 @@ const GATES: [(&str, bool, Sort); 31] = [
 ];
 
 /// What gates decide.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gates {
     /// Whether room that other schedulers make for pods of higher priority is left to these.
     pub cross_scheduler_nomination: bool,
@@ -70,8 +76,34 @@ pub struct Gates {
     pub clean_expired_reservation_allocated: bool,
     /// Whether pods that want a reservation with certain labels look at its own only.
     pub omit_node_labels_for_reservation: bool,
+    /// Whether all members of a gang hear why it has no nodes.
+    pub gang_pending_pods: bool,
+    /// Whether quotas say which tree they are of.
+    pub multi_quota_tree: bool,
+    /// Whether a pod that is being deleted is charged to no quota any longer.
+    pub forget_deleting_pods: bool,
+    /// Whether what quotas use is not taken back when others ask for it.
+    pub guarantee_quota_usage: bool,
+    /// Whether pods that name no quota are charged to none.
+    pub disable_default_quota: bool,
     /// What is asked for in vain.
     pub vain: Vec<Vain>,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            cross_scheduler_nomination: false,
+            clean_expired_reservation_allocated: false,
+            omit_node_labels_for_reservation: false,
+            gang_pending_pods: true,
+            multi_quota_tree: false,
+            forget_deleting_pods: false,
+            guarantee_quota_usage: false,
+            disable_default_quota: false,
+            vain: Vec::new(),
+        }
+    }
 }
 
 /// A gate that is set otherwise than things are.
@@ -112,6 +144,15 @@ fn names() -> String {
 }
 
 impl Gates {
+    /// Has quotas read and reckoned as gates say.
+    pub(crate) fn tell_quotas(&self, settings: &mut quota::Settings) {
+        settings.trees = if self.multi_quota_tree { Trees::Many } else { Trees::One };
+        settings.default =
+            if self.disable_default_quota { DefaultQuota::Off } else { DefaultQuota::On };
+        settings.forgets_deleting = self.forget_deleting_pods;
+        settings.options.guarantees_usage = self.guarantee_quota_usage;
+    }
+
     /// Reads gates, of which the last word on each counts.
     ///
     /// # Errors
@@ -154,10 +195,13 @@ mod tests {
         check("SyncBarrier=false,LazyReservationRestore=0", &[]);
         check("ResizePod=true", &[Vain::ToCome("ResizePod")]);
         check("ResizePod=true,ResizePod=false", &[]);
-        check("MultiQuotaTree=T,MultiQuotaTree=1", &[Vain::ToCome("MultiQuotaTree")]);
+        check(
+            "DevicePluginAdaption=T,DevicePluginAdaption=1",
+            &[Vain::ToCome("DevicePluginAdaption")],
+        );
         check("DynamicSchedulerCheck=false", &[Vain::Always("DynamicSchedulerCheck")]);
         let all: Vec<String> = GATES.map(|(name, on, _)| format!("{name}={on}")).into();
-        check(&all.join(","), &[Vain::ToCome("GangPendingPodsConditionPatch")]);
+        check(&all.join(","), &[]);
         let words = "feature gate ResizePod is on, and what it switches on is not there yet";
         assert_eq!(Vain::ToCome("ResizePod").to_string(), words);
     }
@@ -179,8 +223,16 @@ mod tests {
             "OmitNodeLabelsForReservation",
             Gates { omit_node_labels_for_reservation: true, ..none() },
         );
+        check("MultiQuotaTree", Gates { multi_quota_tree: true, ..none() });
+        let deleting = Gates { forget_deleting_pods: true, ..none() };
+        check("ElasticQuotaImmediateIgnoreTerminatingPod", deleting);
+        check("ElasticQuotaGuaranteeUsage", Gates { guarantee_quota_usage: true, ..none() });
+        assert!(none().gang_pending_pods);
+        let off = Gates::parse("GangPendingPodsConditionPatch=false").unwrap();
+        assert_eq!(off, Gates { gang_pending_pods: false, ..none() });
+        check("DisableDefaultQuota", Gates { disable_default_quota: true, ..none() });
         let heeded = GATES.into_iter().filter(|(.., sort)| matches!(sort, Heeded(_)));
-        assert_eq!(heeded.count(), 3);
+        assert_eq!(heeded.count(), 8);
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn points(plugin: Plugin) -> &'static [ExtensionPoint] {
 
 /// Whether a file may name a plugin that does nothing here yet.
 pub(crate) fn is_to_come(plugin: Plugin) -> bool {
-    matches!(plugin, Plugin::DeviceShare | Plugin::Coscheduling | Plugin::ElasticQuota)
+    plugin == Plugin::DeviceShare
 }
 
 /// Plugins that run where the file says nothing, in their order, with the weights of their scores.

@@ -1,5 +1,6 @@
 //! A profile: which plugins run, with which arguments, and the engine's profile that this makes.
 
+use engine::gangs;
 use engine::plugin::Plugin;
 use engine::plugins::dynamic_resources::DynamicResources;
 use engine::plugins::image_locality::ImageLocality;
@@ -11,9 +12,10 @@ use engine::plugins::volume_binding::VolumeBinding;
 use engine::plugins::volume_restrictions::VolumeRestrictions;
 use engine::plugins::volume_zone::VolumeZone;
 use engine::profile::{LastResort, Profile, Weight};
+use engine::quota;
 use object::field::{Error, Errors, Path};
 
-use super::args::{self, PluginArgs};
+use super::args::{self, GangArgs, PluginArgs};
 use super::lineup::{Lineup, lineup};
 use super::plugin::{ExtensionPoint, is_to_come};
 use super::{file, percent};
@@ -104,6 +106,7 @@ impl ProfileConfig {
             };
         }
         profile = profile.admitting_by(self.lineup.at(ExtensionPoint::PreFilter));
+        (profile.gangs, profile.quota) = (self.gangs(), self.quota());
         profile.last_resorts = self.last_resorts();
         // Filters and scores of the engine prepare themselves; what runs at the other points is
         // the work of the queue, of preemption and of the writers.
@@ -120,6 +123,19 @@ impl ProfileConfig {
         Assembled { profile, elsewhere }
     }
 
+    /// How pods start together, where they do.
+    fn gangs(&self) -> Option<gangs::Settings> {
+        let GangArgs { wait, match_policy, tells_all, .. } = self.args.coscheduling;
+        let is_on = self.lineup.plugins().contains(&Plugin::Coscheduling);
+        is_on.then_some(gangs::Settings { wait, policy: match_policy, tells_all })
+    }
+
+    /// How pods are held to their quotas, where they are.
+    fn quota(&self) -> Option<quota::Settings> {
+        let is_on = self.lineup.at(ExtensionPoint::PreFilter).contains(&Plugin::ElasticQuota);
+        is_on.then_some(self.args.elastic_quota.settings)
+    }
+
     /// Plugins that the file names and that do nothing here yet.
     pub(crate) fn to_come(&self) -> impl Iterator<Item = Plugin> {
         self.lineup.plugins().into_iter().filter(|plugin| is_to_come(*plugin))
@@ -134,6 +150,10 @@ impl ProfileConfig {
             Plugin::DefaultPreemption => {
                 Some(LastResort::DefaultPreemption(self.args.default_preemption))
             }
+            Plugin::Coscheduling => {
+                self.args.coscheduling.preempts.then_some(LastResort::Coscheduling)
+            }
+            Plugin::ElasticQuota => Some(LastResort::ElasticQuota),
             _ => None,
         };
         plugins.filter_map(last_resort).collect()
@@ -160,6 +180,8 @@ pub(super) fn profiles(wire: &[file::Profile], errors: &mut Errors) -> Vec<Profi
         profiles.push(profile(one, name, &path, errors));
     }
     check_reservations(&profiles, &path, errors);
+    check_gangs(&profiles, &path, errors);
+    check_quotas(&profiles, &path, errors);
     for (index, one) in wire.iter().enumerate().skip(1) {
         if !same(&wire[0].plugins.queue_sort, &one.plugins.queue_sort) {
             let path = path.index(index).child("plugins").child("queueSort");
@@ -186,6 +208,41 @@ fn check_reservations(profiles: &[ProfileConfig], path: &Path, errors: &mut Erro
                        profiles";
             errors.push(Error::invalid(&path, Plugin::Reservation.name(), fix));
         }
+    }
+}
+
+/// A gang may have pods of several profiles: what counts for it where it does not say is the same in all.
+fn check_gangs(profiles: &[ProfileConfig], path: &Path, errors: &mut Errors) {
+    let mut all = profiles
+        .iter()
+        .enumerate()
+        .filter_map(|(index, own)| Some((index, &own.scheduler_name, own.gangs()?)));
+    let Some((_, first_name, first)) = all.next() else { return };
+    for (index, name, own) in all {
+        let fields = [
+            ("defaultTimeout", own.wait == first.wait),
+            ("defaultMatchPolicy", own.policy == first.policy),
+        ];
+        for (field, _) in fields.into_iter().filter(|(_, is_same)| !is_same) {
+            let path = path.index(index).child("pluginConfig");
+            let fix = format!(
+                "{field} must be the same for profiles {first_name} and {name}, since a gang may have \
+                 pods of both"
+            );
+            errors.push(Error::invalid(&path, Plugin::Coscheduling.name(), fix));
+        }
+    }
+}
+
+/// There are quotas for the whole cluster, whichever profile a pod is of.
+fn check_quotas(profiles: &[ProfileConfig], path: &Path, errors: &mut Errors) {
+    let shares = |own: &ProfileConfig| own.lineup.plugins().contains(&Plugin::ElasticQuota);
+    let mut all = profiles.iter().enumerate().filter(|(_, own)| shares(own));
+    let Some((_, first)) = all.next() else { return };
+    for (index, _) in all.filter(|(_, own)| own.args.elastic_quota != first.args.elastic_quota) {
+        let path = path.index(index).child("pluginConfig");
+        let fix = "must be the same for all profiles";
+        errors.push(Error::invalid(&path, Plugin::ElasticQuota.name(), fix));
     }
 }
 

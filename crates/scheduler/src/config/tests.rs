@@ -1,3 +1,5 @@
+mod groups;
+
 use std::collections::BTreeMap;
 
 use chassis::connection::Trust;
@@ -522,9 +524,11 @@ fn the_profile_that_koordinator_installs_loads_as_it_is() {
     assert_eq!(assembled.filters[0].plugin(), Plugin::SchedulingHint);
     let of = |plugin: Plugin| assembled.scores.iter().any(|(own, _)| own.plugin() == plugin);
     assert!(of(Plugin::LoadAwareScheduling) && of(Plugin::NodeNUMAResource));
-    assert!(assembled.last_resorts == [LastResort::Reservation(None)], "it has no preemption");
+    let resorts =
+        [LastResort::Reservation(None), LastResort::Coscheduling, LastResort::ElasticQuota];
+    assert_eq!(assembled.last_resorts, resorts);
     let to_come: Vec<&str> = profile.to_come().map(Plugin::name).collect();
-    assert_eq!(to_come, ["DeviceShare", "Coscheduling", "ElasticQuota"]);
+    assert_eq!(to_come, ["DeviceShare"]);
     assert_eq!(&*profile.scheduler_name, "koord-scheduler");
 }
 

@@ -80,7 +80,7 @@ impl Overdue {
             Verdict::Prepare(..) => Some(awaited(Mission::Prepare)),
             // What is under way then is known by its flight.
             Verdict::Bind(..) => None,
-            Verdict::Wait(_) | Verdict::Failed(_) | Verdict::Unprepared(_) => {
+            Verdict::Await(_) | Verdict::Wait(_) | Verdict::Failed(_) | Verdict::Unprepared(_) => {
                 return self.over(&pod.uid, profile, (since, now), meters);
             }
         };

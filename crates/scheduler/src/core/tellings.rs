@@ -1,5 +1,7 @@
 //! What users are told of pods that have no node: one thing at a time, and only what is not written.
 
+mod line;
+
 use std::sync::Arc;
 
 use engine::fact::{PodRef, Size, Uid};
@@ -10,9 +12,11 @@ use engine::reason::Reason;
 use engine::reservations::Tally;
 use engine::turn;
 
-use super::{Core, Phase, Waiting, Why};
+use super::{BINDS_MAX, Core, Phase, Waiting, Why};
+use crate::later::{Busy, Work};
 use crate::message::{ConditionOrder, HoldOrder, Order, RoomOrder, Scheduled, TellOrder};
 use crate::reservations::{self, Step};
+pub(super) use line::Tellings;
 
 /// The reason of a condition when no node can take the pod and more nodes might.
 const UNSCHEDULABLE: &str = "Unschedulable";
@@ -37,7 +41,7 @@ impl Core {
     }
 
     /// Why a pod has no node, as users are told.
-    pub(super) fn why(&self, waiting: &turn::Waiting, message: Box<str>) -> Why {
+    pub(super) fn why(&self, waiting: &turn::Waiting, message: Arc<str>) -> Why {
         let nominated = match waiting.last_resorts.nominating() {
             Nominating::To(node) => Some(self.engine.ledger().nodes.name(node).into()),
             Nominating::Nowhere => Some(Box::default()),
@@ -78,6 +82,12 @@ impl Core {
             }
             return Some(Order::Live(Box::new(order)));
         }
+        if let Some(order) = self.group_order(now) {
+            return Some(order);
+        }
+        if let Some(order) = self.quota_order(now) {
+            return Some(order);
+        }
         if self.silence.is_behind(self.engine.ledger()) {
             self.meters.silent(self.silence.look(self.engine.ledger()));
         }
@@ -107,33 +117,94 @@ impl Core {
         }
     }
 
-    /// What was being told of a pod is told, or cannot be: what there is to tell by now, if anything.
-    pub(super) fn tell_next(&mut self, uid: &Uid) -> Option<Box<TellOrder>> {
-        self.telling = self.telling.saturating_sub(1);
-        let mut next = self.tellings.remove(uid)??;
-        if self.phase == Phase::Ending || !self.waiting.contains_key(uid) {
-            return None;
+    /// What was being told of a pod is told: what there is to tell by now, if anything.
+    pub(super) fn telling_done(&mut self, uid: &Uid, now: Moment) -> Option<Order> {
+        let next = self.tell_next(uid);
+        // Who has to go for it may still be to be asked.
+        if next.as_ref().is_none_or(|next| next.room.is_none()) {
+            self.engine.done(uid, now);
         }
+        next.map(Order::Tell)
+    }
+
+    /// The same where it could not be told, or no room could be made.
+    pub(super) fn telling_failed(&mut self, uid: &Uid, now: Moment) -> Option<Order> {
+        self.unsay(uid);
+        let next = self.tell_next(uid);
+        if next.as_ref().is_none_or(|next| next.room.is_none()) {
+            self.engine.undone(uid, now);
+        }
+        next.map(Order::Tell)
+    }
+
+    fn tell_next(&mut self, uid: &Uid) -> Option<Box<TellOrder>> {
+        self.telling = self.telling.saturating_sub(1);
+        if self.phase == Phase::Ending || !self.waiting.contains_key(uid) {
+            self.tellings.hush(uid);
+        }
+        let mut next = self.tellings.ended(uid)?;
         if let Some(room) = &mut next.room {
             // Some may have gone by themselves, or not have come.
             let ledger = self.engine.ledger();
-            let node = ledger.nodes.find(&room.node);
-            let is_there = |row: &PodRow| !row.deleting && node.is_some() && row.node() == node;
+            let is_there = |row: &PodRow| !row.deleting && row.node().is_some();
             room.victims.retain(|one| ledger.pod(&one.uid).is_some_and(is_there));
         }
         self.telling += 1;
-        self.tellings.insert(uid.clone(), None);
         Some(next)
     }
 
+    /// A pod waits for a node no longer, whatever was to be told of it.
+    pub(super) fn waits_no_longer(&mut self, uid: &Uid) {
+        self.waiting.remove(uid);
+        self.tellings.hush(uid);
+    }
+
+    /// Somebody is sent for a pod: why it had no node need not be told any more.
+    pub(super) fn hush(&mut self, uid: &Uid) {
+        if self.tellings.hush(uid) {
+            self.unsay(uid);
+        }
+    }
+
+    /// How much is under way that comes before those who wait to be told of.
+    pub(crate) fn work(&self, now: Moment) -> Work {
+        let is_due = || self.engine.next_due(now).is_some_and(|due| due <= now);
+        match self.flights.len() - self.apart {
+            // Whose turn it is may get a node.
+            0 if is_due() => Work::Some,
+            0 => Work::None,
+            few if 4 * few <= BINDS_MAX => Work::Some,
+            _ => Work::Crowded,
+        }
+    }
+
+    /// How many pods wait to be told of.
+    pub(crate) fn untold_count(&self) -> usize {
+        self.tellings.waiting()
+    }
+
+    /// What is to be told next of those who wait to be told of, where there is time for it.
+    pub(crate) fn tell_waiting(&mut self, now: Moment, busy: Busy) -> Option<Order> {
+        if self.phase == Phase::Ending {
+            self.tellings.drop_waiting();
+        }
+        let mut order = self.tellings.next(now, busy)?;
+        if let Some(own) = self.waiting.get(&order.pod.uid) {
+            order.version.clone_from(&own.written.version);
+        }
+        self.telling += 1;
+        Some(Order::Tell(order))
+    }
+
     /// Has users told why a pod has no node: what of it is not written already. Nothing for now where
-    /// something else is being told of it.
+    /// something else is being told of it, or where it can wait.
     pub(super) fn tell(
         &mut self,
         pod: PodRef,
         scheduler: Arc<str>,
         why: Why,
         room: Option<RoomOrder>,
+        now: Moment,
     ) -> Option<Order> {
         if let Some(room) = &room {
             for other in &room.passed_over {
@@ -161,6 +232,7 @@ impl Core {
         }
         let version = self.waiting.get(&pod.uid).map(|own| own.written.version.clone());
         let version = version.unwrap_or_default();
+        let room = room.map(Box::new);
         let order = TellOrder {
             version,
             pod,
@@ -171,22 +243,8 @@ impl Core {
             room,
             reservations,
         };
-        let mut order = Box::new(order);
-        if let Some(next) = self.tellings.get_mut(&order.pod.uid) {
-            // What was to be told next, and counts as written, is told with this.
-            if let Some(old) = next.take() {
-                if let (Some(new), Some(old)) = (&mut order.condition, &old.condition) {
-                    new.is_transition |= old.is_transition;
-                }
-                order.condition = order.condition.or(old.condition);
-                order.nominated = order.nominated.or(old.nominated);
-                order.room = order.room.or(old.room);
-            }
-            *next = Some(order);
-            return None;
-        }
+        let order = self.tellings.put(Box::new(order), now)?;
         self.telling += 1;
-        self.tellings.insert(order.pod.uid.clone(), None);
         Some(Order::Tell(order))
     }
 }

@@ -1,7 +1,9 @@
 mod nominations;
 mod overdue;
+mod quotas;
 mod reservations;
 mod sights;
+mod tellings;
 
 use std::time::Duration;
 
@@ -18,7 +20,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::{self, Extender};
 use crate::debug::DecisionView;
-use crate::message::Wrote;
+use crate::later::Busy;
+use crate::message::{TellOrder, Wrote};
 use crate::reservations::Step;
 use crate::{extenders, feed};
 
@@ -80,13 +83,14 @@ fn tell(core: &mut Core, messages: impl IntoIterator<Item = Message>) {
 }
 
 fn decisions(core: &mut Core, now: Moment) -> Vec<Order> {
-    std::iter::from_fn(|| core.decide(now)).collect()
+    std::iter::from_fn(|| core.next_order(now)).collect()
 }
 
 /// What is decided, in few words.
 fn shown(order: &Order) -> String {
     match order {
         Order::Bind(order) => format!("{} to {}", order.pod.name, order.node),
+        Order::Group(order) => format!("group {}", order.key),
         Order::Consult(order) => format!("{} of {}?", order.pod.name, order.nodes.join("+")),
         Order::Prepare(order) => format!("{} first needs {:?}", order.pod.name, order.writes),
         Order::Tell(order) => {
@@ -113,6 +117,8 @@ fn shown(order: &Order) -> String {
             step => format!("{}: {step:?}", order.name),
         },
         Order::Report(order) => format!("{order:?}"),
+        Order::Quota(order) => format!("{}: {}", order.key, order.patch),
+        Order::Revoke(order) => format!("{} goes for {}", order.pod.name, order.quota.0),
     }
 }
 
@@ -244,9 +250,9 @@ fn a_condition_is_written_when_it_changes() {
     // The server has it, and so would a scheduler that starts anew.
     let mut core = deciding(1);
     tell(&mut core, [pod("p", "2", json!({}))]);
-    let Some(Order::Tell(first)) = core.decide(START) else { panic!("it waits") };
+    let Some(Order::Tell(first)) = core.next_order(START) else { panic!("it waits") };
     let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-        "message": first.message });
+        "message": &*first.message });
     let mut core = deciding(1);
     tell(&mut core, [pod("p", "2", json!({ "status": { "conditions": [condition] } }))]);
     check(&mut core, START, &[&unchanged]);
@@ -276,7 +282,7 @@ fn one_thing_is_told_of_a_pod_at_a_time_and_the_last_one_last() {
     let next = core.take(Message::Told(Uid::new("p")), now).map(|order| shown(&order));
     assert_eq!(next.as_deref(), Some(last));
     assert_eq!(core.take(Message::Told(Uid::new("p")), now), None);
-    assert_eq!((core.telling, core.tellings.len()), (0, 0));
+    assert_eq!((core.telling, core.tellings.is_empty()), (0, true));
     // Of one that has a node by then, nothing is told.
     tell(&mut core, [pod("q", "2", json!({}))]);
     assert_eq!(decisions(&mut core, now).len(), 1);
@@ -285,7 +291,7 @@ fn one_thing_is_told_of_a_pod_at_a_time_and_the_last_one_last() {
     assert_eq!(decisions(&mut core, now.after(Duration::from_secs(20))).len(), 1);
     tell(&mut core, [pod("q", "2", json!({ "spec": { "nodeName": "n1" } }))]);
     assert_eq!(core.take(Message::Told(Uid::new("q")), now), None);
-    assert_eq!((core.telling, core.tellings.len()), (0, 0));
+    assert_eq!((core.telling, core.tellings.is_empty()), (0, true));
 }
 
 #[test]
@@ -322,11 +328,12 @@ fn nobody_has_to_go_from_a_node_that_is_gone() {
     check(&mut core, START, &["v to n2"]);
     let later = START.after(Duration::from_secs(60));
     check(&mut core, later, &[]);
-    let next = core.tellings[&Uid::new("p")].as_ref().map(|next| shown(&Order::Tell(next.clone())));
+    let next = core.tellings.after(&Uid::new("p"));
+    let next = next.map(|next| shown(&Order::Tell(Box::new(next.clone()))));
     assert!(next.as_ref().is_some_and(|next| next.contains("\"n2\" instead of v")), "{next:?}");
     // It does not come, and nobody will.
     let refused = answer(&core, "v", Outcome::NotBound("no".into()));
-    assert!(core.take(refused, later).is_some());
+    assert_eq!(core.take(refused, later), None);
     tell(&mut core, [Message::Fact(Fact::NodeGone("n2".into()))]);
     let Some(Order::Tell(next)) = core.take(Message::Told(Uid::new("p")), later) else {
         panic!("it is still to be told")
@@ -340,10 +347,9 @@ fn a_refused_binding_is_told_and_tried_again() {
     tell(&mut core, [pod("p", "1", json!({}))]);
     check(&mut core, START, &["p to n1"]);
     let no = answer(&core, "p", Outcome::NotBound("no".into()));
-    let refused = core.take(no, START).unwrap();
+    tell(&mut core, [no]);
     let words = "p: running Bind plugin \"DefaultBinder\": no (now SchedulerError of 1)";
-    assert_eq!(shown(&refused), words);
-    check(&mut core, START, &[]);
+    check(&mut core, START, &[words]);
     let due = core.next_due(START).expect("it is tried again");
     check(&mut core, due, &["p to n1"]);
     for (outcome, why) in [(Outcome::Gone, "gone"), (Outcome::Elsewhere("n2".into()), "taken")] {
@@ -595,7 +601,9 @@ fn extenders_are_asked_about_their_pods_and_what_they_say_is_told() {
     tell(&mut core, [advised(first.ticket, turn::Advice::Failed("down".into()))]);
     check(&mut core, START, &["p: down (now SchedulerError of 1)"]);
     let due = core.next_due(START).expect("it is tried again");
-    let Some(Order::Consult(again)) = core.decide(due) else { panic!("it is asked about again") };
+    let Some(Order::Consult(again)) = core.next_order(due) else {
+        panic!("it is asked about again")
+    };
     let allowed = [("n1".into(), 0)].into();
     let counsel = turn::Counsel { allowed, ..turn::Counsel::default() };
     assert_eq!(core.take(advised(again.ticket, turn::Advice::Counsel(counsel)), due), None);
@@ -614,7 +622,8 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
         let Order::Bind(first) = &orders[0] else { panic!("{orders:?}") };
         assert_eq!(first.binder, binder);
         let refused = Answer::Definite(Outcome::NotBound("no".into()));
-        let told = core.take(Message::Answered(first.errand(), refused), START).unwrap();
+        tell(&mut core, [Message::Answered(first.errand(), refused)]);
+        let told = core.tell_waiting(START, Busy::default()).unwrap();
         let expected = format!("{}: {words} (now SchedulerError of 1)", first.pod.name);
         assert_eq!(shown(&told), expected);
         let Order::Bind(second) = &orders[1] else { panic!("{orders:?}") };
@@ -663,7 +672,9 @@ fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
         let volumes = json!({ "spec": { "volumes": [
             { "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] } });
         tell(&mut core, [stored::<api::StorageClass>(class), data(None), pod("p", "1", volumes)]);
-        let Some(Order::Prepare(_)) = core.decide(START) else { panic!("it has no volume yet") };
+        let Some(Order::Prepare(_)) = core.next_order(START) else {
+            panic!("it has no volume yet")
+        };
         core.took(Duration::from_secs(2));
         happens(&mut core, START.after(Duration::from_secs(40)));
         let shown = metrics.render();
@@ -682,7 +693,7 @@ fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
                       "storageClassName": "late", "claimRef": {
                           "namespace": "ns", "name": "data", "uid": "data" } } });
         tell(core, [stored::<api::PersistentVolume>(volume), data(Some("disk"))]);
-        let Some(Order::Bind(_)) = core.decide(later) else { panic!("it is ready") };
+        let Some(Order::Bind(_)) = core.next_order(later) else { panic!("it is ready") };
         core.took(Duration::from_secs(1));
         assert_eq!(core.take(answer(core, "p", Outcome::Bound), later), None);
     };
@@ -697,7 +708,7 @@ fn an_attempt_with_volumes_lasts_until_the_pod_is_bound_and_is_decided_once() {
     check(&bound, [&sum, &count, &lines[0], &lines[1]]);
     let given_up = |core: &mut Core| {
         let later = START.after(Duration::from_secs(601));
-        let Some(Order::Tell(_)) = core.decide(later) else { panic!("nobody made a volume") };
+        let Some(Order::Tell(_)) = core.next_order(later) else { panic!("nobody made a volume") };
         core.took(Duration::from_secs(1));
         assert_eq!((core.flights.len(), core.preparations, core.apart), (0, 0, 0));
     };

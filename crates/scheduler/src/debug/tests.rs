@@ -19,7 +19,7 @@ use crate::meters::Meters;
 const NAME: &str = "default-scheduler";
 pub(super) const START: Moment = Moment(1_000_000_000_000);
 
-fn node(name: &str) -> Message {
+pub(super) fn node(name: &str) -> Message {
     let allocatable = json!({ "cpu": "4", "memory": "64Gi", "pods": "110" });
     let labels = json!({ "zone": format!("z{}", name.len()), "kubernetes.io/hostname": name });
     let node = json!({
@@ -64,7 +64,7 @@ fn the_views_show_who_waits_what_is_taken_and_what_was_decided() {
     {
         core.take(message, START);
     }
-    while core.decide(START).is_some() {}
+    while core.next_order(START).is_some() {}
     core.take(feed::news(pod("next", "1", "")), START);
     let queue = json_of(&QueueCopy::of(&core, None, START).into_view());
     assert_eq!(
@@ -114,7 +114,7 @@ fn what_became_of_a_pod_is_told_in_order_with_what_woke_it() {
     {
         core.take(message, START);
     }
-    let orders: Vec<_> = std::iter::from_fn(|| core.decide(START)).collect();
+    let orders: Vec<_> = std::iter::from_fn(|| core.next_order(START)).collect();
     let bind = orders.iter().find_map(|order| match order {
         crate::message::Order::Bind(order) => Some(order.errand()),
         _ => None,
@@ -127,7 +127,7 @@ fn what_became_of_a_pod_is_told_in_order_with_what_woke_it() {
         own.allocatable.cpu_millis = 16_000;
     }
     core.take(larger, at(20));
-    while core.decide(at(20)).is_some() {}
+    while core.next_order(at(20)).is_some() {}
     let audit = |query: &[(&str, &str)]| {
         let query = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         AuditCopy::of(&core, &About::of(&query.collect())).into_view()
@@ -161,7 +161,7 @@ fn the_scheduler_says_what_it_told_last_and_explains_from_a_copy() {
     for message in [node("n1"), feed::news(large.clone())] {
         core.take(message, START);
     }
-    while core.decide(START).is_some() {}
+    while core.next_order(START).is_some() {}
     let configuration = Configuration::default();
     let uid = Uid::new("large");
     let answer = Answer::begun(&large, AnsweredBy::Scheduler, &configuration);
@@ -184,7 +184,7 @@ async fn whoever_asks_wrongly_or_too_early_is_told() {
     };
     let desk = Desk::default();
     let usage = "say which pod: /debug/why?namespace=NAMESPACE&pod=NAME, or which Reservation: \
-                 /debug/why?reservation=NAME";
+                 /debug/why?reservation=NAME, or which gang: /debug/why?namespace=NAMESPACE&gang=NAME";
     check(desk.why(&Query::new()).await, 400, usage);
     let query = Query::from([("pod".to_owned(), "web-0".to_owned())]);
     check(desk.why(&query).await, 503, &Refusal::idle().message);

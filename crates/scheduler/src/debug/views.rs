@@ -10,7 +10,7 @@ use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex, PodRow};
 use engine::moment::Moment;
 use engine::needs::Amounts;
-use engine::plugin::Plugins;
+use engine::plugin::{Plugin, Plugins};
 use engine::queue::{self, Rejection};
 use engine::turn::{self, Verdict};
 use engine::why::amount;
@@ -202,6 +202,10 @@ impl Fate {
                 let Rejection { unschedulable, pending } = waiting.rejection;
                 let message = cut(message.to_owned(), MESSAGE_KEPT);
                 Self::Wait(message.into(), unschedulable.and(pending))
+            }
+            Verdict::Await(wait) => {
+                let message = cut(wait.to_string(), MESSAGE_KEPT);
+                Self::Wait(message.into(), Plugins::from_iter([Plugin::Coscheduling]))
             }
             Verdict::Failed(why) => Self::Failed(why.clone()),
             Verdict::Unprepared(failure) => Self::Unprepared(failure.to_string().into()),

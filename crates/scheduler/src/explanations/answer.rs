@@ -139,7 +139,7 @@ fn waiting(
         Some(told) if !answer.extenders.is_empty() => content = Content::told(&told.message),
         // A node could be had, and something else is in the way.
         Some(told) if *told.reason == *SCHEDULER_ERROR => {
-            content.status.failed_message = told.message.into();
+            content.status.failed_message = told.message.as_ref().into();
         }
         _ => {}
     }

@@ -247,7 +247,7 @@ fn explained(asked: &Pod, others: Vec<Message>) -> ScheduleExplanationStatus {
     for message in others.into_iter().chain([feed::news(asked.clone())]) {
         core.take(message, start());
     }
-    while core.decide(start()).is_some() {}
+    while core.next_order(start()).is_some() {}
     let configuration = Arc::new(Configuration::default());
     let answer = Answer::begun(asked, AnsweredBy::Scheduler, &configuration);
     let fact = PodFact::from(asked);

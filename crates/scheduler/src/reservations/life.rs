@@ -58,7 +58,7 @@ pub(super) struct Seen {
     pub(super) resize: Resize,
 }
 
-fn time(moment: Moment) -> Time {
+pub(crate) fn time(moment: Moment) -> Time {
     let stamp = Timestamp::from_nanosecond(i128::from(moment.0)).unwrap_or(Timestamp::UNIX_EPOCH);
     Time::from(stamp)
 }
@@ -136,7 +136,7 @@ pub(super) fn step(own: &Reservation, seen: &Seen, now: Moment, kept: Option<Dur
 }
 
 /// One list of amounts in the place of another, as a merge patch.
-fn replaced(old: &ResourceList, new: &ResourceList) -> Value {
+pub(crate) fn replaced(old: &ResourceList, new: &ResourceList) -> Value {
     let mut patch = json!(new);
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         patch[name] = Value::Null;

@@ -35,7 +35,7 @@ fn tell(core: &mut Core, messages: impl IntoIterator<Item = Message>) {
 }
 
 fn decisions(core: &mut Core, now: Moment) -> Vec<Order> {
-    std::iter::from_fn(|| core.decide(now)).collect()
+    std::iter::from_fn(|| core.next_order(now)).collect()
 }
 
 fn pod(name: &str, cpu: &str, more: Value) -> Message {

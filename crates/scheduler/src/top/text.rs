@@ -130,7 +130,7 @@ fn shared(name: &str, figures: &Figures, figure: Figure) -> String {
 }
 
 /// An amount in few digits: bytes in the largest unit of which there is one, in tenths.
-pub(super) fn readable(name: &str, own: i64) -> String {
+pub(crate) fn readable(name: &str, own: i64) -> String {
     let are_bytes = KnownResource::named(name).is_some_and(|known| known.unit() == Unit::Bytes)
         || name.starts_with("hugepages-");
     if !are_bytes {
@@ -162,7 +162,7 @@ fn told(report: Report) -> String {
 }
 
 /// Rows in columns that are as wide as their widest cell; nothing stands after the last.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();

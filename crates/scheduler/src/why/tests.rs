@@ -1,3 +1,5 @@
+mod gangs;
+mod quotas;
 mod reserved;
 
 use api::Node;

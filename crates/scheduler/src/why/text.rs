@@ -6,17 +6,37 @@ use super::{
     Answer, AnsweredBy, ChangeTold, ConsideredTold, LackTold, NodesTold, Standing, State, Subject,
 };
 
+/// What to do where nothing is in the way.
+const WHO_RUNS: &str = "If it goes on waiting, look whether a scheduler of its name runs.";
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.subject, self.state)?;
+        if let Some(group) = &self.group {
+            write!(f, "\n{group}")?;
+        }
         if let Some(message) = &self.message {
             writeln!(f, "\n{message}")?;
         }
-        if let Some(nodes) = &self.nodes {
+        if let Some(plan) = self.group.as_ref().and_then(|group| group.plan.as_ref()) {
+            write!(f, "\n{plan}")?;
+            if plan.refused.is_none() && self.answered_by == AnsweredBy::Objects {
+                writeln!(f, "{WHO_RUNS}")?;
+            }
+        }
+        if let Some(quota) = &self.quota {
+            write!(f, "\n{quota}")?;
+        }
+        if let Some((_, nodes)) = self.quota.as_ref().zip(self.nodes.as_ref())
+            && nodes.fitting > 0
+        {
+            let (fitting, all) = (nodes.fitting, counted(nodes.all));
+            writeln!(f, "\n{fitting} of {all} could take it, were it not for the quota.")?;
+        } else if let Some(nodes) = &self.nodes {
             writeln!(f)?;
             nodes.write(f, self.subject.noun())?;
             if nodes.fitting > 0 && self.answered_by == AnsweredBy::Objects {
-                writeln!(f, "If it goes on waiting, look whether a scheduler of its name runs.")?;
+                writeln!(f, "{WHO_RUNS}")?;
             }
         }
         if !self.extenders.is_empty() {
@@ -41,6 +61,7 @@ impl Subject {
         match self {
             Self::Pod { .. } => "pod",
             Self::Reservation { .. } => "reservation",
+            Self::Gang { .. } => "gang",
         }
     }
 }
@@ -50,6 +71,7 @@ impl fmt::Display for Subject {
         match self {
             Self::Pod { namespace, pod } => write!(f, "Pod {namespace}/{pod}"),
             Self::Reservation { reservation } => write!(f, "Reservation {reservation}"),
+            Self::Gang { namespace, gang } => write!(f, "Gang {namespace}/{gang}"),
         }
     }
 }
@@ -88,6 +110,16 @@ impl fmt::Display for State {
                  their nodes, but that of {} does: name it in spec.template.spec.schedulerName, or \
                  enable plugin Reservation under filter in a profile of that name.",
                 reserving.join(" or ")
+            ),
+            Self::Unstarted { standing } => {
+                f.write_str("has not started.")?;
+                standing.as_ref().map_or(Ok(()), |standing| write!(f, " {standing}"))
+            }
+            Self::Started => f.write_str("has started: each member that comes is by itself."),
+            Self::NotGanging => f.write_str(
+                "is looked after by nobody: no profile of who answers has pods start together. Enable \
+                 plugin Coscheduling in one. Where another scheduler does, ask it (--scheduler URL), or \
+                 name its configuration (--config FILE).",
             ),
             Self::Malformed { error } => {
                 write!(f, "cannot be read, and no node is looked for: {error}.")

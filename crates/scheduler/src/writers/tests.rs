@@ -1,3 +1,4 @@
+mod quotas;
 mod reservations;
 
 use std::collections::BTreeMap;
@@ -150,7 +151,8 @@ impl Bench {
         let (answers, line) = mpsc::channel(100_000);
         let extenders = Extenders::new(&[], &client).unwrap();
         let (license, stop) = (License::Always, CancellationToken::new());
-        let hands = Hands { client, notes, extenders, license, seed: 1, answers, stop };
+        let traffic = Traffic::new(notes.clone());
+        let hands = Hands { client, notes, traffic, extenders, license, seed: 1, answers, stop };
         Self { hands, line, hand, asked, answers: Vec::new() }
     }
 
@@ -384,7 +386,7 @@ async fn the_end_waits_for_no_further_victim_and_no_further_try() {
     let victims = (0..100).map(|number| pod_of("a", number)).collect();
     let room = RoomOrder { node: "n1".into(), victims, passed_over: Vec::new() };
     let Telling::Wait(order) = telling_of("b", 0) else { panic!("it waits") };
-    let order = TellOrder { room: Some(room), ..*order };
+    let order = TellOrder { room: Some(Box::new(room)), ..*order };
     orders.send(Telling::Wait(Box::new(order))).await.unwrap();
     for number in 0..200 {
         binds.send(binding_of("a", number)).await.unwrap();

@@ -92,8 +92,8 @@ impl Cluster {
     ///
     /// # Errors
     /// When a request fails.
-    pub async fn create_pods(&self, workload: Workload, count: usize) -> Result<()> {
-        load::each(0..count, |index| self.create_pod(pod(workload, index))).await
+    pub async fn create_pods(&self, count: usize, pod: impl Fn(usize) -> Value) -> Result<()> {
+        load::each(0..count, |index| self.create_pod(pod(index))).await
     }
 
     /// Creates pods that have their nodes already.
@@ -101,10 +101,10 @@ impl Cluster {
     /// # Errors
     /// When a request fails.
     pub async fn create_bound_pods(&self, count: usize, nodes: usize) -> Result<()> {
-        load::each(0..count, |index| {
+        self.create_pods(count, |index| {
             let mut pod = pod(Workload::Mixed, index);
             pod["spec"]["nodeName"] = json!(load::node_name(index % nodes));
-            self.create_pod(pod)
+            pod
         })
         .await
     }
@@ -115,8 +115,8 @@ impl Cluster {
     /// When the request fails.
     pub async fn create_pod(&self, pod: Value) -> Result<()> {
         let call = Call::new(Method::POST, format!("/api/v1/namespaces/{NAMESPACE}/pods"));
-        self.client.call_bytes(call.json(&pod)?).await?;
-        Ok(())
+        let call = call.json(&pod)?;
+        Ok(load::answered(|| self.client.call_bytes(call.clone())).await?)
     }
 
     /// Deletes one pod, with so many seconds to end.
@@ -162,8 +162,8 @@ impl Cluster {
         if !events {
             return Ok(());
         }
-        let access = ResourceType::namespaced("events.k8s.io", "v1", "events");
-        let told = self.client.access::<Told>(access, NAMESPACE).list_all(&pages()).await?;
+        let told = self.client.access::<Told>(load::events(), NAMESPACE);
+        let told = told.list_all(&pages()).await?;
         let scheduled = told.into_iter().filter(|event| event.reason == "Scheduled");
         let told: BTreeSet<String> = scheduled.map(|event| event.regarding.name).collect();
         let silent = (0..count).map(pod_name).find(|name| !told.contains(name));
@@ -171,14 +171,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// All pods as they are now.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn pods(&self) -> Result<Vec<Pod>> {
+        Ok(self.client.access::<Pod>(load::pods(), NAMESPACE).list_all(&pages()).await?)
+    }
+
     /// Makes sure that every pod has as many CPUs of its own as it asks for, and no CPU is two pods' own.
     ///
     /// # Errors
     /// When one has not: such a run is not measured.
     pub async fn verify_cpus(&self) -> Result<()> {
-        let pods = self.client.access::<Pod>(load::pods(), NAMESPACE).list_all(&pages()).await?;
         let mut given = BTreeSet::new();
-        for pod in pods {
+        for pod in self.pods().await? {
             let (name, node) = (&pod.metadata.name, &pod.spec.node_name);
             let told = ResourceStatus::of(&pod).ok().flatten();
             let (_, cpus) = told.with_context(|| format!("pod {name} does not say its CPUs"))?;

@@ -1,12 +1,14 @@
 //! Who takes part: schedulers and writers, each a process of its own.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use truth::{Binaries, Process, Program};
 
 use super::samples::Named;
@@ -15,6 +17,12 @@ use crate::processes::{Cost, cost_below};
 /// The client's limit for both schedulers, which none of them reaches. The writers have none but
 /// [`IN_FLIGHT`](crate::subjects::IN_FLIGHT).
 pub const REQUESTS_PER_SECOND_MAX: u32 = 5_000;
+
+/// How often it is looked whether a process still runs.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What Gantry's log says before the address of its metrics.
+const METRICS_ARE_ON: &str = "metrics are on http://";
 
 /// One who takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -64,6 +72,24 @@ pub enum Lineup {
     Koordinator,
 }
 
+/// A row, and what it is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrant {
+    /// Who.
+    pub row: Row,
+    /// What a scheduler judges by.
+    pub lineup: Lineup,
+    /// How many pods a writer binds; all there are where nothing is said. Schedulers find out.
+    pub pods: Option<usize>,
+}
+
+impl From<Row> for Entrant {
+    /// As Kubernetes has it, for all pods.
+    fn from(row: Row) -> Self {
+        Self { row, lineup: Lineup::Kubernetes, pods: None }
+    }
+}
+
 /// Where the programs are.
 pub struct Programs {
     /// `gantry`.
@@ -102,10 +128,10 @@ impl Contender {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(row: Row, lineup: Lineup, programs: &Programs, kubeconfig: &Path) -> Result<Self> {
+    pub fn start(entrant: Entrant, programs: &Programs, kubeconfig: &Path) -> Result<Self> {
         let folder = folder()?;
         let config = folder.path().join("scheduler.yaml");
-        let words = match lineup {
+        let words = match entrant.lineup {
             Lineup::Kubernetes => configuration(kubeconfig),
             Lineup::Koordinator => koordinators()?,
         };
@@ -113,8 +139,14 @@ impl Contender {
             .with_context(|| format!("cannot write {}", config.display()))?;
         let (config, server) =
             (format!("--config={}", config.display()), kubeconfig.display().to_string());
-        let arguments = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let (name, program, arguments): (_, _, Vec<String>) = match row {
+        let arguments =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let first = entrant.pods.map(|pods| format!("--first={pods}"));
+        let writer = |words: &[&str]| {
+            let words = [&["limit-writer", "--kubeconfig", &server], words].concat();
+            arguments(&words).into_iter().chain(first.clone()).collect()
+        };
+        let (name, program, arguments): (_, _, Vec<String>) = match entrant.row {
             Row::KubeScheduler => (
                 "kube-scheduler",
                 &programs.kube_scheduler,
@@ -123,21 +155,20 @@ impl Contender {
             Row::Gantry => (
                 "gantry",
                 &programs.gantry,
-                arguments(&["scheduler", &config, "--kubeconfig", &server, "--secure-port=0"]),
+                arguments(&[
+                    "scheduler",
+                    &config,
+                    "--kubeconfig",
+                    &server,
+                    "--secure-port=0",
+                    "--metrics=127.0.0.1:0",
+                ]),
             ),
-            Row::Bind => {
-                ("bind", &programs.own, arguments(&["limit-writer", "--kubeconfig", &server]))
+            Row::Bind => ("bind", &programs.own, writer(&[])),
+            Row::BindEvent => ("bind-event", &programs.own, writer(&["--events"])),
+            Row::BindEventGathering => {
+                ("bind-event", &programs.own, writer(&["--events", "--gather"]))
             }
-            Row::BindEvent => (
-                "bind-event",
-                &programs.own,
-                arguments(&["limit-writer", "--events", "--kubeconfig", &server]),
-            ),
-            Row::BindEventGathering => (
-                "bind-event",
-                &programs.own,
-                arguments(&["limit-writer", "--events", "--gather", "--kubeconfig", &server]),
-            ),
         };
         Self::launch(name, program, &arguments, folder)
     }
@@ -167,6 +198,21 @@ impl Contender {
         self.process.check()
     }
 
+    /// Waits until something comes to an end that lasts as long as the process has work.
+    ///
+    /// # Errors
+    /// What it ends with, or the last words of a process that has ended before.
+    pub async fn until<T>(&mut self, done: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        tokio::pin!(done);
+        loop {
+            tokio::select! {
+                ended = &mut done => return ended,
+                _ = looks.tick() => self.check()?,
+            }
+        }
+    }
+
     /// What it says in its log.
     ///
     /// # Errors
@@ -174,6 +220,22 @@ impl Contender {
     pub fn words(&self) -> Result<String> {
         let log = self.process.log();
         std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))
+    }
+
+    /// The page of what it counts, where its log says where that is.
+    ///
+    /// # Errors
+    /// When it does not say so, or does not answer.
+    pub async fn metrics(&self) -> Result<String> {
+        let words = self.words()?;
+        let address = words.split_once(METRICS_ARE_ON).and_then(|(_, rest)| rest.split_once('/'));
+        let (address, _) = address.context("it does not say where its metrics are")?;
+        let mut stream = TcpStream::connect(address).await.context("its metrics are not served")?;
+        // To this version the server answers in one piece, and hangs up.
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.context("its metrics cannot be read")?;
+        Ok(page)
     }
 
     /// What it has cost so far.

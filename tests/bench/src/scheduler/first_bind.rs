@@ -13,19 +13,17 @@ use anyhow::{Context, Result, ensure};
 use super::Arguments;
 use super::audit::{Audit, Lists};
 use super::cluster::Cluster;
-use super::contender::{Contender, Lineup, Programs, Row};
+use super::contender::{Contender, Programs, Row};
 use super::fetch::DONE;
-use super::pending::{Pending, Sight};
 use super::samples::Named as _;
+use super::sights::Sights;
 use super::workload::unbound;
 use crate::report::{self, Bar, median};
 
 /// The server rests so long before each row.
 const REST: Duration = Duration::from_secs(5);
-/// How long the first bind may take.
+/// How long reading may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often it is looked whether the process still runs.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether the lists are read.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// How long after an answer the audit log tells of it, at most.
@@ -103,22 +101,11 @@ async fn first_bind(
     // That of the row before has a node by now; the lists are to be as long for every row.
     cluster.delete_pod(LATE, Some(0)).await?;
     cluster.create_pod(unbound(LATE)).await?;
-    let mut pending = Pending::open(&cluster.client).await?;
+    let mut waiting = Sights::of_waiting(&cluster.client).await?;
     tokio::time::sleep(REST).await;
     let mark = audit.mark()?;
-    let mut contender = Contender::start(row, Lineup::Kubernetes, programs, cluster.kubeconfig())?;
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    let bound = loop {
-        tokio::select! {
-            sight = pending.next() => if let Sight::Left(_) = sight? {
-                break contender.started.elapsed();
-            },
-            _ = looks.tick() => {
-                contender.check()?;
-                ensure!(contender.started.elapsed() < PATIENCE, "the pod is not bound");
-            }
-        }
-    };
+    let mut contender = Contender::start(row.into(), programs, cluster.kubeconfig())?;
+    let bound = contender.until(waiting.leave(1)).await?.last - contender.started;
     drop(contender);
     tokio::time::sleep(AUDIT_WITHIN).await;
     Ok((bound.as_secs_f64(), audit.since(mark)?))

@@ -2,12 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use chassis::random::seed_for;
+
 use crate::report::{self, Bar, median};
 
 /// A row of a table.
 pub trait Named: Copy + Ord {
     /// How tables call it.
     fn name(self) -> &'static str;
+}
+
+/// The rows of a round, in an order of its own, so that none always follows the same.
+pub fn in_round<R: Named>(rows: impl IntoIterator<Item = R>, round: usize) -> Vec<R> {
+    let (mut rows, round): (Vec<R>, _) = (rows.into_iter().collect(), round.to_string());
+    rows.sort_by_cached_key(|row| seed_for(0, &["round", &round, row.name()]));
+    rows
 }
 
 /// All samples of a table.
@@ -73,6 +82,22 @@ impl<R: Named, S> Samples<R, S> {
 mod tests {
     use super::super::contender::Row;
     use super::*;
+
+    #[test]
+    fn each_round_has_everybody_in_it_and_not_always_in_one_order() {
+        let check = |rows: &[Row]| {
+            let rounds: Vec<Vec<Row>> =
+                (0..5).map(|round| in_round(rows.iter().copied(), round)).collect();
+            for round in &rounds {
+                let mut sorted = round.clone();
+                sorted.sort();
+                assert_eq!(sorted, rows);
+            }
+            assert!(rounds.iter().any(|round| round != &rounds[0]), "{rounds:?}");
+        };
+        check(&Row::ALL);
+        check(&[Row::Gantry, Row::BindEvent]);
+    }
 
     #[test]
     fn a_bar_is_judged_by_medians_and_only_where_both_sides_took_part() {

@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 
 use super::Arguments;
 use super::cluster::Cluster;
-use super::contender::{Contender, Lineup, Programs, Row};
-use super::pending::{Pending, Sight};
+use super::contender::{Contender, Programs, Row};
 use super::samples::{Comparison, Named as _, Samples};
+use super::sights::{Sight, Sights};
 use super::throughput::all_told;
 use super::workload::{Workload, pod, unbound};
 use crate::report::{self, Bar, median, percentile};
@@ -100,9 +100,8 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
 
 /// The most pods a second that server, nodes and a writer that does not think do together.
 async fn limit(cluster: &Arc<Cluster>, programs: &Programs, pods: usize) -> Result<f64> {
-    let mut pending = Pending::open(&cluster.client).await?;
-    let mut contender =
-        Contender::start(Row::BindEvent, Lineup::Kubernetes, programs, cluster.kubeconfig())?;
+    let mut pending = Sights::of_waiting(&cluster.client).await?;
+    let mut contender = Contender::start(Row::BindEvent.into(), programs, cluster.kubeconfig())?;
     warm_up(cluster, &mut pending, &mut contender).await?;
     all_told(cluster, &mut contender, WARM_UP_PODS).await?;
     let began = Instant::now();
@@ -132,8 +131,8 @@ async fn measure(
 ) -> Result<Sample> {
     let pods = (rate * seconds as f64) as usize;
     ensure!(pods > 1, "{rate:.1} pods/s for {seconds} s are no load; let them arrive for longer");
-    let mut pending = Pending::open(&cluster.client).await?;
-    let mut contender = Contender::start(row, Lineup::Kubernetes, programs, cluster.kubeconfig())?;
+    let mut pending = Sights::of_waiting(&cluster.client).await?;
+    let mut contender = Contender::start(row.into(), programs, cluster.kubeconfig())?;
     warm_up(cluster, &mut pending, &mut contender).await?;
     let before = contender.cost()?;
     let mut arrivals = Arrivals::start(cluster, rate, pods);
@@ -157,26 +156,14 @@ async fn measure(
 /// Lets a contender bind a few pods, after which it has read the cluster.
 async fn warm_up(
     cluster: &Arc<Cluster>,
-    pending: &mut Pending,
+    pending: &mut Sights,
     contender: &mut Contender,
 ) -> Result<()> {
     let names: Vec<String> = (0..WARM_UP_PODS).map(|index| format!("early-{index}")).collect();
     for name in &names {
         cluster.create_pod(unbound(name)).await?;
     }
-    let mut left = names.len();
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    let began = Instant::now();
-    while left > 0 {
-        tokio::select! {
-            sight = pending.next() => left -= usize::from(matches!(sight?, Sight::Left(_))),
-            _ = looks.tick() => {
-                contender.check()?;
-                ensure!(began.elapsed() < PATIENCE, "{left} of the first pods are not bound");
-            }
-        }
-    }
-    Ok(())
+    contender.until(pending.leave(names.len())).await.map(|_| ())
 }
 
 /// Pods that are being created, evenly or as fast as the server takes them.
@@ -246,7 +233,7 @@ impl Load {
     /// Watches until every pod is bound, and deletes some of them.
     async fn follow(
         &mut self,
-        pending: &mut Pending,
+        pending: &mut Sights,
         contender: &mut Contender,
         arrivals: &mut Arrivals,
     ) -> Result<()> {
@@ -272,13 +259,13 @@ impl Load {
 
     fn see(&mut self, sight: Sight, now: Instant) -> Result<()> {
         match sight {
-            Sight::Waits(name) => {
+            Sight::Here(name) => {
                 self.first.get_or_insert(now);
                 self.last = Some(now);
                 // A pod that is told to be unschedulable is seen again; it came the first time.
                 self.waiting.entry(name).or_insert(now);
             }
-            Sight::Left(name) => {
+            Sight::Gone(name) => {
                 let since = self.waiting.remove(&name);
                 let since = since.with_context(|| format!("pod {name} was bound unseen"))?;
                 self.waits.push(now - since);

@@ -12,19 +12,17 @@ use anyhow::{Result, ensure};
 
 use super::Arguments;
 use super::cluster::Cluster;
-use super::contender::{Contender, Lineup, Programs, REQUESTS_PER_SECOND_MAX, Row};
-use super::pending::{Pending, Sight};
+use super::contender::{Contender, Entrant, Programs, REQUESTS_PER_SECOND_MAX, Row};
 use super::samples::{Comparison, Named, Samples};
-use super::workload::{Size, Workload};
+use super::sights::{Seen, Sights};
+use super::workload::{Size, Workload, pod};
 use crate::report::{self, Bar};
 use crate::subjects::IN_FLIGHT;
 
 /// The server rests so long after the pods were created.
 pub const REST: Duration = Duration::from_secs(2);
-/// Without a bind or an event for so long, a row has failed.
+/// Without an event for so long, a row has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether the process still runs.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often events are counted once all pods are bound.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
 
@@ -35,6 +33,8 @@ pub struct Sample {
     pub first_bind: f64,
     /// Pods a second to the last bind.
     pub to_last_bind: f64,
+    /// Seconds from the first bind to the last.
+    pub binds: f64,
     /// Pods a second to the last event.
     pub to_last_event: f64,
     /// Milliseconds of CPU a pod.
@@ -43,10 +43,25 @@ pub struct Sample {
     pub peak: f64,
 }
 
-/// When pods were bound.
-struct Bound {
-    first: Instant,
-    last: Instant,
+impl Sample {
+    /// What a row has come to that has bound its pods, and told of them by then where it tells of any.
+    ///
+    /// # Errors
+    /// When its process has ended.
+    pub fn of(contender: &Contender, bound: &Seen, told: Option<Instant>) -> Result<Self> {
+        let cost = contender.cost()?;
+        let pods = bound.pods.len() as f64;
+        let binds = (bound.last - bound.first).as_secs_f64();
+        let tellings = told.map_or(f64::NAN, |told| (told - bound.first).as_secs_f64());
+        Ok(Self {
+            first_bind: (bound.first - contender.started).as_secs_f64(),
+            to_last_bind: pods / binds,
+            binds,
+            to_last_event: pods / tellings,
+            cpu: cost.cpu.as_secs_f64() * 1000.0 / pods,
+            peak: cost.memory_bytes_peak as f64 / 1e6,
+        })
+    }
 }
 
 /// Runs all sizes and loads and says whether every bar is met.
@@ -67,10 +82,11 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
             let mut samples = Samples::new();
             for round in 0..arguments.rounds {
                 for row in arguments.rows(round) {
-                    let who = (row, Lineup::Kubernetes);
-                    cluster.create_pods(*workload, size.pods).await?;
+                    cluster.create_pods(size.pods, |index| pod(*workload, index)).await?;
                     tokio::time::sleep(REST).await;
-                    let sample = measure(&cluster, programs, who, *size, *workload).await?;
+                    let entrant = row.into();
+                    let sample = measure(&cluster, programs, entrant, *size, *workload).await?;
+                    cluster.clean().await?;
                     let name = row.name();
                     eprintln!("{size}, {workload}, round {}: {name}: {sample:.2?}", round + 1);
                     samples.add(row, sample);
@@ -84,68 +100,31 @@ pub async fn run(programs: &Programs, arguments: &Arguments) -> Result<bool> {
     Ok(met)
 }
 
-/// Lets a row bind all pods of a load, which are there, and deletes them afterwards.
+/// Lets a row bind all pods of a load, which are there. They stay.
 ///
 /// # Errors
 /// When a program does not start, a request fails, or pods stay unbound.
 pub async fn measure(
     cluster: &Cluster,
     programs: &Programs,
-    (row, lineup): (Row, Lineup),
+    entrant: Entrant,
     size: Size,
     workload: Workload,
 ) -> Result<Sample> {
-    let mut pending = Pending::open(&cluster.client).await?;
-    let mut contender = Contender::start(row, lineup, programs, cluster.kubeconfig())?;
-    let bound = all_bound(&mut pending, &mut contender, size.pods).await?;
-    let told = match row.writes_events() {
-        true => all_told(cluster, &mut contender, size.pods).await?,
-        false => bound.last,
+    let mut waiting = Sights::of_waiting(&cluster.client).await?;
+    let mut contender = Contender::start(entrant, programs, cluster.kubeconfig())?;
+    let bound = contender.until(waiting.leave(size.pods)).await?;
+    let told = match entrant.row.writes_events() {
+        true => Some(all_told(cluster, &mut contender, size.pods).await?),
+        false => None,
     };
-    let cost = contender.cost()?;
-    let started = contender.started;
+    let sample = Sample::of(&contender, &bound, told)?;
     drop(contender);
-    cluster.verify(size.pods, row.writes_events()).await?;
+    cluster.verify(size.pods, entrant.row.writes_events()).await?;
     if workload == Workload::Own {
         cluster.verify_cpus().await?;
     }
-    cluster.clean().await?;
-    let pods = size.pods as f64;
-    Ok(Sample {
-        first_bind: (bound.first - started).as_secs_f64(),
-        to_last_bind: pods / (bound.last - bound.first).as_secs_f64(),
-        to_last_event: match row.writes_events() {
-            true => pods / (told - bound.first).as_secs_f64(),
-            false => f64::NAN,
-        },
-        cpu: cost.cpu.as_secs_f64() * 1000.0 / pods,
-        peak: cost.memory_bytes_peak as f64 / 1e6,
-    })
-}
-
-/// Waits until all pods have a node.
-async fn all_bound(pending: &mut Pending, contender: &mut Contender, pods: usize) -> Result<Bound> {
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    let (mut count, mut bound, mut quiet_since) = (0, None::<Bound>, Instant::now());
-    loop {
-        tokio::select! {
-            sight = pending.next() => if let Sight::Left(_) = sight? {
-                let now = Instant::now();
-                count += 1;
-                quiet_since = now;
-                let first = bound.map_or(now, |bound| bound.first);
-                if count == pods {
-                    return Ok(Bound { first, last: now });
-                }
-                bound = Some(Bound { first, last: now });
-            },
-            _ = looks.tick() => {
-                contender.check()?;
-                let quiet = quiet_since.elapsed();
-                ensure!(quiet < PATIENCE, "{count} of {pods} pods are bound, and no more come");
-            }
-        }
-    }
+    Ok(sample)
 }
 
 /// Waits until there is an event for every pod, and says when that was.
@@ -183,6 +162,7 @@ pub fn print<R: Named>(samples: &Samples<R, Sample>) {
         "CPU ms/pod",
         "peak MB",
         "first bind after s",
+        "first to last bind s",
     ]);
     for row in samples.rows() {
         report::row(&[
@@ -195,6 +175,7 @@ pub fn print<R: Named>(samples: &Samples<R, Sample>) {
             format!("{:.2}", samples.median(row, |sample| sample.cpu)),
             format!("{:.0}", samples.median(row, |sample| sample.peak)),
             format!("{:.2}", samples.median(row, |sample| sample.first_bind)),
+            format!("{:.2}", samples.median(row, |sample| sample.binds)),
         ]);
     }
 }

@@ -36,6 +36,9 @@ pub struct Arguments {
     /// Lets answers gather while many are awaited.
     #[arg(long)]
     gather: bool,
+    /// Of the pods that are there, binds so many and no more, by their names.
+    #[arg(long, default_value_t = usize::MAX)]
+    first: usize,
 }
 
 #[derive(Deserialize)]
@@ -76,8 +79,8 @@ pub async fn run(arguments: &Arguments, under_way: &UnderWay) -> Result<()> {
     let nodes: Vec<String> = nodes.items.into_iter().map(|node| node.metadata.name).collect();
     let resource_version = pods.resource_version;
     let waits = |pod: &Pod| pod.spec.node_name.is_empty();
-    let mut backlog: VecDeque<PodMeta> =
-        pods.items.into_iter().filter(waits).map(|pod| pod.metadata).collect();
+    let waiting = pods.items.into_iter().filter(waits).take(arguments.first);
+    let mut backlog: VecDeque<PodMeta> = waiting.map(|pod| pod.metadata).collect();
     let mut options = WatchOptions { resource_version, ..WatchOptions::default() };
     let mut watch = pod_access.watch(&options).await?;
     let mut writes = FuturesUnordered::new();

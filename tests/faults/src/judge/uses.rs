@@ -10,7 +10,7 @@ use crate::rules::exceeds;
 use crate::shapes::Shape;
 
 impl Snapshot {
-    fn living(&self) -> impl Iterator<Item = &Standing> {
+    pub(super) fn living(&self) -> impl Iterator<Item = &Standing> {
         self.pods.iter().filter(|pod| !pod.node.is_empty() && !pod.is_ended)
     }
 
@@ -23,7 +23,7 @@ impl Snapshot {
         spares(self.held.iter(), &pods)
     }
 
-    fn used(&self, own: &Held, shapes: &BTreeMap<String, Shape>) -> Spare {
+    fn used_of(&self, own: &Held, shapes: &BTreeMap<String, Shape>) -> Spare {
         let users = self.living().filter(|pod| own.node.is_empty() || pod.node == own.node);
         use_of(&own.uid, users.filter_map(|pod| Some((&*pod.uses, shapes.get(&pod.name)?))))
     }
@@ -97,7 +97,7 @@ impl Judge {
             self.judge_use(&format!("CPUs of {name}"), twice(&pods), &pods, &[]);
         }
         for own in &snapshot.held {
-            let used = snapshot.used(own, &shapes);
+            let used = snapshot.used_of(own, &shapes);
             let users: Vec<&Standing> =
                 snapshot.living().filter(|pod| pod.uses == own.uid).collect();
             self.judge_use(&own.uid, overused(own, used), &users, &[]);
@@ -115,7 +115,7 @@ impl Judge {
                 let what = format!("{} says {:?} use it, and {users:?} do", own.name, own.owners);
                 self.log.violated(&what);
             }
-            let used = snapshot.used(own, shapes);
+            let used = snapshot.used_of(own, shapes);
             if used.cpu_millis != own.allocated_millis {
                 let told = own.allocated_millis;
                 let what = format!("{} says {told}m are used, and {used:?} are", own.name);

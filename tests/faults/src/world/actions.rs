@@ -12,9 +12,9 @@ use crate::shapes::{APPS, Machine, Shape, TAINT};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
-const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+pub(super) const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const NODES_MAX: usize = 7;
-const PODS_MAX: usize = 45;
+pub(super) const PODS_MAX: usize = 45;
 
 impl World {
     /// One thing happens.
@@ -53,16 +53,22 @@ impl World {
         if let Some(own) = &mut self.koordinator {
             shape = shape.among_reservations(&mut own.draw);
         }
+        if let Some(own) = &mut self.batch {
+            shape = shape.among_quotas(&mut own.draw);
+        }
         self.log.step(&format!("{count} pods are made: {shape:?}"));
         for _ in 0..count {
             self.pods_made += 1;
-            let name = format!("p{}", self.pods_made);
-            self.judge.expect(&name, &shape);
-            if shape.volume {
-                self.must(Method::POST, CLAIMS, Some(Shape::claim(&name))).await;
-            }
-            self.must(Method::POST, PODS, Some(shape.pod(&name))).await;
+            self.add_pod(&format!("p{}", self.pods_made), &shape).await;
         }
+    }
+
+    pub(super) async fn add_pod(&self, name: &str, shape: &Shape) {
+        self.judge.expect(name, shape);
+        if shape.volume {
+            self.must(Method::POST, CLAIMS, Some(Shape::claim(name))).await;
+        }
+        self.must(Method::POST, PODS, Some(shape.pod(name))).await;
     }
 
     /// Nothing holds back pods any longer.
@@ -106,6 +112,7 @@ impl World {
     async fn delete_pod(&mut self) {
         let Some(pod) = self.a_pod(|pod| !pod.is_going).await else { return };
         self.log.step(&format!("{} is deleted", pod.name));
+        self.judge.lost(&pod.name);
         self.must(Method::DELETE, &format!("{PODS}/{}", pod.name), None).await;
     }
 
@@ -122,7 +129,7 @@ impl World {
     async fn delete_now(&self, pod: &Standing) {
         let options = json!({ "gracePeriodSeconds": 0 });
         self.must(Method::DELETE, &format!("{PODS}/{}", pod.name), Some(options)).await;
-        self.judge.left(&pod.uid);
+        self.judge.left(&pod.uid, &pod.name);
     }
 
     /// Kubelets end what is to go.
@@ -130,6 +137,7 @@ impl World {
         for pod in self.snapshot().await.pods.iter().filter(|pod| pod.is_going) {
             self.log.note(&format!("{} is gone", pod.name));
             self.delete_now(pod).await;
+            self.replace(pod).await;
         }
     }
 
@@ -139,7 +147,7 @@ impl World {
         self.log.step(&format!("{} ends", pod.name));
         let path = format!("{PODS}/{}/status", pod.name);
         self.must(Method::PATCH, &path, Some(json!({ "status": { "phase": "Succeeded" } }))).await;
-        self.judge.left(&pod.uid);
+        self.judge.left(&pod.uid, &pod.name);
     }
 
     pub(super) async fn add_node(&mut self) {

@@ -58,8 +58,8 @@ profiles:
 
 impl World {
     /// The kinds that are not Kubernetes' own.
-    pub(super) async fn found_koordinator(&mut self) {
-        if self.koordinator.is_none() {
+    pub(super) async fn found_kinds(&mut self) {
+        if self.koordinator.is_none() && self.batch.is_none() {
             return;
         }
         for crd in api::crds::all() {

@@ -50,8 +50,12 @@ const ABSENT: [&str; 27] = [
 ];
 
 /// What Koordinator's scheduler counts, and kube-scheduler does not.
-const OF_KOORDINATOR: [&str; 2] =
-    ["scheduler_pod_scheduling_evaluated_nodes", "scheduler_pod_scheduling_feasible_nodes"];
+const OF_KOORDINATOR: [&str; 4] = [
+    "scheduler_pod_scheduling_evaluated_nodes",
+    "scheduler_pod_scheduling_feasible_nodes",
+    "scheduler_update_elastic_quota_status_duration_seconds",
+    "scheduler_waiting_gang_group_number",
+];
 
 /// Whose series depend on what happened on the way, and not on how things stand at rest: what wakes
 /// pods, and what is asked of the server.

@@ -10,7 +10,7 @@ use api::priority::PriorityBand;
 
 use super::estimate::{Estimate, Estimated, amount};
 use super::{EstimateSettings, Settings, Stale};
-use crate::fact::{LoadReport, LoadRules, LoadTimes, Percents};
+use crate::fact::{LoadReport, LoadRules, LoadTimes, Percents, PodUsage};
 use crate::ledger::NodeIndex;
 use crate::moment::Moment;
 use crate::needs::{Amounts, LoadNeeds};
@@ -34,17 +34,81 @@ pub(crate) struct Known<'a> {
     pub(crate) now: Moment,
 }
 
-/// What pods are added to the load of a node that is reported.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Sums {
+/// A pod on a node, and what the node reports of it.
+struct Seen<'a> {
+    requests: &'a Amounts,
+    needs: Option<&'a LoadNeeds>,
+    band: PriorityBand,
+    usage: Option<&'a PodUsage>,
+    /// Whether what is reported does not say yet what it will use.
+    is_estimated: bool,
+}
+
+/// What pods are added to the load of a node that is reported, of one resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
     /// What they are taken to use more than is reported.
-    delta: Vec<i64>,
+    delta: i64,
     /// What they are taken to use in all.
-    estimated: Vec<i64>,
+    estimated: i64,
     /// What those use that earn money.
-    prod_usage: Vec<i64>,
+    prod_usage: i64,
     /// What these are taken to use more than that.
-    prod_delta: Vec<i64>,
+    prod_delta: i64,
+}
+
+/// What a load is made of.
+#[derive(Clone, Copy)]
+enum Basis<'a> {
+    /// The node reports nothing.
+    Nothing,
+    /// What it reports here, and what pods are taken to use more.
+    Reported(&'a Amounts),
+    /// What pods use that earn money, and are taken to use more.
+    Prod,
+    /// What pods are taken to use in all.
+    Estimated,
+}
+
+impl Basis<'_> {
+    /// How much of a resource that is.
+    fn load(self, name: &str, sum: &Sum) -> i64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Reported(used) => amount(used, name).saturating_add(sum.delta),
+            Self::Prod => sum.prod_usage.saturating_add(sum.prod_delta),
+            Self::Estimated => sum.estimated,
+        }
+    }
+}
+
+/// By what the room of a node follows for one sort of pods.
+enum Room<'a> {
+    /// It is the same of every resource.
+    All(i64),
+    /// This load must not be more than these percentages.
+    Below(&'a Percents, Basis<'a>),
+}
+
+impl Room<'_> {
+    fn of(&self, name: &str, sum: &Sum, capacity: i64) -> i64 {
+        match self {
+            Self::All(room) => *room,
+            Self::Below(percents, basis) => match percents.get(name).copied().unwrap_or(0) {
+                0 => i64::MAX,
+                most => room(basis.load(name, sum), capacity, most),
+            },
+        }
+    }
+}
+
+/// What is written of a node and a resource.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    capacity: i64,
+    /// For pods that earn money, after the others.
+    rooms: [i64; 2],
+    scored: [i64; 2],
 }
 
 /// What the pods of a node are taken to use beyond what it reports, and who they are, for people.
@@ -119,6 +183,8 @@ pub struct Book {
     /// When the report of a node will be old, where it is not.
     expiries: Vec<Option<Moment>>,
     places: usize,
+    /// Lent to whoever finds out the load of a node: that is done for every pod that comes.
+    found: Vec<Figures>,
 }
 
 impl Book {
@@ -134,6 +200,7 @@ impl Book {
             fresh: NodeSet::new(),
             expiries: Vec::new(),
             places: 0,
+            found: Vec::new(),
             settings,
             tracked,
             estimated,
@@ -220,73 +287,79 @@ impl Book {
     pub(super) fn put<'a>(
         &mut self,
         node: NodeIndex,
-        known: &Known<'_>,
+        known: &Known<'a>,
         residents: impl Iterator<Item = Resident<'a>>,
     ) -> bool {
         self.grow(node.get() + 1);
-        let mut has_changed = false;
-        let mut write = |place: &mut i64, own: i64| {
-            has_changed |= *place != own;
-            *place = own;
-        };
-        let sums = self.sums(known.report, residents);
-        let at = node.get();
-        let capacity: Vec<i64> = self.tracked.iter().map(|name| capacity(name, known)).collect();
-        for (column, own) in self.capacity.iter_mut().zip(&capacity) {
-            write(&mut column[at], *own);
-        }
         let expiry = known.report.and_then(|report| report.at);
         let expiry = expiry.map(|at| at.after(self.settings.expires_after));
         let is_old = expiry.is_none_or(|expiry| expiry <= known.now);
+        let mut found = std::mem::take(&mut self.found);
+        self.find(known, residents, is_old, &mut found);
+        let at = node.get();
+        let mut has_changed = false;
+        let mut write = |column: &mut Vec<i64>, own: i64| {
+            has_changed |= column[at] != own;
+            column[at] = own;
+        };
+        for (of, figures) in found.drain(..).enumerate() {
+            write(&mut self.capacity[of], figures.capacity);
+            let sides = [&mut self.others, &mut self.prod].into_iter();
+            for ((side, room), scored) in sides.zip(figures.rooms).zip(figures.scored) {
+                write(&mut side.rooms[of], room);
+                write(&mut side.scored[of], scored);
+            }
+        }
+        self.found = found;
         self.expiries[at] = expiry.filter(|_| !is_old);
         let usage = known.report.and_then(|report| report.node.as_ref());
         let was_fresh = self.fresh.contains(node);
         self.fresh.set(node, usage.is_some() && !is_old);
-        for is_prod in [false, true] {
-            let rooms = self.room(known, &sums, &capacity, is_prod, is_old);
+        has_changed || was_fresh != self.fresh.contains(node)
+    }
+
+    /// Finds out what is to be written of a node, by tracked resource.
+    fn find<'a>(
+        &self,
+        known: &Known<'a>,
+        residents: impl Iterator<Item = Resident<'a>>,
+        is_old: bool,
+        found: &mut Vec<Figures>,
+    ) {
+        let seen = self.seen(known.report, residents);
+        let rooms = [false, true].map(|is_prod| self.room(known, is_prod, is_old));
+        let scored = [false, true].map(|is_prod| {
             let view = match &self.settings.score.window {
                 _ if is_prod && self.settings.score.by_prod => View::Prod,
                 Some((figure, window)) => View::Window(*figure, *window),
                 None => View::Plain,
             };
-            let scored = self.load(known.report, &sums, view);
-            let side = if is_prod { &mut self.prod } else { &mut self.others };
-            let columns =
-                side.rooms.iter_mut().zip(rooms).chain(side.scored.iter_mut().zip(scored));
-            columns.for_each(|(column, own)| write(&mut column[at], own));
-        }
-        has_changed || was_fresh != self.fresh.contains(node)
+            basis(known.report, view)
+        });
+        found.clear();
+        found.extend(self.tracked.iter().zip(&self.estimated).map(|(name, one)| {
+            let (sum, capacity) = (self.sum(one, known.report, &seen), capacity(name, known));
+            Figures {
+                capacity,
+                rooms: rooms.each_ref().map(|room| room.of(name, &sum, capacity)),
+                scored: scored.map(|basis| basis.load(name, &sum)),
+            }
+        }));
     }
 
-    /// How much more a pod may be taken to use.
-    fn room(
-        &self,
-        known: &Known<'_>,
-        sums: &Sums,
-        capacity: &[i64],
-        is_prod: bool,
-        is_old: bool,
-    ) -> Vec<i64> {
-        let all = |amount: i64| vec![amount; self.tracked.len()];
+    /// How much more pods of one sort may be taken to use.
+    fn room<'a>(&'a self, known: &Known<'a>, is_prod: bool, is_old: bool) -> Room<'a> {
         let (percents, view) = self.limits(known.rules, is_prod);
         let is_off = !self.limits_any(percents);
         let Some(report) = known.report.filter(|_| !self.settings.is_soft && !is_off) else {
-            return all(i64::MAX);
+            return Room::All(i64::MAX);
         };
         match self.settings.stale {
-            Stale::Refused if is_old => return all(i64::MIN),
-            Stale::Forgotten if is_old => return all(i64::MAX),
-            _ if report.node.is_none() => return all(i64::MAX),
-            _ => {}
+            Stale::Refused if is_old => Room::All(i64::MIN),
+            Stale::Forgotten if is_old => Room::All(i64::MAX),
+            _ if report.node.is_none() => Room::All(i64::MAX),
+            _ => Room::Below(percents, basis(Some(report), view)),
         }
-        let load = self.load(Some(report), sums, view);
-        let rooms = self.tracked.iter().zip(load).zip(capacity);
-        rooms
-            .map(|((name, load), capacity)| {
-                let most = percents.get(name).copied().unwrap_or(0);
-                if most == 0 { i64::MAX } else { room(load, *capacity, most) }
-            })
-            .collect()
     }
 
     /// Whether percentages limit anything that is looked at.
@@ -313,91 +386,76 @@ impl Book {
         (own(|rules| rules.usage.as_ref()).unwrap_or(&self.settings.usage), View::Plain)
     }
 
-    /// What counts as used, by tracked resource.
-    fn load(&self, report: Option<&LoadReport>, sums: &Sums, view: View) -> Vec<i64> {
-        let used = |amounts: &Amounts| -> Vec<i64> {
-            self.tracked.iter().map(|name| amount(amounts, name)).collect()
-        };
-        let plus = |used: Vec<i64>, more: &[i64]| -> Vec<i64> {
-            used.into_iter().zip(more).map(|(used, more)| used.saturating_add(*more)).collect()
-        };
-        let Some(usage) = report.and_then(|report| report.node.as_ref()) else {
-            return vec![0; self.tracked.len()];
-        };
-        let plain = || plus(used(&usage.now), &sums.delta);
-        match view {
-            View::Plain => plain(),
-            View::Prod => plus(sums.prod_usage.clone(), &sums.prod_delta),
-            View::Window(figure, window) => {
-                let mut windows = usage.windows.iter();
-                let found = windows.find(|own| {
-                    (window.is_zero() || own.length == window) && own.figures.contains_key(&figure)
-                });
-                match found.and_then(|own| own.figures.get(&figure)) {
-                    Some(figures) => plus(used(figures), &sums.delta),
-                    None if window.is_zero() => plain(),
-                    None => sums.estimated.clone(),
-                }
-            }
-        }
-    }
-
     /// What a node is taken to use now, by tracked resource: what it reports, and what its pods are
     /// taken to use beyond that. None where it reports nothing.
     pub(super) fn taken<'a>(
         &self,
-        report: Option<&LoadReport>,
+        report: Option<&'a LoadReport>,
         residents: impl Iterator<Item = Resident<'a>>,
     ) -> Option<Vec<i64>> {
         report?.node.as_ref()?;
-        let sums = self.sums(report, residents);
-        Some(self.load(report, &sums, View::Plain))
+        let (sums, basis) = (self.sums(report, residents), basis(report, View::Plain));
+        Some(self.tracked.iter().zip(&sums).map(|(name, sum)| basis.load(name, sum)).collect())
     }
 
+    /// What pods are added to the load, by tracked resource.
     fn sums<'a>(
         &self,
-        report: Option<&LoadReport>,
+        report: Option<&'a LoadReport>,
         residents: impl Iterator<Item = Resident<'a>>,
-    ) -> Sums {
-        let none = || vec![0; self.tracked.len()];
-        let mut sums =
-            Sums { delta: none(), estimated: none(), prod_usage: none(), prod_delta: none() };
+    ) -> Vec<Sum> {
+        let seen = self.seen(report, residents);
+        self.estimated.iter().map(|one| self.sum(one, report, &seen)).collect()
+    }
+
+    /// What a node reports of its pods.
+    fn seen<'a>(
+        &self,
+        report: Option<&'a LoadReport>,
+        residents: impl Iterator<Item = Resident<'a>>,
+    ) -> Vec<Seen<'a>> {
+        let seen = |pod: Resident<'a>| {
+            let Resident { requests, needs, .. } = pod;
+            let usage = report.and_then(|report| report.pods.get(pod.namespace, pod.name));
+            let is_early = || report.is_none_or(|report| self.is_early(report, &pod));
+            let is_estimated = usage.is_none() || is_early();
+            Seen { requests, needs, band: LoadNeeds::band_of(needs, requests), usage, is_estimated }
+        };
+        residents.map(seen).collect()
+    }
+
+    /// What pods are added to the load of one resource.
+    fn sum(&self, one: &Estimated, report: Option<&LoadReport>, pods: &[Seen<'_>]) -> Sum {
+        let (mut sum, name) = (Sum::default(), one.name());
         let estimating = &self.settings.estimate;
         if let Some(usage) = report.and_then(|report| report.node.as_ref())
             && estimating.prod_with_system
         {
-            for (sum, name) in sums.prod_usage.iter_mut().zip(&self.tracked) {
-                *sum = amount(&usage.system, name);
+            sum.prod_usage = amount(&usage.system, name);
+        }
+        for Seen { requests, needs, band, usage, is_estimated } in pods {
+            let more = estimating.of_resource(one, requests, *band, *needs);
+            let used = usage.map_or(0, |usage| amount(&usage.now, name));
+            sum.estimated = sum.estimated.saturating_add(more);
+            let beyond = more.saturating_sub(used).max(0);
+            if *is_estimated {
+                sum.delta = sum.delta.saturating_add(beyond);
+            }
+            if *band != PriorityBand::Prod {
+                continue;
+            }
+            match usage {
+                Some(usage) if usage.band == Some(PriorityBand::Prod) => {
+                    sum.prod_usage = sum.prod_usage.saturating_add(used);
+                    let beyond = if *is_estimated { beyond } else { 0 };
+                    sum.prod_delta = sum.prod_delta.saturating_add(beyond);
+                }
+                // What it uses counts elsewhere.
+                Some(_) => sum.prod_delta = sum.prod_delta.saturating_add(more),
+                None => sum.prod_delta = sum.prod_delta.saturating_add(beyond),
             }
         }
-        for pod in residents {
-            let estimate = self.estimate(pod.requests, pod.needs);
-            let usage = report.and_then(|report| report.pods.get(pod.namespace, pod.name));
-            let is_early = report.is_none_or(|report| self.is_early(report, &pod));
-            let is_estimated = usage.is_none() || is_early;
-            for (at, more) in estimate.amounts.iter().enumerate() {
-                let used = usage.map_or(0, |usage| amount(&usage.now, &self.tracked[at]));
-                sums.estimated[at] = sums.estimated[at].saturating_add(*more);
-                let beyond = more.saturating_sub(used).max(0);
-                if is_estimated {
-                    sums.delta[at] = sums.delta[at].saturating_add(beyond);
-                }
-                if !estimate.is_prod {
-                    continue;
-                }
-                match usage {
-                    Some(usage) if usage.band == Some(PriorityBand::Prod) => {
-                        sums.prod_usage[at] = sums.prod_usage[at].saturating_add(used);
-                        let beyond = if is_estimated { beyond } else { 0 };
-                        sums.prod_delta[at] = sums.prod_delta[at].saturating_add(beyond);
-                    }
-                    // What it uses counts elsewhere.
-                    Some(_) => sums.prod_delta[at] = sums.prod_delta[at].saturating_add(*more),
-                    None => sums.prod_delta[at] = sums.prod_delta[at].saturating_add(beyond),
-                }
-            }
-        }
-        sums
+        sum
     }
 
     /// What the pods of a node are taken to use beyond what it reports.
@@ -406,37 +464,38 @@ impl Book {
         report: Option<&LoadReport>,
         residents: &[Resident<'_>],
     ) -> LoadAccount {
-        let amounts = |column: &[i64]| {
-            let mut amounts = Amounts::default();
-            self.tracked.iter().zip(column).for_each(|(name, own)| amounts.put(name, *own));
-            amounts
-        };
+        type Part = fn(&Sum) -> i64;
         let name = |pod: &Resident<'_>| -> PodName { (pod.namespace.into(), pod.name.into()) };
-        let who = |part: fn(&Sums) -> &[i64]| {
+        let who = |part: Part| {
             let adds = |pod: &&Resident<'_>| {
                 let alone = self.sums(report, std::iter::once(**pod));
-                part(&alone).iter().any(|own| *own != 0)
+                alone.iter().any(|own| part(own) != 0)
             };
             let mut names: Vec<PodName> = residents.iter().filter(adds).map(name).collect();
             names.sort_unstable();
             names
         };
         let all = self.sums(report, residents.iter().copied());
-        let both = |part: fn(&Sums) -> &[i64]| (amounts(part(&all)), who(part));
+        let amounts = |part: Part| {
+            let mut amounts = Amounts::default();
+            self.tracked.iter().zip(&all).for_each(|(name, own)| amounts.put(name, part(own)));
+            amounts
+        };
+        let both = |part: Part| (amounts(part), who(part));
         let mut pods: Vec<_> =
             residents.iter().map(|pod| (pod.times.scheduled, name(pod))).collect();
         pods.sort_unstable_by(|a, b| (a.0.is_none(), a).cmp(&(b.0.is_none(), b)));
         LoadAccount {
             pods,
-            prod_usage: amounts(&all.prod_usage),
-            delta: both(|sums| &sums.delta),
-            prod_delta: both(|sums| &sums.prod_delta),
-            estimated: both(|sums| &sums.estimated),
+            prod_usage: amounts(|sum| sum.prod_usage),
+            delta: both(|sum| sum.delta),
+            prod_delta: both(|sum| sum.prod_delta),
+            estimated: both(|sum| sum.estimated),
         }
     }
 
     /// Whether a report does not say yet what a pod will use.
-    fn is_early(&self, report: &LoadReport, pod: &Resident<'_>) -> bool {
+    pub(super) fn is_early(&self, report: &LoadReport, pod: &Resident<'_>) -> bool {
         let Some(at) = report.at else { return true };
         let Some(scheduled) = pod.times.scheduled else { return true };
         let EstimateSettings { after_scheduled, after_initialized, allows_own, .. } =
@@ -483,6 +542,24 @@ impl Book {
             percent: percent(load.saturating_add(estimate.amounts[short]), capacity),
             most,
         })
+    }
+}
+
+/// What a load is made of where a node reports this.
+fn basis(report: Option<&LoadReport>, view: View) -> Basis<'_> {
+    let Some(usage) = report.and_then(|report| report.node.as_ref()) else {
+        return Basis::Nothing;
+    };
+    let View::Window(figure, window) = view else {
+        return if view == View::Prod { Basis::Prod } else { Basis::Reported(&usage.now) };
+    };
+    let mut windows = usage.windows.iter();
+    let found = windows
+        .find_map(|own| own.figure(figure).filter(|_| window.is_zero() || own.length == window));
+    match found {
+        Some(figures) => Basis::Reported(figures),
+        None if window.is_zero() => Basis::Reported(&usage.now),
+        None => Basis::Estimated,
     }
 }
 

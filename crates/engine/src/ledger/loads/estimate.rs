@@ -40,6 +40,13 @@ pub(super) struct Estimated {
     factor: Option<i64>,
 }
 
+impl Estimated {
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl EstimateSettings {
     /// What is known of a resource.
     pub(super) fn known(&self, name: &str) -> Estimated {
@@ -55,36 +62,37 @@ impl EstimateSettings {
         requests: &Amounts,
         needs: Option<&LoadNeeds>,
     ) -> Estimate {
-        let plain;
-        let needs = match needs {
-            Some(needs) => needs,
-            None => {
-                plain = LoadNeeds::of_requests(requests);
-                &plain
-            }
-        };
-        let amounts = tracked.iter().map(|one| self.of_resource(one, requests, needs));
+        let band = LoadNeeds::band_of(needs, requests);
+        let amounts = tracked.iter().map(|one| self.of_resource(one, requests, band, needs));
         Estimate {
             amounts: amounts.collect(),
-            is_prod: needs.band == PriorityBand::Prod,
-            is_daemon: needs.is_daemon,
+            is_prod: band == PriorityBand::Prod,
+            is_daemon: needs.is_some_and(|needs| needs.is_daemon),
         }
     }
 
-    fn of_resource(&self, one: &Estimated, requests: &Amounts, needs: &LoadNeeds) -> i64 {
+    /// What a pod of a band is taken to use of one resource.
+    pub(super) fn of_resource(
+        &self,
+        one: &Estimated,
+        requests: &Amounts,
+        band: PriorityBand,
+        needs: Option<&LoadNeeds>,
+    ) -> i64 {
         let Estimated { name, known, factor } = one;
-        let own = needs.factors.iter().filter(|_| self.allows_own);
+        let own = needs.filter(|_| self.allows_own).into_iter().flat_map(|needs| &needs.factors);
         let own = own.into_iter().find(|(own, _)| own == name).map(|(_, factor)| *factor);
         let Some(factor) = own.or(*factor) else { return 0 };
         let (name, known) = (&**name, *known);
         // Whoever has no resources of their own uses those of everybody.
-        let in_band = match (known, needs.band) {
+        let in_band = match (known, band) {
             (None, PriorityBand::Batch | PriorityBand::Mid) => return 0,
             (_, PriorityBand::Free) | (None, _) => Some(name),
             (Some(known), band) => known.in_band(Some(band)).map(KnownResource::as_str),
         };
         let Some(in_band) = in_band else { return 0 };
-        let (request, limit) = (amount(requests, in_band), amount(&needs.limits, in_band));
+        let limit = needs.map_or(0, |needs| amount(&needs.limits, in_band));
+        let request = amount(requests, in_band);
         let asked = request.max(limit);
         if asked == 0 {
             return match known {

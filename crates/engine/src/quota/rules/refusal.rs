@@ -147,6 +147,22 @@ pub enum Rule {
         /// What.
         resource: Box<str>,
     },
+    /// It alone is guaranteed more than the one above.
+    #[error(
+        "has min {} of {resource}, and its parent {parent} has {}: lower it or raise the parent's",
+        quantity(resource, *own),
+        quantity(resource, *min)
+    )]
+    MinAboveParent {
+        /// The one above.
+        parent: Box<str>,
+        /// Of what.
+        resource: Box<str>,
+        /// Its guarantee.
+        own: i64,
+        /// The guarantee of the one above.
+        min: i64,
+    },
     /// With it, guarantees add up to more than that of the one above.
     #[error(
         "and those beside it have min {} of {resource}, and their parent {parent} has {}: lower one or \

@@ -134,6 +134,19 @@ fn s12_a8_what_is_used_counts() {
 }
 
 #[test]
+fn what_is_guaranteed_below_a_quota_does_not_raise_its_ceiling() {
+    let options = Options { guarantees_usage: true, ..Options::default() };
+    let quotas = ["p< max=10", "a<p min=8 max=9", "b<p min=8 max=9", "r< max=90"];
+    let mut tree = tree(options, "40", &quotas);
+    ["a 8", "b 8", "r 90"].iter().for_each(|text| ask(&mut tree, text));
+    check(&mut tree, |own| &own.runtime, &["p 10", "a 8", "b 8", "r 30"]);
+    tree.add_used("a", &amounts("8"), 1, Preemptible::Yes);
+    check_answer(&mut tree, "b 2", "admitted");
+    let refused = answer(&mut tree, "b", "3", Preemptible::Yes);
+    assert!(refused.starts_with("Insufficient quotas, quotaNameTopo: [p b]"), "{refused}");
+}
+
+#[test]
 fn only_what_is_asked_for_has_to_be_there() {
     let mut tree = tree(Options::default(), "10/10", &["q< max=10/10"]);
     ask(&mut tree, "q 10/10");

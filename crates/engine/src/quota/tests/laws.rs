@@ -4,6 +4,7 @@ use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::reference::{Charged, Reference};
 use super::*;
 
 /// Something that a tree is told.
@@ -15,6 +16,8 @@ enum Step {
     Capacity(i64, Option<i64>),
     /// Quota, amounts, and whether it is asked for or used, and by whom.
     Charge(usize, (i64, i64), bool, Preemptible),
+    /// Quota, and amounts of what is asked for of it for those who could use nothing now.
+    Rest(usize, (i64, i64)),
     /// Takes away the charge of a step before.
     Release(usize),
     Look,
@@ -53,15 +56,19 @@ fn below_root() -> impl Strategy<Value = QuotaFact> {
     })
 }
 
+fn preemptible() -> impl Strategy<Value = Preemptible> {
+    prop_oneof![Just(Preemptible::Yes), Just(Preemptible::No)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
-    let preemptible = prop_oneof![Just(Preemptible::Yes), Just(Preemptible::No)];
     prop_oneof![
         4 => below_root().prop_map(Step::Put),
         1 => (0..NAMES.len()).prop_map(Step::Remove),
         1 => (0..150_i64, proptest::option::weighted(0.8, 0..150_i64))
             .prop_map(|(cpu, memory)| Step::Capacity(cpu, memory)),
-        8 => (0..NAMES.len(), (0..30_i64, 0..30_i64), any::<bool>(), preemptible)
+        8 => (0..NAMES.len(), (0..30_i64, 0..30_i64), any::<bool>(), preemptible())
             .prop_map(|(quota, amounts, used, who)| Step::Charge(quota, amounts, used, who)),
+        2 => (0..NAMES.len(), (0..30_i64, 0..30_i64)).prop_map(|(quota, own)| Step::Rest(quota, own)),
         3 => (0..40_usize).prop_map(Step::Release),
         2 => Just(Step::Look),
     ]
@@ -77,12 +84,16 @@ fn options() -> impl Strategy<Value = Options> {
 }
 
 fn charge(tree: &mut QuotaTree, step: &Step, sign: i64) {
-    let Step::Charge(quota, (cpu_millis, memory_bytes), is_used, who) = step else { return };
-    let amounts =
-        Amounts { cpu_millis: *cpu_millis, memory_bytes: *memory_bytes, ..Amounts::default() };
-    match is_used {
-        true => tree.add_used(NAMES[*quota], &amounts, sign, *who),
-        false => tree.add_request(NAMES[*quota], &amounts, sign, *who),
+    let (Step::Charge(_, own, ..) | Step::Rest(_, own)) = step else { return };
+    let (cpu_millis, memory_bytes) = *own;
+    let amounts = Amounts { cpu_millis, memory_bytes, ..Amounts::default() };
+    match step {
+        Step::Charge(quota, _, true, who) => tree.add_used(NAMES[*quota], &amounts, sign, *who),
+        Step::Charge(quota, _, false, who) => {
+            tree.add_request(NAMES[*quota], &amounts, sign, *who);
+        }
+        Step::Rest(quota, _) => tree.add_resting(NAMES[*quota], &amounts, sign),
+        _ => {}
     }
 }
 
@@ -97,7 +108,7 @@ fn play(tree: &mut QuotaTree, steps: &[Step], mut after: impl FnMut(&mut QuotaTr
             Step::Capacity(cpu, Some(memory)) => {
                 tree.set_capacity(list(&format!("{cpu}/{memory}")));
             }
-            Step::Charge(..) => charge(tree, step, 1),
+            Step::Charge(..) | Step::Rest(..) => charge(tree, step, 1),
             Step::Release(at) if *at < number && !std::mem::replace(&mut released[*at], true) => {
                 charge(tree, &steps[*at], -1);
             }
@@ -105,6 +116,37 @@ fn play(tree: &mut QuotaTree, steps: &[Step], mut after: impl FnMut(&mut QuotaTr
         }
         after(tree, step);
     }
+}
+
+/// What there is of a resource after these steps, and what is charged to quotas themselves.
+fn charged(steps: &[Step], resource: &str) -> (i64, Charged) {
+    let (mut capacity, mut charged) = (0, Charged::new());
+    let mut released = vec![false; steps.len()];
+    for (number, step) in steps.iter().enumerate() {
+        let (step, sign) = match step {
+            Step::Release(at) if *at < number && !std::mem::replace(&mut released[*at], true) => {
+                (&steps[*at], -1)
+            }
+            Step::Release(_) => continue,
+            step => (step, 1),
+        };
+        match step {
+            Step::Capacity(cpu, memory) if sign == 1 => {
+                capacity = if resource == "cpu" { *cpu } else { memory.unwrap_or(0) };
+            }
+            Step::Charge(quota, (cpu, memory), is_used, _) => {
+                let own: &mut (i64, i64) = charged.entry(NAMES[*quota]).or_default();
+                let amount = sign * if resource == "cpu" { *cpu } else { *memory };
+                *(if *is_used { &mut own.1 } else { &mut own.0 }) += amount;
+            }
+            Step::Rest(quota, (cpu, memory)) => {
+                let amount = sign * if resource == "cpu" { *cpu } else { *memory };
+                charged.entry(NAMES[*quota]).or_default().0 -= amount;
+            }
+            _ => {}
+        }
+    }
+    (capacity, charged)
 }
 
 fn standings(tree: &mut QuotaTree) -> Vec<Option<Standing>> {
@@ -126,6 +168,30 @@ proptest! {
         });
         play(&mut fresh, &steps, |_, _| ());
         prop_assert_eq!(standings(&mut kept), standings(&mut fresh));
+    }
+
+    #[test]
+    fn a_tree_is_what_the_reference_says(
+        options in options(),
+        steps in vec(step(), 1..40),
+    ) {
+        let options = Options { limit: Limit::Runtime, ..options };
+        let mut tree = QuotaTree::new(options);
+        play(&mut tree, &steps, |tree, step| {
+            if matches!(step, Step::Look) {
+                tree.view();
+            }
+        });
+        let view = tree.view();
+        for resource in ["cpu", "memory"] {
+            let (capacity, charged) = charged(&steps, resource);
+            let facts = view.register().iter().collect();
+            let own = Reference { options, resource, facts, charged, capacity };
+            let told: BTreeMap<Box<str>, i64> = NAMES[..5].iter().filter_map(|name| {
+                Some(((*name).into(), *view.standing(name)?.runtime.get(resource)?))
+            }).collect();
+            prop_assert_eq!(told, own.runtimes(), "{}", resource);
+        }
     }
 
     #[test]
@@ -167,7 +233,7 @@ proptest! {
             charge(&mut tree, step, -1);
         }
         let told: Vec<Step> =
-            steps.iter().filter(|step| !matches!(step, Step::Charge(..) | Step::Release(_))).cloned().collect();
+            steps.iter().filter(|step| !matches!(step, Step::Charge(..) | Step::Rest(..) | Step::Release(_))).cloned().collect();
         play(&mut uncharged, &told, |_, _| ());
         prop_assert_eq!(standings(&mut tree), standings(&mut uncharged));
         prop_assert_eq!(tree.accounts(), 0);
@@ -175,9 +241,10 @@ proptest! {
 
     #[test]
     fn nobody_gets_beyond_his_ceiling_and_children_together_no_more_than_their_parent(
+        options in options(),
         steps in vec(step(), 1..40),
     ) {
-        let mut tree = QuotaTree::default();
+        let mut tree = QuotaTree::new(options);
         play(&mut tree, &steps, |_, _| ());
         let view = tree.view();
         let shared = view.shared();
@@ -187,44 +254,76 @@ proptest! {
                 .filter(|fact| !matches!(&*fact.name, ROOT_QUOTA | DEFAULT_QUOTA | SYSTEM_QUOTA))
                 .filter_map(|fact| Some((fact, view.standing(&fact.name)?))).collect();
             for resource in ["cpu", "memory"] {
-                let mut sum = 0;
+                let of = |list: &ByResource| list.get(resource).copied().unwrap_or(0);
+                let (mut sum, mut floors) = (0, 0);
                 for (fact, standing) in &below {
-                    let runtime = standing.runtime.get(resource).copied().unwrap_or(0);
-                    prop_assert!(runtime <= fact.max.get(resource).copied().unwrap_or(0));
-                    sum += runtime;
+                    prop_assert!(of(&standing.runtime) <= of(&fact.max), "{:?}", fact);
+                    sum += of(&standing.runtime);
+                    floors += floor(options, fact, standing, resource);
                 }
-                let has = if name == ROOT_QUOTA { Some(shared.clone()) } else {
-                    view.standing(name).map(|standing| standing.runtime)
+                let has = match name {
+                    ROOT_QUOTA => of(&shared),
+                    _ => view.standing(name).map_or(0, |standing| of(&standing.runtime)),
                 };
-                let has = has.and_then(|own| own.get(resource).copied()).unwrap_or(0);
-                prop_assert!(sum <= has, "{} have {} of {}", name, sum, has);
+                let is_enough = options.limit == Limit::Runtime && floors <= has;
+                prop_assert!(!is_enough || sum <= has, "{} have {} of {}", name, sum, has);
+                // What is guaranteed and can be kept is given first, as far as it is asked for.
+                for (fact, standing) in &below {
+                    let asked = of(&standing.limited_demand);
+                    let least = floor(options, fact, standing, resource).min(asked);
+                    prop_assert!(of(&standing.runtime) >= least, "{:?}", fact);
+                }
+                let is_sound = options.scales_min && !options.guarantees_usage;
+                let is_sound = is_sound && options.limit == Limit::Runtime;
+                prop_assert!(!is_sound || floors <= has, "{} are sure of {} of {}", name, floors, has);
             }
         }
     }
 
     #[test]
-    fn nobody_is_admitted_beyond_what_a_quota_on_his_way_may_use(
+    fn nobody_is_admitted_beyond_what_a_quota_on_his_way_may_use_nor_beyond_its_ceiling(
         options in options(),
         steps in vec(step(), 1..40),
-        (asker, cpu, memory) in (0..5_usize, 1..30_i64, 1..30_i64),
+        (asker, cpu, memory, who) in (0..5_usize, 1..30_i64, 1..30_i64, preemptible()),
     ) {
         let mut tree = QuotaTree::new(options);
         play(&mut tree, &steps, |_, _| ());
         let asked = Amounts { cpu_millis: cpu, memory_bytes: memory, ..Amounts::default() };
-        let is_admitted = tree.admit(NAMES[asker], &asked, Preemptible::Yes).is_ok();
+        let is_admitted = tree.admit(NAMES[asker], &asked, who).is_ok();
         let view = tree.view();
         let mut fits = view.standing(NAMES[asker]).is_some();
-        let counted: Vec<Box<str>> = view.register().get(NAMES[asker])
-            .map(|fact| fact.max.keys().cloned().collect()).unwrap_or_default();
+        let own = view.register().get(NAMES[asker]);
+        let counted: Vec<Box<str>> =
+            own.map(|fact| fact.max.keys().cloned().collect()).unwrap_or_default();
+        if let Some((own, standing)) = own.zip(view.standing(NAMES[asker]))
+            && who == Preemptible::No
+        {
+            for (name, min) in own.min.iter().filter(|(name, _)| counted.contains(name)) {
+                fits &= standing.non_preemptible_used[name] + asked.of(name) <= *min;
+            }
+        }
         let mut at = NAMES[asker];
         while let Some(standing) = view.standing(at).filter(|_| at != ROOT_QUOTA) {
+            let max = view.register().get(at).map(|fact| fact.max.clone()).unwrap_or_default();
             for name in &counted {
-                if let Some(limit) = standing.runtime.get(name) {
+                let limits = [standing.runtime.get(name), max.get(name)];
+                for limit in limits.into_iter().flatten() {
                     fits &= standing.used[name] + asked.of(name) <= *limit;
                 }
             }
             at = view.register().get(at).map_or(ROOT_QUOTA, |fact| &fact.parent);
         }
         prop_assert_eq!(is_admitted, fits);
+    }
+}
+
+/// What a quota gets before anything is divided, but for what it does not ask for.
+fn floor(options: Options, fact: &QuotaFact, standing: &Standing, resource: &str) -> i64 {
+    let of = |list: &ByResource| list.get(resource).copied().unwrap_or(0);
+    let used = of(&standing.guaranteed).min(of(&fact.max));
+    if options.guarantees_usage {
+        of(&standing.scaled_min).max(used)
+    } else {
+        of(&standing.scaled_min)
     }
 }

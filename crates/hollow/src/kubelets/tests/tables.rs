@@ -293,7 +293,7 @@ fn the_load_of_a_node_is_that_of_its_pods_and_its_own() {
         .iter()
         .map(|pod| {
             let amount = |name: &str| pod.pod_usage.resources.get(name).unwrap().to_string();
-            format!("{} {} {}", pod.name, amount("cpu"), amount("memory"))
+            format!("{} {} {}", pod.pod.name(), amount("cpu"), amount("memory"))
         })
         .collect();
     assert_eq!(pods, ["a 250m 64Mi", "b 2 64Mi"]);
@@ -338,7 +338,9 @@ fn a_report_tells_what_was_used_for_a_while() {
             own.resources.get("cpu").unwrap().checked_scaled_value(-3).unwrap()
         };
         let figures = |one: &api::node_metric::AggregatedUsage| {
-            ["avg", "p50", "p90", "p95", "p99"].map(|figure| millis(&one.usage[figure])).into()
+            ["avg", "p50", "p90", "p95", "p99"]
+                .map(|figure| millis(one.usage.get(figure).unwrap()))
+                .into()
         };
         let seconds = |one: &api::node_metric::AggregatedUsage| {
             one.duration.unwrap().as_nanos() / 1_000_000_000

@@ -97,7 +97,7 @@ fn so_is_who_waits_for_extenders_or_volumes() {
     let volumes = json!({ "spec": { "volumes": [
         { "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] } });
     tell(&mut core, [stored::<api::StorageClass>(class), data(None), pod("p", "1", volumes)]);
-    let Some(Order::Prepare(_)) = core.decide(START) else { panic!("it has no volume yet") };
+    let Some(Order::Prepare(_)) = core.next_order(START) else { panic!("it has no volume yet") };
     let written = Message::Answered(errand(&core, "p"), Answer::Prepared([0].into()));
     assert_eq!(core.take(written, seconds(1)), None);
     // What was asked for is written, and the volume is not there yet.

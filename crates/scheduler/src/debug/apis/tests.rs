@@ -60,6 +60,8 @@ impl World {
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let (desk, _sender, mut line, _hand) = opened_for(&self.configuration);
         let looking = async {
             while let Some(Message::Look(look)) = line.recv().await {
@@ -67,7 +69,7 @@ impl World {
             }
         };
         let answer = tokio::select! {
-            answer = async { replied(desk.apis(path).await).await } => answer,
+            answer = async { replied(desk.apis(path, &query).await).await } => answer,
             () = looking => unreachable!("the line stays open"),
         };
         let code = answer.status().as_u16();
@@ -80,7 +82,7 @@ impl World {
 async fn s10_75_who_stands_by_says_so_and_a_node_that_is_not_there_is_not_found() {
     let standing_by = Desk::default();
     for path in ["/apis/v1/nodes/x", "/apis/v1/__services__", "/apis/v1/nothing"] {
-        let refusal = standing_by.apis(path).await.err().unwrap();
+        let refusal = standing_by.apis(path, &Query::new()).await.err().unwrap();
         assert_eq!((refusal.code, &*refusal.message), (503, "the instance is not leader"));
     }
     let mut world = world();
@@ -132,7 +134,7 @@ async fn a_node_is_shown_as_it_is_counted() {
                 "resources": { "requests": { "cpu": "1", "memory": "1Gi", "x.y/z": "1" } } }] } }),
     );
     world.pod("claimed", "", json!({}));
-    while world.core.decide(START).is_some() {}
+    while world.core.next_order(START).is_some() {}
     let pod = |name: &str| {
         json!({ "Pod": { "metadata": { "namespace": "shop", "name": name, "uid": name },
                          "spec": { "priority": 5 } } })
@@ -164,6 +166,101 @@ async fn a_node_is_shown_as_it_is_counted() {
             "pvcRefCounts": { "shop/data": 1 },
         })
     );
+}
+
+#[tokio::test]
+async fn quotas_are_shown_as_they_stand_and_with_their_pods_where_that_is_asked() {
+    let mut world = world();
+    world.node("n1");
+    let path = "/apis/v1/plugins/ElasticQuota/quotas";
+    let put = |world: &mut World, name: &str, labels: Value| {
+        let own = json!({ "metadata": { "namespace": "shop", "name": name, "uid": name, "labels": labels },
+                          "spec": { "min": { "cpu": "1" }, "max": { "cpu": "3", "memory": "4Gi" } } });
+        world.core.take(Message::Quota(Arc::new(serde_json::from_value(own).unwrap())), START);
+    };
+    let is_parent = json!({ "quota.scheduling.koordinator.sh/is-parent": "true" });
+    put(&mut world, "org", is_parent);
+    put(&mut world, "team", json!({ "quota.scheduling.koordinator.sh/parent": "org" }));
+    let of_team =
+        json!({ "metadata": { "labels": { "quota.scheduling.koordinator.sh/name": "team" } } });
+    world.pod("there", "n1", of_team.clone());
+    world.pod("waits", "", of_team);
+    let (code, own) = world.get(&format!("{path}/team?includePods=true")).await;
+    let version = own["runtimeVersion"].clone();
+    let (one, two) =
+        (json!({ "cpu": "1", "memory": "1Gi" }), json!({ "cpu": "2", "memory": "2Gi" }));
+    let none = json!({ "cpu": "0", "memory": "0" });
+    let most = json!({ "cpu": "3", "memory": "4Gi" });
+    let mut team = json!({
+        "name": "team", "parentName": "org", "isParent": false, "runtimeVersion": version,
+        "allowLentResource": true, "tree": "", "max": most, "min": { "cpu": "1" },
+        "sharedWeight": most, "autoScaleMin": { "cpu": "1", "memory": "0" }, "used": one,
+        "nonPreemptibleUsed": none, "request": two, "nonPreemptibleRequest": none,
+        "childRequest": two, "runtime": two, "allocated": {}, "guaranteed": {}, "selfUsed": one,
+        "selfNonPreemptibleUsed": none, "selfRequest": two, "selfNonPreemptibleRequest": none,
+        "podCache": { "shop/there": { "isAssigned": true, "resource": one },
+                      "shop/waits": { "isAssigned": false, "resource": one } },
+    });
+    assert_eq!((code, &own), (200, &team));
+    team.as_object_mut().unwrap().remove("podCache");
+    let (_, all) = world.get(path).await;
+    assert_eq!(all["team"], team);
+    let (org, names) = (&all["org"], all.as_object().unwrap().keys());
+    assert_eq!((&org["used"], &org["selfUsed"], &org["selfRequest"]), (&one, &none, &none));
+    let names: Vec<&String> = names.collect();
+    assert_eq!(names, ["koordinator-default-quota", "koordinator-system-quota", "org", "team"]);
+    assert_eq!(world.get(&format!("{path}?tree=other")).await, (200, json!({})));
+    let refused = json!({ "message": "cannot find quota nobody" });
+    assert_eq!(world.get(&format!("{path}/nobody")).await, (404, refused));
+}
+
+#[tokio::test]
+async fn gangs_are_shown_as_they_stand_with_where_their_members_are() {
+    let mut world = world();
+    world.node("n1");
+    let of_group = json!({ "metadata": { "labels": { "pod-group.scheduling.sigs.k8s.io": "g" } } });
+    let group = json!({ "metadata": { "namespace": "shop", "name": "g", "uid": "g",
+                                      "creationTimestamp": "1970-01-01T00:10:00Z" },
+                        "spec": { "minMember": 2, "scheduleTimeoutSeconds": 30 } });
+    world.core.take(Message::Group(Arc::new(serde_json::from_value(group).unwrap())), START);
+    world.pod("a", "n1", of_group.clone());
+    world.pod("b", "", of_group.clone());
+    for _ in 0..9 {
+        world.core.decide(START);
+    }
+    world.pod("c", "", of_group);
+    let describing = json!({ "metadata": { "annotations": {
+        "gang.scheduling.koordinator.sh/name": "h",
+        "gang.scheduling.koordinator.sh/mode": "NonStrict" },
+        "creationTimestamp": "1970-01-01T00:09:00Z" } });
+    world.pod("d", "", describing);
+    let path = "/apis/v1/plugins/Coscheduling";
+    let (code, own) = world.get(&format!("{path}/gang/shop/g")).await;
+    let expected = json!({
+        "name": "shop/g", "waitTime": 30_000_000_000_u64, "createTime": "1970-01-01T00:10:00Z",
+        "mode": "Strict", "gangMatchPolicy": "once-satisfied", "minRequiredNumber": 2,
+        "totalChildrenNum": 2, "gangGroup": ["shop/g"],
+        "children": { "shop/a": {}, "shop/b": {}, "shop/c": {} },
+        "pendingChildren": { "shop/c": {} }, "waitingForBindChildren": { "shop/b": {} },
+        "boundChildren": { "shop/a": {} }, "onceResourceSatisfied": true,
+        "gangGroupInfo": { "Initialized": true, "GangGroupId": "shop/g",
+                           "GangGroup": ["shop/g"], "OnceResourceSatisfied": true },
+        "gangFrom": "GangFromPodGroupCrd", "hasGangInit": true,
+    });
+    assert_eq!((code, &own), (200, &expected));
+    let (_, all) = world.get(&format!("{path}/gangs")).await;
+    assert_eq!(all["shop/g"], expected);
+    let h = &all["shop/h"];
+    assert_eq!((&h["mode"], &h["hasGangInit"]), (&json!("NonStrict"), &json!(false)));
+    assert_eq!(
+        (&h["gangFrom"], &h["createTime"]),
+        (&json!("GangFromPodAnnotation"), &json!("1970-01-01T00:09:00Z"))
+    );
+    let refused = json!({ "message": "cannot find gang shop/nobody" });
+    assert_eq!(world.get(&format!("{path}/gang/shop/nobody")).await, (404, refused));
+    let none = format!("{path}/gang/shop");
+    let told = format!("{none} is not served; /apis/v1/__services__ names what is");
+    assert_eq!(world.get(&none).await, (404, json!({ "message": told })));
 }
 
 #[tokio::test]
@@ -320,7 +417,7 @@ async fn a_pod_that_is_a_reservation_is_shown_as_a_pod() {
     }))
     .unwrap();
     world.core.take(feed::reservation(waits), START);
-    while world.core.decide(START).is_some() {}
+    while world.core.next_order(START).is_some() {}
     let (code, shown) = world.get("/apis/v1/plugins/Reservation/nodeReservations/n1").await;
     assert_eq!(code, 200, "{shown}");
     let seen: Vec<[Value; 4]> = shown["items"]

@@ -1,0 +1,296 @@
+//! Gathering: members get places, and whoever costs least goes where one gets none.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use super::offer::{Kinds, Offer, Step};
+use super::plan::{Plan, Seed, is_admitted, node_of, place_anywhere};
+use super::unit::{Importance, Left, Unit};
+use super::{Deciders, Member, Party, Rule};
+use crate::fact::Uid;
+use crate::ledger::{Ledger, NodeIndex};
+use crate::moment::Moment;
+use crate::quota::QuotaRef;
+use crate::search::Work;
+use crate::speculate::Speculation;
+
+/// How far it has come.
+pub(super) enum Gathered {
+    /// There is more to be done.
+    Unfinished,
+    /// Everybody has a place.
+    All,
+    /// Somebody has none, and nobody is left who could go for it.
+    Stuck,
+}
+
+/// What came of sending somebody away.
+enum Sent {
+    Somebody,
+    Nobody,
+    /// There was no time.
+    Later,
+}
+
+/// Whether disruption budgets are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spares {
+    Budgets,
+    Nothing,
+}
+
+/// Pods that use a quota: those first whose going breaks no disruption budget.
+#[derive(Default)]
+struct Users {
+    line: VecDeque<Uid>,
+    kept: VecDeque<Uid>,
+}
+
+/// Members that still get places, and who may go for them.
+pub(super) struct Gathering {
+    /// Who has not been tried while nobody goes.
+    untried: VecDeque<usize>,
+    /// Who gets a place only where others go.
+    line: VecDeque<usize>,
+    /// What nodes offer, the cheapest first: which step of which offer.
+    heap: BinaryHeap<Reverse<(Importance, NodeIndex, usize, usize)>>,
+    /// Who uses quotas that had no room.
+    users: BTreeMap<Box<str>, Users>,
+    /// What is left of disruption budgets.
+    left: Left,
+    /// Whether quotas have too little room for them, too.
+    is_short_of_quota: bool,
+}
+
+impl Gathering {
+    pub(super) fn begin(party: &Party, offers: &[Offer]) -> Self {
+        let has_place = |number: &usize| party.seeds.iter().any(|seed| seed.member == *number);
+        let untried = (0..party.members.len()).filter(|number| !has_place(number)).collect();
+        let (line, heap) = (VecDeque::new(), BinaryHeap::new());
+        let (users, left) = (BTreeMap::new(), Left::new());
+        let is_short_of_quota = false;
+        let mut own = Self { untried, line, heap, users, left, is_short_of_quota };
+        (0..offers.len()).for_each(|offer| own.push(offers, offer, 0));
+        own
+    }
+
+    fn push(&mut self, offers: &[Offer], offer: usize, step: usize) {
+        if let Some(own) = offers[offer].steps.get(step) {
+            self.heap.push(Reverse((own.worth(), offers[offer].node, offer, step)));
+        }
+    }
+
+    /// Whether nodes would take as many as have no place when everybody left who may: where all that a quota
+    /// lacks is room, they take them as it is.
+    fn may_suffice(&self, offers: &[Offer]) -> bool {
+        let members: usize = offers.iter().map(Offer::members).sum();
+        self.is_short_of_quota || members >= self.line.len()
+    }
+
+    /// Gives members places.
+    pub(super) fn go_on(
+        &mut self,
+        thought: &mut Speculation<'_>,
+        deciders: &mut Deciders,
+        (party, rule, now): (&Party, &mut Rule, Moment),
+        (offers, plan): (&mut Vec<Offer>, &mut Plan),
+        work: &mut Work,
+    ) -> Gathered {
+        while let Some(number) = self.untried.front().copied() {
+            if !work.is_left() {
+                return Gathered::Unfinished;
+            }
+            work.spend(1);
+            self.untried.pop_front();
+            self.seat_as_it_is(thought, deciders, (number, party), plan);
+            if self.untried.is_empty() && !self.may_suffice(offers) {
+                return Gathered::Stuck;
+            }
+        }
+        while let Some(number) = self.line.front().copied() {
+            if !work.is_left() {
+                return Gathered::Unfinished;
+            }
+            work.spend(1);
+            let member = &party.members[number];
+            let sent = match is_admitted(thought, deciders, member) {
+                Err(quota) => {
+                    let own = (&*quota, &member.0);
+                    self.send_user(thought, own, (party, rule, now), plan, work)
+                }
+                Ok(()) => match place_anywhere(thought, deciders, member) {
+                    Some((node, own)) => {
+                        plan.placed.push(Seed { member: number, node, own });
+                        self.line.pop_front();
+                        continue;
+                    }
+                    None => self.send_resident(
+                        thought,
+                        deciders,
+                        (party, rule, now),
+                        (offers, plan),
+                        work,
+                    ),
+                },
+            };
+            match sent {
+                Sent::Somebody => {}
+                Sent::Nobody => return Gathered::Stuck,
+                Sent::Later => return Gathered::Unfinished,
+            }
+        }
+        Gathered::All
+    }
+
+    /// Gives a member a place for which nobody goes, where there is one.
+    fn seat_as_it_is(
+        &mut self,
+        thought: &mut Speculation<'_>,
+        deciders: &mut Deciders,
+        (number, party): (usize, &Party),
+        plan: &mut Plan,
+    ) {
+        let member = &party.members[number];
+        let is_admitted = is_admitted(thought, deciders, member).is_ok();
+        self.is_short_of_quota |= !is_admitted;
+        match is_admitted.then(|| place_anywhere(thought, deciders, member)).flatten() {
+            Some((node, own)) => plan.placed.push(Seed { member: number, node, own }),
+            None => self.line.push_back(number),
+        }
+    }
+
+    /// Sends away whoever costs least of those that nodes offer.
+    fn send_resident(
+        &mut self,
+        thought: &mut Speculation<'_>,
+        deciders: &Deciders,
+        (party, rule, now): (&Party, &mut Rule, Moment),
+        (offers, plan): (&mut Vec<Offer>, &mut Plan),
+        work: &mut Work,
+    ) -> Sent {
+        while let Some(Reverse(top)) = self.heap.pop() {
+            if !work.is_left() {
+                self.heap.push(Reverse(top));
+                return Sent::Later;
+            }
+            work.spend(1);
+            let (worth, node, offer, step) = top;
+            let own = &offers[offer].steps[step];
+            let (mut left, mark) = (self.left.clone(), thought.mark());
+            let Some(units) = sent_again(thought, own, (party, rule, now), &mut left) else {
+                thought.take_back(mark);
+                self.ask_again(thought, deciders, node, (party, rule, now), offers, work);
+                continue;
+            };
+            if Importance::of(&units, own.members) > worth {
+                thought.take_back(mark);
+                offers[offer].steps[step].units = units;
+                self.push(offers, offer, step);
+                continue;
+            }
+            self.push(offers, offer, step + 1);
+            if !units.is_empty() {
+                self.left = left;
+                units.into_iter().for_each(|unit| plan.send(unit));
+                return Sent::Somebody;
+            }
+        }
+        Sent::Nobody
+    }
+
+    /// Some who were offered may not go any longer: the node is asked what it offers by now.
+    fn ask_again(
+        &mut self,
+        thought: &mut Speculation<'_>,
+        deciders: &Deciders,
+        node: NodeIndex,
+        (party, rule, now): (&Party, &mut Rule, Moment),
+        offers: &mut Vec<Offer>,
+        work: &mut Work,
+    ) {
+        let members: Vec<Member> =
+            self.line.iter().map(|number| party.members[*number].clone()).collect();
+        let units = Unit::on(thought.ledger_mut(), node, (rule, &party.kin), now);
+        let mut kinds = Kinds::of(thought.ledger(), &members);
+        let mark = thought.mark();
+        let offer = Offer::of(thought, deciders, (node, units), (&members, &mut kinds, rule), work);
+        thought.take_back(mark);
+        if let Some(offer) = offer {
+            offers.push(offer);
+            self.push(offers, offers.len() - 1, 0);
+        }
+    }
+
+    /// Sends away one who uses a quota that has no room, or one below it.
+    fn send_user(
+        &mut self,
+        thought: &mut Speculation<'_>,
+        (quota, member): (&str, &Uid),
+        (party, rule, now): (&Party, &mut Rule, Moment),
+        plan: &mut Plan,
+        work: &mut Work,
+    ) -> Sent {
+        if !self.users.contains_key(quota) {
+            self.users.insert(quota.into(), Users::of(thought.ledger_mut(), (quota, member), rule));
+        }
+        let Some(users) = self.users.get_mut(quota) else { return Sent::Nobody };
+        while let Some((uid, spares)) = users.next() {
+            if !work.is_left() {
+                users.line.push_front(uid);
+                return Sent::Later;
+            }
+            work.spend(1);
+            let mut left = self.left.clone();
+            let own = (uid.clone(), (&mut *rule, &party.kin));
+            let Some(unit) = Unit::of(thought.ledger_mut(), own, &mut left, now) else { continue };
+            if spares == Spares::Budgets && unit.importance.breaks_budgets() {
+                users.kept.push_back(uid);
+                continue;
+            }
+            self.left = left;
+            unit.leave(thought);
+            plan.send(unit);
+            return Sent::Somebody;
+        }
+        Sent::Nobody
+    }
+}
+
+impl Users {
+    /// Those who may be asked: of the quota of a member alone where only priority counts.
+    fn of(ledger: &mut Ledger, (quota, member): (&str, &Uid), rule: &Rule) -> Self {
+        let charged = ledger.pod(member).and_then(|row| row.charged());
+        let own = charged.and_then(|charged| ledger.quotas.quota(charged.belonging)).cloned();
+        let Some(own) = own else { return Self::default() };
+        let quota = match rule {
+            Rule::Lower { .. } => own,
+            Rule::Quota { .. } => QuotaRef { name: quota.into(), ..own },
+        };
+        Self { line: ledger.quotas.users_below(&quota).into(), kept: VecDeque::new() }
+    }
+
+    /// The next one, and whether disruption budgets are kept.
+    fn next(&mut self) -> Option<(Uid, Spares)> {
+        let own = self.line.pop_front().map(|uid| (uid, Spares::Budgets));
+        own.or_else(|| Some((self.kept.pop_front()?, Spares::Nothing)))
+    }
+}
+
+/// Sends away the units of a step, as they are by now; none where one may not go any longer.
+fn sent_again(
+    thought: &mut Speculation<'_>,
+    step: &Step,
+    (party, rule, now): (&Party, &mut Rule, Moment),
+    left: &mut Left,
+) -> Option<Vec<Unit>> {
+    let mut units: Vec<Unit> = Vec::with_capacity(step.units.len());
+    for unit in &step.units {
+        let first = unit.pods.iter().find(|uid| node_of(thought, uid).is_some());
+        // All of it have gone with others.
+        let Some(first) = first.cloned() else { continue };
+        let unit = Unit::of(thought.ledger_mut(), (first, (&mut *rule, &party.kin)), left, now)?;
+        unit.leave(thought);
+        units.push(unit);
+    }
+    Some(units)
+}

@@ -1,0 +1,147 @@
+//! Who may have to go.
+
+use super::Unit;
+use crate::fact::Uid;
+use crate::ledger::{Borrower, Ledger, NodeIndex, PodRow};
+use crate::needs::Amounts;
+use crate::quota::{Part, Preemptible, QuotaRef, RefusalReason};
+use crate::speculate::Speculation;
+
+/// Who may have to go for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Pods of a lower priority, unless they say that they never have to.
+    Lower {
+        /// The priority of the pod.
+        priority: i32,
+        /// What it would use that its quota borrows: who is guaranteed what he uses stays.
+        borrower: Option<Borrower>,
+    },
+    /// Pods of a lower priority that are charged to the same quota; and those of any priority that use what
+    /// their quotas have borrowed, where the pod is within what its own is guaranteed.
+    Quota {
+        /// The priority of the pod.
+        priority: i32,
+        /// Its quota.
+        quota: QuotaRef,
+        /// What is asked for, where its quota is guaranteed that: what others borrowed of it is taken back.
+        wants: Option<Amounts>,
+    },
+}
+
+impl Rule {
+    /// Whether a pod may have to go.
+    pub(super) fn may_go(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
+        let Some(row) = ledger.pod(uid) else { return false };
+        // What is held is not for others, and a reservation is no pod that could be deleted.
+        if row.is_reservation() || row.is_spared || row.preemptible == Preemptible::No {
+            return false;
+        }
+        match self {
+            Self::Lower { priority, borrower } => {
+                let owes = |own: &Borrower| ledger.owes(own, row);
+                row.priority < *priority && !borrower.as_ref().is_some_and(owes)
+            }
+            Self::Quota { priority, quota, wants } => match (quota_of(ledger, row), wants) {
+                (Some(own), _) if own == *quota => {
+                    row.priority < *priority && !is_default(ledger, &own)
+                }
+                (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, wants)),
+                _ => false,
+            },
+        }
+    }
+
+    /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its
+    /// quota is guaranteed, and there may be enough of it.
+    pub(super) fn still_holds(&mut self, ledger: &mut Ledger, unit: &Unit) -> bool {
+        match self {
+            Self::Lower { .. } => true,
+            Self::Quota { wants: None, .. } => true,
+            Self::Quota { .. } => {
+                unit.pods.iter().all(|uid| self.may_go(ledger, uid))
+                    && unit.pods.iter().any(|uid| self.helps(ledger, uid))
+            }
+        }
+    }
+
+    /// Whether it is of any use that a pod goes which may: of what is taken back it uses something that is
+    /// lacking where it is.
+    pub(super) fn helps(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
+        let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
+        let Some(row) = ledger.pod(uid) else { return false };
+        let Some((own, node)) = quota_of(ledger, row).zip(row.node()) else { return false };
+        let lacking = lacking(ledger, node, quota, wants);
+        own == *quota || is_borrowed(ledger, uid, &own, (quota, &lacking))
+    }
+
+    /// Whether units may go, one after the other, by the ledger as it is now; they do, in thought.
+    pub(super) fn sends(&mut self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
+        self.is_guaranteed(thought.ledger_mut())
+            && units.iter().all(|unit| {
+                let ledger = thought.ledger_mut();
+                let is_there =
+                    |ledger: &Ledger, uid| ledger.pod(uid).is_some_and(PodRow::is_placed);
+                let may_go =
+                    unit.pods.iter().all(|uid| !is_there(ledger, uid) || self.may_go(ledger, uid));
+                unit.leave(thought);
+                may_go
+            })
+    }
+
+    /// Whether what is taken back is still within what the quota is guaranteed.
+    fn is_guaranteed(&self, ledger: &mut Ledger) -> bool {
+        let Self::Quota { quota, wants: Some(amounts), .. } = self else { return true };
+        let view = ledger.quotas.forest_mut().view(&quota.tree);
+        let part = Part { quota: &quota.name, amounts };
+        view.is_some_and(|view| view.would_be_guaranteed(part))
+    }
+}
+
+fn quota_of(ledger: &Ledger, row: &PodRow) -> Option<QuotaRef> {
+    ledger.quotas.quota(row.charged()?.belonging).cloned()
+}
+
+/// Whether pods of a quota never make room for others of it.
+fn is_default(ledger: &Ledger, quota: &QuotaRef) -> bool {
+    let spares = ledger.quotas.forest().settings().spares_default;
+    spares && &*quota.name == api::elastic_quota::DEFAULT_QUOTA
+}
+
+/// Whether a pod uses only what its quota has borrowed, and some of what is wanted.
+fn is_borrowed(
+    ledger: &mut Ledger,
+    uid: &Uid,
+    own: &QuotaRef,
+    (of, wants): (&QuotaRef, &Amounts),
+) -> bool {
+    let Some(charged) = ledger.pod(uid).and_then(PodRow::charged) else { return false };
+    if own.tree != of.tree {
+        return false;
+    }
+    let amounts = ledger.asks.requests.get(charged.amounts).charged.clone();
+    let own_part = Part { quota: &own.name, amounts: &amounts };
+    let wanted = Part { quota: &of.name, amounts: wants };
+    let view = ledger.quotas.forest_mut().view(&own.tree);
+    view.is_some_and(|view| view.is_borrowed(own_part, wanted))
+}
+
+/// What of this a node has too little of, or a quota has no room for.
+fn lacking(ledger: &mut Ledger, node: NodeIndex, quota: &QuotaRef, wants: &Amounts) -> Amounts {
+    let refusal = ledger.quotas.forest_mut().admit(quota, wants, Preemptible::Yes).err();
+    let refused: Vec<Box<str>> = match refusal.map(|own| own.reason) {
+        Some(RefusalReason::Exceeded { excesses, .. }) => {
+            excesses.into_iter().map(|own| own.resource).collect()
+        }
+        _ => Vec::new(),
+    };
+    let (resources, mut lacking) = (&ledger.nodes.resources, Amounts::default());
+    let allowed = resources.allowed(node);
+    for name in wants.names() {
+        let free = allowed.of(name).saturating_sub(resources.requested(node, name));
+        if free < wants.of(name) || refused.iter().any(|own| **own == *name) {
+            lacking.put(name, wants.of(name));
+        }
+    }
+    lacking
+}

@@ -1,0 +1,227 @@
+//! Whether gangs can start, and what they wait for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::Malformed;
+use api::pod_group::{GANG_MIN_AVAILABLE, GangId, GangTerms, MatchPolicy};
+
+use super::GangWait;
+use crate::fact::Uid;
+use crate::ledger::{Ledger, PodRow};
+
+/// How deep it is told what gangs wait for that others wait for.
+const TOLD_DEPTH: usize = 1;
+
+/// Gangs that start at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// All that they name, in order, as one text.
+    pub key: Box<str>,
+    /// Those that name the same, and so start at once.
+    pub gangs: Vec<GangId>,
+    /// Those that are named and do not name the same: they have to start first.
+    pub first: Vec<GangId>,
+}
+
+/// How many members of a gang have to get a node at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The gang.
+    pub gang: GangId,
+    /// How many.
+    pub needed: usize,
+}
+
+/// Whether a group can start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// It has started: each member that comes is by itself.
+    Started,
+    /// So many members of each gang have to get a node at once.
+    Ready(Vec<Need>),
+    /// Something is missing.
+    Waits(GangWait),
+}
+
+impl Ledger {
+    /// The gangs that start with one.
+    #[must_use]
+    pub fn group_of(&self, gang: &GangId) -> Group {
+        self.group_of_all(&self.gangs.named(gang))
+    }
+
+    /// The gangs that start with any that names all of these and no others.
+    pub(crate) fn group_of_all(&self, named: &BTreeSet<GangId>) -> Group {
+        let same = |other: &&GangId| self.gangs.names_all(other, named);
+        let (gangs, first) = named.iter().partition::<Vec<&GangId>, _>(same);
+        let names: Vec<&str> = named.iter().map(GangId::as_str).collect();
+        Group {
+            key: names.join(",").into(),
+            gangs: gangs.into_iter().cloned().collect(),
+            first: first.into_iter().cloned().collect(),
+        }
+    }
+
+    /// Members of gangs that wait for a node and may be tried, in the order of their uids.
+    pub fn gang_waiting<'a>(
+        &'a self,
+        gangs: &'a [GangId],
+    ) -> impl Iterator<Item = (&'a GangId, &'a Uid, &'a PodRow)> {
+        gangs.iter().flat_map(move |gang| {
+            let members = self.gangs.members(gang);
+            let rows = members.filter_map(move |uid| Some((gang, uid, self.pod(uid)?)));
+            rows.filter(|(_, _, row)| waits(row))
+        })
+    }
+
+    /// Whether a group can start.
+    #[must_use]
+    pub fn readiness(&self, group: &Group) -> Readiness {
+        let has_started = group.gangs.iter().any(|gang| self.gangs.has_started(gang));
+        if let Some(wait) = group.first.iter().find_map(|other| self.names_others(group, other)) {
+            return Readiness::Waits(wait);
+        }
+        let mut needs = Vec::new();
+        for gang in &group.gangs {
+            match self.need(gang, group, has_started) {
+                Ok(needed) => needs.push(Need { gang: gang.clone(), needed }),
+                Err(wait) => return Readiness::Waits(wait),
+            }
+        }
+        if needs.iter().all(|need| need.needed == 0) {
+            return Readiness::Started;
+        }
+        for gang in &group.first {
+            if let Some(wait) = self.must_start_first(gang, TOLD_DEPTH) {
+                return Readiness::Waits(wait);
+            }
+        }
+        Readiness::Ready(needs)
+    }
+
+    /// The same where somebody outside is asked about these members, which cannot be done for many at once.
+    #[must_use]
+    pub fn readiness_beside(
+        &self,
+        group: &Group,
+        is_consulted: impl Fn(&Uid) -> bool,
+    ) -> Readiness {
+        match self.readiness(group) {
+            Readiness::Ready(needs) => {
+                let mut waiting = self.gang_waiting(&group.gangs);
+                let consulted = waiting.find(|(_, uid, _)| is_consulted(uid));
+                match consulted {
+                    Some((gang, _, row)) => {
+                        let pod = format!("{}/{}", row.namespace, row.name).into();
+                        Readiness::Waits(GangWait::Consulted { gang: gang.clone(), pod })
+                    }
+                    None => Readiness::Ready(needs),
+                }
+            }
+            readiness => readiness,
+        }
+    }
+
+    /// What is wrong where a gang that has to start first names one of a group and not the same as that: each
+    /// would wait for the other.
+    fn names_others(&self, group: &Group, other: &GangId) -> Option<GangWait> {
+        let theirs = self.gangs.named(other);
+        let gang = group.gangs.iter().find(|gang| theirs.contains(*gang))?;
+        if self.gangs.has_started(gang) || self.gangs.has_started(other) {
+            return None;
+        }
+        let ours = self.gangs.named(gang);
+        let only = ours.symmetric_difference(&theirs).cloned().collect();
+        Some(GangWait::Unlike { gang: gang.clone(), other: other.clone(), only })
+    }
+
+    /// What a gang waits for that has to start before another.
+    fn must_start_first(&self, gang: &GangId, depth: usize) -> Option<GangWait> {
+        if self.gangs.has_started(gang) {
+            return None;
+        }
+        let own = Group { key: Box::default(), gangs: vec![gang.clone()], first: Vec::new() };
+        let why = (depth > 0).then(|| self.need(gang, &own, false).err()).flatten();
+        Some(GangWait::Gang { gang: gang.clone(), why: why.map(Box::new) })
+    }
+
+    /// How many members of a gang have to get a node at once.
+    fn need(&self, gang: &GangId, group: &Group, has_started: bool) -> Result<usize, GangWait> {
+        let terms = self.gang_terms(gang)?;
+        let min = terms.min_available.map_or(usize::MAX, |min| min as usize);
+        let policy = self.gangs.policy(terms);
+        if policy == MatchPolicy::OnceSatisfied && has_started {
+            return Ok(0);
+        }
+        let members = self.gangs.members(gang);
+        // Whoever is there is looked at only where enough are.
+        if members.len() < min {
+            return Err(GangWait::Collecting { gang: gang.clone(), there: members.len(), min });
+        }
+        let rows = || self.gangs.members(gang).filter_map(|uid| self.pod(uid));
+        let waiting = rows().filter(|row| waits(row)).count();
+        let counted = match policy {
+            MatchPolicy::OnceSatisfied => 0,
+            MatchPolicy::WaitingAndRunning => rows().filter(|row| row.is_placed()).count(),
+            MatchPolicy::OnlyWaiting => self.begun(gang, group),
+        };
+        let needed = min.saturating_sub(counted);
+        if waiting < needed {
+            let there = waiting + counted;
+            return Err(GangWait::Collecting { gang: gang.clone(), there, min });
+        }
+        Ok(needed)
+    }
+
+    /// What is said of a gang.
+    fn gang_terms(&self, gang: &GangId) -> Result<&GangTerms, GangWait> {
+        let Some(terms) = self.gangs.terms(gang) else {
+            return Err(GangWait::Undescribed(gang.clone()));
+        };
+        match terms.min_available {
+            Some(_) => Ok(terms),
+            None => {
+                let why = terms.malformed.first().cloned();
+                let fix = "write a whole number such as 4";
+                let (key, value) = (GANG_MIN_AVAILABLE, String::new());
+                let why = why.unwrap_or(Malformed { key, value, fix });
+                Err(GangWait::Unreadable(gang.clone(), Box::new(why)))
+            }
+        }
+    }
+
+    /// How many members of a gang were bound of those that its group started with last, where not all of
+    /// them were: the others may follow. Whoever is to follow was there when those started; nothing else tells
+    /// one start from others of as many members.
+    fn begun(&self, gang: &GangId, group: &Group) -> usize {
+        let waiting = self.gang_waiting(&group.gangs).filter_map(|(_, _, row)| row.gang.as_ref());
+        let since = waiting.map(|own| own.created).min().unwrap_or_default();
+        let mut by_count: BTreeMap<u32, BTreeSet<(&GangId, &Uid)>> = BTreeMap::new();
+        for other in &group.gangs {
+            for uid in self.gangs.members(other) {
+                let is_later = |row: &PodRow| row.started.is_none_or(|started| started >= since);
+                let row = self.pod(uid).filter(|row| row.is_bound() && is_later(row));
+                let own = row.and_then(|row| row.gang.as_ref()?.incarnation.as_ref());
+                if let Some(own) = own.filter(|own| own.group == group.key) {
+                    by_count.entry(own.members).or_default().insert((other, uid));
+                }
+            }
+        }
+        let unfinished = by_count.into_iter().find(|(count, bound)| bound.len() < *count as usize);
+        unfinished.map_or(0, |(_, bound)| bound.iter().filter(|(own, _)| *own == gang).count())
+    }
+
+    /// How long those of a group that got nodes may take to be bound: the least that any of its gangs says.
+    #[must_use]
+    pub fn gang_wait(&self, group: &Group) -> Duration {
+        let plain = self.gangs.settings().wait;
+        let waits = group.gangs.iter().filter_map(|gang| self.gangs.terms(gang));
+        waits.map(|terms| terms.waiting_time.unwrap_or(plain)).min().unwrap_or(plain)
+    }
+}
+
+/// Whether a pod waits for a node and may be tried.
+fn waits(row: &PodRow) -> bool {
+    !row.is_placed() && !row.gated && !row.deleting && !row.is_anothers
+}

@@ -1,0 +1,203 @@
+//! Which gangs there are, and which pods are theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::pod_group::{GangId, GangTerms, MatchPolicy};
+
+use super::{Ledger, PodRow};
+use crate::fact::Uid;
+use crate::gangs::{Membership, Settings};
+use crate::moment::Moment;
+
+#[derive(Debug, Clone, Default)]
+struct Gang {
+    /// What its object says.
+    object: Option<Box<GangTerms>>,
+    /// What its pods say, by when they were made.
+    told: BTreeMap<(Moment, Uid), Box<GangTerms>>,
+    members: BTreeSet<Uid>,
+    /// Whether any member was ever bound, for as long as its object or any member is there.
+    has_started: bool,
+}
+
+impl Gang {
+    fn is_empty(&self) -> bool {
+        self.object.is_none() && self.members.is_empty()
+    }
+
+    /// What counts: what its object says, or else the first pod that says how many there must be.
+    fn terms(&self) -> Option<&GangTerms> {
+        let object = self.object.as_deref();
+        let readable = || self.told.values().find(|terms| terms.min_available.is_some());
+        let any = || readable().or_else(|| self.told.values().next()).map(|terms| &**terms);
+        object.or_else(any)
+    }
+}
+
+/// All gangs.
+#[derive(Debug, Clone, Default)]
+pub struct Gangs {
+    settings: Option<Settings>,
+    gangs: BTreeMap<GangId, Gang>,
+    /// By gang, those that name it among those that start with them.
+    named_by: BTreeMap<GangId, BTreeSet<GangId>>,
+}
+
+impl Gangs {
+    /// Whether pods start together with others.
+    #[must_use]
+    pub fn are_kept(&self) -> bool {
+        self.settings.is_some()
+    }
+
+    /// What counts for gangs that do not say.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.settings.unwrap_or_default()
+    }
+
+    /// All gangs, by name.
+    pub fn ids(&self) -> impl Iterator<Item = &GangId> {
+        self.gangs.keys()
+    }
+
+    /// Pods of a gang, in the order of their uids.
+    pub fn members(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
+        static NOBODY: BTreeSet<Uid> = BTreeSet::new();
+        self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.members).iter()
+    }
+
+    /// What is said of a gang; none where nothing is.
+    #[must_use]
+    pub fn terms(&self, gang: &GangId) -> Option<&GangTerms> {
+        self.gangs.get(gang)?.terms()
+    }
+
+    /// When the first pod was made that describes a gang.
+    #[must_use]
+    pub fn first_told(&self, gang: &GangId) -> Option<Moment> {
+        self.gangs.get(gang)?.told.keys().next().map(|(made, _)| *made)
+    }
+
+    /// Whether an object describes a gang.
+    #[must_use]
+    pub fn is_object(&self, gang: &GangId) -> bool {
+        self.gangs.get(gang).is_some_and(|gang| gang.object.is_some())
+    }
+
+    /// Whether any member was ever bound, for as long as its object or any member is there.
+    #[must_use]
+    pub fn has_started(&self, gang: &GangId) -> bool {
+        self.gangs.get(gang).is_some_and(|gang| gang.has_started)
+    }
+
+    /// A member was bound.
+    pub(crate) fn note_started(&mut self, gang: &GangId) {
+        if let Some(gang) = self.gangs.get_mut(gang) {
+            gang.has_started = true;
+        }
+    }
+
+    /// Which members count towards those that there must be.
+    #[must_use]
+    pub fn policy(&self, terms: &GangTerms) -> MatchPolicy {
+        terms.match_policy.unwrap_or(self.settings().policy)
+    }
+
+    /// The gangs that one says start with it, itself among them.
+    #[must_use]
+    pub fn named(&self, gang: &GangId) -> BTreeSet<GangId> {
+        let mut named = self.terms(gang).map(|terms| terms.groups.clone()).unwrap_or_default();
+        named.insert(gang.clone());
+        named
+    }
+
+    /// Whether a gang says that these start with it, itself among them, and no others.
+    pub(crate) fn names_all(&self, gang: &GangId, these: &BTreeSet<GangId>) -> bool {
+        let Some(terms) = self.terms(gang) else { return these.len() == 1 && these.contains(gang) };
+        let named = terms.groups.len() + usize::from(!terms.groups.contains(gang));
+        named == these.len() && these.contains(gang) && terms.groups.is_subset(these)
+    }
+
+    /// The gangs whose start depends on one: itself, and those that name it.
+    #[must_use]
+    pub fn concerned(&self, gang: &GangId) -> BTreeSet<GangId> {
+        let mut concerned = self.named_by.get(gang).cloned().unwrap_or_default();
+        concerned.extend(self.named(gang).into_iter().filter(|own| self.gangs.contains_key(own)));
+        concerned.insert(gang.clone());
+        concerned
+    }
+
+    /// Changes what is known of a gang, and who names whom with it.
+    fn change(&mut self, gang: &GangId, change: impl FnOnce(&mut Gang)) {
+        let before = self.named(gang);
+        let own = self.gangs.entry(gang.clone()).or_default();
+        change(own);
+        if own.is_empty() {
+            self.gangs.remove(gang);
+        }
+        let after = if self.gangs.contains_key(gang) { self.named(gang) } else { BTreeSet::new() };
+        for other in before.difference(&after) {
+            if let Some(by) = self.named_by.get_mut(other) {
+                by.remove(gang);
+                if by.is_empty() {
+                    self.named_by.remove(other);
+                }
+            }
+        }
+        for other in &after {
+            self.named_by.entry(other.clone()).or_default().insert(gang.clone());
+        }
+    }
+
+    fn join(&mut self, uid: &Uid, own: &Membership, is_bound: bool) {
+        self.change(&own.gang, |gang| {
+            gang.members.insert(uid.clone());
+            gang.has_started |= is_bound;
+            if let Some(terms) = &own.terms {
+                gang.told.insert((own.created, uid.clone()), terms.clone());
+            }
+        });
+    }
+
+    fn leave(&mut self, uid: &Uid, own: &Membership) {
+        self.change(&own.gang, |gang| {
+            gang.members.remove(uid);
+            gang.told.remove(&(own.created, uid.clone()));
+        });
+    }
+
+    /// Whether nothing is known.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gangs.is_empty() && self.named_by.is_empty()
+    }
+}
+
+impl Ledger {
+    /// Pods start together with others from now on.
+    pub fn keep_gangs(&mut self, settings: Settings) {
+        self.gangs.settings = Some(settings);
+    }
+
+    pub(super) fn put_gang(&mut self, gang: &GangId, terms: Option<Box<GangTerms>>) {
+        if self.gangs.are_kept() {
+            self.gangs.change(gang, |own| own.object = terms);
+        }
+    }
+
+    /// A pod is to be this, or to be gone, where it is what the ledger still says: its gang follows.
+    pub(super) fn settle_gang(&mut self, uid: &Uid, new: Option<&PodRow>) {
+        if !self.gangs.are_kept() {
+            return;
+        }
+        let old = self.pods.get(uid).and_then(|row| row.gang.clone());
+        let own = new.and_then(|row| Some((row.gang.clone()?, row.is_bound())));
+        if let Some(old) = old.filter(|old| own.as_ref().is_none_or(|(own, _)| own != old)) {
+            self.gangs.leave(uid, &old);
+        }
+        if let Some((own, is_bound)) = own {
+            self.gangs.join(uid, &own, is_bound);
+        }
+    }
+}

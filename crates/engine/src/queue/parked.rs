@@ -1,0 +1,176 @@
+//! Pods that wait for their quota.
+//!
+//! A pod that its quota has no room for costs nothing until a quota has more room than before. Pods that
+//! are charged alike are in one *lot*: what a quota says of one of them it says of all. A lot is kept by
+//! the quota that refused it, its own or one above, for only where that one has more room can any of the
+//! lot be let in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Place, Plugin, Plugins, Queue, Rejection, Turn, arrivals};
+use crate::fact::Uid;
+use crate::ledger::Charged;
+use crate::moment::Moment;
+
+#[derive(Debug, Clone, Default)]
+struct Lot {
+    /// The quota that has no room.
+    refused_by: Box<str>,
+    by_turn: BTreeSet<Turn>,
+}
+
+/// All lots.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parked {
+    lots: BTreeMap<Charged, Lot>,
+    by_quota: BTreeMap<Box<str>, BTreeSet<Charged>>,
+}
+
+impl Parked {
+    /// A pod waits whose lot this quota has refused last.
+    pub(super) fn join(&mut self, lot: Charged, turn: Turn) {
+        let own = self.lots.entry(lot).or_default();
+        own.by_turn.insert(turn);
+        let quota = own.refused_by.clone();
+        self.by_quota.entry(quota).or_default().insert(lot);
+    }
+
+    /// A pod waits no longer.
+    pub(super) fn leave(&mut self, lot: Charged, turn: &Turn) {
+        let Some(own) = self.lots.get_mut(&lot) else { return };
+        own.by_turn.remove(turn);
+        if own.by_turn.is_empty() {
+            let quota = std::mem::take(&mut own.refused_by);
+            self.lots.remove(&lot);
+            self.forget(&quota, lot);
+        }
+    }
+
+    fn forget(&mut self, quota: &str, lot: Charged) {
+        if let Some(lots) = self.by_quota.get_mut(quota) {
+            lots.remove(&lot);
+            if lots.is_empty() {
+                self.by_quota.remove(quota);
+            }
+        }
+    }
+
+    /// The quota that refused a lot last, where a pod waits there.
+    pub(super) fn refused(&self, place: Place) -> Option<(Charged, Box<str>)> {
+        let Place::Parked(lot) = place else { return None };
+        self.lots.get(&lot).map(|own| (lot, own.refused_by.clone()))
+    }
+
+    pub(super) fn refuse(&mut self, lot: Charged, by: &str) {
+        let Some(own) = self.lots.get_mut(&lot) else { return };
+        if *own.refused_by != *by {
+            let before = std::mem::replace(&mut own.refused_by, by.into());
+            self.forget(&before, lot);
+            self.by_quota.entry(by.into()).or_default().insert(lot);
+        }
+    }
+}
+
+impl Queue {
+    /// A popped pod waits until this quota, its own or one above, has more room. It keeps its turn, and is
+    /// not left alone for a while: it did nothing wrong.
+    pub fn park(&mut self, uid: &Uid, lot: Charged, refused_by: &str, now: Moment) {
+        self.settle(now);
+        let Some(mut entry) = self.take(uid) else { return };
+        self.pass_on(&entry);
+        entry.rejection = Rejection {
+            unschedulable: Plugins::from_iter([Plugin::ElasticQuota]),
+            pending: Plugins::default(),
+        };
+        (entry.place, entry.leftover, entry.probe) = (Place::Parked(lot), false, None);
+        self.arrived(uid, entry.place, arrivals::FAILED);
+        self.enter(uid.clone(), entry);
+        self.parked.refuse(lot, refused_by);
+        self.forget_changes();
+    }
+
+    /// A popped entry that quotas refused is left alone for a while, and then tried again: nobody knows
+    /// which of them has to have more room. It is left alone for twice as long each time, up to the longest
+    /// back-off.
+    pub(crate) fn rest(&mut self, uid: &Uid, now: Moment) {
+        self.settle(now);
+        let Some(mut entry) = self.take(uid) else { return };
+        entry.rejection = Rejection {
+            unschedulable: Plugins::from_iter([Plugin::ElasticQuota]),
+            pending: Plugins::default(),
+        };
+        self.fail(&mut entry, now);
+        entry.place = Place::ErrorBackoff;
+        self.arrived(uid, entry.place, arrivals::FAILED);
+        self.enter(uid.clone(), entry);
+        self.forget_changes();
+    }
+
+    /// The lot that a pod waits in, where it waits for its quota.
+    #[must_use]
+    pub fn lot(&self, uid: &Uid) -> Option<Charged> {
+        match self.pods.get(uid)?.place {
+            Place::Parked(lot) => Some(lot),
+            _ => None,
+        }
+    }
+
+    /// Has a pod tried that waits for its quota.
+    pub fn unpark(&mut self, uid: &Uid) {
+        if self.lot(uid).is_some() {
+            self.move_to(uid, Place::Active, arrivals::QUOTA);
+        }
+    }
+
+    /// The first pod of a lot, and its turn.
+    pub(crate) fn first_of_lot(&self, lot: Charged) -> Option<&Turn> {
+        self.parked.lots.get(&lot)?.by_turn.first()
+    }
+
+    /// A lot was refused again, by this quota.
+    pub(crate) fn refuse_lot(&mut self, lot: Charged, by: &str) {
+        self.parked.refuse(lot, by);
+    }
+
+    /// Lots that any of these quotas refused.
+    pub(crate) fn lots_refused_by<'a>(
+        &'a self,
+        quotas: impl IntoIterator<Item = &'a Box<str>>,
+    ) -> impl Iterator<Item = Charged> {
+        let quotas = quotas.into_iter().filter_map(|quota| self.parked.by_quota.get(quota));
+        quotas.flatten().copied()
+    }
+
+    /// All lots.
+    pub(crate) fn lots(&self) -> impl Iterator<Item = Charged> {
+        self.parked.lots.keys().copied()
+    }
+
+    /// Whether nobody waits for a quota.
+    #[must_use]
+    pub fn is_nobody_parked(&self) -> bool {
+        self.parked.lots.is_empty()
+    }
+
+    /// How many pods wait for their quotas.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.parked.lots.values().map(|lot| lot.by_turn.len()).sum()
+    }
+
+    /// Lots whose first pod waits for too long.
+    pub(crate) fn lots_overdue(&self, now: Moment) -> Vec<Charged> {
+        let waited =
+            |lot: &Lot| lot.by_turn.first().map_or(Duration::ZERO, |(_, at, _)| now.since(*at));
+        let lots = self.parked.lots.iter();
+        lots.filter(|(_, lot)| waited(lot) > self.settings.wait_max).map(|(key, _)| *key).collect()
+    }
+
+    /// A pod that waited for its quota for too long may be let in, and nothing had woken it.
+    pub(crate) fn note_overdue(&mut self, uid: &Uid) {
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.leftover = true;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A tree that is reckoned so slowly that nobody can get it wrong: all of it, from the facts, unit by unit.
+
+use std::collections::BTreeMap;
+
+use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
+
+use super::*;
+
+/// What is charged to quotas themselves, of one resource: what is asked for, and what is used.
+pub(super) type Charged = BTreeMap<&'static str, (i64, i64)>;
+
+/// One resource of a tree.
+pub(super) struct Reference<'a> {
+    pub(super) options: Options,
+    pub(super) resource: &'a str,
+    pub(super) facts: Vec<&'a QuotaFact>,
+    pub(super) charged: Charged,
+    pub(super) capacity: i64,
+}
+
+impl<'a> Reference<'a> {
+    fn below(&self, parent: &str) -> Vec<&'a QuotaFact> {
+        let always = [ROOT_QUOTA, DEFAULT_QUOTA, SYSTEM_QUOTA];
+        let own = self.facts.iter().copied();
+        own.filter(|fact| &*fact.parent == parent && !always.contains(&&*fact.name)).collect()
+    }
+
+    fn of(&self, list: &ByResource) -> Option<i64> {
+        list.get(self.resource).copied()
+    }
+
+    /// What is charged to a quota itself, where it counts the resource.
+    fn own(&self, fact: &QuotaFact) -> (i64, i64) {
+        let counts = self.of(&fact.max).is_some();
+        self.charged.get(&*fact.name).copied().filter(|_| counts).unwrap_or_default()
+    }
+
+    fn is_lendable(&self, fact: &QuotaFact) -> bool {
+        fact.is_lendable && !self.options.guarantees_usage
+    }
+
+    fn limited_request(&self, fact: &QuotaFact) -> i64 {
+        let below: i64 = self.below(&fact.name).iter().map(|own| self.limited_request(own)).sum();
+        let kept = if self.is_lendable(fact) { 0 } else { self.of(&fact.min).unwrap_or(0) };
+        let request = (below + self.own(fact).0).max(kept);
+        request.min(self.of(&fact.max).unwrap_or(i64::MAX))
+    }
+
+    fn guaranteed(&self, fact: &QuotaFact) -> i64 {
+        let below: i64 = self.below(&fact.name).iter().map(|own| self.guaranteed(own)).sum();
+        (below + self.own(fact).1).max(self.of(&fact.min).unwrap_or(0))
+    }
+
+    /// How much each quota may use now that counts the resource.
+    pub(super) fn runtimes(&self) -> BTreeMap<Box<str>, i64> {
+        let used = |name: &str| self.charged.get(name).map_or(0, |own| own.1);
+        let shared = self.capacity - used(DEFAULT_QUOTA) - used(SYSTEM_QUOTA);
+        let mut runtimes = BTreeMap::new();
+        self.divide(ROOT_QUOTA, shared.max(0), &mut runtimes);
+        runtimes
+    }
+
+    fn divide(&self, parent: &str, capacity: i64, runtimes: &mut BTreeMap<Box<str>, i64>) {
+        let below = self.below(parent);
+        let counts = |fact: &&&QuotaFact| self.of(&fact.max).is_some();
+        let counting: Vec<&QuotaFact> = below.iter().filter(counts).copied().collect();
+        let min = |fact: &QuotaFact| self.of(&fact.min).unwrap_or(0);
+        let mins: i64 = counting.iter().map(|fact| min(fact)).sum();
+        let floors = counting.iter().map(|fact| {
+            let is_short = self.options.scales_min && mins > capacity;
+            let scaled = if is_short { capacity * min(fact) / mins } else { min(fact) };
+            let most = self.of(&fact.max).unwrap_or(0);
+            if self.options.guarantees_usage {
+                scaled.max(self.guaranteed(fact).min(most))
+            } else {
+                scaled
+            }
+        });
+        let members: Vec<(&QuotaFact, i64, i64)> = counting
+            .iter()
+            .zip(floors)
+            .map(|(fact, floor)| (*fact, self.limited_request(fact), floor))
+            .collect();
+        for (at, runtime) in self.shares(capacity, &members).into_iter().enumerate() {
+            runtimes.insert(members[at].0.name.clone(), runtime);
+        }
+        for fact in below {
+            let own = runtimes.get(&fact.name).copied().unwrap_or(0);
+            self.divide(&fact.name, own, runtimes);
+        }
+    }
+
+    /// What each member gets, given by what it asks for and what it is sure of: in each round unit after unit
+    /// goes to who is farthest below his part of it, the first by name where several are.
+    fn shares(&self, capacity: i64, members: &[(&QuotaFact, i64, i64)]) -> Vec<i64> {
+        let base = |(fact, request, floor): &(&QuotaFact, i64, i64)| {
+            if self.is_lendable(fact) { (*request).min(*floor) } else { *floor }
+        };
+        let mut has: Vec<i64> = members.iter().map(base).collect();
+        let weight = |at: usize| self.of(&members[at].0.weight).unwrap_or(0);
+        loop {
+            let rest = capacity - has.iter().sum::<i64>();
+            let is_in = |at: &usize| weight(*at) > 0 && members[*at].1 > has[*at];
+            let taking: Vec<usize> = (0..members.len()).filter(is_in).collect();
+            let weights: i64 = taking.iter().map(|at| weight(*at)).sum();
+            if rest <= 0 || taking.is_empty() {
+                return has;
+            }
+            let mut round = vec![0; members.len()];
+            for _ in 0..rest {
+                let lack = |at: usize| weight(at) * rest - round[at] * weights;
+                let next = taking
+                    .iter()
+                    .copied()
+                    .reduce(|best, at| if lack(at) > lack(best) { at } else { best });
+                round[next.expect("somebody takes")] += 1;
+            }
+            for at in taking {
+                has[at] = (has[at] + round[at]).min(members[at].1);
+            }
+        }
+    }
+}

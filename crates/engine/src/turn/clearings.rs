@@ -1,0 +1,255 @@
+//! Room that is made for pods by more than the victims of one node: for whole gangs, within quotas, and for
+//! those who are guaranteed what others only borrowed.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::searches::Searching;
+use super::{Engine, Question, Verdict, Waiting};
+use crate::clearing::{Cleared, Clearing, Party, Rule, Uncleared, by_node};
+use crate::fact::{PodRef, Uid};
+use crate::ledger::{Charged, Ledger, NodeIndex, PodRow};
+use crate::moment::Moment;
+use crate::needs::Amounts;
+use crate::preemption::{LastResorts, Outcome, Room};
+use crate::profile::LastResort;
+use crate::quota::Part;
+use crate::search::Work;
+
+/// How much is done in one turn: nodes and pods that are looked at.
+const SLICE: usize = 256;
+/// After so many times of beginning over, since nodes came and went, it is done in one go.
+const BEGUN_OVER_MAX: u32 = 8;
+
+/// What is tried one after the other to make room for some pods.
+pub(super) struct Clearings {
+    party: Arc<Party>,
+    rules: VecDeque<Rule>,
+    current: Clearing,
+    begun_over: u32,
+    /// Why there is no room, by what was tried before.
+    texts: Vec<String>,
+    /// Why they have no nodes.
+    pub(super) waiting: Waiting,
+    /// The lot that the pod waits in where no room is made, and who refuses it, where that is a quota.
+    parked: Option<(Charged, Box<str>)>,
+    now: Moment,
+}
+
+impl Clearings {
+    pub(super) fn new(
+        ledger: &Ledger,
+        party: Party,
+        mut rules: VecDeque<Rule>,
+        waiting: Waiting,
+        now: Moment,
+    ) -> Option<Self> {
+        let party = Arc::new(party);
+        let current = Clearing::begin(ledger, party.clone(), rules.pop_front()?, now);
+        let (begun_over, texts, parked) = (0, Vec::new(), None);
+        Some(Self { party, rules, current, begun_over, texts, waiting, parked, now })
+    }
+}
+
+impl Engine {
+    /// By whom room may be made for a pod of a profile.
+    pub(super) fn rules_of(&mut self, uid: &Uid, profile: usize) -> VecDeque<Rule> {
+        let last_resorts = self.profiles[profile].1.profile().last_resorts.clone();
+        let Some(row) = self.ledger.pod(uid).filter(|row| row.may_preempt) else {
+            return VecDeque::new();
+        };
+        let (priority, charged) = (row.priority, row.charged());
+        let amounts = charged.map(|own| self.ledger.asks.requests.get(own.amounts).charged.clone());
+        let amounts = amounts.unwrap_or_default();
+        self.rules_by(&last_resorts, charged, &amounts, priority)
+    }
+
+    /// By whom room may be made for so much of this priority.
+    pub(super) fn rules_by(
+        &mut self,
+        last_resorts: &[LastResort],
+        charged: Option<Charged>,
+        amounts: &Amounts,
+        priority: i32,
+    ) -> VecDeque<Rule> {
+        let mut rules = VecDeque::new();
+        for last_resort in last_resorts {
+            match last_resort {
+                LastResort::Coscheduling => {
+                    let borrower = self.ledger.borrower(charged, amounts);
+                    rules.push_back(Rule::Lower { priority, borrower });
+                }
+                LastResort::ElasticQuota => {
+                    rules.extend(self.quota_rule(charged, amounts, priority))
+                }
+                _ => {}
+            }
+        }
+        rules
+    }
+
+    /// By whom room may be made within quotas.
+    fn quota_rule(
+        &mut self,
+        charged: Option<Charged>,
+        amounts: &Amounts,
+        priority: i32,
+    ) -> Option<Rule> {
+        let quota = self.ledger.quotas.quota(charged?.belonging)?.clone();
+        let view = self.ledger.quotas.forest_mut().view(&quota.tree)?;
+        let part = Part { quota: &quota.name, amounts };
+        let wants = view.would_be_guaranteed(part).then(|| amounts.clone());
+        Some(Rule::Quota { priority, quota, wants })
+    }
+
+    /// What is tried to make room for a pod that no node can take; none where nothing is.
+    pub(super) fn clearings_for(
+        &mut self,
+        own: &Searching,
+        waiting: &Waiting,
+        now: Moment,
+    ) -> Option<Clearings> {
+        let (uid, profile) = (&own.pod().uid, own.question().profile);
+        let can_help = waiting.examination.curable().next().is_some();
+        let is_reservation = self.ledger.pod(uid).is_none_or(PodRow::is_reservation);
+        if waiting.room().is_some() || !can_help || is_reservation || self.is_leaving(uid) {
+            return None;
+        }
+        let rules = self.rules_of(uid, profile);
+        let party = Party::one(uid, profile);
+        Clearings::new(&self.ledger, party, rules, waiting.clone(), now)
+    }
+
+    /// The same for one that its quota, or one above, has no room for; nothing is tried where nobody of it
+    /// could go and nothing was only lent.
+    pub(super) fn clearings_in_quota(
+        &mut self,
+        pod: &PodRef,
+        question: Question,
+        (waiting, parked): (Waiting, (Charged, Box<str>)),
+        now: Moment,
+    ) -> Result<Clearings, Box<Waiting>> {
+        let rule = self.room_rule(&pod.uid, question.profile, parked.0);
+        let Some(rule) = rule.filter(|_| !self.is_leaving(&pod.uid)) else {
+            return Err(Box::new(waiting));
+        };
+        let party = Party::one(&pod.uid, question.profile);
+        match Clearings::new(&self.ledger, party, [rule].into(), waiting.clone(), now) {
+            Some(clearings) => Ok(Clearings { parked: Some(parked), ..clearings }),
+            None => Err(Box::new(waiting)),
+        }
+    }
+
+    /// By whom room may be made for a pod that its quota, or one above, has no room for; none where nobody of
+    /// it could go and nothing was only lent.
+    pub(super) fn room_rule(&mut self, uid: &Uid, profile: usize, lot: Charged) -> Option<Rule> {
+        let last_resorts = &self.profiles[profile].1.profile().last_resorts;
+        let tries = last_resorts.contains(&LastResort::ElasticQuota) && self.can_promise();
+        let priority = self.ledger.pod(uid).filter(|row| tries && row.may_preempt)?.priority;
+        let quotas = &self.ledger.quotas;
+        let lowest = quotas.quota(lot.belonging).and_then(|quota| quotas.lowest(quota));
+        let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
+        let rule = self.quota_rule(Some(lot), &amounts, priority)?;
+        let takes_back = matches!(rule, Rule::Quota { wants: Some(_), .. });
+        (takes_back || lowest.is_some_and(|lowest| lowest < priority)).then_some(rule)
+    }
+
+    /// Whether others are leaving the node that a pod waits for.
+    pub(super) fn is_leaving(&self, uid: &Uid) -> bool {
+        let Some(row) = self.ledger.pod(uid) else { return false };
+        let node = row.nominated().and_then(|name| self.ledger.nodes.find(name));
+        let Some(node) = node else { return false };
+        let mut others = self.ledger.residents.on(node).iter();
+        others.any(|(_, uid)| self.ledger.pod(uid).is_some_and(|row| row.giving_way))
+    }
+
+    /// Does more to make room; what came of it where it is over.
+    pub(super) fn clear_on(&mut self, own: &mut Clearings) -> Option<Result<Cleared, String>> {
+        self.ledger.loads.watch(false);
+        let begin = |ledger: &Ledger, own: &Clearings, rule| {
+            Clearing::begin(ledger, own.party.clone(), rule, own.now)
+        };
+        if own.current.is_moot(&self.ledger) {
+            own.current = begin(&self.ledger, own, own.current.rule().clone());
+            own.begun_over += 1;
+        }
+        let mut work = match own.begun_over < BEGUN_OVER_MAX {
+            true => Work::of(SLICE),
+            false => Work::without_end(),
+        };
+        match own.current.advance(&mut self.ledger, &mut self.profiles, &mut work)? {
+            Ok(cleared) => Some(Ok(cleared)),
+            Err(why) => {
+                own.texts.push(told(&own.current, why));
+                let Some(rule) = own.rules.pop_front() else {
+                    return Some(Err(own.texts.join(", ")));
+                };
+                own.current = begin(&self.ledger, own, rule);
+                None
+            }
+        }
+    }
+
+    /// Leaves a pod waiting, for room that is made or for none.
+    pub(super) fn leave_cleared(
+        &mut self,
+        own: &Searching,
+        clearings: Clearings,
+        cleared: Result<Cleared, String>,
+        now: Moment,
+    ) -> Verdict {
+        let Clearings { mut waiting, parked, .. } = clearings;
+        let uid = &own.pod().uid;
+        match cleared {
+            Ok(cleared) => {
+                let node = cleared.plan.first().map(|(_, node)| *node);
+                if let Some(node) = node {
+                    let room = self.room_on(node, uid, cleared);
+                    if let Some((lot, _)) = &parked {
+                        self.promise(uid, *lot, &room.victims);
+                    }
+                    let preemption = Some(Outcome::Room(room));
+                    waiting.last_resorts = LastResorts { preemption, ..LastResorts::default() };
+                }
+            }
+            Err(text) => {
+                let before = std::mem::take(&mut waiting.last_resorts.text);
+                let texts = [before, format!("preemption: {text}")];
+                let texts: Vec<String> =
+                    texts.into_iter().filter(|text| !text.is_empty()).collect();
+                waiting.last_resorts.text = texts.join(", ");
+            }
+        }
+        let waiting = Arc::new(waiting);
+        match parked {
+            Some((lot, quota)) if waiting.room().is_none() => {
+                self.queue.park(uid, lot, &quota, now);
+                Verdict::Wait(waiting)
+            }
+            _ => self.leave(uid, None, waiting, now),
+        }
+    }
+
+    /// Room on a node, with all who have to go for it wherever they are.
+    fn room_on(&self, node: NodeIndex, uid: &Uid, cleared: Cleared) -> Room {
+        let victims = by_node(cleared.victims).into_values().flatten().collect();
+        let passed_over = self.passed_over(node, uid);
+        Room { node, victims, violations: 0, passed_over }
+    }
+
+    /// Pods of lower priority that wait for room on a node.
+    pub(super) fn passed_over(&self, node: NodeIndex, uid: &Uid) -> Vec<PodRef> {
+        crate::preemption::passed_over(&self.ledger, node, uid)
+    }
+}
+
+/// Why no room is made, in words.
+fn told(clearing: &Clearing, why: Uncleared) -> String {
+    match clearing.rule() {
+        Rule::Lower { .. } => why.as_str().to_owned(),
+        Rule::Quota { quota, .. } => format!("{} in quota {}", why.as_str(), quota.name),
+    }
+}

@@ -1,0 +1,287 @@
+//! Quotas: a pod that its quota has no room for waits outside the queue, and who now fits is woken.
+
+#[cfg(test)]
+mod laws;
+mod promises;
+mod retries;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::searches::Searching;
+use super::{Engine, KNOWN, Question, Verdict, Waiting};
+use crate::examination::Examination;
+use crate::fact::{PodRef, Uid};
+use crate::ledger::{Charged, Ledger};
+use crate::moment::Moment;
+use crate::plugin::{Plugin, Plugins};
+use crate::preemption::LastResorts;
+use crate::queue::{Rejection, Turn};
+use crate::quota::{Freed, QuotaRefusal, View};
+use crate::reason::{Code, Reason, Refusal};
+use promises::Promise;
+use retries::Retries;
+
+/// How many pods are woken at once.
+const WOKEN_MAX: usize = 256;
+/// For how many pods it is looked again at once whether others of their quota can make room.
+const RETRIED_MAX: usize = 4;
+/// Of how many lots the first pod is looked at again when others have got a node.
+const NOTICED_MAX: usize = 256;
+/// How often it is looked whether quotas have room for pods that wait for too long.
+const OVERDUE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Lots of pods that are still to be held against their quotas.
+#[derive(Debug, Default)]
+pub(super) struct Lots {
+    /// By the turns of their first pods.
+    line: BTreeMap<Turn, Charged>,
+    /// Whether they waited for too long.
+    is_overdue: bool,
+    /// When it was last looked for those.
+    looked: Moment,
+    /// How many pods were woken and refused by a quota again.
+    woken_in_vain: u64,
+    /// What is kept for pods while others leave for them.
+    promises: BTreeMap<Uid, Promise>,
+    /// Pods for which others may make room by now.
+    retries: Retries,
+}
+
+impl Lots {
+    /// How many pods were woken and refused by a quota again.
+    pub(super) fn woken_in_vain(&self) -> u64 {
+        self.woken_in_vain
+    }
+}
+
+impl Waiting {
+    /// Why a pod waits that a quota has no room for.
+    #[must_use]
+    pub fn refused_by_quota(ledger: &Ledger, refusal: QuotaRefusal) -> Self {
+        let plugins = Plugins::from_iter([Plugin::ElasticQuota]);
+        let refusal = Refusal::new(Code::Unschedulable, Reason::Quota(Box::new(refusal)));
+        Self {
+            examination: Arc::new(Examination {
+                nodes: ledger.nodes.present().len(),
+                everywhere: Some((Plugin::ElasticQuota, refusal)),
+                ..Examination::default()
+            }),
+            last_resorts: LastResorts::default(),
+            rejection: Rejection { unschedulable: plugins, pending: Plugins::default() },
+            gang: None,
+        }
+    }
+}
+
+impl Engine {
+    /// Whether pods of a profile are held to their quotas.
+    pub(super) fn heeds_quotas(&self, profile: usize) -> bool {
+        self.profiles[profile].1.profile().quota.is_some()
+    }
+
+    /// Has a pod that is in hand wait where its quota has no room for it; no verdict yet where others may
+    /// make room.
+    pub(super) fn over_quota(
+        &mut self,
+        pod: &PodRef,
+        (question, attempts): (Question, u32),
+        now: Moment,
+    ) -> Option<Option<Verdict>> {
+        if !self.heeds_quotas(question.profile) {
+            return None;
+        }
+        self.follow_rests();
+        let (was_told, promise) = self.end_promise(&pod.uid);
+        let refusal = self.ledger.admit(&pod.uid).err()?;
+        self.lots.woken_in_vain += u64::from(was_told && promise.is_none());
+        let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
+        let quota = refusal.quota.clone();
+        if self.renew(&pod.uid, promise, charged) {
+            return Some(Some(self.park(&pod.uid, refusal, now)));
+        }
+        let waiting = (Waiting::refused_by_quota(&self.ledger, refusal), (charged, quota.clone()));
+        match self.clearings_in_quota(pod, question, waiting, now) {
+            Ok(clearings) => {
+                let since = (attempts, self.refused.revision);
+                self.searches.push(Searching::clearing((pod.clone(), question), since, clearings));
+                Some(None)
+            }
+            Err(waiting) => {
+                self.queue.park(&pod.uid, charged, &quota, now);
+                Some(Some(Verdict::Wait(Arc::new(*waiting))))
+            }
+        }
+    }
+
+    /// Has a pod wait whose quota has no room for it any longer.
+    pub(super) fn park(&mut self, uid: &Uid, refusal: QuotaRefusal, now: Moment) -> Verdict {
+        let charged = self.ledger.pod(uid).and_then(|row| row.charged());
+        if let Some(charged) = charged {
+            self.queue.park(uid, charged, &refusal.quota, now);
+        }
+        Verdict::Wait(Arc::new(Waiting::refused_by_quota(&self.ledger, refusal)))
+    }
+
+    /// Has a pod wait until others of its quota have gone for it, or tries it where they have.
+    pub(super) fn wait_for_quota(&mut self, uid: &Uid, now: Moment) {
+        match self.admit_promised(uid) {
+            Ok(()) => self.queue.again_at_once(uid, now),
+            Err(refusal) => drop(self.park(uid, refusal, now)),
+        }
+    }
+
+    /// Has quotas hear of pods that have come to rest or have been roused: for those that nodes refused, or
+    /// that may not be tried, nothing is divided that others could use.
+    pub(super) fn follow_rests(&mut self) {
+        for uid in self.queue.take_turned() {
+            self.follow_rest(&uid);
+        }
+    }
+
+    /// The same of one pod. For one for which room is made on a node something is divided all along.
+    pub(super) fn follow_rest(&mut self, uid: &Uid) {
+        if self.queue.is_resting(uid) && self.ledger.nominated(uid).is_none() {
+            self.ledger.rest(uid);
+        } else {
+            self.ledger.rouse(uid);
+        }
+    }
+
+    /// A pod is now this: where it waited for its quota and is charged otherwise, it is tried.
+    pub(super) fn follow_quota(&mut self, uid: &Uid) {
+        let charged = self.ledger.pod(uid).and_then(|row| row.charged());
+        if self.queue.lot(uid).is_some_and(|lot| Some(lot) != charged) {
+            self.queue.unpark(uid);
+        }
+    }
+
+    /// Whether somebody may be let in by a quota whom it refused before.
+    pub(super) fn are_lots_due(&self) -> bool {
+        let has_news = || self.ledger.quotas.forest().has_news() || self.ledger.quotas.has_joined();
+        !self.lots.line.is_empty() || !self.queue.is_nobody_parked() && has_news()
+    }
+
+    /// When it is looked for pods that wait for their quotas for too long, or that others may make room for.
+    pub(super) fn lots_overdue_at(&self) -> Option<Moment> {
+        let is_anybody = !self.queue.is_nobody_parked();
+        let overdue = is_anybody.then(|| self.lots.looked.after(OVERDUE_INTERVAL));
+        overdue.into_iter().chain(self.lots.retries.next_due().filter(|_| is_anybody)).min()
+    }
+
+    /// Wakes pods that quotas have room for now, in their order, and as many as fit.
+    pub(super) fn notice_quotas(&mut self, now: Moment) {
+        if self.queue.is_nobody_parked() {
+            self.lots.line.clear();
+            self.lots.looked = now;
+            return;
+        }
+        self.notice_members(now);
+        if self.ledger.quotas.forest().has_news() {
+            let freed = self.ledger.quotas.take_freed();
+            if !freed.is_nobody() {
+                self.redeem(now);
+            }
+            let lots: BTreeSet<Charged> = match freed {
+                Freed::All => self.queue.lots().collect(),
+                Freed::These(quotas) => self.queue.lots_refused_by(&quotas).collect(),
+            };
+            self.lots.is_overdue &= lots.is_empty();
+            self.line_up(lots);
+        }
+        if now.since(self.lots.looked) >= OVERDUE_INTERVAL {
+            self.lots.looked = now;
+            let overdue = self.queue.lots_overdue(now);
+            // Where others are looked at anyway, nobody knows who was overlooked.
+            self.lots.is_overdue = self.lots.line.is_empty();
+            self.line_up(overdue);
+        }
+        for _ in 0..WOKEN_MAX {
+            let Some((_, lot)) = self.lots.line.pop_first() else { break };
+            self.let_in(lot, now);
+        }
+        for _ in 0..RETRIED_MAX {
+            let Some(uid) = self.lots.retries.next(now) else { return };
+            if self.may_have_room_made(&uid) {
+                self.queue.unpark(&uid);
+            } else if self.unbound.get(&uid).is_none() {
+                self.lots.retries.forget(&uid);
+            }
+        }
+    }
+
+    /// Others have a node by now who may make room for pods that wait for their quotas.
+    fn notice_members(&mut self, now: Moment) {
+        if !self.ledger.quotas.has_joined() {
+            return;
+        }
+        let quotas = self.ledger.quotas.take_joined();
+        let lots = self.queue.lots_refused_by(&quotas).take(NOTICED_MAX);
+        for lot in lots.collect::<Vec<Charged>>() {
+            if let Some((_, _, uid)) = self.queue.first_of_lot(lot) {
+                self.lots.retries.ask(uid, now);
+            }
+        }
+    }
+
+    /// Whether a pod waits for its quota, and somebody may make room for it.
+    fn may_have_room_made(&mut self, uid: &Uid) -> bool {
+        let (Some(lot), Some(own)) = (self.queue.lot(uid), self.unbound.get(uid)) else {
+            return false;
+        };
+        let profile = own.profile;
+        !self.lots.promises.contains_key(uid) && self.room_rule(uid, profile, lot).is_some()
+    }
+
+    fn line_up(&mut self, lots: impl IntoIterator<Item = Charged>) {
+        for lot in lots {
+            if let Some(turn) = self.queue.first_of_lot(lot) {
+                self.lots.line.insert(turn.clone(), lot);
+            }
+        }
+    }
+
+    /// Wakes the first pod of a lot, where its quota has room for it.
+    fn let_in(&mut self, lot: Charged, now: Moment) {
+        let Some((_, _, uid)) = self.queue.first_of_lot(lot) else { return };
+        let uid = uid.clone();
+        let is_promised = self.lots.promises.contains_key(&uid);
+        let answer = match is_promised {
+            true => self.admit_promised(&uid),
+            false => self.ledger.quotas.admit(lot, &self.ledger.asks.requests),
+        };
+        match answer {
+            Ok(()) if is_promised => self.queue.unpark(&uid),
+            Ok(()) => {
+                // Nobody else is told that there is room which this one was told of.
+                self.ledger.quotas.pledge(&uid, lot, &self.ledger.asks.requests);
+                self.queue.unpark(&uid);
+                if self.lots.is_overdue {
+                    self.queue.note_overdue(&uid);
+                }
+                self.line_up([lot]);
+            }
+            Err(refusal) => {
+                self.queue.refuse_lot(lot, &refusal.quota);
+                if self.ledger.quotas.takes_back() {
+                    self.lots.retries.ask(&uid, now);
+                }
+            }
+        }
+    }
+
+    /// A tree of quotas as it is now; none where there is no such tree.
+    pub fn quota_view(&mut self, tree: &str) -> Option<View<'_>> {
+        self.follow_rests();
+        self.ledger.quotas.forest_mut().view(tree)
+    }
+
+    /// How many pods were woken because a quota had room for them, and were refused by one again.
+    #[must_use]
+    pub fn woken_in_vain(&self) -> u64 {
+        self.lots.woken_in_vain()
+    }
+}

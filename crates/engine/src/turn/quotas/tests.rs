@@ -1,0 +1,368 @@
+use super::*;
+use crate::fact::{DEFAULT_SCHEDULER, Fact, PodFact};
+use crate::profile::{LastResort, Profile};
+use crate::queue::Standing;
+use crate::quota::{self, ByResource, QuotaFact};
+use crate::turn::tests::{START, decided, node, pod, told};
+use crate::turn::{Answer, Settings};
+
+fn engine() -> Engine {
+    by(Profile::kubernetes())
+}
+
+/// One in which pods of a quota make room for others of it.
+fn clearing() -> Engine {
+    let last_resorts = vec![LastResort::ElasticQuota];
+    by(Profile { last_resorts, ..Profile::kubernetes() })
+}
+
+fn by(profile: Profile) -> Engine {
+    let profile = Profile { quota: Some(quota::Settings::default()), ..profile };
+    Engine::new(Settings::default(), vec![(DEFAULT_SCHEDULER.into(), profile)], START)
+}
+
+/// A quota as in `child<parent min max`, in thousandths of a CPU.
+pub(super) fn quota(text: &str) -> Fact {
+    let mut words = text.split(' ');
+    let (name, parent) = words.next().unwrap().split_once('<').unwrap();
+    let mut cpu =
+        || -> ByResource { [("cpu".into(), words.next().unwrap().parse().unwrap())].into() };
+    let (min, max) = (cpu(), cpu());
+    let mut fact = QuotaFact { min, ..QuotaFact::new(name, max) };
+    if !parent.is_empty() {
+        fact.parent = parent.into();
+    }
+    Fact::Quota(Box::new(fact))
+}
+
+pub(super) fn member(name: &str, of: &str, millis: i64) -> PodFact {
+    PodFact { quota: Some(of.into()), ..pod(name, millis) }
+}
+
+fn bound(fact: PodFact) -> Fact {
+    told(PodFact { node: Some("n".into()), ..fact })
+}
+
+pub(super) fn gone(name: &str) -> Fact {
+    Fact::PodGone(Uid::new(name))
+}
+
+/// The same as [`decided`], also where something is found out in several turns.
+fn all_decided(engine: &mut Engine, now: Moment) -> Vec<String> {
+    (0..99).flat_map(|_| decided(engine, now)).collect()
+}
+
+#[test]
+fn a_pod_over_its_quota_waits_and_wakes_when_there_is_room_and_not_before() {
+    let mut engine = engine();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    engine.apply(quota("b< 0 4000"), START);
+    engine.apply(told(member("first", "a", 3_000)), START);
+    engine.apply(told(member("second", "a", 2_000)), START);
+    engine.apply(told(member("other", "b", 2_000)), START);
+    let full = "second waits, try 1: 0/1 nodes are available: Insufficient quotas, quotaName: a, \
+                runtime: cpu 4, used: cpu 3, pod's request: cpu 2, exceedDimensions: [cpu].";
+    assert_eq!(decided(&mut engine, START), ["first to n, try 1", "other to n, try 1", full]);
+    assert_eq!(engine.queue().standing(&Uid::new("second")), Some(Standing::Waiting));
+    // Others come and go: it is none of their business.
+    engine.apply(bound(member("other", "b", 2_000)), START);
+    engine.apply(gone("other"), START);
+    engine.apply(node("m", 10_000), START);
+    assert_eq!(decided(&mut engine, START), [""; 0]);
+    engine.apply(bound(member("first", "a", 3_000)), START);
+    engine.apply(gone("first"), START);
+    assert_eq!(decided(&mut engine, START).len(), 1, "it is tried at once");
+    assert_eq!((engine.queue().len(), engine.woken_in_vain()), (0, 0));
+}
+
+#[test]
+fn a_pod_of_which_there_is_news_while_it_waits_wakes_all_the_same() {
+    let mut engine = engine();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    engine.apply(bound(member("first", "a", 3_000)), START);
+    engine.apply(told(member("second", "a", 2_000)), START);
+    assert_eq!(decided(&mut engine, START).len(), 1);
+    // Somebody looks meanwhile, and the pod is told why it waits, which is news of it.
+    assert!(engine.quota_view("").is_some());
+    engine.apply(told(PodFact { priority: 3, ..member("second", "a", 2_000) }), START);
+    assert_eq!(decided(&mut engine, START), [""; 0]);
+    engine.apply(gone("first"), START);
+    assert_eq!(decided(&mut engine, START), ["second to n, try 2"]);
+}
+
+#[test]
+fn as_many_wake_as_fit_and_in_their_order() {
+    let mut engine = engine();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    engine.apply(told(member("holds", "a", 4_000)), START);
+    assert_eq!(decided(&mut engine, START), ["holds to n, try 1"]);
+    for (name, priority, millis) in [
+        ("low", 0, 1_000),
+        ("large", 5, 3_500),
+        ("high", 9, 1_000),
+        ("mid", 4, 1_000),
+        ("more", 3, 1_000),
+        ("most", 2, 1_000),
+    ] {
+        engine.apply(told(PodFact { priority, ..member(name, "a", millis) }), START);
+    }
+    assert_eq!(decided(&mut engine, START).len(), 6, "each is told once");
+    engine.apply(bound(member("holds", "a", 4_000)), START);
+    engine.apply(gone("holds"), START);
+    let expected = ["high to n, try 2", "mid to n, try 2", "more to n, try 2", "most to n, try 2"];
+    assert_eq!(decided(&mut engine, START), expected);
+    assert_eq!(engine.woken_in_vain(), 0);
+    assert_eq!(engine.queue().parked(), 2);
+}
+
+#[test]
+fn who_is_refused_by_a_quota_above_wakes_when_that_has_room() {
+    let mut engine = engine();
+    engine.apply(node("n", 100_000), START);
+    for text in ["org< 0 4000", "a<org 0 4000", "b<org 0 4000"] {
+        engine.apply(quota(text), START);
+    }
+    engine.apply(told(member("one", "a", 3_000)), START);
+    assert_eq!(decided(&mut engine, START), ["one to n, try 1"]);
+    engine.apply(told(member("two", "b", 2_000)), START);
+    let words = decided(&mut engine, START);
+    assert!(words[0].contains("quotaNameTopo: [org b]"), "{words:?}");
+    engine.apply(bound(member("one", "a", 3_000)), START);
+    engine.apply(gone("one"), START);
+    assert_eq!(decided(&mut engine, START), ["two to n, try 2"]);
+}
+
+#[test]
+fn s12_a22_who_waits_wakes_when_the_ceiling_is_raised_or_the_pod_is_charged_elsewhere() {
+    let mut engine = engine();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    engine.apply(quota("b< 0 4000"), START);
+    engine.apply(told(member("one", "a", 5_000)), START);
+    engine.apply(told(member("two", "a", 6_000)), START);
+    assert_eq!(decided(&mut engine, START).len(), 2);
+    engine.apply(quota("a< 0 5000"), START);
+    assert_eq!(decided(&mut engine, START), ["one to n, try 2"]);
+    engine.apply(quota("b< 0 8000"), START);
+    assert_eq!(decided(&mut engine, START), [""; 0]);
+    engine.apply(told(member("two", "b", 6_000)), START);
+    assert_eq!(decided(&mut engine, START), ["two to n, try 2"]);
+}
+
+#[test]
+fn s12_a21_with_the_chain_checked_who_shares_a_parent_wakes_and_who_does_not_sleeps_on() {
+    let mut engine = engine();
+    engine.apply(node("n", 100_000), START);
+    for text in ["x< 0 4000", "y< 0 4000", "own<x 0 4000", "sister<x 0 4000"] {
+        engine.apply(quota(text), START);
+    }
+    engine.apply(told(member("in-y", "y", 4_000)), START);
+    engine.apply(bound(member("in-sister", "sister", 4_000)), START);
+    engine.apply(told(member("waits", "own", 1_000)), START);
+    let words = decided(&mut engine, START);
+    assert_eq!((words.len(), &*words[0]), (2, "in-y to n, try 1"));
+    assert!(words[1].contains("quotaNameTopo: [x own]"), "{words:?}");
+    engine.apply(bound(member("in-y", "y", 4_000)), START);
+    engine.apply(gone("in-y"), START);
+    assert_eq!(decided(&mut engine, START), [""; 0], "that of another family is nothing to it");
+    engine.apply(gone("in-sister"), START);
+    assert_eq!(decided(&mut engine, START), ["waits to n, try 2"]);
+}
+
+#[test]
+fn a_binding_that_fails_gives_the_quota_back() {
+    let mut engine = engine();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    engine.apply(told(member("one", "a", 3_000)), START);
+    engine.apply(told(member("two", "a", 3_000)), START);
+    assert_eq!(decided(&mut engine, START).len(), 2);
+    engine.answered(&Uid::new("one"), Answer::Refused, START);
+    assert_eq!(decided(&mut engine, START), ["two to n, try 2"]);
+}
+
+#[test]
+fn what_is_idle_is_lent_and_its_owner_gets_it_before_others_get_more() {
+    let mut engine = engine();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 5000 10000"), START);
+    engine.apply(quota("b< 5000 10000"), START);
+    engine.apply(told(member("borrows", "b", 8_000)), START);
+    assert_eq!(decided(&mut engine, START), ["borrows to n, try 1"]);
+    engine.apply(told(member("more", "b", 1_000)), START);
+    engine.apply(told(member("owner", "a", 2_000)), START);
+    let words = decided(&mut engine, START);
+    assert!(
+        words[0].starts_with("more waits, try 1: 0/1 nodes are available: Insufficient quotas"),
+        "{words:?}"
+    );
+    assert!(words[1].starts_with("owner to n"), "{words:?}");
+}
+
+#[test]
+fn pods_of_no_quota_are_held_to_the_ceiling_of_the_default_one() {
+    let mut engine = engine();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(told(pod("free", 50_000)), START);
+    assert_eq!(decided(&mut engine, START), ["free to n, try 1"]);
+    engine.apply(quota("koordinator-default-quota< 0 51000"), START);
+    engine.apply(told(pod("over", 2_000)), START);
+    let words = decided(&mut engine, START);
+    assert!(words[0].contains("quotaName: koordinator-default-quota, max: cpu 51"), "{words:?}");
+}
+
+#[test]
+fn what_leaves_a_quota_for_a_pod_is_kept_for_it_until_there_is_enough() {
+    let mut engine = clearing();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    for name in ["v0", "v1", "v2", "v3"] {
+        engine.apply(bound(member(name, "a", 1_000)), START);
+    }
+    for name in ["r0", "r1", "r2", "r3"] {
+        engine.apply(told(member(name, "a", 1_000)), START);
+    }
+    assert_eq!(all_decided(&mut engine, START).len(), 4, "nobody makes room for those");
+    engine.apply(told(PodFact { priority: 9, ..member("large", "a", 4_000) }), START);
+    assert_eq!(all_decided(&mut engine, START), ["large waits for v0 and v1 and v2 and v3 to go"]);
+    for name in ["v0", "v1", "v2"] {
+        engine.apply(gone(name), START);
+        assert_eq!(
+            all_decided(&mut engine, START),
+            [""; 0],
+            "what {name} leaves is not for others"
+        );
+    }
+    engine.apply(gone("v3"), START);
+    assert_eq!(all_decided(&mut engine, START), ["large to n, try 2"]);
+    engine.apply(bound(PodFact { priority: 9, ..member("large", "a", 4_000) }), START);
+    engine.apply(gone("large"), START);
+    assert_eq!(all_decided(&mut engine, START).len(), 4, "nothing is kept for it any longer");
+}
+
+#[test]
+fn what_was_kept_for_a_pod_is_there_for_all_when_it_is_gone_or_nobody_goes_for_it() {
+    let check = |end: fn(&mut Engine)| {
+        let mut engine = clearing();
+        engine.apply(node("n", 100_000), START);
+        engine.apply(quota("a< 0 4000"), START);
+        engine.apply(bound(PodFact { priority: 8, ..member("high", "a", 1_000) }), START);
+        for name in ["v0", "v1"] {
+            engine.apply(bound(member(name, "a", 1_500)), START);
+        }
+        engine.apply(told(PodFact { priority: 8, ..member("large", "a", 3_000) }), START);
+        let decision = (0..9).find_map(|_| engine.decide(START));
+        assert_eq!(decision.expect("a verdict").pod.uid, Uid::new("large"));
+        engine.apply(told(member("small", "a", 1_500)), START);
+        end(&mut engine);
+        engine.apply(gone("v0"), START);
+        let words = all_decided(&mut engine, START);
+        assert!(words.iter().any(|own| own.starts_with("small to n")), "{words:?}");
+    };
+    check(|engine| engine.apply(gone("large"), START));
+    check(|engine| engine.undone(&Uid::new("large"), START));
+    check(|engine| {
+        let gated = PodFact { gates: ["later".into()].into(), ..member("large", "a", 3_000) };
+        engine.apply(told(PodFact { priority: 8, ..gated }), START);
+    });
+    check(|engine| {
+        // Its quota is smaller by now, so that it would not fit whoever goes.
+        engine.done(&Uid::new("large"), START);
+        engine.apply(quota("a< 0 3900"), START);
+        engine.apply(gone("v1"), START);
+        assert!(all_decided(engine, START)[0].starts_with("small waits"));
+    });
+}
+
+#[test]
+fn it_is_looked_again_who_makes_room_in_a_quota_when_its_members_change() {
+    let mut engine = clearing();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(quota("a< 0 4000"), START);
+    let prior = |fact: PodFact, priority: i32| PodFact { priority, ..fact };
+    engine.apply(bound(prior(member("high", "a", 2_000), 9)), START);
+    engine.apply(told(prior(member("waits", "a", 3_000), 5)), START);
+    assert_eq!(all_decided(&mut engine, START).len(), 1);
+    engine.apply(told(member("low", "a", 2_000)), START);
+    assert_eq!(all_decided(&mut engine, START)[0], "low to n, try 1");
+    engine.apply(bound(member("low", "a", 2_000)), START);
+    let later = engine.next_due(START).expect("something is due");
+    assert!(later.since(START) <= Duration::from_secs(2), "it is looked at soon");
+    let words = all_decided(&mut engine, later);
+    assert!(words[0].starts_with("waits waits, try 2: 0/1 nodes are available"), "{words:?}");
+    assert_eq!(words.len(), 1, "that low goes is not enough");
+    engine.apply(gone("high"), later);
+    let soon = later.after(Duration::from_secs(3));
+    assert_eq!(all_decided(&mut engine, soon), ["waits waits for low to go"]);
+    engine.apply(gone("low"), soon);
+    assert_eq!(all_decided(&mut engine, soon), ["waits to n, try 4"]);
+}
+
+#[test]
+fn what_could_use_nothing_now_is_no_reason_to_keep_others_from_what_there_is() {
+    // Pods of a that no node takes, or that may not be tried, while b could use all.
+    let check = |min: i64, change: fn(&mut PodFact)| {
+        let mut engine = clearing();
+        engine.apply(node("n1", 5_000), START);
+        engine.apply(node("n2", 5_000), START);
+        engine.apply(quota(&format!("a< {min} 20000")), START);
+        engine.apply(quota("b< 0 20000"), START);
+        for name in ["stuck-1", "stuck-2", "stuck-3"] {
+            let mut own = member(name, "a", 6_000);
+            change(&mut own);
+            engine.apply(told(own), START);
+        }
+        let words = all_decided(&mut engine, START);
+        assert!(words.iter().all(|own| !own.contains(" to n")), "{words:?}");
+        for name in ["b1", "b2", "b3"] {
+            engine.apply(told(member(name, "b", 5_000)), START);
+        }
+        let words = all_decided(&mut engine, START);
+        let placed: Vec<&str> =
+            words.iter().filter_map(|own| own.split_once(" to n")).map(|own| own.0).collect();
+        assert_eq!(placed, ["b1", "b2"], "{words:?}");
+        // They ask for it all the same.
+        let view = engine.quota_view("").expect("there is a tree");
+        let own = view.standing("a").expect("it has a place");
+        assert_eq!((own.child_request["cpu"], own.limited_demand["cpu"]), (18_000, 0));
+        engine
+    };
+    check(0, |_| ());
+    check(0, |own| own.gates = ["later".into()].into());
+    // When they could use something they get what is guaranteed to them, whoever else would like to have it.
+    let mut engine = check(6_000, |_| ());
+    engine.apply(node("n3", 6_000), START);
+    let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
+    assert_eq!(words.iter().filter(|own| own.contains(" to n3")).count(), 1, "{words:?}");
+    assert!(words[0].starts_with("stuck-1 to n3"), "{words:?}");
+}
+
+#[test]
+fn what_rests_and_is_roused_leaves_nothing_behind() {
+    let mut engine = clearing();
+    engine.apply(node("n", 5_000), START);
+    engine.apply(quota("a< 0 20000"), START);
+    let demand = |engine: &mut Engine| {
+        let view = engine.quota_view("").expect("there is a tree");
+        let own = view.standing("a").expect("it has a place");
+        (own.child_request["cpu"], own.limited_demand["cpu"])
+    };
+    engine.apply(node("m", 5_000), START);
+    engine.apply(told(member("one", "a", 6_000)), START);
+    assert_eq!(demand(&mut engine), (6_000, 6_000));
+    assert_eq!(all_decided(&mut engine, START).len(), 1);
+    assert_eq!(demand(&mut engine), (6_000, 0));
+    engine.apply(told(member("one", "a", 7_000)), START);
+    let (all, _) = demand(&mut engine);
+    assert_eq!(all, 7_000);
+    all_decided(&mut engine, START.after(Duration::from_secs(20)));
+    assert_eq!(demand(&mut engine), (7_000, 0));
+    // Somebody else gives it a node.
+    engine.apply(bound(member("one", "a", 7_000)), START);
+    assert_eq!(demand(&mut engine), (7_000, 7_000));
+    engine.apply(gone("one"), START);
+    assert_eq!(demand(&mut engine), (0, 0));
+}

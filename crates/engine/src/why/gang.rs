@@ -1,0 +1,260 @@
+//! Why a gang has not started: how its group stands, and what comes of planning it in thought.
+//!
+//! The plan is the one that the engine would make: the same members in the same order, each asked about by
+//! the same rule. It is taken back at the end. Whoever wants to know more of a member that got no node asks
+//! again, with the others on the nodes that they had.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::pod_group::{GangId, MatchPolicy};
+
+use super::{Explanation, QuotaExplanation, explain, explain_quota, quota::explain_charged};
+use crate::decide::Decider;
+use crate::fact::{Allotment, PodFact, Uid};
+use crate::gangs::{Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
+use crate::ledger::{Charged, Ledger, NodeIndex, PodRow};
+use crate::moment::Moment;
+use crate::needs::Requests;
+use crate::speculate::Speculation;
+use crate::turn::Waiting;
+
+/// How a gang stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangStand {
+    /// Which.
+    pub gang: GangId,
+    /// Whether an object describes it.
+    pub is_object: bool,
+    /// How many members there must be, where that is said.
+    pub min: Option<u32>,
+    /// Which of them count.
+    pub policy: MatchPolicy,
+    /// How many there are.
+    pub members: usize,
+    /// How many of them have a node.
+    pub placed: usize,
+    /// How many wait for one and may be tried.
+    pub waiting: usize,
+    /// How many wait for gates.
+    pub gated: usize,
+    /// How many wait for another scheduler.
+    pub others: usize,
+    /// How many have to get a node at once, where all of the group that is needed is there.
+    pub needed: Option<usize>,
+}
+
+/// How the gangs stand that start at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupStand {
+    /// The gangs, and those that have to start first.
+    pub group: Group,
+    /// How each of them stands.
+    pub gangs: Vec<GangStand>,
+    /// Those that have to start first of which nothing is known.
+    pub unknown: BTreeSet<GangId>,
+    /// Whether they can start.
+    pub readiness: Readiness,
+}
+
+impl GroupStand {
+    /// How the group of a gang stands, where somebody outside is asked about these members; none where nothing
+    /// is known of the gang.
+    #[must_use]
+    pub fn of(ledger: &Ledger, gang: &GangId, is_consulted: impl Fn(&Uid) -> bool) -> Option<Self> {
+        let is_known = |gang: &GangId| {
+            ledger.gangs.terms(gang).is_some() || ledger.gangs.members(gang).len() > 0
+        };
+        if !is_known(gang) {
+            return None;
+        }
+        let group = ledger.group_of(gang);
+        let readiness = ledger.readiness_beside(&group, is_consulted);
+        let needed = |gang: &GangId| match &readiness {
+            Readiness::Ready(needs) => {
+                needs.iter().find(|need| need.gang == *gang).map(|need| need.needed)
+            }
+            _ => None,
+        };
+        let gangs = group.gangs.iter().map(|gang| GangStand::of(ledger, gang, needed(gang)));
+        let unknown = group.first.iter().filter(|gang| !is_known(gang)).cloned();
+        Some(Self { gangs: gangs.collect(), unknown: unknown.collect(), readiness, group })
+    }
+}
+
+impl GangStand {
+    fn of(ledger: &Ledger, gang: &GangId, needed: Option<usize>) -> Self {
+        let terms = ledger.gangs.terms(gang);
+        let rows = || ledger.gangs.members(gang).filter_map(|uid| ledger.pod(uid));
+        let count = |holds: fn(&PodRow) -> bool| rows().filter(|row| holds(row)).count();
+        let own = [gang.clone()];
+        Self {
+            gang: gang.clone(),
+            is_object: ledger.gangs.is_object(gang),
+            min: terms.and_then(|terms| terms.min_available),
+            policy: terms.map_or(ledger.gangs.settings().policy, |own| ledger.gangs.policy(own)),
+            members: ledger.gangs.members(gang).len(),
+            placed: count(PodRow::is_placed),
+            waiting: ledger.gang_waiting(&own).count(),
+            gated: count(|row| !row.is_placed() && !row.deleting && row.gated),
+            others: count(|row| !row.is_placed() && !row.deleting && row.is_anothers),
+            needed,
+        }
+    }
+}
+
+/// A member that has a node in thought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    /// The member.
+    pub member: Uid,
+    node: NodeIndex,
+    allotment: Option<Allotment>,
+}
+
+/// What comes of planning a group in thought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// How many members have to get a node.
+    pub needed: usize,
+    /// Those that get one: all that are needed, where none is refused.
+    pub seats: Vec<Seat>,
+    /// Why the group has no nodes, where it has none.
+    pub refused: Option<GroupRefused>,
+}
+
+/// Why a group has no nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupRefused {
+    /// The first member that gets none.
+    pub member: Uid,
+    /// The same as its members are told it.
+    pub waiting: Waiting,
+    /// Which quota has no room, where that is it: for all members that are needed where it has none for
+    /// these, or else for this one beside the others.
+    pub quota: Option<QuotaExplanation>,
+    /// Whether that is about all of them.
+    pub is_whole: bool,
+}
+
+/// Those who decide for members: by the number that each member has, which is not tried where it has none.
+pub struct Deciders<'a> {
+    /// One for each profile.
+    pub all: &'a mut [Decider],
+    /// Which is whose.
+    pub of: &'a BTreeMap<Uid, usize>,
+}
+
+/// Plans a group in thought, and goes on where a member gets no node, to see how many fit. The ledger is as
+/// it was afterwards.
+pub fn plan_group(
+    ledger: &mut Ledger,
+    stand: &GroupStand,
+    deciders: &mut Deciders<'_>,
+) -> GroupPlan {
+    let Readiness::Ready(needs) = &stand.readiness else {
+        return GroupPlan { needed: 0, seats: Vec::new(), refused: None };
+    };
+    let group = &stand.group;
+    let least = least_of(needs.clone());
+    let members = || ledger.gang_by_size(group, |uid| deciders.of.contains_key(uid));
+    let members = members();
+    let line = Line::new(&least, members.clone());
+    let mut thought = Thought { group, line, seats: Vec::new(), first: None, refused: None };
+    ledger.speculate(|own| thought.think(own, deciders));
+    let Thought { seats, refused, .. } = thought;
+    let refused = refused.map(|refused| {
+        let lot =
+            refused.quota.as_ref().and_then(|_| whole(ledger, &refused.member, &members, &least));
+        match lot {
+            Some(quota) => GroupRefused { quota: Some(quota), is_whole: true, ..refused },
+            None => refused,
+        }
+    });
+    GroupPlan { needed: least.values().sum(), seats, refused }
+}
+
+/// Why a quota has no room for all members that are needed of those that are charged like one; none where it
+/// has.
+fn whole(
+    ledger: &mut Ledger,
+    member: &Uid,
+    members: &[(GangId, Uid)],
+    least: &BTreeMap<GangId, usize>,
+) -> Option<QuotaExplanation> {
+    let own = ledger.pod(member).and_then(PodRow::charged)?;
+    let charged = ledger.gang_sum(members.to_vec(), least, own);
+    let sum = Requests { charged, ..Requests::default() };
+    let amounts = ledger.asks.requests.hold(sum).0;
+    let told = explain_charged(ledger, Charged { amounts, ..own });
+    ledger.asks.requests.release(amounts);
+    told
+}
+
+/// A plan that is made in thought.
+struct Thought<'a> {
+    group: &'a Group,
+    line: Line,
+    seats: Vec<Seat>,
+    /// The first member that got no node, why, and how many had one then.
+    first: Option<(Uid, Seatless, usize)>,
+    refused: Option<GroupRefused>,
+}
+
+impl Thought<'_> {
+    fn think(&mut self, own: &mut Speculation<'_>, deciders: &mut Deciders<'_>) {
+        while let Next::Needed(gang, uid) = self.line.next() {
+            let Some(decider) = deciders.of.get(&uid).and_then(|own| deciders.all.get_mut(*own))
+            else {
+                continue;
+            };
+            match seat(own.ledger_mut(), decider, &uid) {
+                Ok((place, allotment)) => {
+                    if own.place(&uid, place.node, allotment.as_ref()).is_ok() {
+                        self.seats.push(Seat { member: uid, node: place.node, allotment });
+                        self.line.placed(&gang);
+                    }
+                }
+                Err(why) => {
+                    self.line.unplaced(gang.clone(), uid.clone());
+                    let count = self.seats.len();
+                    self.first.get_or_insert((uid, why, count));
+                }
+            }
+            if self.line.falls_short(&gang) {
+                self.refuse(own.ledger_mut(), deciders);
+            }
+        }
+    }
+
+    /// One that is needed gets no node.
+    fn refuse(&mut self, ledger: &mut Ledger, deciders: &Deciders<'_>) {
+        let Some((member, why, placed)) = self.first.take() else { return };
+        let own = deciders.of.get(&member).and_then(|own| deciders.all.get(*own));
+        let Some(decider) = own.filter(|_| self.refused.is_none()) else { return };
+        let (refusal, quota) = match why {
+            Seatless::Quota(refusal) => (Some(*refusal), explain_quota(ledger, &member)),
+            Seatless::Nodes => (None, None),
+        };
+        let waiting = refused(ledger, decider, (self.group, &member), refusal, placed);
+        self.refused =
+            waiting.map(|waiting| GroupRefused { member, waiting, quota, is_whole: false });
+    }
+}
+
+/// Explains why a member has no node while others of its group have theirs in thought. The ledger is as it
+/// was afterwards.
+pub fn explain_beside(
+    ledger: &mut Ledger,
+    decider: &mut Decider,
+    seats: &[Seat],
+    pod: &PodFact,
+    now: Moment,
+) -> Explanation {
+    ledger.speculate(|thought| {
+        for Seat { member, node, allotment } in seats {
+            // Who is gone takes nothing.
+            let _ = thought.place(member, *node, allotment.as_ref());
+        }
+        explain(thought.ledger_mut(), decider, pod, now)
+    })
+}

@@ -1,0 +1,194 @@
+//! Why a quota has no room for a pod, and which single change of the quota would make some.
+//!
+//! A change is not guessed: it is made to a copy of the trees, and told only where the pod is let in then.
+
+use std::fmt;
+
+use crate::fact::Uid;
+use crate::ledger::{Charged, Ledger, PodRow};
+use crate::needs::Amounts;
+use crate::quota::{
+    Bound, ByResource, Charge, Entry, Excess, Forest, Preemptible, QuotaRef, QuotaRefusal,
+    RefusalReason, quantity,
+};
+
+/// One change that would let a pod in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuotaCure {
+    /// Pods of a quota use so much less.
+    Free {
+        /// The quota.
+        quota: Box<str>,
+        /// How much.
+        amounts: ByResource,
+        /// Whether those are meant that never make room.
+        of_non_preemptible: bool,
+    },
+    /// The ceiling of a quota is so much.
+    RaiseMax {
+        /// The quota.
+        quota: Box<str>,
+        /// How much.
+        to: ByResource,
+    },
+    /// The guarantee of a quota is so much.
+    RaiseMin {
+        /// The quota.
+        quota: Box<str>,
+        /// How much.
+        to: ByResource,
+    },
+    /// Both are so much.
+    RaiseBoth {
+        /// The quota.
+        quota: Box<str>,
+        /// How much.
+        to: ByResource,
+    },
+}
+
+impl fmt::Display for QuotaCure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |amounts: &ByResource| {
+            let own =
+                amounts.iter().map(|(name, own)| format!("{} of {name}", quantity(name, *own)));
+            own.collect::<Vec<_>>().join(" and ")
+        };
+        match self {
+            Self::Free { quota, amounts, of_non_preemptible: false } => {
+                write!(f, "have pods of quota {quota} use {} less", told(amounts))
+            }
+            Self::Free { quota, amounts, .. } => {
+                let amounts = told(amounts);
+                write!(f, "have non-preemptible pods of quota {quota} use {amounts} less")
+            }
+            Self::RaiseMax { quota, to } => write!(f, "raise max of quota {quota} to {}", told(to)),
+            Self::RaiseMin { quota, to } => write!(f, "raise min of quota {quota} to {}", told(to)),
+            Self::RaiseBoth { quota, to } => {
+                write!(f, "raise min and max of quota {quota} to {}", told(to))
+            }
+        }
+    }
+}
+
+/// Why a quota has no room for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaExplanation {
+    /// Which quota refuses, and why.
+    pub refusal: QuotaRefusal,
+    /// Changes that would let the pod in, each by itself.
+    pub cures: Vec<QuotaCure>,
+}
+
+/// Why no quota has room for a pod; none where all that it is held against have. The ledger is as it was
+/// afterwards.
+pub fn explain_quota(ledger: &mut Ledger, uid: &Uid) -> Option<QuotaExplanation> {
+    let charged = ledger.pod(uid).and_then(PodRow::charged)?;
+    explain_charged(ledger, charged)
+}
+
+/// The same of one that is charged like this.
+pub(super) fn explain_charged(ledger: &mut Ledger, charged: Charged) -> Option<QuotaExplanation> {
+    let refusal = ledger.quotas.admit(charged, &ledger.asks.requests).err()?;
+    let Charged { belonging, amounts, preemptible } = charged;
+    let own = ledger.quotas.quota(belonging)?.clone();
+    let request = ledger.asks.requests.get(amounts).charged.clone();
+    let trial = Trial { forest: ledger.quotas.forest(), own, request, preemptible };
+    let mut cures = Vec::new();
+    for cure in candidates(&refusal) {
+        // Where one is enough, nobody has to do both.
+        let is_enough = |own: &QuotaCure| {
+            matches!(own, QuotaCure::RaiseMax { .. } | QuotaCure::RaiseMin { .. })
+        };
+        let is_idle = matches!(cure, QuotaCure::RaiseBoth { .. }) && cures.iter().any(is_enough);
+        if !is_idle && trial.admits(&cure) {
+            cures.push(cure);
+        }
+    }
+    Some(QuotaExplanation { refusal, cures })
+}
+
+/// What may help.
+fn candidates(refusal: &QuotaRefusal) -> Vec<QuotaCure> {
+    let RefusalReason::Exceeded { bound, excesses } = &refusal.reason else { return Vec::new() };
+    let list = |amount: fn(&Excess) -> i64| -> ByResource {
+        excesses.iter().map(|own| (own.resource.clone(), amount(own))).collect()
+    };
+    let needed = list(|own| own.used.saturating_add(own.asked));
+    let amounts = list(|own| own.used.saturating_add(own.asked).saturating_sub(own.limit));
+    let quota = || refusal.quota.clone();
+    let of_non_preemptible = *bound == Bound::Min;
+    let mut all = Vec::new();
+    // No more can be freed than is used.
+    if excesses.iter().all(|own| own.asked <= own.limit) {
+        all.push(QuotaCure::Free { quota: quota(), amounts, of_non_preemptible });
+    }
+    match bound {
+        Bound::Max => all.push(QuotaCure::RaiseMax { quota: quota(), to: needed }),
+        Bound::Min => {
+            all.push(QuotaCure::RaiseMin { quota: quota(), to: needed.clone() });
+            all.push(QuotaCure::RaiseBoth { quota: quota(), to: needed });
+        }
+        Bound::Runtime => {
+            all.push(QuotaCure::RaiseMax { quota: quota(), to: needed.clone() });
+            all.push(QuotaCure::RaiseMin { quota: quota(), to: needed.clone() });
+            all.push(QuotaCure::RaiseBoth { quota: quota(), to: needed });
+        }
+    }
+    all
+}
+
+/// A pod that is to be let in after a change.
+struct Trial<'a> {
+    forest: &'a Forest,
+    own: QuotaRef,
+    request: Amounts,
+    preemptible: Preemptible,
+}
+
+impl Trial<'_> {
+    fn admits(&self, cure: &QuotaCure) -> bool {
+        let mut forest = self.forest.clone();
+        if !self.make(&mut forest, cure) {
+            return false;
+        }
+        forest.admit(&self.own, &self.request, self.preemptible).is_ok()
+    }
+
+    /// Makes a change; false where it changes nothing, or more than it says.
+    fn make(&self, forest: &mut Forest, cure: &QuotaCure) -> bool {
+        let (quota, to, raises_min, raises_max) = match cure {
+            QuotaCure::Free { quota, amounts, of_non_preemptible } => {
+                let mut less = Amounts::default();
+                amounts.iter().for_each(|(name, own)| less.put(name, *own));
+                let preemptible =
+                    if *of_non_preemptible { Preemptible::No } else { Preemptible::Yes };
+                let quota = forest.find(quota);
+                for charge in [Charge::Request, Charge::Used] {
+                    forest.charge(&quota, &less, Entry { charge, preemptible, sign: -1 });
+                }
+                return true;
+            }
+            QuotaCure::RaiseMax { quota, to } => (quota, to, false, true),
+            QuotaCure::RaiseMin { quota, to } => (quota, to, true, false),
+            QuotaCure::RaiseBoth { quota, to } => (quota, to, true, true),
+        };
+        let Some(mut fact) = forest.register().get(quota).cloned() else { return false };
+        for (name, amount) in to {
+            let Some(most) = fact.max.get_mut(name) else { return false };
+            // A guarantee beyond the ceiling is none, and what is no more than it was helps nobody.
+            if raises_max != (*amount > *most) {
+                return false;
+            }
+            *most = (*most).max(*amount);
+            if raises_min {
+                let least = fact.min.entry(name.clone()).or_default();
+                if *least >= *amount {
+                    return false;
+                }
+                *least = *amount;
+            }
+        }
+        forest.put(fact)
+    }
+}

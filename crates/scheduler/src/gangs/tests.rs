@@ -1,0 +1,166 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::message::Wrote;
+use crate::pace::{AGAIN, INTERVAL, REFUSED_AGAIN};
+
+const START: Moment = Moment(1_000_000_000_000);
+
+fn group(min: i32, conditions: &Value) -> Arc<PodGroup> {
+    let wire = json!({
+        "metadata": { "namespace": "ns", "name": "g", "uid": "u" },
+        "spec": { "minMember": min },
+        "status": { "conditions": conditions },
+    });
+    Arc::new(serde_json::from_value(wire).unwrap())
+}
+
+/// What comes of what was to be written on it, and what it is then.
+fn receipt(wrote: Wrote, object: Option<Arc<PodGroup>>) -> Receipt<PodGroup> {
+    Receipt { key: Key::namespaced("ns", "g"), object, wrote }
+}
+
+fn collecting(there: usize) -> GangNews {
+    let gang = GangId::new("ns", "g");
+    GangNews::Waits(Arc::new(GangWait::Collecting { gang, there, min: 4 }))
+}
+
+fn said(groups: &mut Groups, news: GangNews, now: Moment) -> Option<(String, String, bool)> {
+    groups.say(&GangId::new("ns", "g"), news, now);
+    let order = groups.next(now)?;
+    let own = &order.patch["status"]["conditions"][0];
+    let text = |key: &str| own[key].as_str().unwrap().to_owned();
+    assert_eq!(order.patch["metadata"]["uid"], "u");
+    Some((text("reason"), text("message"), order.note.is_some()))
+}
+
+#[test]
+fn a_group_says_why_it_has_not_started_once_a_second_and_tells_what_is_new() {
+    let mut groups = Groups::default();
+    // What is said of a gang may come before its group.
+    assert_eq!(said(&mut groups, collecting(1), START), None);
+    groups.put(group(4, &json!([])), START);
+    let order = groups.next(START).unwrap();
+    assert_eq!(order.note.as_ref().unwrap().state, GangState::Collecting);
+    let conditions = order.patch["status"]["conditions"].clone();
+    assert_eq!(said(&mut groups, collecting(2), START), None, "it is being written");
+    groups.written(&receipt(Wrote::All, None), START);
+    groups.put(group(4, &conditions), START);
+    assert_eq!(said(&mut groups, collecting(3), START), None, "it was just written");
+    let later = START.after(INTERVAL);
+    let words = "gang ns/g waits for members: collected 3/4".to_owned();
+    let expected = Some(("WaitingForMembers".to_owned(), words, false));
+    assert_eq!(said(&mut groups, collecting(3), later), expected, "no event for a number");
+    groups.written(&receipt(Wrote::All, None), later);
+    let last = later.after(INTERVAL);
+    let told = said(&mut groups, GangNews::Placed { placed: 4, min: 4 }, last).unwrap();
+    assert_eq!((&*told.0, told.2), ("Placed", true));
+    assert_eq!(groups.next_due(), None);
+}
+
+#[test]
+fn what_is_written_is_not_written_again_and_what_could_not_be_is() {
+    let mut groups = Groups::default();
+    let key = Key::namespaced("ns", "g");
+    groups.put(group(4, &json!([])), START);
+    assert!(groups.next(START).is_none(), "nothing is said of it");
+    groups.say(&GangId::new("ns", "g"), GangNews::Queued, START);
+    let order = groups.next(START).unwrap();
+    groups.written(&receipt(Wrote::Nothing, None), START);
+    assert_eq!(groups.next_due(), Some(START.after(AGAIN)));
+    let again = groups.next(START.after(AGAIN)).unwrap();
+    assert_eq!(again.patch["status"]["conditions"][0]["reason"], "Queued");
+    groups.written(&receipt(Wrote::All, None), START.after(AGAIN));
+    groups.put(group(4, &order.patch["status"]["conditions"]), START.after(AGAIN));
+    let late = START.after(AGAIN * 2);
+    assert!(groups.next(late).is_none());
+    groups.remove(&key);
+    assert_eq!(groups.next_due(), None);
+}
+
+#[test]
+fn a_group_that_cannot_be_meant_says_so() {
+    let check = |min: i32, words: &str| {
+        let mut groups = Groups::default();
+        groups.put(group(min, &json!([])), START);
+        let order = groups.next(START).unwrap();
+        let own = &order.patch["status"]["conditions"][0];
+        assert_eq!((own["type"].as_str(), own["status"].as_str()), (Some(VALID), Some("False")));
+        assert!(own["message"].as_str().unwrap().starts_with(words), "{own}");
+    };
+    check(0, "spec.minMember is 0, so that each pod starts by itself");
+    check(-1, "spec.minMember");
+}
+
+#[test]
+fn a_server_that_does_not_keep_what_is_said_of_a_group_is_told_it_less_and_less_often() {
+    let check = |kept: fn(Value) -> Value, expected: &[u64]| {
+        let mut groups = Groups::default();
+        groups.put(group(4, &json!([])), START);
+        let mut all = Vec::new();
+        for second in 0..100 {
+            let now = START.after(Duration::from_secs(second));
+            // There is news all the time.
+            groups.say(&GangId::new("ns", "g"), collecting(usize::from(second >= 50)), now);
+            while let Some(order) = groups.next(now) {
+                all.push(second);
+                let object = group(4, &kept(order.patch["status"]["conditions"].clone()));
+                groups.written(&receipt(Wrote::All, Some(object.clone())), now);
+                groups.put(object, now);
+            }
+        }
+        assert_eq!(all, expected);
+    };
+    let doubling = [0, 1, 3, 7, 15, 31, 63];
+    check(|own| own, &[0, 50]);
+    check(|_| json!([]), &doubling);
+    check(
+        |mut own| {
+            own[0]["reason"] = "Other".into();
+            own
+        },
+        &doubling,
+    );
+}
+
+#[test]
+fn what_the_server_refuses_of_a_group_is_written_a_minute_later() {
+    let mut groups = Groups::default();
+    groups.put(group(4, &json!([])), START);
+    groups.say(&GangId::new("ns", "g"), GangNews::Queued, START);
+    assert!(groups.next(START).is_some());
+    groups.written(&receipt(Wrote::Refused, None), START);
+    groups.say(&GangId::new("ns", "g"), collecting(1), START);
+    assert_eq!(groups.next_due(), Some(START.after(REFUSED_AGAIN)));
+}
+
+#[test]
+fn every_state_of_a_gang_has_a_word_of_its_own_that_is_read_back() {
+    let words: BTreeMap<&str, GangState> = GangState::ALL.map(|own| (own.word(), own)).into();
+    assert_eq!(words.len(), GangState::ALL.len());
+    for (word, state) in words {
+        assert_eq!(GangState::read(word), Some(state));
+    }
+    assert_eq!(GangState::read("Other"), None);
+}
+
+#[test]
+fn what_is_said_of_gangs_without_a_group_is_kept_for_as_long_as_they_are_there() {
+    let mut groups = Groups::default();
+    let id = |number: usize| GangId::new("ns", &format!("g{number}"));
+    // Only the first hundred stay.
+    for number in 0..10_000 {
+        groups.say(&id(number), GangNews::Queued, START);
+        groups.drop_early(|gang| (0..100).any(|own| *gang == id(own)));
+        assert!(groups.early.len() <= 200, "{number}: {}", groups.early.len());
+    }
+    groups.say(&id(7), collecting(3), START);
+    assert_eq!(groups.early.get(&id(7)), Some(&collecting(3)), "what was said last counts");
+    assert!((0..100).all(|number| groups.early.contains_key(&id(number))));
+    groups.say(&GangId::new("ns", "g"), GangNews::Queued, START);
+    groups.forget_early(&GangId::new("ns", "g"));
+    groups.put(group(4, &json!([])), START);
+    assert!(groups.next(START).is_none(), "that was another gang of its name");
+}

@@ -1,0 +1,267 @@
+//! What is written of a quota: without I/O, and at a given time.
+
+use std::fmt;
+
+use api::condition::{self, Condition};
+use api::elastic_quota::{
+    ALLOCATED, CHILD_REQUEST, DEFAULT_QUOTA, GUARANTEED, NON_PREEMPTIBLE_REQUEST,
+    NON_PREEMPTIBLE_USED, REQUEST, ROOT_QUOTA, RUNTIME, SYSTEM_QUOTA,
+};
+use api::{ElasticQuota, Malformed, ResourceList};
+use chassis::words::cut;
+use engine::Engine;
+use engine::moment::Moment;
+use engine::quota::rules::{Rule, faults};
+use engine::quota::{ByResource, Misplaced, QuotaFact, Standing, amounts, quantities, quantity};
+use serde_json::{Map, Value, json};
+
+use crate::reservations::{replaced, time};
+
+/// The condition that says whether a quota counts as it is written.
+const READY: &str = "Ready";
+/// The condition that says whether more is used than may be.
+const OVER_USED: &str = "OverUsed";
+/// How long the words of a condition may be.
+const MESSAGE_MAX: usize = 8 << 10;
+
+/// What is wrong with a quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// An older one has its name.
+    NameTaken { namespace: Box<str> },
+    /// Its name is one of those that count in this namespace alone.
+    Reserved { namespace: Box<str> },
+    /// It is nowhere in its tree.
+    Misplaced(Misplaced),
+    /// Something of it cannot be read.
+    Malformed(Malformed),
+    /// What it says makes no sense.
+    Senseless(Rule),
+}
+
+impl Fault {
+    /// As one word.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NameTaken { .. } => "NameTaken",
+            Self::Reserved { .. } => "Reserved",
+            Self::Misplaced(_) => "Misplaced",
+            Self::Senseless(Rule::MinAboveParent { .. }) => "MinAboveParent",
+            Self::Senseless(Rule::MinBelowChildren { .. }) => "MinBelowChildren",
+            Self::Malformed(_) | Self::Senseless(_) => "Malformed",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameTaken { namespace } => write!(
+                f,
+                "it counts for nothing: the quota of this name in namespace {namespace} is older, and pods \
+                 name quotas without their namespace; give it another name"
+            ),
+            Self::Reserved { namespace } => write!(
+                f,
+                "it counts for nothing: a quota of this name counts in namespace {namespace} alone; give it \
+                 another name"
+            ),
+            Self::Misplaced(why) => write!(f, "it admits nothing: {why}"),
+            Self::Malformed(what) => {
+                write!(f, "{what}; until then it counts as if it were not there")
+            }
+            Self::Senseless(rule) => write!(f, "it {rule}"),
+        }
+    }
+}
+
+/// Where a quota would count of whose name that is known, and that is not there.
+pub(super) fn reserved<'a>(namespace: Option<&'a str>, own: &ElasticQuota) -> Option<&'a str> {
+    let is_reserved = [ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA].contains(&&*own.metadata.name);
+    namespace.filter(|namespace| is_reserved && own.metadata.namespace != *namespace)
+}
+
+/// What is used beyond what may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Overuse {
+    /// Whether that is beyond the ceiling, and not only beyond what may be used now.
+    is_beyond_max: bool,
+    /// What, how much of it is used, and how much may be.
+    excesses: Vec<(Box<str>, i64, i64)>,
+}
+
+impl Overuse {
+    /// What a quota uses beyond what it may.
+    pub(super) fn of(used: &ByResource, runtime: &ByResource, max: &ByResource) -> Option<Self> {
+        let beyond = |most: &ByResource| -> Vec<(Box<str>, i64, i64)> {
+            let both = used.iter().filter_map(|(name, own)| Some((name, *own, *most.get(name)?)));
+            let beyond = both.filter(|(_, own, most)| own > most);
+            beyond.map(|(name, own, most)| (name.clone(), own, most)).collect()
+        };
+        let excesses = beyond(max);
+        let is_beyond_max = !excesses.is_empty();
+        let excesses = if is_beyond_max { excesses } else { beyond(runtime) };
+        (!excesses.is_empty()).then_some(Self { is_beyond_max, excesses })
+    }
+
+    fn reason(&self) -> &'static str {
+        if self.is_beyond_max { "BeyondMax" } else { "BeyondRuntime" }
+    }
+}
+
+impl fmt::Display for Overuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = if self.is_beyond_max { "max" } else { "runtime" };
+        for (place, (name, used, most)) in self.excesses.iter().enumerate() {
+            let sign = if place == 0 { "" } else { "; " };
+            let beyond = quantity(name, used.saturating_sub(*most));
+            let (used, most) = (quantity(name, *used), quantity(name, *most));
+            write!(f, "{sign}{name}: {used} used, {beyond} beyond {bound} {most}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is to be seen of a quota, besides what is written on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// How it stands; nothing where it is nowhere, or another is in its place.
+    pub standing: Standing,
+    /// What it says, where it counts.
+    pub fact: Option<QuotaFact>,
+    /// What is wrong with it, the worst first.
+    pub faults: Vec<Fault>,
+    /// What is used beyond what may be.
+    pub overuse: Option<Overuse>,
+}
+
+impl Seen {
+    /// What is to be seen of a quota that would count in this namespace.
+    pub(super) fn elsewhere(namespace: &str) -> Self {
+        Self { faults: vec![Fault::Reserved { namespace: namespace.into() }], ..Self::default() }
+    }
+
+    /// What is to be seen of a quota of which this cannot be read.
+    pub(super) fn of(engine: &mut Engine, own: &ElasticQuota, malformed: &[Malformed]) -> Self {
+        let name = own.metadata.name.as_str();
+        let forest = engine.ledger().quotas.forest();
+        let Some(fact) = forest.register().get(name).cloned() else { return Self::default() };
+        if *fact.namespace != *own.metadata.namespace {
+            let namespace = fact.namespace;
+            return Self { faults: vec![Fault::NameTaken { namespace }], ..Self::default() };
+        }
+        let tree = forest.find(name).tree;
+        let Some(view) = engine.quota_view(&tree) else { return Self::default() };
+        let misplaced = view.misplaced().find(|(other, _)| *other == name);
+        let misplaced = misplaced.map(|(_, why)| Fault::Misplaced(why.clone()));
+        let malformed = malformed.iter().cloned().map(Fault::Malformed);
+        let senseless = faults(view, own).into_iter().map(Fault::Senseless);
+        let faults = misplaced.into_iter().chain(malformed).chain(senseless).collect();
+        let standing = view.standing(name).unwrap_or_default();
+        let overuse = Overuse::of(&standing.used, &standing.runtime, &fact.max);
+        Self { standing, fact: Some(fact), faults, overuse }
+    }
+}
+
+/// The annotations of a quota that stands like this.
+pub(super) fn told(standing: &Standing) -> [(&'static str, &ByResource); 7] {
+    [
+        (RUNTIME, &standing.runtime),
+        (REQUEST, &standing.request),
+        (CHILD_REQUEST, &standing.child_request),
+        (GUARANTEED, &standing.guaranteed),
+        (ALLOCATED, &standing.allocated),
+        (NON_PREEMPTIBLE_REQUEST, &standing.non_preemptible_request),
+        (NON_PREEMPTIBLE_USED, &standing.non_preemptible_used),
+    ]
+}
+
+/// Whether two lists say the same: what there is nothing of need not be said.
+fn is_same(one: &ByResource, other: &ByResource) -> bool {
+    let something = |list: &'_ ByResource| -> Vec<(Box<str>, i64)> {
+        let some = list.iter().filter(|(_, own)| **own != 0);
+        some.map(|(name, own)| (name.clone(), *own)).collect()
+    };
+    something(one) == something(other)
+}
+
+/// Whether an annotation says that.
+fn says(own: &ElasticQuota, key: &str, list: &ByResource) -> bool {
+    let Some(text) = own.metadata.annotations.get(key) else {
+        return is_same(list, &ByResource::new());
+    };
+    let read: Result<ResourceList, _> = serde_json::from_str(text);
+    read.is_ok_and(|read| is_same(&amounts(&read), list))
+}
+
+/// What the server does with conditions of quotas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Conditions {
+    /// It keeps them.
+    Kept,
+    /// Its definition has none.
+    Dropped,
+}
+
+/// What is to be written on a quota, as a merge patch; none where all of it is written.
+pub(super) fn patch(
+    own: &ElasticQuota,
+    seen: &Seen,
+    kept: Conditions,
+    now: Moment,
+) -> Option<Value> {
+    let differs = |(key, list): &(&str, &ByResource)| !says(own, key, list);
+    let annotations = told(&seen.standing).into_iter().filter(differs);
+    let annotations: Map<String, Value> = annotations
+        .map(|(key, list)| (key.to_owned(), json!(quantities(list)).to_string().into()))
+        .collect();
+    let mut status = Map::new();
+    if !is_same(&amounts(&own.status.used), &seen.standing.used) {
+        let used = replaced(&own.status.used, &quantities(&seen.standing.used));
+        status.insert("used".to_owned(), used);
+    }
+    let mut conditions = own.status.conditions.clone();
+    if kept == Conditions::Kept && settle(&mut conditions, seen, now) {
+        status.insert("conditions".to_owned(), json!(conditions));
+    }
+    if annotations.is_empty() && status.is_empty() {
+        return None;
+    }
+    let mut patch = json!({ "metadata": { "uid": own.metadata.uid } });
+    if !annotations.is_empty() {
+        patch["metadata"]["annotations"] = annotations.into();
+    }
+    if !status.is_empty() {
+        patch["status"] = status.into();
+    }
+    Some(patch)
+}
+
+/// Brings the conditions of a quota up to date, and says whether they were not.
+fn settle(conditions: &mut Vec<Condition>, seen: &Seen, now: Moment) -> bool {
+    let words = |faults: &[Fault]| {
+        let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        cut(all.join("; "), MESSAGE_MAX)
+    };
+    let ready = match seen.faults.first() {
+        None => (READY, "True", "InForce", String::new()),
+        Some(worst) => (READY, "False", worst.reason(), words(&seen.faults)),
+    };
+    let was_over = condition::find(conditions, OVER_USED).is_some();
+    let over = match &seen.overuse {
+        Some(over) => Some((OVER_USED, "True", over.reason(), cut(over.to_string(), MESSAGE_MAX))),
+        None => was_over.then(|| (OVER_USED, "False", "WithinRuntime", String::new())),
+    };
+    let mut is_new = false;
+    for (r#type, status, reason, message) in [Some(ready), over].into_iter().flatten() {
+        let new = Condition {
+            r#type: r#type.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            ..Condition::default()
+        };
+        is_new |= condition::set(conditions, new, time(now));
+    }
+    is_new
+}

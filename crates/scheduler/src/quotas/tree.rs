@@ -1,0 +1,310 @@
+//! Who has which share of the cluster: the trees of quotas, read off a ledger that is told the objects of the
+//! cluster, as the one is by which pods are let in.
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::ElasticQuota;
+use api::elastic_quota::{DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA};
+use chassis::client::{Client, Error, ListOptions};
+use engine::ledger::{Ledger, QuotaHolders};
+use engine::plugin::Plugin;
+pub use engine::quota::Trees;
+use engine::quota::{ByResource, Settings, View, quantities};
+use serde_json::{Value, json};
+
+use crate::config::Configuration;
+use crate::message::Kind;
+use crate::why;
+
+/// The kind of which quotas are.
+const QUOTAS: &str = "elasticquotas.scheduling.sigs.k8s.io";
+/// How many pods of a quota are shown.
+pub const PODS_MAX: usize = 20;
+
+/// What is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// One quota, those above and those below it; all where none is named.
+    pub quota: Option<String>,
+    /// Whether it is said who uses them.
+    pub with_pods: bool,
+    /// Whether quotas say which tree they are of.
+    pub trees: Trees,
+}
+
+/// Who has which share of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Tree after tree, each quota before those below it.
+    pub quotas: Vec<Share>,
+    /// Quotas that count for nothing, and why.
+    pub astray: Vec<(String, String)>,
+    /// Objects that could not be read, and why: they are not counted.
+    pub unread: Vec<String>,
+}
+
+/// One share of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Share {
+    /// The quota.
+    pub quota: String,
+    /// Its tree; empty for that of the whole cluster.
+    pub tree: String,
+    /// How many are above it.
+    pub depth: usize,
+    /// By the name of the resource, of those that it counts.
+    pub resources: BTreeMap<String, Figures>,
+    /// The largest pods of it and of those below, where that was asked.
+    pub pods: QuotaHolders,
+}
+
+/// What a quota has of a resource; nothing where it is held to nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// What it is guaranteed.
+    pub min: Option<i64>,
+    /// What it never goes beyond.
+    pub max: Option<i64>,
+    /// What it may use now.
+    pub runtime: Option<i64>,
+    /// What its pods ask for.
+    pub request: i64,
+    /// What they use.
+    pub used: i64,
+    /// What of its guarantee others use.
+    pub lent: i64,
+    /// What it uses beyond its guarantee.
+    pub borrowed: i64,
+}
+
+/// Why it cannot be said.
+#[derive(Debug, thiserror::Error)]
+pub enum SharesError {
+    /// There is no such quota.
+    #[error(
+        "there is no quota {0}; `kubectl get elasticquotas --all-namespaces` lists those there are"
+    )]
+    NoQuota(String),
+    /// There are no quotas at all.
+    #[error(
+        "the server does not serve {QUOTAS}, so that there are no quotas; `gantry crds | kubectl apply -f -` \
+         installs it"
+    )]
+    NotServed,
+    /// The cluster does not tell.
+    #[error(transparent)]
+    Api(#[from] Error),
+}
+
+/// Says who has which share, from the objects of the cluster: nodes, pods and quotas are listed once. They are
+/// reckoned as the first profile does that looks at them.
+///
+/// # Errors
+/// When there is no such quota, or a kind cannot be listed.
+pub async fn from_objects(
+    client: &Client,
+    configuration: &Configuration,
+    question: &Question,
+) -> Result<Shares, SharesError> {
+    let options = ListOptions { limit: 1, ..ListOptions::default() };
+    match client.all::<ElasticQuota>().list(&options).await {
+        Err(error) if error.is_not_found() => return Err(SharesError::NotServed),
+        listed => drop(listed?),
+    }
+    let mut ledger = Ledger::default();
+    ledger.keep_quotas(Settings { trees: question.trees, ..settings(configuration) });
+    let kinds = BTreeSet::from([Kind::Node, Kind::Pod, Kind::ElasticQuota]);
+    let unread = why::fill(client, &mut ledger, &kinds).await?;
+    Ok(Shares { unread, ..Shares::of(&mut ledger, question)? })
+}
+
+/// How quotas are reckoned.
+fn settings(configuration: &Configuration) -> Settings {
+    let mut profiles = configuration.profiles.iter();
+    let own = profiles.find(|own| own.lineup.plugins().contains(&Plugin::ElasticQuota));
+    own.map(|own| own.args.elastic_quota.settings).unwrap_or_default()
+}
+
+impl Shares {
+    /// Who has which share by a ledger that is told all quotas.
+    fn of(ledger: &mut Ledger, question: &Question) -> Result<Self, SharesError> {
+        let mut shares = Self::default();
+        let trees: Vec<Box<str>> = ledger.quotas.forest().trees().map(Into::into).collect();
+        for tree in trees {
+            let Some(view) = ledger.quotas.forest_mut().view(&tree) else { continue };
+            shares.walk(view, &tree);
+            let misplaced = view.misplaced();
+            let misplaced = misplaced.map(|(name, why)| (name.to_owned(), why.to_string()));
+            shares.astray.extend(misplaced);
+        }
+        for fact in ledger.quotas.forest().register().conflicts() {
+            let name = format!("{}/{}", fact.namespace, fact.name);
+            shares.astray.push((name, "an older quota has its name".to_owned()));
+        }
+        if let Some(name) = &question.quota {
+            shares.keep(ledger, name)?;
+        }
+        if question.with_pods || question.quota.is_some() {
+            // Whoever uses one uses all above: he is told of where he is charged.
+            let is_told = |share: &&mut Share| match &question.quota {
+                Some(name) => share.quota == *name,
+                None => share.quota != ROOT_QUOTA,
+            };
+            for share in shares.quotas.iter_mut().filter(is_told) {
+                let scope = if question.quota.is_some() { Scope::WithBelow } else { Scope::Alone };
+                share.pods = holders(ledger, &share.quota, scope);
+            }
+        }
+        Ok(shares)
+    }
+
+    /// Takes in a tree, each quota before those below it.
+    fn walk(&mut self, view: View<'_>, tree: &str) {
+        let mut next = vec![(0, ROOT_QUOTA)];
+        let said = view.register().iter().flat_map(|fact| fact.max.keys()).map(|name| &**name);
+        let counted: BTreeSet<&str> = said.chain(["cpu", "memory"]).collect();
+        let mut lent: BTreeMap<&str, ByResource> = BTreeMap::new();
+        while let Some((depth, name)) = next.pop() {
+            let mut below: Vec<&str> = view.below(name).collect();
+            if name == ROOT_QUOTA && tree.is_empty() {
+                below.extend([DEFAULT_QUOTA, SYSTEM_QUOTA]);
+            }
+            lent.extend(view.lent_below(name));
+            next.extend(below.into_iter().rev().map(|child| (depth + 1, child)));
+            let mut own = Share::of(view, name, lent.remove(name).unwrap_or_default());
+            if matches!(name, ROOT_QUOTA | DEFAULT_QUOTA | SYSTEM_QUOTA) {
+                // They have everything: what nobody shares out is of no interest.
+                own.resources.retain(|resource, _| counted.contains(&**resource));
+            }
+            let is_always = matches!(name, DEFAULT_QUOTA | SYSTEM_QUOTA);
+            let is_said = view.register().get(name).is_some();
+            let is_used = own.resources.values().any(|own| own.request != 0 || own.used != 0);
+            if !is_always || is_said || is_used {
+                self.quotas.push(Share { tree: tree.to_owned(), depth, ..own });
+            }
+        }
+    }
+
+    /// Keeps one quota, those above and those below it.
+    fn keep(&mut self, ledger: &mut Ledger, name: &str) -> Result<(), SharesError> {
+        let tree = ledger.quotas.forest().find(name).tree;
+        let view = ledger.quotas.forest_mut().view(&tree);
+        let above: BTreeSet<&str> = view.iter().flat_map(|view| view.chain(name)).collect();
+        let is_below = |view: &View<'_>, own: &str| view.chain(own).any(|above| above == name);
+        let is_kept = |own: &Share| {
+            own.tree == *tree
+                && (own.quota == ROOT_QUOTA
+                    || above.contains(&*own.quota)
+                    || view.iter().any(|view| is_below(view, &own.quota)))
+        };
+        self.astray.retain(|(own, _)| own == name || own.ends_with(&format!("/{name}")));
+        self.quotas.retain(is_kept);
+        let is_there = self.quotas.iter().any(|own| own.quota == name);
+        match is_there || !self.astray.is_empty() {
+            true => Ok(()),
+            false => Err(SharesError::NoQuota(name.to_owned())),
+        }
+    }
+
+    /// What has to be known besides, one line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let astray = self.astray.iter();
+        let astray = astray.map(|(name, why)| format!("quota {name} counts for nothing: {why}"));
+        let unread = self.unread.iter();
+        let unread =
+            unread.map(|unread| format!("not counted, because it cannot be read: {unread}"));
+        astray.chain(unread).collect()
+    }
+
+    /// The same for programs.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let quotas: Vec<Value> = self.quotas.iter().map(Share::to_json).collect();
+        let mut json = json!({ "quotas": quotas });
+        if !self.astray.is_empty() {
+            let astray = self.astray.iter();
+            let astray = astray.map(|(name, why)| json!({ "quota": name, "why": why }));
+            json["countingForNothing"] = astray.collect();
+        }
+        if !self.unread.is_empty() {
+            json["unread"] = json!(self.unread);
+        }
+        json
+    }
+}
+
+/// Whose pods are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those of a quota itself.
+    Alone,
+    /// Those of quotas below it as well.
+    WithBelow,
+}
+
+/// The largest pods of a quota.
+fn holders(ledger: &Ledger, quota: &str, scope: Scope) -> QuotaHolders {
+    match scope {
+        Scope::WithBelow => ledger.quota_holders(quota, PODS_MAX),
+        Scope::Alone => {
+            let mut all = ledger.quota_holders(quota, usize::MAX);
+            all.first.retain(|own| *own.quota == *quota);
+            all.all = all.first.len();
+            all.first.truncate(PODS_MAX);
+            all
+        }
+    }
+}
+
+impl Share {
+    fn of(view: View<'_>, name: &str, lent: ByResource) -> Self {
+        let standing = view.standing(name).unwrap_or_default();
+        let fact = view.register().get(name).filter(|_| name != ROOT_QUOTA);
+        let of = |list: &ByResource, resource: &str| list.get(resource).copied();
+        let counted = standing.used.keys().map(|resource| {
+            let figures = Figures {
+                min: fact.and_then(|own| of(&own.min, resource)),
+                max: fact.and_then(|own| of(&own.max, resource)),
+                runtime: of(&standing.runtime, resource),
+                request: of(&standing.child_request, resource).unwrap_or(0),
+                used: of(&standing.used, resource).unwrap_or(0),
+                lent: of(&lent, resource).unwrap_or(0),
+                borrowed: of(&standing.borrowed, resource).unwrap_or(0),
+            };
+            (resource.to_string(), figures)
+        });
+        Self { quota: name.to_owned(), resources: counted.collect(), ..Self::default() }
+    }
+
+    fn to_json(&self) -> Value {
+        let list = |of: fn(&Figures) -> Option<i64>| {
+            let own = self.resources.iter();
+            let own: ByResource =
+                own.filter_map(|(name, own)| Some((name.as_str().into(), of(own)?))).collect();
+            json!(quantities(&own))
+        };
+        let mut json = json!({
+            "quota": self.quota, "tree": self.tree, "depth": self.depth,
+            "min": list(|own| own.min), "max": list(|own| own.max),
+            "runtime": list(|own| own.runtime), "request": list(|own| Some(own.request)),
+            "used": list(|own| Some(own.used)), "lent": list(|own| Some(own.lent)),
+            "borrowed": list(|own| Some(own.borrowed)),
+        });
+        if self.pods.all > 0 {
+            let pods = self.pods.first.iter().map(|own| {
+                json!({ "namespace": own.pod.namespace, "pod": own.pod.name, "quota": own.quota,
+                        "node": own.node, "priority": own.priority,
+                        "requests": engine::fact::quantities(&own.amounts) })
+            });
+            json["pods"] = pods.collect();
+            json["podsLeftOut"] = json!(self.pods.all - self.pods.first.len());
+        }
+        json
+    }
+}

@@ -1,0 +1,179 @@
+use api::{Node, Pod};
+use engine::fact::{Fact, NodeFact};
+use engine::quota::QuotaFact;
+
+use super::*;
+
+fn quota(name: &str, parent: &str, min: i64, max: i64) -> Fact {
+    let is_parent = if name == "org" { "true" } else { "false" };
+    let own = json!({
+        "metadata": { "name": name, "namespace": "quotas",
+                      "labels": { "quota.scheduling.koordinator.sh/parent": parent,
+                                  "quota.scheduling.koordinator.sh/is-parent": is_parent } },
+        "spec": { "min": { "cpu": min, "memory": format!("{min}Gi") },
+                  "max": { "cpu": max, "memory": format!("{max}Gi") } },
+    });
+    Fact::Quota(Box::new(QuotaFact::read(&serde_json::from_value(own).unwrap()).0))
+}
+
+fn pod(name: &str, quota: &str, cpu: i64, node: &str) -> Fact {
+    let labels = json!({ "quota.scheduling.koordinator.sh/name": quota });
+    let requests = json!({ "cpu": cpu, "memory": "1536Mi" });
+    let pod = json!({
+        "metadata": { "name": name, "namespace": "shop", "uid": name, "labels": labels },
+        "spec": { "nodeName": node, "priority": 9,
+                  "containers": [{ "name": "main", "resources": { "requests": requests } }] },
+    });
+    Fact::from(&serde_json::from_value::<Pod>(pod).unwrap())
+}
+
+/// Two teams of an organisation, of which one borrows, one quota beside it and one that is nowhere.
+fn cluster() -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.keep_quotas(Settings::default());
+    let node = json!({ "metadata": { "name": "n1" },
+                       "status": { "allocatable": { "cpu": "16", "memory": "32Gi", "pods": "99" } } });
+    ledger.apply(Fact::Node(NodeFact::from(&serde_json::from_value::<Node>(node).unwrap())));
+    let mut facts = vec![
+        quota("org", "", 12, 16),
+        quota("team-a", "org", 6, 12),
+        quota("team-b", "org", 6, 12),
+        quota("spare", "", 0, 4),
+        quota("lost", "nowhere", 0, 4),
+        pod("big", "team-a", 5, "n1"),
+        pod("small", "team-a", 2, "n1"),
+        pod("mid", "team-a", 3, "n1"),
+        pod("other", "team-b", 2, "n1"),
+        pod("waits", "team-a", 4, ""),
+        pod("plain", "", 1, "n1"),
+    ];
+    facts.drain(..).for_each(|fact| ledger.apply(fact));
+    ledger
+}
+
+fn shares(quota: Option<&str>, with_pods: bool) -> Shares {
+    let question = Question { quota: quota.map(str::to_owned), with_pods, ..Question::default() };
+    Shares::of(&mut cluster(), &question).unwrap()
+}
+
+#[test]
+fn quotas_are_shown_as_a_tree_with_what_they_lend_and_borrow() {
+    insta::assert_snapshot!(shares(None, false).text(), @"
+QUOTA                        RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT   BORROWED
+(cluster)                    cpu       -     -     16       14       13 (81%)      0      0
+(cluster)                    memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0      0
+  org                        cpu       12    16    14       14       12 (85%)      0      0
+  org                        memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0      0
+    team-a                   cpu       6     12    12       14       10 (83%)      0      4
+    team-a                   memory    6Gi   12Gi  6Gi      6Gi      4.5Gi (75%)   0      768Mi
+    team-b                   cpu       6     12    2        2        2 (100%)      2      0
+    team-b                   memory    6Gi   12Gi  1.5Gi    1.5Gi    1.5Gi (100%)  768Mi  0
+  spare                      cpu       0     4     0        0        0             0      0
+  spare                      memory    0     4Gi   0        0        0             0      0
+  koordinator-default-quota  cpu       -     -     -        1        1             0      0
+  koordinator-default-quota  memory    -     -     -        1.5Gi    1.5Gi         0      0
+");
+    assert_eq!(
+        shares(None, false).notes(),
+        [
+            "quota lost counts for nothing: its parent nowhere does not exist: create it or name another"
+        ]
+    );
+}
+
+#[test]
+fn it_is_said_who_uses_a_quota_the_largest_first() {
+    insta::assert_snapshot!(shares(Some("org"), false).text(), @"
+QUOTA       RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT   BORROWED
+(cluster)   cpu       -     -     16       14       13 (81%)      0      0
+(cluster)   memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0      0
+  org       cpu       12    16    14       14       12 (85%)      0      0
+  org       memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0      0
+    team-a  cpu       6     12    12       14       10 (83%)      0      4
+    team-a  memory    6Gi   12Gi  6Gi      6Gi      4.5Gi (75%)   0      768Mi
+    team-b  cpu       6     12    2        2        2 (100%)      2      0
+    team-b  memory    6Gi   12Gi  1.5Gi    1.5Gi    1.5Gi (100%)  768Mi  0
+
+QUOTA   POD         NODE  PRIORITY  REQUESTS
+team-a  shop/big    n1    9         cpu 5, memory 1.5Gi
+team-a  shop/mid    n1    9         cpu 3, memory 1.5Gi
+team-b  shop/other  n1    9         cpu 2, memory 1.5Gi
+team-a  shop/small  n1    9         cpu 2, memory 1.5Gi
+");
+    insta::assert_snapshot!(shares(None, true).text().split_once("\n\n").unwrap().1, @"
+QUOTA                      POD         NODE  PRIORITY  REQUESTS
+team-a                     shop/big    n1    9         cpu 5, memory 1.5Gi
+team-a                     shop/mid    n1    9         cpu 3, memory 1.5Gi
+team-a                     shop/small  n1    9         cpu 2, memory 1.5Gi
+team-b                     shop/other  n1    9         cpu 2, memory 1.5Gi
+koordinator-default-quota  shop/plain  n1    9         cpu 1, memory 1.5Gi
+");
+}
+
+#[test]
+fn programs_are_told_exact_amounts() {
+    let all = shares(Some("team-b"), true).to_json();
+    let names: Vec<&Value> =
+        all["quotas"].as_array().unwrap().iter().map(|own| &own["quota"]).collect();
+    assert_eq!(names, ["koordinator-root-quota", "org", "team-b"]);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&all["quotas"][2]).unwrap(), @r#"
+{
+  "borrowed": {
+    "cpu": "0",
+    "memory": "0"
+  },
+  "depth": 2,
+  "lent": {
+    "cpu": "2",
+    "memory": "768Mi"
+  },
+  "max": {
+    "cpu": "12",
+    "memory": "12Gi"
+  },
+  "min": {
+    "cpu": "6",
+    "memory": "6Gi"
+  },
+  "pods": [
+    {
+      "namespace": "shop",
+      "node": "n1",
+      "pod": "other",
+      "priority": 9,
+      "quota": "team-b",
+      "requests": {
+        "cpu": "2",
+        "memory": "1536Mi"
+      }
+    }
+  ],
+  "podsLeftOut": 0,
+  "quota": "team-b",
+  "request": {
+    "cpu": "2",
+    "memory": "1536Mi"
+  },
+  "runtime": {
+    "cpu": "2",
+    "memory": "1536Mi"
+  },
+  "tree": "",
+  "used": {
+    "cpu": "2",
+    "memory": "1536Mi"
+  }
+}
+"#);
+}
+
+#[test]
+fn a_quota_that_is_not_there_is_not_shown() {
+    let of = |name: &str| {
+        let question = Question { quota: Some(name.to_owned()), ..Question::default() };
+        Shares::of(&mut cluster(), &question)
+    };
+    let error = of("nobody").unwrap_err().to_string();
+    assert!(error.starts_with("there is no quota nobody; "), "{error}");
+    assert_eq!(of("lost").unwrap().astray.len(), 1);
+}

@@ -1,0 +1,141 @@
+//! Teams share a cluster: each has what it is guaranteed, and borrows what others leave.
+
+use anyhow::{Context as _, Result, ensure};
+use scheduler::config::Configuration;
+use scheduler::quotas::tree;
+use scheduler::why;
+use serde_json::{Value, json};
+
+use crate::yard::{Yard, configured, merge, on_both};
+
+const ALL: &str = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas";
+const DEFINITION: &str = "elasticquotas.scheduling.sigs.k8s.io";
+const LABEL: &str = "quota.scheduling.koordinator.sh/name";
+const RUNTIME: &str = "quota.scheduling.koordinator.sh/runtime";
+const NAME: &str = "koord-scheduler";
+
+fn path(yard: &Yard) -> String {
+    format!("/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas", yard.namespace)
+}
+
+/// A quota that is guaranteed so many CPUs and never has more than so many.
+async fn quota(yard: &Yard, name: &str, min: u32, max: u32, more: &Value) -> Result<()> {
+    let mut own = json!({
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
+        "metadata": { "name": name },
+        "spec": { "min": { "cpu": min.to_string() }, "max": { "cpu": max.to_string() } },
+    });
+    merge(&mut own, more);
+    yard.create(&path(yard), &own).await
+}
+
+/// A pod of a quota.
+async fn pod(yard: &Yard, name: &str, quota: &str, cpu: &str) -> Result<()> {
+    let more =
+        json!({ "metadata": { "labels": { LABEL: quota } }, "spec": { "schedulerName": NAME } });
+    yard.pod_like(name, cpu, more).await
+}
+
+/// Waits until a quota says that so much is used and so much may be.
+async fn until_stands(yard: &Yard, name: &str, used: &str, runtime: &str) -> Result<()> {
+    let runtime = json!({ "cpu": runtime }).to_string();
+    let stands = |own: &Value| {
+        let is_so = own["status"]["used"] == json!({ "cpu": used })
+            && own["metadata"]["annotations"][RUNTIME] == runtime;
+        is_so.then_some(())
+    };
+    yard.until_object(&format!("{}/{name}", path(yard)), stands).await
+}
+
+/// Waits until a quota has a condition of this sort, and gives its words.
+async fn until_says(
+    yard: &Yard,
+    name: &str,
+    (r#type, status, reason): (&str, &str, &str),
+) -> Result<String> {
+    let says = |own: &Value| {
+        let mut all = own["status"]["conditions"].as_array()?.iter();
+        let own = all.find(|own| own["type"] == r#type)?;
+        let is_so = own["status"] == status && own["reason"] == reason;
+        is_so.then(|| own["message"].as_str().unwrap_or_default().to_owned())
+    };
+    yard.until_object(&format!("{}/{name}", path(yard)), says).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_borrows_what_another_leaves_and_waits_at_its_ceiling() {
+    on_both("quotas", async |yard| {
+        yard.define(DEFINITION, ALL).await?;
+        yard.node("shared", 10).await?;
+        let configuration = Configuration { leader_election: None, ..Configuration::of_koordinator() };
+        let own = yard.schedule(configuration.clone()).await?;
+        quota(yard, "a", 4, 8, &json!({})).await?;
+        quota(yard, "b", 4, 8, &json!({})).await?;
+        let labels = json!({ "quota.scheduling.koordinator.sh/parent": "nowhere" });
+        quota(yard, "lost", 1, 2, &json!({ "metadata": { "labels": labels } })).await?;
+        let words = until_says(yard, "lost", ("Ready", "False", "Misplaced")).await?;
+        ensure!(words.contains("its parent nowhere does not exist"), "{words}");
+        until_says(yard, "a", ("Ready", "True", "InForce")).await?;
+        pod(yard, "a-1", "a", "5").await?;
+        yard.until_on("a-1", "shared").await?;
+        pod(yard, "a-2", "a", "3").await?;
+        yard.until_on("a-2", "shared").await?;
+        until_stands(yard, "a", "8", "8").await?;
+        pod(yard, "a-3", "a", "1").await?;
+        let words = yard.until_waits("a-3", "Unschedulable").await?;
+        let expected = "0/1 nodes are available: Insufficient quotas, quotaName: a, runtime: cpu 8, used: \
+                        cpu 8, pod's request: cpu 1, exceedDimensions: [cpu].";
+        ensure!(words == expected, "{words}");
+        let answer = why::from_objects(&yard.client, &configuration, &yard.namespace, "a-3").await?;
+        ensure!(answer.message.as_deref() == Some(expected), "{answer}");
+        let told = answer.quota.context("a quota has no room")?;
+        ensure!(told.quota == "a" && told.holders.len() == 2, "{told}");
+        ensure!(told.changes[1] == "raise max of quota a to 9 of cpu", "{told}");
+        let shares = tree::from_objects(&yard.client, &configuration, &Default::default()).await?;
+        let figures = shares.quotas.iter().find(|own| own.quota == "a");
+        let figures = figures.context("a is there")?.resources["cpu"];
+        ensure!((figures.used, figures.borrowed) == (8_000, 4_000), "{}", shares.text());
+        yard.delete_pod("a-2").await?;
+        yard.until_on("a-3", "shared").await?;
+        until_stands(yard, "a", "6", "6").await?;
+        pod(yard, "b-1", "b", "4").await?;
+        yard.until_on("b-1", "shared").await?;
+        until_stands(yard, "b", "4", "4").await?;
+        own.end().await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_uses_more_than_it_may_for_too_long_makes_room_for_whose_it_is() {
+    on_both("revoked", async |yard| {
+        yard.define(DEFINITION, ALL).await?;
+        yard.node("shared", 10).await?;
+        let args = json!({ "monitorAllQuotas": true, "delayEvictTime": "1s", "revokePodInterval": "100ms" });
+        let enabled = json!({ "enabled": [{ "name": "ElasticQuota" }] });
+        let profile = json!({ "schedulerName": NAME,
+            "plugins": { "preFilter": enabled, "reserve": enabled },
+            "pluginConfig": [{ "name": "ElasticQuota", "args": args }] });
+        let own = yard.schedule(configured(&json!({ "profiles": [profile] }))?).await?;
+        quota(yard, "a", 4, 8, &json!({})).await?;
+        quota(yard, "b", 4, 8, &json!({})).await?;
+        until_says(yard, "b", ("Ready", "True", "InForce")).await?;
+        for (name, cpu) in [("a-1", "5"), ("a-2", "3")] {
+            pod(yard, name, "a", cpu).await?;
+            yard.until_on(name, "shared").await?;
+        }
+        pod(yard, "b-1", "b", "4").await?;
+        yard.until_on("b-1", "shared").await?;
+        let told = |seen: &crate::yard::Seen| {
+            let of = |pod: &str| seen.told(pod, "QuotaRevoked").len();
+            of("a-1") + of("a-2") == 1 && of("a") == 1
+        };
+        yard.until("one pod is told why it goes, and the quota that it does", told).await?;
+        ensure!(yard.seen(|seen| seen.pods.len()) == 2, "one of a, and that of b");
+        until_says(yard, "a", ("OverUsed", "False", "WithinRuntime")).await?;
+        own.end().await?;
+        Ok(())
+    })
+    .await;
+}
