@@ -12,6 +12,7 @@ pub mod decide;
 pub mod examination;
 pub mod fact;
 pub mod gangs;
+pub mod gathering;
 mod judge;
 pub mod ledger;
 pub mod moment;

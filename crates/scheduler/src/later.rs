@@ -101,6 +101,11 @@ impl<T> Later<T> {
         self.notes.push_back((now, note));
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.notes.len()
+    }
+
     /// Whether none waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.notes.is_empty()

@@ -208,6 +208,7 @@ impl Hands {
             while let Some(order) = later.next(self.clock().monotonic(), busy()) {
                 self.notes.scheduled(&order);
             }
+            self.traffic.hold(later.len());
         }
         while let Some(order) = later.next(self.clock().monotonic(), Busy::default()) {
             self.notes.scheduled(&order);

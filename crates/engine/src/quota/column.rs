@@ -109,10 +109,11 @@ impl Cell {
         self.request().min(most)
     }
 
-    /// The same of what is divided for.
+    /// The same of what is divided for: what somebody could use now, and in any case as much of what is asked
+    /// for as is guaranteed. Who has borrowed that has to hear that it is wanted.
     pub fn limited_demand(&self) -> i128 {
-        let kept = if self.is_lendable { 0 } else { i128::from(self.min) };
-        self.demand.max(kept).min(self.max.map_or(i128::MAX, i128::from))
+        let own = self.request().min(i128::from(self.min));
+        self.demand.max(own).min(self.max.map_or(i128::MAX, i128::from))
     }
 
     /// What nobody takes back: what it is guaranteed, and what is in use beyond that.

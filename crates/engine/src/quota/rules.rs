@@ -1,10 +1,13 @@
-//! Which changes of quotas are let through, and what is filled in where somebody says nothing.
+//! Which changes of quotas are let through, what is filled in where somebody says nothing, which pods may be
+//! made that are charged to one, and to which nodes those are tied.
 //!
 //! A tree survives whatever is written. These rules keep nonsense out where it can still be refused, and
 //! say to whom it concerns what to write instead. The quotas that a change is held against are those of all
 //! trees.
 
 mod complete;
+mod creation;
+mod nodes;
 mod refusal;
 
 #[cfg(test)]
@@ -17,6 +20,8 @@ use api::elastic_quota::{DEFAULT_QUOTA, QuotaTerms, ROOT_QUOTA, SHARED_WEIGHT, S
 use api::pod::ResourceList;
 
 pub use complete::{Completion, complete};
+pub use creation::{Allowance, Batch, CreationRefusal};
+pub use nodes::tied_to_tree;
 pub use refusal::{Rule, RuleRefusal};
 
 use super::fact::value;

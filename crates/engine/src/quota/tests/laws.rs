@@ -4,7 +4,7 @@ use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::reference::{Charged, Reference};
+use super::reference::{Charged, Own, Reference};
 use super::*;
 
 /// Something that a tree is told.
@@ -135,13 +135,13 @@ fn charged(steps: &[Step], resource: &str) -> (i64, Charged) {
                 capacity = if resource == "cpu" { *cpu } else { memory.unwrap_or(0) };
             }
             Step::Charge(quota, (cpu, memory), is_used, _) => {
-                let own: &mut (i64, i64) = charged.entry(NAMES[*quota]).or_default();
+                let own: &mut Own = charged.entry(NAMES[*quota]).or_default();
                 let amount = sign * if resource == "cpu" { *cpu } else { *memory };
-                *(if *is_used { &mut own.1 } else { &mut own.0 }) += amount;
+                *(if *is_used { &mut own.used } else { &mut own.request }) += amount;
             }
             Step::Rest(quota, (cpu, memory)) => {
                 let amount = sign * if resource == "cpu" { *cpu } else { *memory };
-                charged.entry(NAMES[*quota]).or_default().0 -= amount;
+                charged.entry(NAMES[*quota]).or_default().resting += amount;
             }
             _ => {}
         }
@@ -269,7 +269,7 @@ proptest! {
                 prop_assert!(!is_enough || sum <= has, "{} have {} of {}", name, sum, has);
                 // What is guaranteed and can be kept is given first, as far as it is asked for.
                 for (fact, standing) in &below {
-                    let asked = of(&standing.limited_demand);
+                    let asked = of(&standing.limited_request);
                     let least = floor(options, fact, standing, resource).min(asked);
                     prop_assert!(of(&standing.runtime) >= least, "{:?}", fact);
                 }

@@ -6,8 +6,19 @@ use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
 
 use super::*;
 
-/// What is charged to quotas themselves, of one resource: what is asked for, and what is used.
-pub(super) type Charged = BTreeMap<&'static str, (i64, i64)>;
+/// What is charged to quotas themselves, of one resource.
+pub(super) type Charged = BTreeMap<&'static str, Own>;
+
+/// What is charged to a quota itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Own {
+    /// What is asked for.
+    pub(super) request: i64,
+    /// What of it could not be used now.
+    pub(super) resting: i64,
+    /// What is used.
+    pub(super) used: i64,
+}
 
 /// One resource of a tree.
 pub(super) struct Reference<'a> {
@@ -30,7 +41,7 @@ impl<'a> Reference<'a> {
     }
 
     /// What is charged to a quota itself, where it counts the resource.
-    fn own(&self, fact: &QuotaFact) -> (i64, i64) {
+    fn own(&self, fact: &QuotaFact) -> Own {
         let counts = self.of(&fact.max).is_some();
         self.charged.get(&*fact.name).copied().filter(|_| counts).unwrap_or_default()
     }
@@ -39,21 +50,30 @@ impl<'a> Reference<'a> {
         fact.is_lendable && !self.options.guarantees_usage
     }
 
-    fn limited_request(&self, fact: &QuotaFact) -> i64 {
-        let below: i64 = self.below(&fact.name).iter().map(|own| self.limited_request(own)).sum();
-        let kept = if self.is_lendable(fact) { 0 } else { self.of(&fact.min).unwrap_or(0) };
-        let request = (below + self.own(fact).0).max(kept);
-        request.min(self.of(&fact.max).unwrap_or(i64::MAX))
+    /// What is asked for, together with what of it is divided for.
+    fn limited(&self, fact: &QuotaFact) -> (i64, i64) {
+        let min = self.of(&fact.min).unwrap_or(0);
+        let own = self.own(fact);
+        let (mut request, mut demand) = (own.request, own.request - own.resting);
+        for below in self.below(&fact.name) {
+            let more = self.limited(below);
+            (request, demand) = (request + more.0, demand + more.1);
+        }
+        if !self.is_lendable(fact) {
+            request = request.max(min);
+        }
+        let max = self.of(&fact.max).unwrap_or(i64::MAX);
+        (request.min(max), demand.max(request.min(min)).min(max))
     }
 
     fn guaranteed(&self, fact: &QuotaFact) -> i64 {
         let below: i64 = self.below(&fact.name).iter().map(|own| self.guaranteed(own)).sum();
-        (below + self.own(fact).1).max(self.of(&fact.min).unwrap_or(0))
+        (below + self.own(fact).used).max(self.of(&fact.min).unwrap_or(0))
     }
 
     /// How much each quota may use now that counts the resource.
     pub(super) fn runtimes(&self) -> BTreeMap<Box<str>, i64> {
-        let used = |name: &str| self.charged.get(name).map_or(0, |own| own.1);
+        let used = |name: &str| self.charged.get(name).map_or(0, |own| own.used);
         let shared = self.capacity - used(DEFAULT_QUOTA) - used(SYSTEM_QUOTA);
         let mut runtimes = BTreeMap::new();
         self.divide(ROOT_QUOTA, shared.max(0), &mut runtimes);
@@ -79,7 +99,7 @@ impl<'a> Reference<'a> {
         let members: Vec<(&QuotaFact, i64, i64)> = counting
             .iter()
             .zip(floors)
-            .map(|(fact, floor)| (*fact, self.limited_request(fact), floor))
+            .map(|(fact, floor)| (*fact, self.limited(fact).1, floor))
             .collect();
         for (at, runtime) in self.shares(capacity, &members).into_iter().enumerate() {
             runtimes.insert(members[at].0.name.clone(), runtime);

@@ -304,7 +304,7 @@ fn it_is_looked_again_who_makes_room_in_a_quota_when_its_members_change() {
 #[test]
 fn what_could_use_nothing_now_is_no_reason_to_keep_others_from_what_there_is() {
     // Pods of a that no node takes, or that may not be tried, while b could use all.
-    let check = |min: i64, change: fn(&mut PodFact)| {
+    let check = |min: i64, change: fn(&mut PodFact), expected: &[&str]| {
         let mut engine = clearing();
         engine.apply(node("n1", 5_000), START);
         engine.apply(node("n2", 5_000), START);
@@ -323,17 +323,23 @@ fn what_could_use_nothing_now_is_no_reason_to_keep_others_from_what_there_is() {
         let words = all_decided(&mut engine, START);
         let placed: Vec<&str> =
             words.iter().filter_map(|own| own.split_once(" to n")).map(|own| own.0).collect();
-        assert_eq!(placed, ["b1", "b2"], "{words:?}");
-        // They ask for it all the same.
+        assert_eq!(placed, expected, "{words:?}");
+        // They ask for it all the same, and what of it is guaranteed to them is theirs.
         let view = engine.quota_view("").expect("there is a tree");
         let own = view.standing("a").expect("it has a place");
-        assert_eq!((own.child_request["cpu"], own.limited_demand["cpu"]), (18_000, 0));
+        assert_eq!((own.child_request["cpu"], own.limited_demand["cpu"]), (18_000, min));
         engine
     };
-    check(0, |_| ());
-    check(0, |own| own.gates = ["later".into()].into());
-    // When they could use something they get what is guaranteed to them, whoever else would like to have it.
-    let mut engine = check(6_000, |_| ());
+    check(0, |_| (), &["b1", "b2"]);
+    check(0, |own| own.gates = ["later".into()].into(), &["b1", "b2"]);
+    check(5_000, |_| (), &["b1"]);
+    check(6_000, |_| (), &[]);
+    // When they could use it they get it.
+    let mut engine = check(5_000, |_| (), &["b1"]);
+    let ledger = engine.ledger();
+    let taken = ledger.pod(&Uid::new("b1")).and_then(|own| own.node()).expect("it has a node");
+    let empty = if ledger.nodes.name(taken) == "n1" { "n2" } else { "n1" };
+    engine.apply(Fact::NodeGone(empty.into()), START);
     engine.apply(node("n3", 6_000), START);
     let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
     assert_eq!(words.iter().filter(|own| own.contains(" to n3")).count(), 1, "{words:?}");
