@@ -69,6 +69,16 @@ resource!(
     true
 );
 
+impl ElasticQuota {
+    /// What pods and the quotas below ask for, as it was written last; none where that cannot be read: the
+    /// scheduler writes it again.
+    #[must_use]
+    pub fn child_request(&self) -> Option<ResourceList> {
+        let text = self.metadata.annotations.get(CHILD_REQUEST)?;
+        serde_json::from_str(text).ok()
+    }
+}
+
 /// How much a share is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

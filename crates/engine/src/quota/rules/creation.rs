@@ -7,8 +7,7 @@
 use std::fmt;
 
 use api::ElasticQuota;
-use api::elastic_quota::{CHILD_REQUEST, QuotaTerms};
-use api::pod::ResourceList;
+use api::elastic_quota::QuotaTerms;
 
 use super::is_reserved;
 use crate::needs::Amounts;
@@ -50,9 +49,7 @@ impl Allowance {
             return None;
         }
         let admission = QuotaTerms::of(quota).admission;
-        let asked = metadata.annotations.get(CHILD_REQUEST);
-        // The scheduler writes it; what cannot be read it will write again.
-        let asked = asked.and_then(|text| serde_json::from_str::<ResourceList>(text).ok());
+        let asked = quota.child_request();
         Some(Self {
             namespace: metadata.namespace.as_str().into(),
             quota: metadata.name.as_str().into(),
@@ -70,13 +67,13 @@ impl Allowance {
 
     /// Of what there would be too much with this request.
     fn excesses(&self, more: &ByResource) -> Vec<Excess> {
-        let excess = |(resource, asked): (&Box<str>, &i64)| {
+        let excesses = more.iter().filter_map(|(resource, asked)| {
             let limit = *self.limit.get(resource)?;
             let used = self.asked.get(resource).copied().unwrap_or(0);
             let excess = Excess { resource: resource.clone(), limit, used, asked: *asked };
             (used.saturating_add(*asked) > limit).then_some(excess)
-        };
-        more.iter().filter_map(excess).collect()
+        });
+        excesses.collect()
     }
 
     fn add(&mut self, more: &ByResource) {
@@ -86,8 +83,8 @@ impl Allowance {
 
 /// Whether pods are counted for a resource when they are made.
 fn is_counted(resource: &str) -> bool {
-    let begins = |prefix: &&str| resource.starts_with(prefix);
-    COUNTED.contains(&resource) || COUNTED_PREFIXES.iter().any(|prefix| begins(&prefix))
+    let is_one_of = |prefix: &&str| resource.starts_with(*prefix);
+    COUNTED.contains(&resource) || COUNTED_PREFIXES.iter().any(is_one_of)
 }
 
 fn add(sum: &mut ByResource, more: &ByResource) {
@@ -180,7 +177,7 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use api::elastic_quota::{ADMISSION, DEFAULT_QUOTA};
+    use api::elastic_quota::{ADMISSION, CHILD_REQUEST, DEFAULT_QUOTA};
     use serde_json::{Value, json};
 
     use super::*;
