@@ -16,13 +16,21 @@ struct Gang {
     /// What its pods say, by when they were made.
     told: BTreeMap<(Moment, Uid), Box<GangTerms>>,
     members: BTreeSet<Uid>,
-    /// Whether any member was ever bound, for as long as its object or any member is there.
+    /// Members that are bound and do not go.
+    staying: BTreeSet<Uid>,
+    /// Whether any member was ever bound, for as long as its object is there or a member stays.
     has_started: bool,
 }
 
 impl Gang {
     fn is_empty(&self) -> bool {
         self.object.is_none() && self.members.is_empty()
+    }
+
+    /// A gang that nothing describes but pods which go is not the one that comes after them.
+    fn settle(&mut self) {
+        let stays = !self.staying.is_empty();
+        self.has_started = stays || self.has_started && self.object.is_some();
     }
 
     /// What counts: what its object says, or else the first pod that says how many there must be.
@@ -85,16 +93,17 @@ impl Gangs {
         self.gangs.get(gang).is_some_and(|gang| gang.object.is_some())
     }
 
-    /// Whether any member was ever bound, for as long as its object or any member is there.
+    /// Whether any member was ever bound, for as long as its object is there, or a member that does not go.
     #[must_use]
     pub fn has_started(&self, gang: &GangId) -> bool {
         self.gangs.get(gang).is_some_and(|gang| gang.has_started)
     }
 
-    /// A member was bound.
-    pub(crate) fn note_started(&mut self, gang: &GangId) {
+    /// A member was bound, which its object may not say yet.
+    pub(crate) fn note_started(&mut self, gang: &GangId, member: &Uid) {
         if let Some(gang) = self.gangs.get_mut(gang) {
-            gang.has_started = true;
+            gang.staying.insert(member.clone());
+            gang.settle();
         }
     }
 
@@ -133,6 +142,7 @@ impl Gangs {
         let before = self.named(gang);
         let own = self.gangs.entry(gang.clone()).or_default();
         change(own);
+        own.settle();
         if own.is_empty() {
             self.gangs.remove(gang);
         }
@@ -150,10 +160,14 @@ impl Gangs {
         }
     }
 
-    fn join(&mut self, uid: &Uid, own: &Membership, is_bound: bool) {
+    fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow) {
         self.change(&own.gang, |gang| {
             gang.members.insert(uid.clone());
-            gang.has_started |= is_bound;
+            if row.deleting {
+                gang.staying.remove(uid);
+            } else if row.is_bound() {
+                gang.staying.insert(uid.clone());
+            }
             if let Some(terms) = &own.terms {
                 gang.told.insert((own.created, uid.clone()), terms.clone());
             }
@@ -163,6 +177,7 @@ impl Gangs {
     fn leave(&mut self, uid: &Uid, own: &Membership) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
+            gang.staying.remove(uid);
             gang.told.remove(&(own.created, uid.clone()));
         });
     }
@@ -192,12 +207,12 @@ impl Ledger {
             return;
         }
         let old = self.pods.get(uid).and_then(|row| row.gang.clone());
-        let own = new.and_then(|row| Some((row.gang.clone()?, row.is_bound())));
-        if let Some(old) = old.filter(|old| own.as_ref().is_none_or(|(own, _)| own != old)) {
+        let own = new.and_then(|row| Some((row.gang.as_ref()?, row)));
+        if let Some(old) = old.filter(|old| own.is_none_or(|(own, _)| own != old)) {
             self.gangs.leave(uid, &old);
         }
-        if let Some((own, is_bound)) = own {
-            self.gangs.join(uid, &own, is_bound);
+        if let Some((own, row)) = own {
+            self.gangs.join(uid, own, row);
         }
     }
 }

@@ -284,7 +284,7 @@ impl Engine {
         if answer == Answer::Done {
             release.has_bound = true;
             if let Some(gang) = self.ledger.pod(uid).and_then(|row| row.gang.clone()) {
-                self.ledger.gangs.note_started(&gang.gang);
+                self.ledger.gangs.note_started(&gang.gang, uid);
             }
         }
         self.gangs.releases.forget(uid);

@@ -199,6 +199,35 @@ fn a_gang_has_started_for_as_long_as_its_object_or_any_member_is_there() {
 }
 
 #[test]
+fn a_gang_that_is_made_again_while_its_old_members_go_starts_whole_once_more() {
+    let check = |is_object: bool, is_replaced: bool, expected: &str| {
+        let own = |name: &str| match is_object {
+            true => member(name, "g", 1_000),
+            false => describing(name, "g", 1_000, 5, terms(4)),
+        };
+        let mut engine = engine();
+        engine.apply(node("n", 10_000), START);
+        if is_object {
+            engine.apply(gang("g", terms(4)), START);
+        }
+        for name in ["a", "b"] {
+            engine.apply(bound(own(name), "n"), START);
+            engine.apply(bound(PodFact { deleting: true, ..own(name) }, "n"), START);
+        }
+        if is_replaced {
+            engine.apply(Fact::Gang { id: id("g"), terms: None }, START);
+            engine.apply(gang("g", terms(4)), START);
+        }
+        engine.apply(told(own("again")), START);
+        assert_eq!(decided(&mut engine, SOON), [expected], "{is_object} {is_replaced}");
+    };
+    let waits = "again waits: gang default/g waits for members: collected 3/4";
+    check(true, true, waits);
+    check(false, false, waits);
+    check(true, false, "again to n, try 1");
+}
+
+#[test]
 fn s12_g7_s12_g8_s12_g9_s12_g16_of_pods_that_describe_a_gang_the_first_that_can_be_read_counts() {
     let mut engine = engine();
     let wrong = GangTerms::default();

@@ -300,8 +300,9 @@ impl World {
             for own in &group.gangs {
                 let members = engine.ledger().gangs.members(own);
                 let mut held = members.filter(|uid| !self.sent.contains_key(uid));
-                let held =
-                    held.find(|uid| engine.ledger().pod(uid).is_some_and(|row| row.is_placed()));
+                // Whoever goes is of the gang that was there before.
+                let stays = |row: &PodRow| row.is_placed() && !row.deleting;
+                let held = held.find(|uid| engine.ledger().pod(uid).is_some_and(stays));
                 if let Some(uid) = held {
                     return Some(format!("{uid:?} of {name} has a node alone"));
                 }
