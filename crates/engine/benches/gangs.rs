@@ -32,6 +32,10 @@ const DECIDED_MAX: Duration = Duration::from_millis(50);
 const CLEARED_MAX: Duration = Duration::from_secs(1);
 /// The longest that a turn may take.
 const TURN_MAX: Duration = Duration::from_millis(5);
+/// Members of larger gangs, and what it may cost to be told of one that stays as it is, in millionths of a
+/// second: however many there are.
+const MANY: [usize; 2] = [512, 5_000];
+const TOLD_AGAIN_MAX: f64 = 20.0;
 /// Quotas, and pods of which nine of ten are over them.
 const QUOTAS: usize = 1_000;
 const PENDING: usize = 50_000;
@@ -81,16 +85,42 @@ impl Row {
     }
 }
 
-/// Has a gang come to a cluster and be decided about; who gets a node and who has to go is returned too.
-fn gang(name: &'static str, mut engine: Engine, cpu: i64, most: Duration) -> (Row, usize, usize) {
+/// The members of a gang, none of which has a node, and the gang.
+fn members(engine: &mut Engine, count: usize, cpu: i64) -> Vec<PodFact> {
     let id = GangId::new("default", "g");
-    let least = u32::try_from(MEMBERS).ok();
+    let least = u32::try_from(count).ok();
     let terms = GangTerms { min_available: least, ..GangTerms::default() };
     engine.apply(Fact::Gang { id: id.clone(), terms: Some(Box::new(terms)) }, START);
     let own = Membership { gang: id, terms: None, created: Moment(0), incarnation: None };
     let own = Some(Arc::new(own));
-    for number in 0..MEMBERS {
-        let member = PodFact { gang: own.clone(), ..pod(&format!("m-{number:03}"), cpu, 9) };
+    let member = |number| PodFact { gang: own.clone(), ..pod(&format!("m-{number:04}"), cpu, 9) };
+    (0..count).map(member).collect()
+}
+
+/// Has a large gang come that gets no nodes, and each of its members be told again as it is: what it costs to
+/// take in one.
+fn told_again(count: usize) -> [Duration; 2] {
+    let mut engine = cluster(NODES, 0);
+    let members = members(&mut engine, count, 20_000);
+    let tell = |engine: &mut Engine| {
+        let facts: Vec<Fact> = members.iter().map(|own| Fact::Pod(Box::new(own.clone()))).collect();
+        let begun = processor_time();
+        facts.into_iter().for_each(|own| engine.apply(own, START));
+        processor_time().saturating_sub(begun) / u32::try_from(count).unwrap_or(1)
+    };
+    let come = tell(&mut engine);
+    while engine.next_due(START).is_some_and(|due| due <= START) {
+        if let Some(decision) = engine.decide(START) {
+            assert!(matches!(decision.verdict, Verdict::Wait(_)), "measuring something else");
+            engine.done(&decision.pod.uid, START);
+        }
+    }
+    [come, tell(&mut engine)]
+}
+
+/// Has a gang come to a cluster and be decided about; who gets a node and who has to go is returned too.
+fn gang(name: &'static str, mut engine: Engine, cpu: i64, most: Duration) -> (Row, usize, usize) {
+    for member in members(&mut engine, MEMBERS, cpu) {
         engine.apply(Fact::Pod(Box::new(member)), START);
     }
     let (mut whole, mut longest, mut turns) = (Duration::ZERO, Duration::ZERO, 0);
@@ -153,7 +183,7 @@ fn over_quota() -> (Duration, Duration, u64) {
 }
 
 fn main() -> ExitCode {
-    let mut is_met = true;
+    let (mut is_met, mut is_told_fast) = (true, true);
     println!(
         "| a gang of {MEMBERS} on {NODES} nodes | whole, ms | bar | longest turn, ms | turns |"
     );
@@ -176,6 +206,14 @@ fn main() -> ExitCode {
     let full = || cluster(NODES, VICTIMS);
     told(gang("others make room", full(), 1_000, CLEARED_MAX), (0, MEMBERS));
     told(gang("others cannot make enough", full(), 10_000, CLEARED_MAX), (0, 0));
+    println!();
+    for count in MANY {
+        let [come, again] = told_again(count).map(|own| own.as_secs_f64() * 1e6);
+        println!(
+            "a gang of {count}: {come:.1} µs for each member that comes, {again:.1} µs for each that is told again"
+        );
+        is_told_fast &= again <= TOLD_AGAIN_MAX;
+    }
     let (each, freed, in_vain) = over_quota();
     println!();
     println!(
@@ -184,5 +222,5 @@ fn main() -> ExitCode {
         each.as_secs_f64() * 1e6,
         freed.as_secs_f64() * 1e6
     );
-    if is_met && in_vain == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_met && is_told_fast && in_vain == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

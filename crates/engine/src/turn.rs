@@ -237,6 +237,7 @@ impl Engine {
         let invited = self.ledger.reservations.epoch();
         let gangs = self.gang_of(&fact);
         let was_of = told.as_ref().and_then(|(uid, _)| self.member_of(uid).cloned());
+        let seen = told.as_ref().and_then(|(uid, _)| Some((uid.clone(), self.sight(uid)?)));
         let concerned = match &fact {
             Fact::Storage(fact) => self.preparations.concerned(fact),
             Fact::NodeGone(node) => self.preparations.on(node),
@@ -247,7 +248,11 @@ impl Engine {
             self.follow_gang(&uid, was_of.as_ref(), now);
             self.follow(uid, wanting, now);
         }
-        self.settle_gangs(&gangs, now);
+        // Most of what pods say later is nothing to those that they started with.
+        let is_news = seen.is_none_or(|(uid, seen)| self.sight(&uid) != Some(seen));
+        if is_news {
+            self.settle_gangs(&gangs, now);
+        }
         for ended in self.preparations.ended(&concerned, &mut self.ledger) {
             self.end(ended, now);
         }

@@ -9,6 +9,7 @@
 
 mod planning;
 mod release;
+mod sight;
 mod steps;
 
 #[cfg(test)]
