@@ -41,7 +41,8 @@ pub struct Profile {
     /// How long the volumes of a pod that has a node may take to be ready; none where nobody makes
     /// them ready.
     pub volume_wait_max: Option<Duration>,
-    /// What is tried, in this order, for a pod that no node can take.
+    /// What is tried, in this order, for those that no node can take. For a single pod what is looked for on
+    /// one node comes before what is looked for everywhere, wherever it stands here.
     pub last_resorts: Vec<LastResort>,
     /// How pods start together, where they do.
     pub gangs: Option<gangs::Settings>,
