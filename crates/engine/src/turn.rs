@@ -237,7 +237,7 @@ impl Engine {
         let invited = self.ledger.reservations.epoch();
         let gangs = self.gang_of(&fact);
         let was_of = told.as_ref().and_then(|(uid, _)| self.member_of(uid).cloned());
-        let seen = told.as_ref().and_then(|(uid, _)| Some((uid.clone(), self.sight(uid)?)));
+        let seen = told.as_ref().and_then(|(uid, _)| Some((uid.clone(), self.seen_by_group(uid)?)));
         let concerned = match &fact {
             Fact::Storage(fact) => self.preparations.concerned(fact),
             Fact::NodeGone(node) => self.preparations.on(node),
@@ -249,7 +249,7 @@ impl Engine {
             self.follow(uid, wanting, now);
         }
         // Most of what pods say later is nothing to those that they started with.
-        let is_news = seen.is_none_or(|(uid, seen)| self.sight(&uid) != Some(seen));
+        let is_news = seen.is_none_or(|(uid, seen)| self.seen_by_group(&uid) != Some(seen));
         if is_news {
             self.settle_gangs(&gangs, now);
         }

@@ -9,7 +9,7 @@
 
 mod planning;
 mod release;
-mod sight;
+mod seen;
 mod steps;
 
 #[cfg(test)]

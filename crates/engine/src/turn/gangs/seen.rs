@@ -11,7 +11,7 @@ use crate::moment::Moment;
 
 /// What groups see of a member.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::turn) struct Sight {
+pub(in crate::turn) struct Seen {
     gang: Arc<Membership>,
     ask: Ask,
     charged: Option<Charged>,
@@ -34,10 +34,10 @@ pub(in crate::turn) struct Sight {
 
 impl Engine {
     /// What groups see of a pod; none where it is of no gang.
-    pub(in crate::turn) fn sight(&self, uid: &Uid) -> Option<Sight> {
+    pub(in crate::turn) fn seen_by_group(&self, uid: &Uid) -> Option<Seen> {
         let row = self.ledger.pod(uid).filter(|_| self.ledger.gangs.are_kept())?;
         let gang = row.gang.clone()?;
-        Some(Sight {
+        Some(Seen {
             gang,
             ask: row.ask,
             charged: row.charged(),
