@@ -42,10 +42,15 @@ pub const BIND_GROUP_ID_BEFORE: &str = "scheduling.koordinator.sh/bind-gang-grou
 /// What [`BIND_MEMBER_COUNT`] was called before.
 pub const BIND_MEMBER_COUNT_BEFORE: &str = "scheduling.koordinator.sh/bind-gang-member-count";
 
+/// How many letters the name of a gang has at most, and that of its namespace.
+const NAME_MAX: usize = 253;
+const NAMESPACE_MAX: usize = 63;
+
 /// How many gangs may start together.
 pub const GANG_GROUPS_MAX: usize = 64;
 
 const COUNT_FIX: &str = "write a whole number such as 4";
+const NAME_FIX: &str = "write at most 253 letters, none of them a slash or a comma";
 
 /// The gang that a pod is of, and who describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,13 +63,16 @@ pub enum GangName<'a> {
 
 impl<'a> GangName<'a> {
     /// What a pod says; none where it is of no gang. A group goes before a label, and that before an
-    /// annotation.
+    /// annotation. What cannot be a name is as empty as all others of the kind, and [`GangTerms::of_pod`] tells
+    /// it: such a gang never starts.
     #[must_use]
     pub fn of(pod: &'a Pod) -> Option<Self> {
         let metadata = &pod.metadata;
         let group = told(&metadata.labels, POD_GROUP_LABEL).map(Self::Group);
         let label = || told(&metadata.labels, GANG_NAME_LABEL).map(Self::Pods);
-        let annotation = || told(&metadata.annotations, GANG_NAME).map(Self::Pods);
+        let annotation = told(&metadata.annotations, GANG_NAME);
+        let annotation =
+            || annotation.map(|name| Self::Pods(if is_name(name) { name } else { "" }));
         group.or_else(label).or_else(annotation)
     }
 
@@ -92,8 +100,14 @@ impl GangId {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;
-        let is_one = |part: &str| !part.is_empty() && !part.contains(['/', ',']);
-        (is_one(namespace) && is_one(name)).then(|| Self(text.into()))
+        let is_namespace = is_name(namespace) && namespace.len() <= NAMESPACE_MAX;
+        (is_namespace && is_name(name)).then(|| Self(text.into()))
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
     /// `namespace/name`.
@@ -181,7 +195,13 @@ impl GangTerms {
                 told(&metadata.annotations, GANG_MIN_AVAILABLE).unwrap_or_default(),
             ),
         };
-        let least = count(key, text);
+        let least = match GangName::of(pod) {
+            Some(GangName::Pods("")) => {
+                let name = told(&metadata.annotations, GANG_NAME).unwrap_or_default();
+                Err(Malformed::new(GANG_NAME, name, NAME_FIX))
+            }
+            _ => count(key, text),
+        };
         let waiting = told(&metadata.annotations, GANG_WAITING_TIME).map(waiting_time).transpose();
         Self::of(&metadata.annotations, least, waiting.map(Option::flatten))
     }
@@ -247,6 +267,11 @@ fn kept<T>(malformed: &mut Vec<Malformed>, read: Result<Option<T>, Malformed>) -
 /// What is written at a key, where it is something.
 fn told<'a>(texts: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
     texts.get(key).map(|text| text.trim()).filter(|text| !text.is_empty())
+}
+
+/// Whether this can be the name of a gang, or of a namespace: several of them are written as one text.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= NAME_MAX && !text.contains(['/', ','])
 }
 
 /// A number of members, as an API server would take it: 32 bits with a sign, and not below zero.
@@ -333,6 +358,29 @@ mod tests {
         assert_eq!(GangName::of(&pod(json!({}), json!({ GANG_NAME: "" }))), None);
         assert_eq!(GangName::of(&Pod::default()), None);
         assert_eq!(GangName::Group("g").as_str(), GangName::Pods("g").as_str());
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_is_a_gang_that_never_starts() {
+        let long = "a".repeat(NAME_MAX);
+        let check = |name: &str, is_one: bool| {
+            let pod = pod(json!({}), json!({ GANG_NAME: name, GANG_MIN_AVAILABLE: "2" }));
+            let named = GangName::of(&pod).map(GangName::as_str);
+            let terms = GangTerms::of_pod(&pod);
+            let told: Vec<&str> = terms.malformed.iter().map(|own| own.key).collect();
+            let expected = match is_one {
+                true => (Some(name), Some(2), vec![]),
+                false => (Some(""), None, vec![GANG_NAME]),
+            };
+            assert_eq!((named, terms.min_available, told), expected, "{name}");
+            assert_eq!(GangId::parse(&format!("shop/{name}")).is_some(), is_one, "{name}");
+        };
+        check("Train 7", true);
+        check(&long, true);
+        for wrong in [&*format!("{long}a"), "x,b/y", "a/b", "a,b"] {
+            check(wrong, false);
+        }
+        assert_eq!(GangId::parse(&format!("{}/g", "n".repeat(NAMESPACE_MAX + 1))), None);
     }
 
     #[test]

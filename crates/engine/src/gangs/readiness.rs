@@ -93,7 +93,10 @@ impl Ledger {
             return Readiness::Started;
         }
         for gang in &group.first {
-            if let Some(wait) = self.must_start_first(gang, TOLD_DEPTH) {
+            // What goes on in another namespace is told to those alone who may ask there.
+            let is_kin = group.gangs.iter().all(|own| own.namespace() == gang.namespace());
+            let depth = if is_kin { TOLD_DEPTH } else { 0 };
+            if let Some(wait) = self.must_start_first(gang, depth) {
                 return Readiness::Waits(wait);
             }
         }

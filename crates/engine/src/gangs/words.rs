@@ -5,6 +5,9 @@ use std::fmt;
 use api::Malformed;
 use api::pod_group::GangId;
 
+/// How many gangs are named that only one of two names.
+const NAMED_MAX: usize = 8;
+
 /// What members of a gang wait for, before any node is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GangWait {
@@ -90,8 +93,12 @@ impl fmt::Display for GangWait {
             Self::Gang { gang, why: None } => write!(f, "waiting for gang {gang} to start"),
             Self::Gang { gang, why: Some(why) } => write!(f, "waiting for gang {gang}: {why}"),
             Self::Unlike { gang, other, only } => {
-                let only: Vec<&str> = only.iter().map(GangId::as_str).collect();
-                let only = only.join(", ");
+                let named: Vec<&str> = only.iter().take(NAMED_MAX).map(GangId::as_str).collect();
+                let more = match only.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let only = named.join(", ") + &more;
                 write!(
                     f,
                     "gangs {gang} and {other} cannot start: each names the other, and only one of them \
