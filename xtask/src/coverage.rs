@@ -26,6 +26,7 @@ const DIFFERENCES: &str = "docs/COMPATIBILITY.md";
 const OTHERWISE: &[(&str, &str)] = &[
     ("s10_50", "engine-cpus"),
     ("s10_51", "engine-cpus"),
+    ("s10_77", "engine-gangs"),
     ("s10_79", "engine-cpus"),
     ("s12_a5", "engine-quotas"),
     ("s12_a11", "engine-quotas"),

@@ -35,6 +35,7 @@ use crate::debug::{Decided, Fate};
 use crate::excess::Excess;
 use crate::extenders::{Binder, Binders};
 use crate::gangs::Groups;
+use crate::later::Busy;
 use crate::message::{
     Adopted, Answer, BindOrder, ConsultOrder, Errand, Kind, Message, Order, PodNews, PrepareOrder,
     Recall, ReservationNews, Scheduled, Unreadable, Written, Wrote,
@@ -231,6 +232,8 @@ pub struct Core {
     unclear: usize,
     /// Pods that were held back since somebody asked, since too much waits for an answer.
     held_back: usize,
+    /// What is being written.
+    busy: Busy,
     telling: usize,
     /// Why pods have no node, as far as it is being told or to be told.
     tellings: Tellings,
@@ -270,6 +273,7 @@ impl Core {
             preparations: 0,
             unclear: 0,
             held_back: 0,
+            busy: Busy::default(),
             telling: 0,
             tellings: Tellings::default(),
             waiting: FxHashMap::default(),
@@ -729,7 +733,7 @@ impl Core {
         let due = match self.has_room() {
             true if self.is_to_tell() => Some(now),
             true => {
-                let beside = self.lives.next_due().into_iter().chain(self.quotas_due());
+                let beside = self.lives.next_due().into_iter().chain(self.quotas_due(now));
                 let beside = beside.chain(self.groups.next_due());
                 let beside = beside.map(|due| due.max(now));
                 beside.chain(self.engine.next_due(now)).min()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How long a note waits for work. What is written of it is there within 5 s, where the server
 /// keeps up.
-const HELD_MAX: Duration = Duration::from_millis(4500);
+pub(crate) const HELD_MAX: Duration = Duration::from_millis(4500);
 /// How much work is done for each note that is due.
 const WORK_PER_NOTE: u32 = 5;
 /// How much work counts at most for notes that come after it.
@@ -40,6 +40,13 @@ pub(crate) struct Busy {
     pub(crate) work: Work,
     /// Whether as many notes wait to be written as are handed over.
     pub(crate) notes: bool,
+}
+
+impl Busy {
+    /// Whether nothing is being written that anything else would have to wait for.
+    pub(crate) fn is_idle(self) -> bool {
+        self.work == Work::None && !self.notes
+    }
 }
 
 /// When there is time for notes.

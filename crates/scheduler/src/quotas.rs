@@ -2,8 +2,9 @@
 //!
 //! How quotas stand is in the engine's trees, and what is written of them is compared with that: there is
 //! nothing here to get out of step. All are compared at most once a second, and only where anything has
-//! happened; all that differs of one quota is written at once, at the pace of `pace`. What is to be written
-//! is decided by [`status`], without I/O.
+//! happened; all that differs of one quota is written at once, at the pace of `pace`. While pods are bound,
+//! that waits as their Events do, since each of them changes a quota. What is to be written is decided by
+//! [`status`], without I/O.
 
 mod meters;
 mod revokes;
@@ -25,6 +26,7 @@ use engine::moment::Moment;
 use engine::quota::QuotaFact;
 use serde_json::Value;
 
+use crate::later::{Busy, HELD_MAX};
 use crate::message::Receipt;
 use crate::pace::{INTERVAL, Outcome, Pace};
 pub(crate) use meters::QuotaMeters;
@@ -81,6 +83,8 @@ pub(crate) struct Statements {
     compared: Option<u64>,
     /// When it was last begun to compare.
     begun: Moment,
+    /// Since when there is anything to be compared; none where there is nothing.
+    stale: Option<Moment>,
     /// When which is written, and what is being written.
     pace: Pace<Said>,
     /// Until when no conditions are written, since the server drops them.
@@ -182,6 +186,26 @@ impl Statements {
         if now < self.plain_until { Conditions::Dropped } else { Conditions::Kept }
     }
 
+    /// Whether anything has happened that nothing was compared with yet.
+    fn is_stale(&self, version: u64) -> bool {
+        let is_behind = !self.all.is_empty() && self.compared != Some(version);
+        is_behind || !self.touched.is_empty()
+    }
+
+    /// Notes whether anything is to be compared, and since when.
+    fn notice(&mut self, version: u64, now: Moment) {
+        let is_asked = || self.pace.next_due().is_some_and(|due| due <= now);
+        if self.stale.is_none() && (self.is_stale(version) || is_asked()) {
+            self.stale = Some(now);
+        }
+    }
+
+    /// Whether there is time to compare beside what is being written.
+    fn has_time(&self, busy: Busy, now: Moment) -> bool {
+        let is_due = || self.stale.is_some_and(|since| now >= since.after(HELD_MAX));
+        busy.is_idle() || is_due()
+    }
+
     /// Begins to compare anew, where anything has happened and it was not just done.
     fn begin(&mut self, version: u64, now: Moment) {
         // What was left alone has waited for itself.
@@ -191,6 +215,7 @@ impl Statements {
         if !self.round.is_empty() || now < self.begun.after(INTERVAL) && self.compared.is_some() {
             return;
         }
+        self.stale = None;
         if self.compared.replace(version) == Some(version) {
             self.round = std::mem::take(&mut self.touched);
         } else {
@@ -202,12 +227,12 @@ impl Statements {
         }
     }
 
-    /// When quotas are to be looked at, where the trees are of this version.
-    pub(crate) fn next_due(&self, version: u64) -> Option<Moment> {
-        self.comparing_due(version).into_iter().chain(self.revokes.next_due(version)).min()
+    /// When quotas are to be looked at, where the trees are of this version and so much is being written.
+    pub(crate) fn next_due(&self, version: u64, busy: Busy) -> Option<Moment> {
+        self.comparing_due(version, busy).into_iter().chain(self.revokes.next_due(version)).min()
     }
 
-    fn comparing_due(&self, version: u64) -> Option<Moment> {
+    fn comparing_due(&self, version: u64, busy: Busy) -> Option<Moment> {
         if !self.pace.has_room() {
             // What is answered is told.
             return None;
@@ -215,19 +240,25 @@ impl Statements {
         if !self.round.is_empty() {
             return Some(Moment(0));
         }
-        let is_stale = !self.all.is_empty() && self.compared != Some(version);
-        let next = (is_stale || !self.touched.is_empty()).then(|| self.begun.after(INTERVAL));
-        next.into_iter().chain(self.pace.next_due()).min()
+        let next = self.is_stale(version).then(|| self.begun.after(INTERVAL));
+        let next = next.into_iter().chain(self.pace.next_due()).min()?;
+        let held = self.stale.filter(|_| !busy.is_idle()).map(|since| since.after(HELD_MAX));
+        Some(held.map_or(next, |held| next.max(held)))
     }
 
-    /// What is to be written next, where anything is by now.
+    /// What is to be written next, where anything is by now and there is time for it.
     pub(crate) fn next(
         &mut self,
         engine: &mut Engine,
+        busy: Busy,
         now: Moment,
         meters: &QuotaMeters,
     ) -> Option<QuotaOrder> {
-        self.begin(engine.ledger().quotas.forest().version(), now);
+        let version = engine.ledger().quotas.forest().version();
+        self.notice(version, now);
+        if self.has_time(busy, now) {
+            self.begin(version, now);
+        }
         let conditions = self.conditions(now);
         for _ in 0..COMPARED_MAX {
             if !self.pace.has_room() {

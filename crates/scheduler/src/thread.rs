@@ -13,7 +13,6 @@ use crate::State;
 use crate::bind::Outcome;
 use crate::core::{Core, Next};
 use crate::inbox::{Heard, Inbox};
-use crate::later::Busy;
 use crate::message::{Answer, ConsultOrder, Message, Order};
 use crate::pulse::Pulse;
 use crate::witness::Witness;
@@ -187,6 +186,7 @@ impl Turns {
     fn decide(&mut self) {
         let mut now = self.time.now();
         self.core.look_after(now);
+        self.core.heed(self.outlets.traffic.busy());
         let until = now.after(DECIDE_MAX);
         for _ in 0..DECISIONS_PER_TURN_MAX {
             let begun = now;
@@ -210,12 +210,10 @@ impl Turns {
         if self.core.untold_count() == 0 {
             return;
         }
-        let (tells, traffic) = (&self.outlets.tells, &self.outlets.traffic);
+        let tells = &self.outlets.tells;
         let ahead = tells.max_capacity() - tells.capacity();
-        let busy = traffic.busy();
-        let busy = Busy { work: busy.work.max(self.core.work(now)), ..busy };
         for _ in ahead..TELLS_AHEAD_MAX {
-            let Some(order) = self.core.tell_waiting(now, busy) else { return };
+            let Some(order) = self.core.tell_waiting(now) else { return };
             self.send(order);
         }
     }

@@ -27,6 +27,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// Among so many seeds everything has to happen that is looked at.
+const SEEDS_TO_SEE_ALL: u64 = 24;
+
 /// Runs schedulers through faults that seeds decide.
 #[derive(Parser)]
 struct Arguments {
@@ -78,6 +81,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     println!("{seeds} seeds from {first_seed} on passed: {total}");
+    let lacking = total.lacking();
+    if seeds >= SEEDS_TO_SEE_ALL && !lacking.is_empty() {
+        println!(
+            "nothing of this happened, so that nothing is shown of it: {}",
+            lacking.join(", ")
+        );
+        return ExitCode::FAILURE;
+    }
     ExitCode::SUCCESS
 }
 
@@ -86,11 +97,7 @@ mod tests {
     use super::*;
 
     /// How many seeds every run of the tests plays; `cargo xtask test --long` plays many more.
-    const SEEDS: u64 = 24;
-
-    /// Temporary: what so few seeds do not show yet. To be emptied when worlds are drawn in which quotas
-    /// are full more often; nothing may be added.
-    const RARE: [&str; 2] = ["victims within quotas", "victims whose quota had borrowed"];
+    const SEEDS: u64 = SEEDS_TO_SEE_ALL;
 
     #[test]
     fn some_dozens_of_seeds_hold() {
@@ -104,10 +111,7 @@ mod tests {
             true
         });
         // What went well where nothing could go wrong shows nothing.
-        let batches = total.chosen.named().into_iter().chain(total.judged.named());
-        for (count, what) in total.faults.named().into_iter().chain(batches) {
-            assert!(count > 0 || RARE.contains(&what), "no {what} among {SEEDS} seeds");
-        }
+        assert_eq!(total.lacking(), [""; 0], "{SEEDS} seeds");
         assert!(total.starts > 2 * SEEDS && total.rooms > 0 && total.prepared > 0, "{total}");
         assert!(total.held > 0 && total.inside > 0 && total.adopted > 0, "{total}");
         assert!(total.own_cpus > 0 && total.members > 0 && total.over_quota > 0, "{total}");

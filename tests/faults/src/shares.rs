@@ -117,13 +117,16 @@ impl Share {
     fn drawn(draw: &mut Draw, name: &str, parent: Option<&str>) -> Self {
         let max = ceiling(draw);
         // Those who are guaranteed nothing borrow all that they use.
-        let min = if draw.chance(500) { max.half() } else { Amount::default() };
+        let min = if draw.chance(600) { max.half() } else { Amount::default() };
         Self { name: name.to_owned(), parent: parent.map(str::to_owned), min, max }
     }
 
     /// Two below one, and one beside it. What is guaranteed below adds up to no more than above.
     pub fn all_drawn(draw: &mut Draw) -> Vec<Self> {
-        let below = [LEAVES[0], LEAVES[1]].map(|name| Self::drawn(draw, name, Some(ORG)));
+        let mut below = [LEAVES[0], LEAVES[1]].map(|name| Self::drawn(draw, name, Some(ORG)));
+        // One of them alone may use all that there is for both.
+        let borrower = &mut below[draw.below(2)];
+        borrower.max = borrower.max.at_least(ceiling(draw));
         let lone = Self::drawn(draw, LEAVES[2], None);
         let min = below[0].min + below[1].min;
         let max = ceiling(draw).at_least(min);

@@ -103,6 +103,13 @@ impl Tally {
         self.excused.uses += other.excused.uses;
         self.faults.add(&other.faults);
     }
+
+    /// What has not happened: what went well where nothing could go wrong shows nothing.
+    pub fn lacking(&self) -> Vec<&'static str> {
+        let batches = self.chosen.named().into_iter().chain(self.judged.named());
+        let all = self.faults.named().into_iter().chain(batches);
+        all.filter(|(count, _)| *count == 0).map(|(_, what)| what).collect()
+    }
 }
 
 impl fmt::Display for Tally {

@@ -54,7 +54,8 @@ impl Core {
 
     /// What is to be written of quotas, if anything.
     pub(super) fn quota_order(&mut self, now: Moment) -> Option<Order> {
-        if let Some(order) = self.quotas.next(&mut self.engine, now, &self.meters.quotas) {
+        let busy = self.busy(now);
+        if let Some(order) = self.quotas.next(&mut self.engine, busy, now, &self.meters.quotas) {
             return Some(Order::Quota(Box::new(order)));
         }
         let order = self.quotas.next_revoke(&mut self.engine, now)?;
@@ -62,7 +63,7 @@ impl Core {
     }
 
     /// When something may be to be written of quotas.
-    pub(super) fn quotas_due(&self) -> Option<Moment> {
-        self.quotas.next_due(self.engine.ledger().quotas.forest().version())
+    pub(super) fn quotas_due(&self, now: Moment) -> Option<Moment> {
+        self.quotas.next_due(self.engine.ledger().quotas.forest().version(), self.busy(now))
     }
 }

@@ -167,7 +167,7 @@ impl Core {
     }
 
     /// How much is under way that comes before those who wait to be told of.
-    pub(crate) fn work(&self, now: Moment) -> Work {
+    fn work(&self, now: Moment) -> Work {
         let is_due = || self.engine.next_due(now).is_some_and(|due| due <= now);
         match self.flights.len() - self.apart {
             // Whose turn it is may get a node.
@@ -178,13 +178,28 @@ impl Core {
         }
     }
 
+    /// So much is being written by now.
+    pub(crate) fn heed(&mut self, busy: Busy) {
+        self.busy = busy;
+    }
+
+    /// What comes before words on those that wait: what is being written, and what is under way.
+    pub(super) fn busy(&self, now: Moment) -> Busy {
+        Busy { work: self.busy.work.max(self.work(now)), ..self.busy }
+    }
+
     /// How many pods wait to be told of.
     pub(crate) fn untold_count(&self) -> usize {
         self.tellings.waiting()
     }
 
     /// What is to be told next of those who wait to be told of, where there is time for it.
-    pub(crate) fn tell_waiting(&mut self, now: Moment, busy: Busy) -> Option<Order> {
+    pub(crate) fn tell_waiting(&mut self, now: Moment) -> Option<Order> {
+        self.tell_beside(self.busy(now), now)
+    }
+
+    /// The same beside so much that is being written.
+    pub(super) fn tell_beside(&mut self, busy: Busy, now: Moment) -> Option<Order> {
         if self.phase == Phase::Ending {
             self.tellings.drop_waiting();
         }

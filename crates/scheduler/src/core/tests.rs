@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::{self, Extender};
 use crate::debug::DecisionView;
-use crate::later::Busy;
 use crate::message::{TellOrder, Wrote};
 use crate::reservations::Step;
 use crate::{extenders, feed};
@@ -623,7 +622,7 @@ fn an_extender_binds_its_own_pods_and_holds_up_nobody_else() {
         assert_eq!(first.binder, binder);
         let refused = Answer::Definite(Outcome::NotBound("no".into()));
         tell(&mut core, [Message::Answered(first.errand(), refused)]);
-        let told = core.tell_waiting(START, Busy::default()).unwrap();
+        let told = core.tell_waiting(START).unwrap();
         let expected = format!("{}: {words} (now SchedulerError of 1)", first.pod.name);
         assert_eq!(shown(&told), expected);
         let Order::Bind(second) = &orders[1] else { panic!("{orders:?}") };

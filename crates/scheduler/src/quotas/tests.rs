@@ -8,6 +8,7 @@ use engine::turn;
 use serde_json::json;
 
 use super::*;
+use crate::later::Work;
 use crate::message::Wrote;
 use crate::meters::Meters;
 use crate::pace::{AGAIN, REFUSED_AGAIN, WRITES_MAX};
@@ -22,6 +23,8 @@ struct World {
     metrics: Metrics,
     objects: BTreeMap<Key, Value>,
     version: u64,
+    /// What is being written beside.
+    busy: Busy,
     now: Moment,
 }
 
@@ -40,8 +43,8 @@ fn world() -> World {
     engine.apply(Fact::Node(NodeFact::from(&node)), START);
     let metrics = Metrics::new();
     let meters = Meters::register(&metrics);
-    let (own, objects) = (Statements::default(), BTreeMap::new());
-    World { engine, own, meters, metrics, objects, version: 1, now: START }
+    let (own, objects, busy) = (Statements::default(), BTreeMap::new(), Busy::default());
+    World { engine, own, meters, metrics, objects, version: 1, busy, now: START }
 }
 
 impl World {
@@ -88,7 +91,7 @@ impl World {
     }
 
     fn next(&mut self) -> Option<QuotaOrder> {
-        self.own.next(&mut self.engine, self.now, &self.meters.quotas)
+        self.own.next(&mut self.engine, self.busy, self.now, &self.meters.quotas)
     }
 
     fn orders(&mut self) -> Vec<QuotaOrder> {
@@ -157,7 +160,10 @@ fn all_that_differs_of_a_quota_is_written_at_once_and_once() {
     world.show(&a, new);
     world.now = after(15);
     assert_eq!(world.orders(), []);
-    assert_eq!(world.own.next_due(world.engine.ledger().quotas.forest().version()), None);
+    assert_eq!(
+        world.own.next_due(world.engine.ledger().quotas.forest().version(), world.busy),
+        None
+    );
 }
 
 #[test]
@@ -170,11 +176,36 @@ fn it_is_written_at_most_once_a_second_and_only_where_anything_happened() {
         assert_eq!(world.orders(), [], "within the second");
     }
     let version = world.engine.ledger().quotas.forest().version();
-    assert_eq!(world.own.next_due(version), Some(after(1)));
+    assert_eq!(world.own.next_due(version, world.busy), Some(after(1)));
     assert_eq!(world.settle(after(1)), 1);
     assert_eq!(world.objects[&a]["status"]["used"], json!({ "cpu": "5" }));
     assert_eq!(world.annotation(&a, RUNTIME), r#"{"cpu":"5"}"#);
     assert_eq!(world.settle(after(9)), 0);
+}
+
+#[test]
+fn while_pods_are_bound_it_waits_as_their_events_do_and_not_for_ever() {
+    let mut world = world();
+    let a = world.quota("a", json!({}));
+    assert_eq!(world.settle(START), 1);
+    assert_eq!(world.settle(after(1)), 0);
+    world.busy = Busy { work: Work::Crowded, notes: false };
+    world.pod("p", "a", 3);
+    assert_eq!(world.settle(after(2)), 0);
+    let version = world.engine.ledger().quotas.forest().version();
+    let due = after(2).after(HELD_MAX);
+    assert_eq!(world.own.next_due(version, world.busy), Some(due));
+    // What happens meanwhile does not put it off.
+    world.pod("q", "a", 1);
+    assert_eq!(world.settle(after(4)), 0);
+    assert_eq!(world.settle(due), 1);
+    assert_eq!(world.objects[&a]["status"]["used"], json!({ "cpu": "4" }));
+    // When nothing is bound any more, it waits no longer.
+    world.pod("r", "a", 2);
+    assert_eq!(world.settle(due.after(INTERVAL)), 0);
+    world.busy = Busy::default();
+    assert_eq!(world.settle(due.after(INTERVAL)), 1);
+    assert_eq!(world.objects[&a]["status"]["used"], json!({ "cpu": "6" }));
 }
 
 #[test]
@@ -288,7 +319,7 @@ fn what_could_not_be_written_is_written_later_and_what_is_gone_is_not() {
     world.now = after(1);
     assert_eq!(world.orders(), []);
     let version = world.engine.ledger().quotas.forest().version();
-    assert_eq!(world.own.next_due(version), Some(START.after(AGAIN)));
+    assert_eq!(world.own.next_due(version, world.busy), Some(START.after(AGAIN)));
     world.now = START.after(AGAIN);
     assert_eq!(world.orders().len(), 1);
     let idle = Statements::of_others();
@@ -305,7 +336,7 @@ fn no_more_is_written_at_once_than_may_be_and_all_of_it_in_the_end() {
         world.quota(&format!("q{number}"), json!({}));
     }
     assert_eq!(world.orders().len(), WRITES_MAX);
-    assert_eq!(world.own.next_due(0), None, "only an answer helps");
+    assert_eq!(world.own.next_due(0, world.busy), None, "only an answer helps");
     let first: Vec<Key> = world.objects.keys().take(WRITES_MAX).cloned().collect();
     for key in first {
         let written = Receipt { key, object: None, wrote: Wrote::All };

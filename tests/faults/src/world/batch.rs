@@ -12,8 +12,8 @@ use crate::draw::Draw;
 use crate::gangs::Gang;
 use crate::judge::Standing;
 use crate::lending::Regime;
-use crate::shapes::{BATCH, Shape};
-use crate::shares::{LEAVES, Share};
+use crate::shapes::{BATCH, Shape, Tenure};
+use crate::shares::{self, LEAVES, Share};
 
 pub(super) const GROUPS: &str =
     "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups";
@@ -35,6 +35,8 @@ pub(super) struct Batch {
     undescribed: Vec<Arc<Gang>>,
     /// What members of gangs ask for, and how many were made.
     shapes: BTreeMap<String, (Shape, usize)>,
+    /// Who comes for what others use.
+    challengers: Vec<Shape>,
 }
 
 impl Batch {
@@ -48,9 +50,15 @@ impl Batch {
             revokes: draw.chance(500),
         };
         let is_controlled = draw.chance(600);
-        let shapes = BTreeMap::new();
-        let undescribed = Vec::new();
-        is_there.then_some(Self { draw, regime, is_controlled, gangs_made: 0, undescribed, shapes })
+        is_there.then_some(Self {
+            draw,
+            regime,
+            is_controlled,
+            gangs_made: 0,
+            undescribed: Vec::new(),
+            shapes: BTreeMap::new(),
+            challengers: Vec::new(),
+        })
     }
 
     /// The profile that heeds gangs and quotas.
@@ -104,6 +112,8 @@ impl World {
             34..42 => self.resize_share().await,
             42..46 => self.lift_share().await,
             46..58 => self.add_claimants().await,
+            58..66 => self.contest().await,
+            66..80 => self.challenge().await,
             _ => {}
         }
     }
@@ -117,6 +127,53 @@ impl World {
         self.log.step(&format!("{count} claimants are made: {shape:?}"));
         for _ in 0..count {
             self.pods_made += 1;
+            self.add_pod(&format!("p{}", self.pods_made), &shape).await;
+        }
+    }
+
+    /// Two pods use all that a quota may, of its own or of what another one beside it is guaranteed. Somebody
+    /// who has more of a claim to it comes later.
+    async fn contest(&mut self) {
+        let snapshot = self.snapshot().await;
+        let Some(own) = self.batch.as_mut().filter(|_| snapshot.pods.len() + 2 <= PODS_MAX) else {
+            return self.log.step("nobody contends for a quota");
+        };
+        let (used_by, wanted_by) = match own.draw.below(4) {
+            0 => (LEAVES[0], LEAVES[1]),
+            1 => (LEAVES[1], LEAVES[0]),
+            _ => [(LEAVES[0], LEAVES[0]), (LEAVES[2], LEAVES[2])][own.draw.below(2)],
+        };
+        let chain = shares::chain(&snapshot.shares, used_by);
+        let Some(most) = chain.iter().map(|share| share.max.cpu_millis).min() else {
+            return self.log.step("nobody contends for a quota that is not there");
+        };
+        let shape = |draw: &mut Draw, quota, priority| Shape {
+            quota: Some(quota),
+            priority,
+            tenure: Tenure::Movable,
+            cpu_millis: most / 2,
+            ..Shape::of_claimants(draw)
+        };
+        let user = shape(&mut own.draw, used_by, 0);
+        let priority = if used_by == wanted_by { 1000 } else { 0 };
+        let challenger = shape(&mut own.draw, wanted_by, priority);
+        own.challengers.push(challenger);
+        self.log.step(&format!("two use a quota that is contended for: {user:?}"));
+        for _ in 0..2 {
+            self.pods_made += 1;
+            self.add_pod(&format!("p{}", self.pods_made), &user).await;
+        }
+    }
+
+    /// Those come who want what others use.
+    async fn challenge(&mut self) {
+        let there = self.snapshot().await.pods.len();
+        let Some(own) = &mut self.batch else { return };
+        let count = own.challengers.len().min(PODS_MAX.saturating_sub(there));
+        let challengers: Vec<Shape> = own.challengers.drain(..count).collect();
+        for shape in challengers {
+            self.pods_made += 1;
+            self.log.step(&format!("p{} challenges who uses a quota: {shape:?}", self.pods_made));
             self.add_pod(&format!("p{}", self.pods_made), &shape).await;
         }
     }

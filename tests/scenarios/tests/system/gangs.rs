@@ -2,19 +2,29 @@
 
 use anyhow::{Result, ensure};
 use api::pod_group::{
-    BIND_GROUP_ID, BIND_MEMBER_COUNT, GANG_GROUPS, GANG_MIN_AVAILABLE, GANG_NAME, POD_GROUP_LABEL,
+    BIND_GROUP_ID, BIND_MEMBER_COUNT, GANG_GROUPS, GANG_MATCH_POLICY, GANG_MIN_AVAILABLE,
+    GANG_NAME, POD_GROUP_LABEL,
 };
+use scheduler::State;
 use serde_json::{Value, json};
 
-use crate::yard::{Yard, configured, on_both};
+use crate::way::{Asked, Fate, Way};
+use crate::yard::{Yard, configured, merge, on_both};
 
 const DEFINITION: &str = "podgroups.scheduling.sigs.k8s.io";
 
 /// A profile with gangs.
 fn with_gangs() -> Value {
+    with_gangs_and(&json!({}))
+}
+
+/// The same, and what else it says.
+fn with_gangs_and(more: &Value) -> Value {
     let enabled = json!({ "enabled": [{ "name": "Coscheduling" }] });
-    json!({ "profiles": [{ "schedulerName": "default-scheduler",
-                           "plugins": { "preEnqueue": enabled, "permit": enabled } }] })
+    let mut profile = json!({ "schedulerName": "default-scheduler",
+                              "plugins": { "preEnqueue": enabled, "permit": enabled } });
+    merge(&mut profile, more);
+    json!({ "profiles": [profile] })
 }
 
 fn all(yard: &Yard) -> String {
@@ -30,7 +40,14 @@ async fn group(yard: &Yard, name: &str, least: u32, annotations: Value) -> Resul
 }
 
 async fn member(yard: &Yard, group: &str, name: &str, cpu: &str) -> Result<()> {
-    yard.pod_like(name, cpu, json!({ "metadata": { "labels": { POD_GROUP_LABEL: group } } })).await
+    member_like(yard, group, name, cpu, &json!({})).await
+}
+
+/// The same with more fields.
+async fn member_like(yard: &Yard, group: &str, name: &str, cpu: &str, more: &Value) -> Result<()> {
+    let mut own = json!({ "metadata": { "labels": { POD_GROUP_LABEL: group } } });
+    merge(&mut own, more);
+    yard.pod_like(name, cpu, own).await
 }
 
 /// Waits until a group says so, and returns in which words.
@@ -152,6 +169,144 @@ async fn gangs_that_their_pods_describe_start_and_gangs_of_a_group_wait_for_each
         member(yard, "b", "b1", "1").await?;
         yard.until_bound("a1").await?;
         yard.until_bound("b1").await?;
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_has_as_many_go_as_it_needs_and_every_member_waits_for_its_own_node() {
+    on_both("gang-room", async |yard| {
+        yard.define(DEFINITION, &all(yard)).await?;
+        let class = format!("{}-urgent", yard.namespace);
+        let urgent = json!({ "metadata": { "name": class }, "value": 1000 });
+        yard.create("/apis/scheduling.k8s.io/v1/priorityclasses", &urgent).await?;
+        // Whoever has to go stays until somebody lets it.
+        let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+        let low = ["n1-a", "n1-b", "n2-a", "n2-b"];
+        for node in ["n1", "n2"] {
+            yard.node(node, 32).await?;
+        }
+        for name in low {
+            yard.pod_like(name, "16", held.clone()).await?;
+            yard.bind(name, &name[..2]).await?;
+        }
+        let preempting = json!({
+            "plugins": { "postFilter": { "disabled": [{ "name": "*" }],
+                                         "enabled": [{ "name": "Coscheduling" }] } },
+            "pluginConfig": [{ "name": "Coscheduling", "args": { "enablePreemption": true } }],
+        });
+        let own = yard.schedule(configured(&with_gangs_and(&preempting))?).await?;
+        // One that is too large for any node has nobody go, however many would.
+        group(yard, "large", 3, json!({})).await?;
+        let of = json!({ "spec": { "priorityClassName": class } });
+        for name in ["l1", "l2", "l3"] {
+            member_like(yard, "large", name, "32", &of).await?;
+        }
+        let words = yard.until_waits("l1", "Unschedulable").await?;
+        ensure!(words.contains("preemption not helpful"), "{words}");
+        group(yard, "train", 2, json!({})).await?;
+        for name in ["t1", "t2"] {
+            member_like(yard, "train", name, "16", &of).await?;
+        }
+        for name in ["t1", "t2"] {
+            let words = yard.until_waits(name, "Unschedulable").await?;
+            ensure!(words.ends_with("preempt success, alreadyWaitingForBound: 0/2"), "{words}");
+            let nominated = |own: &Value| own["status"]["nominatedNodeName"].as_str().map(drop);
+            let path = format!("/api/v1/namespaces/{}/pods/{name}", yard.namespace);
+            yard.until_object(&path, nominated).await?;
+        }
+        let going = |seen: &crate::yard::Seen| -> Vec<String> {
+            let goes = |name: &&&str| seen.pods[**name].metadata.deletion_timestamp.is_some();
+            low.iter().filter(goes).map(|name| (*name).to_owned()).collect()
+        };
+        yard.until("two are asked to go", |seen| going(seen).len() == 2).await?;
+        let victims = yard.seen(going);
+        for victim in &victims {
+            yard.until_told(victim, "Preempted").await?;
+        }
+        ensure!(yard.seen(|seen| seen.node("t1").is_empty() && seen.node("t2").is_empty()));
+        for victim in &victims {
+            yard.patch_pod(victim, json!({ "metadata": { "finalizers": null } })).await?;
+        }
+        for name in ["t1", "t2"] {
+            yard.until_bound(name).await?;
+        }
+        ensure!(yard.seen(|seen| going(seen).is_empty()), "nobody else goes");
+        for name in low.iter().filter(|name| !victims.iter().any(|own| own == *name)) {
+            yard.patch_pod(name, json!({ "metadata": { "finalizers": null } })).await?;
+        }
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_left_of_a_start_that_was_cut_short_follows_under_the_next_scheduler() {
+    on_both("gang-cut", async |yard| {
+        yard.define(DEFINITION, &all(yard)).await?;
+        yard.node("home", 3).await?;
+        // A member counts with those only that wait as it does, but for those of its own start.
+        group(yard, "train", 3, json!({ GANG_MATCH_POLICY: "only-waiting" })).await?;
+        for name in ["a", "b", "c"] {
+            member(yard, "train", name, "1").await?;
+        }
+        let lost = |asked: &Asked| if asked.binds("b") { Fate::Lost } else { Fate::Fine };
+        let way = Way::to(yard, lost).await?;
+        let mut first = yard.schedule_through(&way, configured(&with_gangs())?);
+        first.until(State::Deciding).await?;
+        yard.until_on("a", "home").await?;
+        yard.until_on("c", "home").await?;
+        yard.until("b is tried", |_| way.bindings().iter().any(|(pod, _)| pod == "b")).await?;
+        // Whoever comes meanwhile does not get the room that is b's.
+        yard.pod("other", "1").await?;
+        yard.until_waits("other", "Unschedulable").await?;
+        first.end().await?;
+        ensure!(yard.seen(|seen| seen.node("b").is_empty()), "nobody has bound it");
+        yard.delete_pod("other").await?;
+        let next = yard.schedule(configured(&with_gangs())?).await?;
+        yard.until_on("b", "home").await?;
+        next.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_77_s10_78_a_batch_that_cannot_be_leaves_nothing_behind_and_one_that_can_is_told_as_placed()
+ {
+    on_both("gang-batch", async |yard| {
+        yard.define(DEFINITION, &all(yard)).await?;
+        for node in ["m", "n"] {
+            yard.node(node, 2).await?;
+        }
+        let own = yard.schedule(configured(&with_gangs())?).await?;
+        group(yard, "cannot", 4, json!({})).await?;
+        for (name, cpu) in [("c1", "1"), ("c2", "1"), ("c3", "3"), ("c4", "1")] {
+            member(yard, "cannot", name, cpu).await?;
+        }
+        for name in ["c1", "c2", "c3", "c4"] {
+            let words = yard.until_waits(name, "Unschedulable").await?;
+            ensure!(words.contains("2 Insufficient cpu."), "{words}");
+        }
+        own.counts("scheduler_cache_size{type=\"assumed_pods\"} 0").await?;
+        own.counts("scheduler_preemption_attempts_total 0").await?;
+        // All of both nodes is there for others.
+        group(yard, "can", 4, json!({})).await?;
+        for name in ["k1", "k2", "k3", "k4"] {
+            member(yard, "can", name, "1").await?;
+        }
+        for name in ["k1", "k2", "k3", "k4"] {
+            yard.until_told(name, "Scheduled").await?;
+            ensure!(yard.seen(|seen| seen.told(name, "FailedScheduling").is_empty()), "{name}");
+        }
+        let end = |reason: &str, count: usize| {
+            format!(
+                "scheduler_gang_schedule_cycle_duration_seconds_count{{reason=\"{reason}\",\
+                 job_size=\"1-100\"}} {count}"
+            )
+        };
+        own.counts(&end("gang is already succeed", 1)).await?;
+        own.counts(&end("all pending pods is already been attempted", 1)).await?;
         own.end().await
     })
     .await;

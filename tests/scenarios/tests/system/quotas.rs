@@ -1,6 +1,8 @@
 //! Teams share a cluster: each has what it is guaranteed, and borrows what others leave.
 
 use anyhow::{Context as _, Result, ensure};
+use chassis::client::Call;
+use http::Method;
 use scheduler::config::Configuration;
 use scheduler::quotas::tree;
 use scheduler::why;
@@ -31,9 +33,20 @@ async fn quota(yard: &Yard, name: &str, min: u32, max: u32, more: &Value) -> Res
 
 /// A pod of a quota.
 async fn pod(yard: &Yard, name: &str, quota: &str, cpu: &str) -> Result<()> {
-    let more =
+    pod_like(yard, name, quota, cpu, &json!({})).await
+}
+
+/// The same with more fields.
+async fn pod_like(yard: &Yard, name: &str, quota: &str, cpu: &str, more: &Value) -> Result<()> {
+    let mut own =
         json!({ "metadata": { "labels": { LABEL: quota } }, "spec": { "schedulerName": NAME } });
-    yard.pod_like(name, cpu, more).await
+    merge(&mut own, more);
+    yard.pod_like(name, cpu, own).await
+}
+
+/// What Koordinator's chart has a scheduler do.
+fn of_koordinator() -> Configuration {
+    Configuration { leader_election: None, ..Configuration::of_koordinator() }
 }
 
 /// Waits until a quota says that so much is used and so much may be.
@@ -67,7 +80,7 @@ async fn a_team_borrows_what_another_leaves_and_waits_at_its_ceiling() {
     on_both("quotas", async |yard| {
         yard.define(DEFINITION, ALL).await?;
         yard.node("shared", 10).await?;
-        let configuration = Configuration { leader_election: None, ..Configuration::of_koordinator() };
+        let configuration = of_koordinator();
         let own = yard.schedule(configuration.clone()).await?;
         quota(yard, "a", 4, 8, &json!({})).await?;
         quota(yard, "b", 4, 8, &json!({})).await?;
@@ -136,6 +149,83 @@ async fn who_uses_more_than_it_may_for_too_long_makes_room_for_whose_it_is() {
         until_says(yard, "a", ("OverUsed", "False", "WithinRuntime")).await?;
         own.end().await?;
         Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn within_a_quota_the_less_important_make_room_and_what_was_lent_is_taken_back() {
+    on_both("taken-back", async |yard| {
+        yard.define(DEFINITION, ALL).await?;
+        let class = format!("{}-urgent", yard.namespace);
+        let urgent = json!({ "metadata": { "name": class }, "value": 1000 });
+        yard.create("/apis/scheduling.k8s.io/v1/priorityclasses", &urgent).await?;
+        yard.node("shared", 14).await?;
+        let own = yard.schedule(of_koordinator()).await?;
+        for (name, min, max) in [("full", 4, 4), ("lender", 4, 10), ("borrower", 6, 10)] {
+            quota(yard, name, min, max, &json!({})).await?;
+            until_says(yard, name, ("Ready", "True", "InForce")).await?;
+        }
+        // Of two that are alike, one says that it never goes.
+        let stays = json!({ "metadata": { "labels": {
+            "quota.scheduling.koordinator.sh/preemptible": "false" } } });
+        pod_like(yard, "stays", "full", "2", &stays).await?;
+        pod(yard, "goes", "full", "2").await?;
+        for (name, cpu) in [("lent-1", "5"), ("lent-2", "5")] {
+            pod(yard, name, "borrower", cpu).await?;
+        }
+        for name in ["stays", "goes", "lent-1", "lent-2"] {
+            yard.until_on(name, "shared").await?;
+        }
+        pod(yard, "equal", "full", "2").await?;
+        let words = yard.until_waits("equal", "Unschedulable").await?;
+        ensure!(words.ends_with("no potential victims in quota full"), "{words}");
+        let of_class = json!({ "spec": { "priorityClassName": class } });
+        pod_like(yard, "urgent", "full", "2", &of_class).await?;
+        yard.until_on("urgent", "shared").await?;
+        yard.until_told("goes", "Preempted").await?;
+        // The borrower uses four that it is not guaranteed, and they are asked for.
+        pod(yard, "own", "lender", "4").await?;
+        yard.until_on("own", "shared").await?;
+        let is_left = |seen: &crate::yard::Seen| {
+            ["lent-1", "lent-2"].iter().filter(|name| seen.pods.contains_key(**name)).count()
+        };
+        ensure!(yard.seen(is_left) == 1, "one is enough");
+        ensure!(yard.seen(|seen| seen.pods.contains_key("stays")), "nobody else goes");
+        // Who has lost it does not take it back.
+        pod_like(yard, "again", "borrower", "5", &of_class).await?;
+        let words = yard.until_waits("again", "Unschedulable").await?;
+        ensure!(words.contains("Insufficient quotas, quotaName: borrower"), "{words}");
+        ensure!(yard.seen(|seen| seen.node("own") == "shared"), "it stays where it is");
+        until_stands(yard, "lender", "4", "4").await?;
+        own.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_move_to_their_quota_when_it_is_made_and_wake_when_it_is_raised() {
+    on_both("made-later", async |yard| {
+        yard.define(DEFINITION, ALL).await?;
+        yard.node("shared", 10).await?;
+        let own = yard.schedule(of_koordinator()).await?;
+        pod(yard, "first", "later", "2").await?;
+        yard.until_on("first", "shared").await?;
+        quota(yard, "later", 2, 4, &json!({})).await?;
+        until_stands(yard, "later", "2", "2").await?;
+        pod(yard, "second", "later", "4").await?;
+        let words = yard.until_waits("second", "Unschedulable").await?;
+        ensure!(words.contains("quotaName: later, runtime: cpu 4, used: cpu 2"), "{words}");
+        let raised = json!({ "spec": { "max": { "cpu": "8" } } });
+        yard.patch(&format!("{}/later", path(yard)), raised).await?;
+        yard.until_on("second", "shared").await?;
+        until_stands(yard, "later", "6", "6").await?;
+        // Where it is gone, its pods are the default quota's, and bounded by nothing here.
+        let call = Call::new(Method::DELETE, format!("{}/later", path(yard)));
+        yard.client.call_unread(call).await?;
+        pod(yard, "third", "later", "4").await?;
+        yard.until_on("third", "shared").await?;
+        own.end().await
     })
     .await;
 }

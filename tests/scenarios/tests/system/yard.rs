@@ -252,7 +252,12 @@ impl Yard {
 
     /// Changes the status of the object at this path.
     pub async fn patch_status(&self, path: &str, patch: Value) -> Result<()> {
-        let call = Call::new(Method::PATCH, format!("{path}/status")).json(&patch)?;
+        self.patch(&format!("{path}/status"), patch).await
+    }
+
+    /// Changes the object at this path.
+    pub async fn patch(&self, path: &str, patch: Value) -> Result<()> {
+        let call = Call::new(Method::PATCH, path).json(&patch)?;
         let call = call.content_type("application/merge-patch+json");
         self.client.call_unread(call).await.with_context(|| format!("{path}: {patch}"))
     }

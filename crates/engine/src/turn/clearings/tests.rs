@@ -187,16 +187,23 @@ fn a_gang_that_would_have_too_few_left_goes_whole_or_stays_whole() {
     engine.apply(on(plain("single", 10_000, 1), "n3"), START);
     engine.apply(told(plain("one", 10_000, 9)), START);
     assert_eq!(cleared(&mut engine).0, names(&["single"]), "one pod is less than two");
-    engine.apply(on(PodFact { priority: 5, ..plain("single", 10_000, 5) }, "n3"), START);
-    let mut engine = jobs();
-    for name in ["n1", "n2"] {
-        engine.apply(node(name, 10_000), START);
-    }
-    engine.apply(gang("old", 2), START);
-    engine.apply(on(member("o1", "old", 10_000, 1), "n1"), START);
-    engine.apply(on(member("o2", "old", 10_000, 1), "n2"), START);
-    engine.apply(told(plain("one", 10_000, 9)), START);
-    assert_eq!(cleared(&mut engine).0, names(&["o1", "o2"]));
+    // A whole gang that is less important goes before one pod that is more.
+    let check = |others: &[&str]| {
+        let mut engine = jobs();
+        for name in ["n1", "n2"].iter().chain(others) {
+            engine.apply(node(name, 10_000), START);
+        }
+        engine.apply(gang("old", 2), START);
+        engine.apply(on(member("o1", "old", 10_000, 1), "n1"), START);
+        engine.apply(on(member("o2", "old", 10_000, 1), "n2"), START);
+        for name in others {
+            engine.apply(on(plain("single", 10_000, 5), name), START);
+        }
+        engine.apply(told(plain("one", 10_000, 9)), START);
+        assert_eq!(cleared(&mut engine).0, names(&["o1", "o2"]), "{others:?}");
+    };
+    check(&["n3"]);
+    check(&[]);
 }
 
 #[test]

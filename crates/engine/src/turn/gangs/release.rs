@@ -275,7 +275,10 @@ impl Engine {
             let doubled = 1_u32 << member.failures.min(5).saturating_sub(1);
             let at = now.after((REST_FIRST * doubled).min(REST_MAX));
             member.stage = Stage::Rests(at);
+            let gangs = (!release.has_begun()).then(|| release.group.gangs.clone());
             self.gangs.releases.plan(&key, at);
+            // Nobody of them is bound after all: who came meanwhile is not by itself.
+            self.settle_gangs(&gangs.unwrap_or_default(), now);
             // Where its volumes were being made ready, that is begun anew.
             self.recall(uid);
             self.bind_ready(&key, now);

@@ -1,7 +1,7 @@
 //! Who waits to be told of: later than Bindings, not for ever, once, and without being tried again for it.
 
 use super::*;
-use crate::later::Work;
+use crate::later::{Busy, Work};
 
 /// How many decisions are made at once of which nothing is to be written.
 const SILENT_MAX: usize = 64;
@@ -14,7 +14,7 @@ impl Core {
             if let Next::Order(order) = next {
                 return Some(*order);
             }
-            let told = self.tell_waiting(now, Busy::default());
+            let told = self.tell_beside(Busy::default(), now);
             if told.is_some() || matches!(next, Next::Idle) {
                 return told;
             }
@@ -68,7 +68,7 @@ fn nobody_who_waits_to_be_told_of_is_lost_or_tried_again_for_it() {
     assert_eq!((core.untold_count(), core.telling), (pods, 0));
     let mut seen = BTreeSet::new();
     for millis in 0..pods {
-        let order = told(core.tell_waiting(at(millis), Busy::default())).expect("he waits");
+        let order = told(core.tell_waiting(at(millis))).expect("he waits");
         assert_eq!(core.take(Message::Told(order.pod.uid.clone()), at(millis)), None);
         assert!(seen.insert(order.pod.uid), "he was told of before");
         assert_eq!(bindings(&mut core, at(millis)), []);
@@ -94,9 +94,10 @@ fn bind(core: &mut Core, now: Moment) {
 fn a_burst_of_refused_pods_leaves_bindings_their_share() {
     let (pods, seconds) = (10_000, 9);
     let mut core = refusing(&Metrics::new(), pods);
+    core.heed(CROWDED);
     let mut count = 0;
     let mut tell_on = |core: &mut Core, now: Moment| {
-        while let Some(order) = told(core.tell_waiting(now, CROWDED)) {
+        while let Some(order) = told(core.tell_waiting(now)) {
             assert_eq!(core.take(Message::Told(order.pod.uid), now), None);
             count += 1;
         }
@@ -116,6 +117,7 @@ fn a_burst_of_refused_pods_leaves_bindings_their_share() {
 #[test]
 fn a_pod_that_waits_is_told_of_in_time_while_others_are_bound() {
     let mut core = begun(core(), 100_000);
+    core.heed(CROWDED);
     let mut told_of = 0;
     for step in 0..1_200 {
         let now = at(10 * step);
@@ -123,7 +125,7 @@ fn a_pod_that_waits_is_told_of_in_time_while_others_are_bound() {
             tell(&mut core, [pod(&format!("w{step}"), "200000", json!({}))]);
         }
         bind(&mut core, now);
-        while let Some(order) = told(core.tell_waiting(now, CROWDED)) {
+        while let Some(order) = told(core.tell_waiting(now)) {
             let begun: usize = order.pod.name[1..].parse().unwrap();
             assert!(now.since(at(10 * begun)) <= BOUND, "{} at {step}", order.pod.name);
             assert_eq!(core.take(Message::Told(order.pod.uid), now), None);
@@ -172,6 +174,6 @@ fn whoever_has_to_go_is_told_at_once() {
 fn at_the_end_nobody_waits_to_be_told_of() {
     let mut core = refusing(&Metrics::new(), 3);
     tell(&mut core, [Message::Stop]);
-    assert_eq!(core.tell_waiting(START, Busy::default()), None);
+    assert_eq!(core.tell_waiting(START), None);
     assert!(core.is_over() && core.untold_count() == 0);
 }

@@ -108,7 +108,19 @@ struct World {
     lost: BTreeSet<Uid>,
     /// Pods for which something is to be done while they wait.
     telling: BTreeSet<Uid>,
+    /// How many members of each gang have to start at once, and whether those that go count with them.
+    mins: BTreeMap<&'static str, (usize, bool)>,
+    /// Gangs of which some member was ever bound.
+    started: BTreeSet<GangId>,
+    /// Pods that are being bound, and of which gang each was when that began.
+    binding: BTreeMap<Uid, Option<GangId>>,
+    /// By the first of those that start together: that members of a group are being bound of which nobody
+    /// was before.
+    begun: BTreeSet<&'static str>,
 }
+
+/// Gangs that start together, by the first of them.
+const TOGETHER: [(&str, &[&str]); 2] = [("g0", &["g0"]), ("g1", &["g1", "g2"])];
 
 impl World {
     fn new() -> Self {
@@ -122,7 +134,18 @@ impl World {
         let engine = Engine::new(Settings::default(), profiles, START).with_members_per_turn(2);
         let (facts, sent) = (BTreeMap::new(), BTreeMap::new());
         let (lost, telling) = (BTreeSet::new(), BTreeSet::new());
-        let mut world = Self { engine, now: START, facts, sent, lost, telling };
+        let mut world = Self {
+            engine,
+            now: START,
+            facts,
+            sent,
+            lost,
+            telling,
+            mins: BTreeMap::new(),
+            started: BTreeSet::new(),
+            binding: BTreeMap::new(),
+            begun: BTreeSet::new(),
+        };
         for (number, (_, min, _)) in MINS.into_iter().enumerate() {
             world.play(Step::Terms(number, min, None));
         }
@@ -134,6 +157,40 @@ impl World {
 
     fn tell(&mut self, fact: Fact) {
         self.engine.apply(fact, self.now);
+        self.look();
+    }
+
+    /// Whenever members of a group begin to be bound of which nobody ever was, as many of each of its gangs
+    /// have nodes as have to start.
+    fn look(&mut self) {
+        let bound = self.facts.values().filter(|fact| fact.node.is_some());
+        self.started.extend(bound.filter_map(gang_of));
+        let due = self.engine.due.iter().filter(|own| matches!(own.verdict, Verdict::Bind(..)));
+        let binding = due.map(|own| &own.pod.uid).chain(self.sent.keys());
+        let binding = binding.map(|uid| {
+            let gang = || self.facts.get(uid).and_then(gang_of);
+            (uid.clone(), self.binding.get(uid).cloned().unwrap_or_else(gang))
+        });
+        self.binding = binding.collect();
+        for (first, names) in TOGETHER {
+            let ids: Vec<GangId> = names.iter().map(|name| id(name)).collect();
+            if !self.binding.values().flatten().any(|gang| ids.contains(gang)) {
+                self.begun.remove(first);
+                continue;
+            }
+            if !self.begun.insert(first) || ids.iter().any(|own| self.started.contains(own)) {
+                continue;
+            }
+            for (name, own) in names.iter().zip(&ids) {
+                let is_own = |fact: &PodFact| gang_of(fact).as_ref() == Some(own);
+                let members = self.facts.iter().filter(|(_, fact)| is_own(fact));
+                let rows = members.filter_map(|(uid, _)| self.engine.ledger().pod(uid));
+                let (min, counts_all) = self.mins[name];
+                let counts = |row: &&PodRow| row.is_placed() && (counts_all || !row.deleting);
+                let placed = rows.filter(counts).count();
+                assert!(placed >= min, "{placed} of {min} of {name} have a node, and it starts");
+            }
+        }
     }
 
     /// Changes a pod that is there, and tells it.
@@ -176,6 +233,9 @@ impl World {
             Step::Terms(number, min, match_policy) => {
                 let (name, _, with) = MINS[number];
                 let groups = groups(with);
+                let counts_all = match_policy == Some(MatchPolicy::WaitingAndRunning);
+                let least = usize::try_from(min).expect("it is small");
+                self.mins.insert(name, (least, counts_all));
                 self.tell(gang(name, GangTerms { groups, match_policy, ..terms(min) }));
             }
             Step::Node(number, millis, unschedulable) => {
@@ -200,7 +260,11 @@ impl World {
 
     fn answer(&mut self, uid: &Uid, answer: Answer) {
         let Some(node) = self.sent.remove(uid) else { return };
+        if answer == Answer::Done {
+            self.started.extend(self.facts.get(uid).and_then(gang_of));
+        }
         self.engine.answered(uid, answer, self.now);
+        self.look();
         let fact = self.facts.get_mut(uid);
         match answer {
             Answer::Done => {
@@ -228,6 +292,7 @@ impl World {
             Verdict::Wait(_) => drop(self.telling.insert(uid)),
             _ => {}
         }
+        self.look();
     }
 
     /// Whether a pod is ours to place and has no node.
@@ -391,6 +456,10 @@ impl World {
             None => Ok(()),
         }
     }
+}
+
+fn gang_of(fact: &PodFact) -> Option<GangId> {
+    fact.gang.as_ref().map(|own| own.gang.clone())
 }
 
 fn membership(name: &str, gang: usize) -> Option<Arc<Membership>> {
