@@ -317,7 +317,7 @@ impl Core {
             Message::Quota(object) => self.quota(object, now),
             Message::QuotaGone(key) => self.quota_gone(&key, now),
             Message::QuotaWritten(receipt) => self.quota_written(*receipt, now),
-            Message::Revoked(pod) => self.revoked(&pod),
+            Message::Dismissed(pod) => self.dismissed(&pod),
             Message::Lived(uid, wrote) => {
                 self.telling = self.telling.saturating_sub(1);
                 if wrote == Wrote::Refused {

@@ -6,6 +6,7 @@
 //! decided here without I/O.
 
 mod meters;
+mod starts;
 
 #[cfg(test)]
 mod tests;
@@ -18,17 +19,20 @@ use api::condition::{self, Condition};
 use api::pod_group::{GangId, GangTerms};
 use chassis::key::Key;
 use chassis::words::cut;
-use engine::fact::Fact;
+use engine::fact::{Fact, Uid};
 use engine::gangs::GangWait;
+use engine::ledger::Ledger;
 use engine::moment::Moment;
 use engine::turn::GangNews;
 use serde_json::{Value, json};
 
 pub(crate) use meters::GangMeters;
 
+use crate::dismissals::{DismissOrder, Line};
 use crate::message::Receipt;
 use crate::pace::{Outcome, Pace};
 use crate::reservations::time;
+use starts::Start;
 
 /// The condition that says whether enough members have nodes.
 const SCHEDULED: &str = "Scheduled";
@@ -190,6 +194,8 @@ struct Own {
     said: Option<GangNews>,
     /// What was last told of it.
     told: Option<GangState>,
+    /// How far its start has come, where the group asks for that or has asked for it.
+    start: Option<Start>,
 }
 
 /// All groups, and what is written of them.
@@ -204,6 +210,8 @@ pub(crate) struct Groups {
     early_left: usize,
     /// When which is written, and what is being said of those that are.
     pace: Pace<Vec<Condition>>,
+    /// Members of gangs that have started only in part, who have to go.
+    leftovers: Line,
 }
 
 impl Groups {
@@ -222,12 +230,17 @@ impl Groups {
         let id = GangId::new(&metadata.namespace, &metadata.name);
         self.pace.ask(&key, now);
         match self.all.get_mut(&key) {
-            Some(own) => own.object = object,
+            Some(own) => {
+                let start = own.start.unwrap_or_else(|| Start::read(&object));
+                own.start = starts::is_told(&object).then_some(start);
+                own.object = object;
+            }
             None => {
                 let said = self.early.remove(&id);
                 let told = condition::find(&object.status.conditions, SCHEDULED);
                 let told = told.and_then(|own| GangState::read(&own.reason));
-                self.all.insert(key, Own { object, said, told });
+                let start = starts::is_told(&object).then(|| Start::read(&object));
+                self.all.insert(key, Own { object, said, told, start });
             }
         }
     }
@@ -277,7 +290,9 @@ impl Groups {
 
     /// When something is to be looked at.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.pace.next_due()
+        let leftovers =
+            (!self.leftovers.is_empty() && self.leftovers.admits()).then_some(Moment(0));
+        self.pace.next_due().into_iter().chain(leftovers).min()
     }
 
     /// What was to be written on a group is written, or is not.
@@ -292,18 +307,40 @@ impl Groups {
         }
     }
 
+    /// A pod was asked to go, or cannot be for now.
+    pub(crate) fn dismissed(&mut self, uid: &Uid) {
+        self.leftovers.answered(uid);
+    }
+
+    /// A member that has to go, where any has to by now.
+    pub(crate) fn next_leftover(&mut self, ledger: &Ledger) -> Option<DismissOrder> {
+        let Self { leftovers, all, .. } = self;
+        leftovers.next(|order| {
+            // The others may have followed meanwhile.
+            let start = all.get(&order.object.0).and_then(|own| own.start);
+            let is_there = || ledger.pod(&order.pod.uid).is_some_and(|row| !row.deleting);
+            matches!(start, Some(Start::Partial { .. })) && is_there()
+        })
+    }
+
     /// What is to be written next, where anything is by now.
-    pub(crate) fn next(&mut self, now: Moment) -> Option<GroupOrder> {
+    pub(crate) fn next(&mut self, ledger: &Ledger, now: Moment) -> Option<GroupOrder> {
         while let Some(key) = self.pace.next(now) {
             let Some(own) = self.all.get_mut(&key) else { continue };
+            let (start, due) = own.starts(ledger, &mut self.leftovers, now).unzip();
             let said = own.said.iter().map(scheduled).chain(valid(&own.object));
-            let said: Vec<Condition> = said.collect();
-            let Some(conditions) = differing(&own.object, &said, now) else { continue };
+            let said: Vec<Condition> = said.chain(start).collect();
+            let due = due.flatten();
+            let Some(conditions) = differing(&own.object, &said, now) else {
+                due.into_iter().for_each(|due| self.pace.ask(&key, due));
+                continue;
+            };
             let uid = &own.object.metadata.uid;
             let patch =
                 json!({ "metadata": { "uid": uid }, "status": { "conditions": conditions } });
             let (uid, note) = (uid.as_str().into(), own.note());
             self.pace.begin(&key, said, now);
+            due.into_iter().for_each(|due| self.pace.ask(&key, due));
             return Some(GroupOrder { key, uid, patch, note });
         }
         None
@@ -321,6 +358,29 @@ fn differing(own: &PodGroup, said: &[Condition], now: Moment) -> Option<Vec<Cond
 }
 
 impl Own {
+    /// How far its start has come, as a condition, and when that is to be looked at again; none where the group does
+    /// not ask for it. Who has to go by now stands in line.
+    fn starts(
+        &mut self,
+        ledger: &Ledger,
+        line: &mut Line,
+        now: Moment,
+    ) -> Option<(Condition, Option<Moment>)> {
+        let metadata = &self.object.metadata;
+        let gang = GangId::new(&metadata.namespace, &metadata.name);
+        let min = usize::try_from(self.object.spec.min_member).unwrap_or_default();
+        let mut start = self.start?.next(ledger, &gang, min, now);
+        let is_asked = starts::is_asked(&self.object);
+        let due_of = |start: Start| start.due(ledger, &gang).filter(|_| is_asked);
+        if due_of(start).is_some_and(|due| due <= now) {
+            line.extend(starts::leftovers(ledger, &self.object, min).into_iter());
+            start = start.again(now);
+        }
+        self.start = Some(start);
+        let due = due_of(start);
+        Some((start.condition(min, due), due))
+    }
+
     /// What is to be told, where that is something else than before.
     fn note(&mut self) -> Option<GroupNote> {
         let news = self.said.as_ref()?;

@@ -40,6 +40,7 @@ pub mod config;
 mod controllers;
 pub mod core;
 pub mod debug;
+pub mod dismissals;
 mod excess;
 mod explanations;
 pub mod extenders;

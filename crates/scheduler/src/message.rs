@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bind::Outcome;
 use crate::debug::Look;
+use crate::dismissals::DismissOrder;
 use crate::extenders::Binder;
 use crate::gangs::GroupOrder;
-use crate::quotas::{QuotaOrder, RevokeOrder};
+use crate::quotas::QuotaOrder;
 use crate::reservations::Step;
 
 /// A kind of object that is watched.
@@ -138,8 +139,8 @@ pub enum Message {
     QuotaGone(Key),
     /// What was to be written on a quota is written, or cannot be for now.
     QuotaWritten(Box<Receipt<ElasticQuota>>),
-    /// This pod was asked to go for its quota, or cannot be for now.
-    Revoked(Uid),
+    /// This pod was asked to go, or cannot be for now.
+    Dismissed(Uid),
     /// What was to be written on this reservation is written, or cannot be for now.
     Lived(Uid, Wrote),
     /// All objects of a kind have been told, as they were when this process began to lead or later.
@@ -467,8 +468,8 @@ pub enum Order {
     Quota(Box<QuotaOrder>),
     /// Why a gang has not started.
     Group(Box<GroupOrder>),
-    /// A pod has to go for its quota.
-    Revoke(Box<RevokeOrder>),
+    /// A pod has to go for its quota, or for its gang.
+    Dismiss(Box<DismissOrder>),
 }
 
 /// What is to be told of the reports of a node.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{ElasticQuota, Lease, Node, Pod, PodGroup, Reservation};
+use api::{Lease, Node, Pod, PodGroup, Reservation};
 use chassis::client::{Client, Nameplate, Object as _};
 use chassis::election::News;
 use chassis::events::{Note, Options, Recorder, Repeats, Subject, Tone, Writer};
@@ -13,9 +13,9 @@ use engine::fact::{DEFAULT_SCHEDULER, PodRef};
 use engine::ledger::Stale;
 use jiff::Timestamp;
 
+use crate::dismissals::DismissOrder;
 use crate::gangs::{GroupNote, GroupOrder};
 use crate::message::{BindOrder, ReportOrder, TellOrder};
-use crate::quotas::RevokeOrder;
 
 /// How many events are written side by side: as many as what they tell of, since those that come
 /// while pods are bound are late.
@@ -174,24 +174,23 @@ impl Notes {
         }
     }
 
-    /// A pod has to go for its quota.
-    pub(crate) fn revoked(&self, order: &RevokeOrder) {
-        let RevokeOrder { pod, quota: (quota, uid), words } = order;
+    /// A pod has to go for what it is part of.
+    pub(crate) fn dismissed(&self, order: &DismissOrder) {
+        let DismissOrder { pod, cause, object, words } = order;
         let Some(recorder) = self.0.values().next() else { return };
-        let whole = Subject::named::<ElasticQuota>(quota.clone(), uid.clone().into());
+        let whole = cause.subject(object);
         let note = |subject, related, message| Note {
             subject,
             related: Some(related),
             tone: Tone::Warning,
-            reason: "QuotaRevoked".into(),
+            reason: cause.reason().into(),
             action: "Evicting",
             message,
             repeats: Repeats::Never,
         };
         let own = subject(pod, "");
-        let name = quota.name();
-        let message =
-            format!("Evicted: its quota {name} has used more than it may for too long: {words}");
+        let (what, name, fault) = (cause.word(), object.0.name(), cause.fault());
+        let message = format!("Evicted: its {what} {name} {fault}: {words}");
         recorder.tell(note(own.clone(), whole.clone(), message));
         let message = format!("Pod {}/{} is evicted: {words}", pod.namespace, pod.name);
         recorder.tell(note(whole, own, message));

@@ -26,13 +26,14 @@ use engine::moment::Moment;
 use engine::quota::QuotaFact;
 use serde_json::Value;
 
+use crate::dismissals::DismissOrder;
 use crate::later::{Busy, HELD_MAX};
 use crate::message::Receipt;
 use crate::pace::{INTERVAL, Outcome, Pace};
 pub(crate) use meters::QuotaMeters;
 use meters::Shown;
 use revokes::Revokes;
-pub use revokes::{RevokeOrder, Revoking};
+pub use revokes::Revoking;
 use status::{Conditions, Seen};
 
 /// How many are compared before something else is done.
@@ -109,12 +110,12 @@ impl Statements {
     }
 
     /// A pod was asked to go, or cannot be for now.
-    pub(crate) fn revoked(&mut self, uid: &Uid) {
+    pub(crate) fn dismissed(&mut self, uid: &Uid) {
         self.revokes.answered(uid);
     }
 
     /// A pod that has to go, where any has to by now.
-    pub(crate) fn next_revoke(&mut self, engine: &mut Engine, now: Moment) -> Option<RevokeOrder> {
+    pub(crate) fn next_revoke(&mut self, engine: &mut Engine, now: Moment) -> Option<DismissOrder> {
         let Self { revokes, all, .. } = self;
         let uid = |key: &Key| all.get(key).map(|own| own.object.metadata.uid.as_str().into());
         revokes.next(engine, uid, now)

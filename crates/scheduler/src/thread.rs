@@ -232,7 +232,7 @@ impl Turns {
             Order::Report(order) => Telling::Report(order),
             Order::Quota(order) => Telling::Quota(order),
             Order::Group(order) => Telling::Group(order),
-            Order::Revoke(order) => Telling::Revoke(order),
+            Order::Dismiss(order) => Telling::Dismiss(order),
         };
         if let Err(lost) = self.outlets.tells.try_send(telling) {
             self.take(lost.into_inner().untold(), self.time.now());

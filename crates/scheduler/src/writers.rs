@@ -3,7 +3,7 @@
 //! What is to be said to the API server and in which order is in [`bind`](crate::bind) and
 //! [`status`](crate::status), and who waits for whom in [`slots`]; here it is sent.
 
-mod quotas;
+mod dismissals;
 mod reservations;
 mod slots;
 mod standings;
@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Conversation, Effect, Event, Found, LAND_MAX, Outcome, Unclear};
 use crate::core::TELLS_MAX;
+use crate::dismissals::DismissOrder;
 use crate::extenders::{Binder, Extenders};
 use crate::gangs::GroupOrder;
 use crate::later::{Busy, Later};
@@ -39,7 +40,7 @@ use crate::message::{
     TellOrder, Unreadable, Wrote,
 };
 use crate::notes::Notes;
-use crate::quotas::{QuotaOrder, RevokeOrder};
+use crate::quotas::QuotaOrder;
 use crate::status;
 use crate::volumes::{self, Step};
 use slots::{Place, Slots};
@@ -371,7 +372,7 @@ impl Hands {
                         Telling::Report(order) => own.report(&order),
                         Telling::Quota(order) => own.tell_quota(*order, &mut place).await,
                         Telling::Group(order) => own.tell_group(*order, &mut place).await,
-                        Telling::Revoke(order) => own.revoke(*order, &mut place).await,
+                        Telling::Dismiss(order) => own.dismiss(*order, &mut place).await,
                     };
                     drop(place);
                     own.answer(message).await;
@@ -708,7 +709,7 @@ pub(crate) enum Telling {
     /// Why a gang has not started.
     Group(Box<GroupOrder>),
     /// A pod has to go for its quota.
-    Revoke(Box<RevokeOrder>),
+    Dismiss(Box<DismissOrder>),
 }
 
 impl Telling {
@@ -719,7 +720,7 @@ impl Telling {
             Self::Unreadable(what) => what.key.namespace(),
             Self::Quota(order) => order.key.namespace(),
             Self::Group(order) => order.key.namespace(),
-            Self::Revoke(order) => &order.pod.namespace,
+            Self::Dismiss(order) => &order.pod.namespace,
             Self::Life(_) | Self::Report(_) => "",
         }
     }
@@ -735,7 +736,7 @@ impl Telling {
             Self::Life(order) => Message::Lived(order.uid, Wrote::Nothing),
             Self::Report(_) => Message::Complained,
             Self::Group(order) => Message::GroupWritten(Box::new(Receipt::of_nothing(order.key))),
-            Self::Revoke(order) => Message::Revoked(order.pod.uid),
+            Self::Dismiss(order) => Message::Dismissed(order.pod.uid),
             Self::Quota(order) => Message::QuotaWritten(Box::new(Receipt::of_nothing(order.key))),
         }
     }

@@ -33,6 +33,10 @@ pub const GANG_MATCH_POLICY: &str = "gang.scheduling.koordinator.sh/match-policy
 /// Annotation: the same, where the other is not there.
 pub const GANG_MATCH_POLICY_ALIAS: &str = "pod-group.scheduling.sigs.k8s.io/match-policy";
 
+/// Annotation of a group: what becomes of members that are bound where too few follow them in time. Upstream knows
+/// nothing of it.
+pub const INCOMPLETE_START: &str = "gang.gantry.dev/incomplete-start";
+
 /// Annotation that the scheduler writes with the node: the gangs that the pod started with.
 pub const BIND_GROUP_ID: &str = "internal.scheduling.koordinator.sh/bind-gang-group-id";
 /// Annotation that the scheduler writes with the node: how many members started at once.
@@ -133,6 +137,16 @@ pub enum GangMode {
     NonStrict,
 }
 
+/// What becomes of members that are bound where too few follow them in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum IncompleteStart {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are asked to go, so that whoever made them can make them anew and they start whole.
+    Delete,
+}
+
 /// Which members count towards those that must have a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MatchPolicy {
@@ -178,6 +192,8 @@ pub struct GangTerms {
     pub match_policy: Option<MatchPolicy>,
     /// Gangs that start together; none where this one starts by itself.
     pub groups: BTreeSet<GangId>,
+    /// What becomes of members that are bound where too few follow them in time.
+    pub incomplete_start: IncompleteStart,
     /// What could not be read, and counts as if it were not there.
     pub malformed: Vec<Malformed>,
 }
@@ -203,7 +219,13 @@ impl GangTerms {
             _ => count(key, text),
         };
         let waiting = told(&metadata.annotations, GANG_WAITING_TIME).map(waiting_time).transpose();
-        Self::of(&metadata.annotations, least, waiting.map(Option::flatten))
+        let mut own = Self::of(&metadata.annotations, least, waiting.map(Option::flatten));
+        if own.incomplete_start == IncompleteStart::Delete {
+            own.incomplete_start = IncompleteStart::Keep;
+            let fix = "write it on a PodGroup: of gangs that pods describe nobody knows whether they started whole";
+            own.malformed.push(Malformed::new(INCOMPLETE_START, "Delete", fix));
+        }
+        own
     }
 
     /// What a group says of its gang.
@@ -250,6 +272,8 @@ impl GangTerms {
             total_number: kept(&mut malformed, total).or(min_available),
             mode: kept(&mut malformed, mode(annotations)).unwrap_or_default(),
             match_policy: kept(&mut malformed, match_policy(annotations)),
+            incomplete_start: kept(&mut malformed, incomplete_start(annotations))
+                .unwrap_or_default(),
             groups,
             malformed,
         }
@@ -309,6 +333,17 @@ fn mode(annotations: &BTreeMap<String, String>) -> Result<Option<GangMode>, Malf
         Some("Strict") => Ok(Some(GangMode::Strict)),
         Some("NonStrict") => Ok(Some(GangMode::NonStrict)),
         Some(other) => Err(Malformed::new(GANG_MODE, other, "use Strict or NonStrict")),
+    }
+}
+
+fn incomplete_start(
+    annotations: &BTreeMap<String, String>,
+) -> Result<Option<IncompleteStart>, Malformed> {
+    match told(annotations, INCOMPLETE_START) {
+        None => Ok(None),
+        Some("Keep") => Ok(Some(IncompleteStart::Keep)),
+        Some("Delete") => Ok(Some(IncompleteStart::Delete)),
+        Some(other) => Err(Malformed::new(INCOMPLETE_START, other, "use Keep or Delete")),
     }
 }
 

@@ -67,7 +67,12 @@ impl Core {
         }
         let gangs = &self.engine.ledger().gangs;
         self.groups.drop_early(|gang| gangs.members(gang).len() > 0);
-        self.groups.next(now).map(|order| Order::Group(Box::new(order)))
+        let ledger = self.engine.ledger();
+        if let Some(order) = self.groups.next(ledger, now) {
+            return Some(Order::Group(Box::new(order)));
+        }
+        let order = self.groups.next_leftover(ledger)?;
+        Some(Order::Dismiss(Box::new(order)))
     }
 
     /// Has users told what a pod waits for before any node is looked at.

@@ -30,9 +30,11 @@ impl Core {
         Self { quotas: self.quotas.reserving(namespace), ..self }
     }
 
-    pub(super) fn revoked(&mut self, pod: &Uid) {
+    /// A pod was asked to go, for a quota or for a gang.
+    pub(super) fn dismissed(&mut self, pod: &Uid) {
         self.telling = self.telling.saturating_sub(1);
-        self.quotas.revoked(pod);
+        self.quotas.dismissed(pod);
+        self.groups.dismissed(pod);
     }
 
     pub(super) fn quota(&mut self, object: Arc<ElasticQuota>, now: Moment) {
@@ -59,7 +61,7 @@ impl Core {
             return Some(Order::Quota(Box::new(order)));
         }
         let order = self.quotas.next_revoke(&mut self.engine, now)?;
-        Some(Order::Revoke(Box::new(order)))
+        Some(Order::Dismiss(Box::new(order)))
     }
 
     /// When something may be to be written of quotas.

@@ -117,7 +117,7 @@ fn shown(order: &Order) -> String {
         },
         Order::Report(order) => format!("{order:?}"),
         Order::Quota(order) => format!("{}: {}", order.key, order.patch),
-        Order::Revoke(order) => format!("{} goes for {}", order.pod.name, order.quota.0),
+        Order::Dismiss(order) => format!("{} goes for {}", order.pod.name, order.object.0),
     }
 }
 

@@ -1,5 +1,12 @@
 use std::time::Duration;
 
+use api::Node;
+use api::pod_group::INCOMPLETE_START;
+use engine::Engine;
+use engine::fact::NodeFact;
+use engine::gangs::{Membership, Settings as GangSettings};
+use engine::profile::Profile;
+use engine::turn;
 use serde_json::json;
 
 use super::*;
@@ -29,7 +36,7 @@ fn collecting(there: usize) -> GangNews {
 
 fn said(groups: &mut Groups, news: GangNews, now: Moment) -> Option<(String, String, bool)> {
     groups.say(&GangId::new("ns", "g"), news, now);
-    let order = groups.next(now)?;
+    let order = groups.next(&Ledger::default(), now)?;
     let own = &order.patch["status"]["conditions"][0];
     let text = |key: &str| own[key].as_str().unwrap().to_owned();
     assert_eq!(order.patch["metadata"]["uid"], "u");
@@ -42,7 +49,7 @@ fn a_group_says_why_it_has_not_started_once_a_second_and_tells_what_is_new() {
     // What is said of a gang may come before its group.
     assert_eq!(said(&mut groups, collecting(1), START), None);
     groups.put(group(4, &json!([])), START);
-    let order = groups.next(START).unwrap();
+    let order = groups.next(&Ledger::default(), START).unwrap();
     assert_eq!(order.note.as_ref().unwrap().state, GangState::Collecting);
     let conditions = order.patch["status"]["conditions"].clone();
     assert_eq!(said(&mut groups, collecting(2), START), None, "it is being written");
@@ -65,17 +72,17 @@ fn what_is_written_is_not_written_again_and_what_could_not_be_is() {
     let mut groups = Groups::default();
     let key = Key::namespaced("ns", "g");
     groups.put(group(4, &json!([])), START);
-    assert!(groups.next(START).is_none(), "nothing is said of it");
+    assert!(groups.next(&Ledger::default(), START).is_none(), "nothing is said of it");
     groups.say(&GangId::new("ns", "g"), GangNews::Queued, START);
-    let order = groups.next(START).unwrap();
+    let order = groups.next(&Ledger::default(), START).unwrap();
     groups.written(&receipt(Wrote::Nothing, None), START);
     assert_eq!(groups.next_due(), Some(START.after(AGAIN)));
-    let again = groups.next(START.after(AGAIN)).unwrap();
+    let again = groups.next(&Ledger::default(), START.after(AGAIN)).unwrap();
     assert_eq!(again.patch["status"]["conditions"][0]["reason"], "Queued");
     groups.written(&receipt(Wrote::All, None), START.after(AGAIN));
     groups.put(group(4, &order.patch["status"]["conditions"]), START.after(AGAIN));
     let late = START.after(AGAIN * 2);
-    assert!(groups.next(late).is_none());
+    assert!(groups.next(&Ledger::default(), late).is_none());
     groups.remove(&key);
     assert_eq!(groups.next_due(), None);
 }
@@ -85,7 +92,7 @@ fn a_group_that_cannot_be_meant_says_so() {
     let check = |min: i32, words: &str| {
         let mut groups = Groups::default();
         groups.put(group(min, &json!([])), START);
-        let order = groups.next(START).unwrap();
+        let order = groups.next(&Ledger::default(), START).unwrap();
         let own = &order.patch["status"]["conditions"][0];
         assert_eq!((own["type"].as_str(), own["status"].as_str()), (Some(VALID), Some("False")));
         assert!(own["message"].as_str().unwrap().starts_with(words), "{own}");
@@ -104,7 +111,7 @@ fn a_server_that_does_not_keep_what_is_said_of_a_group_is_told_it_less_and_less_
             let now = START.after(Duration::from_secs(second));
             // There is news all the time.
             groups.say(&GangId::new("ns", "g"), collecting(usize::from(second >= 50)), now);
-            while let Some(order) = groups.next(now) {
+            while let Some(order) = groups.next(&Ledger::default(), now) {
                 all.push(second);
                 let object = group(4, &kept(order.patch["status"]["conditions"].clone()));
                 groups.written(&receipt(Wrote::All, Some(object.clone())), now);
@@ -130,7 +137,7 @@ fn what_the_server_refuses_of_a_group_is_written_a_minute_later() {
     let mut groups = Groups::default();
     groups.put(group(4, &json!([])), START);
     groups.say(&GangId::new("ns", "g"), GangNews::Queued, START);
-    assert!(groups.next(START).is_some());
+    assert!(groups.next(&Ledger::default(), START).is_some());
     groups.written(&receipt(Wrote::Refused, None), START);
     groups.say(&GangId::new("ns", "g"), collecting(1), START);
     assert_eq!(groups.next_due(), Some(START.after(REFUSED_AGAIN)));
@@ -162,5 +169,135 @@ fn what_is_said_of_gangs_without_a_group_is_kept_for_as_long_as_they_are_there()
     groups.say(&GangId::new("ns", "g"), GangNews::Queued, START);
     groups.forget_early(&GangId::new("ns", "g"));
     groups.put(group(4, &json!([])), START);
-    assert!(groups.next(START).is_none(), "that was another gang of its name");
+    assert!(groups.next(&Ledger::default(), START).is_none(), "that was another gang of its name");
+}
+
+/// An engine with a node, and a group of three that wants nobody who is there alone.
+struct Starting {
+    engine: Engine,
+    groups: Groups,
+    group: Value,
+    said: Vec<String>,
+}
+
+impl Starting {
+    fn new(annotations: &Value, conditions: &Value) -> Self {
+        let profile = Profile { gangs: Some(GangSettings::default()), ..Profile::kubernetes() };
+        let mut engine = Engine::new(turn::Settings::default(), vec![("s".into(), profile)], START);
+        let node =
+            json!({ "metadata": { "name": "n" }, "status": { "allocatable": { "pods": "9" } } });
+        let node: Node = serde_json::from_value(node).unwrap();
+        engine.apply(Fact::Node(NodeFact::from(&node)), START);
+        let group = json!({
+            "metadata": { "namespace": "ns", "name": "g", "uid": "u", "annotations": annotations },
+            "spec": { "minMember": 3, "scheduleTimeoutSeconds": 60 },
+            "status": { "conditions": conditions },
+        });
+        let mut own = Self { engine, groups: Groups::default(), group, said: Vec::new() };
+        own.show(START);
+        own
+    }
+
+    fn show(&mut self, now: Moment) {
+        let object: PodGroup = serde_json::from_value(self.group.clone()).unwrap();
+        self.engine.apply(fact(&object), now);
+        self.groups.put(Arc::new(object), now);
+    }
+
+    /// A member is bound, or goes.
+    fn member(&mut self, name: &str, is_going: bool, now: Moment) {
+        let gang = GangId::new("ns", "g");
+        let mut pod = engine::fact::PodFact::new(name, "ns", name);
+        pod.gang = Some(Arc::new(Membership {
+            gang: gang.clone(),
+            terms: None,
+            created: Moment(0),
+            incarnation: None,
+        }));
+        (pod.node, pod.deleting) = (Some("n".into()), is_going);
+        self.engine.apply(Fact::Pod(Box::new(pod)), now);
+        self.groups.say(&gang, GangNews::Queued, now);
+    }
+
+    /// Writes what is to be written, and tells who has to go.
+    fn at(&mut self, seconds: u64) -> Vec<String> {
+        let now = START.after(Duration::from_secs(seconds));
+        while let Some(order) = self.groups.next(self.engine.ledger(), now) {
+            self.group = object::patch::merge::apply(self.group.clone(), order.patch).unwrap();
+            self.groups.written(&receipt(Wrote::All, None), now);
+            self.show(now);
+        }
+        let own = self.group["status"]["conditions"].as_array().unwrap().iter();
+        let started = own.filter(|own| own["type"] == "Started");
+        let started: Vec<&str> = started.filter_map(|own| own["reason"].as_str()).collect();
+        self.said.extend(started.first().map(|reason| (*reason).to_owned()));
+        self.said.dedup();
+        let mut gone = Vec::new();
+        while let Some(order) = self.groups.next_leftover(self.engine.ledger()) {
+            self.groups.dismissed(&order.pod.uid);
+            gone.push(format!("{} {}: {}", order.cause.word(), order.pod.name, order.words));
+        }
+        gone
+    }
+}
+
+fn later(seconds: u64) -> Moment {
+    START.after(Duration::from_secs(seconds))
+}
+
+#[test]
+fn who_is_bound_of_a_gang_that_is_not_whole_in_time_goes_where_its_group_says_so() {
+    let words = |name: &str| format!("gang {name}: 2 of 3 members were bound in time");
+    let check = |annotations: Value, expected: Vec<String>| {
+        let mut own = Starting::new(&annotations, &json!([]));
+        own.member("a", false, START);
+        own.member("b", false, later(2));
+        for seconds in 0..60 {
+            assert_eq!(own.at(seconds), [""; 0], "{annotations} after {seconds} s");
+        }
+        assert_eq!(own.at(61), expected, "{annotations}");
+        assert_eq!(own.at(100), [""; 0], "each is asked once");
+        own.member("a", true, later(101));
+        let left: Vec<String> = expected.iter().skip(1).map(|own| own.replace('2', "1")).collect();
+        assert_eq!(own.at(122), left, "who did not go is asked again");
+        own.member("b", true, later(123));
+        assert_eq!(own.at(300), [""; 0]);
+        let said = if left.is_empty() { vec![] } else { vec!["Ahead", "Incomplete", "Ahead"] };
+        assert_eq!(own.said.iter().filter(|own| *own != "Ahead").count(), said.len() / 2);
+    };
+    check(json!({ INCOMPLETE_START: "Delete" }), vec![words("a"), words("b")]);
+    check(json!({ INCOMPLETE_START: "Keep" }), vec![]);
+    check(json!({ INCOMPLETE_START: "delete" }), vec![]);
+    check(json!({}), vec![]);
+}
+
+#[test]
+fn who_is_left_of_a_gang_that_was_whole_stays_also_under_the_next_scheduler() {
+    let annotations = json!({ INCOMPLETE_START: "Delete" });
+    let mut own = Starting::new(&annotations, &json!([]));
+    for name in ["a", "b", "c"] {
+        own.member(name, false, START);
+    }
+    assert_eq!(own.at(1), [""; 0]);
+    own.member("c", true, later(2));
+    assert_eq!(own.at(200), [""; 0]);
+    assert_eq!(own.said, ["Whole"]);
+    let conditions = own.group["status"]["conditions"].clone();
+    let mut next = Starting::new(&annotations, &conditions);
+    for name in ["a", "b"] {
+        next.member(name, false, START);
+    }
+    assert_eq!((next.at(1), next.at(200)), (vec![], vec![]));
+    // Its pods are made anew: that is another start.
+    for name in ["a", "b"] {
+        next.member(name, true, later(201));
+    }
+    assert_eq!(next.at(202), [""; 0]);
+    next.member("d", false, later(203));
+    assert_eq!((next.at(204), next.at(263)), (vec![], vec![]));
+    assert_eq!(next.at(264), ["gang d: 1 of 3 members were bound in time"]);
+    // Whoever wants it no longer is heard at once.
+    next.group["metadata"]["annotations"] = json!({});
+    next.show(later(265));
+    assert_eq!((next.at(266), next.at(400)), (vec![], vec![]));
 }

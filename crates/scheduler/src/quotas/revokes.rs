@@ -1,6 +1,6 @@
 //! Quotas that use more than they may for too long: whose pods have to go, and when.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chassis::key::Key;
@@ -10,11 +10,8 @@ use engine::moment::Moment;
 use engine::quota::{Holder, Preemptible, Tenure, revoke};
 
 use super::status::Overuse;
+use crate::dismissals::{Cause, DismissOrder, Line};
 
-/// How many pods are asked to go at once.
-const UNDER_WAY_MAX: usize = 16;
-/// How many may be in line: those beyond them are looked at again when all of these were asked.
-pub(super) const LINE_MAX: usize = 4096;
 /// How often it is looked at the most.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
@@ -27,17 +24,6 @@ pub struct Revoking {
     pub interval: Duration,
 }
 
-/// A pod that has to go, since its quota uses more than it may.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RevokeOrder {
-    /// The pod.
-    pub pod: PodRef,
-    /// The object of its quota, and its uid.
-    pub quota: (Key, Box<str>),
-    /// By how much that uses too much, in words.
-    pub words: Box<str>,
-}
-
 /// Quotas that use more than they may.
 #[derive(Debug, Default)]
 pub(super) struct Revokes {
@@ -48,8 +34,7 @@ pub(super) struct Revokes {
     looked: Moment,
     /// The version of the trees that was looked at.
     seen: Option<u64>,
-    line: VecDeque<RevokeOrder>,
-    under_way: BTreeSet<Uid>,
+    line: Line,
 }
 
 impl Revokes {
@@ -61,7 +46,7 @@ impl Revokes {
     pub(super) fn next_due(&self, version: u64) -> Option<Moment> {
         let Revoking { wait, interval } = self.settings?;
         if !self.line.is_empty() {
-            return (self.under_way.len() < UNDER_WAY_MAX).then_some(Moment(0));
+            return self.line.admits().then_some(Moment(0));
         }
         let next = self.looked.after(interval.max(INTERVAL_MIN));
         let is_stale = self.seen != Some(version);
@@ -72,7 +57,7 @@ impl Revokes {
 
     /// A pod was asked to go, or cannot be for now.
     pub(super) fn answered(&mut self, uid: &Uid) {
-        self.under_way.remove(uid);
+        self.line.answered(uid);
     }
 
     /// A pod that has to go, where any has to by now. Objects of quotas have these uids.
@@ -81,25 +66,18 @@ impl Revokes {
         engine: &mut Engine,
         uid: impl Fn(&Key) -> Option<Box<str>>,
         now: Moment,
-    ) -> Option<RevokeOrder> {
+    ) -> Option<DismissOrder> {
         let settings = self.settings?;
         let version = engine.ledger().quotas.forest().version();
         if self.line.is_empty() && self.next_due(version).is_some_and(|due| due <= now) {
             (self.looked, self.seen) = (now, Some(version));
             self.look(engine, uid, settings.wait, now);
         }
-        if self.under_way.len() >= UNDER_WAY_MAX {
-            return None;
-        }
-        loop {
-            let order = self.line.pop_front()?;
-            // It may have gone, or be going, by itself.
-            let row = engine.ledger().pod(&order.pod.uid);
-            if row.is_some_and(|row| !row.deleting) && self.under_way.insert(order.pod.uid.clone())
-            {
-                return Some(order);
-            }
-        }
+        // It may have gone, or be going, by itself.
+        let has_to = |order: &DismissOrder| {
+            engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.deleting)
+        };
+        self.line.next(has_to)
     }
 
     fn look(
@@ -120,7 +98,7 @@ impl Revokes {
         self.since.retain(|name, _| over.contains_key(name));
         for (name, tree) in over {
             let since = self.since.entry(name.clone()).or_insert(now);
-            let room = LINE_MAX.saturating_sub(self.line.len());
+            let room = self.line.room();
             // Who is not looked at for want of room has waited long enough, and is next.
             if now.since(*since) > wait && room > 0 {
                 *since = now;
@@ -128,7 +106,7 @@ impl Revokes {
                 let namespace = register.get(&name).map_or("", |own| &own.namespace);
                 let key = Key::new(namespace, &name);
                 let uid = uid(&key).unwrap_or_default();
-                self.line.extend(victims(engine, &tree, &name, &(key, uid)).into_iter().take(room));
+                self.line.extend(victims(engine, &tree, &name, &(key, uid)).into_iter());
             }
         }
     }
@@ -140,7 +118,7 @@ fn victims(
     tree: &str,
     quota: &str,
     object: &(Key, Box<str>),
-) -> Vec<RevokeOrder> {
+) -> Vec<DismissOrder> {
     let standing = engine.quota_view(tree).and_then(|view| view.standing(quota));
     let standing = standing.unwrap_or_default();
     let max = engine.ledger().quotas.forest().register().get(quota).map(|own| own.max.clone());
@@ -162,7 +140,7 @@ fn victims(
     gone.map(|place| {
         let (uid, row, _) = users[place];
         let pod = PodRef::of(uid, row);
-        RevokeOrder { pod, quota: object.clone(), words: words.clone() }
+        DismissOrder { pod, cause: Cause::Quota, object: object.clone(), words: words.clone() }
     })
     .collect()
 }

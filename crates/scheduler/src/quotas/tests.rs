@@ -8,6 +8,7 @@ use engine::turn;
 use serde_json::json;
 
 use super::*;
+use crate::dismissals::LINE_MAX;
 use crate::later::Work;
 use crate::message::Wrote;
 use crate::meters::Meters;
@@ -84,10 +85,10 @@ impl World {
     /// Who has to go by then.
     fn revoked(&mut self, seconds: u64) -> Vec<String> {
         let now = after(seconds);
-        let orders: Vec<RevokeOrder> =
+        let orders: Vec<DismissOrder> =
             std::iter::from_fn(|| self.own.next_revoke(&mut self.engine, now)).collect();
-        orders.iter().for_each(|order| self.own.revoked(&order.pod.uid));
-        orders.iter().map(|order| format!("{} of {}", order.pod.name, order.quota.0)).collect()
+        orders.iter().for_each(|order| self.own.dismissed(&order.pod.uid));
+        orders.iter().map(|order| format!("{} of {}", order.pod.name, order.object.0)).collect()
     }
 
     fn next(&mut self) -> Option<QuotaOrder> {
@@ -422,7 +423,7 @@ fn s12_a15_who_uses_less_again_in_time_loses_nothing() {
 
 #[test]
 fn no_more_stand_in_line_to_go_than_may_and_the_rest_goes_after_as_long_again() {
-    const PODS: usize = revokes::LINE_MAX + 40;
+    const PODS: usize = LINE_MAX + 40;
     let mut world = world();
     let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
     world.own = Statements::default().revoking(Some(settings));
@@ -434,14 +435,14 @@ fn no_more_stand_in_line_to_go_than_may_and_the_rest_goes_after_as_long_again() 
     let wave = |world: &mut World, seconds: u64| {
         let mut gone = 0;
         while let Some(order) = world.own.next_revoke(&mut world.engine, after(seconds)) {
-            world.own.revoked(&order.pod.uid);
+            world.own.dismissed(&order.pod.uid);
             world.engine.apply(Fact::PodGone(order.pod.uid), after(seconds));
             gone += 1;
         }
         gone
     };
     let waves = [121, 122, 241, 242, 999].map(|seconds| wave(&mut world, seconds));
-    assert_eq!(waves, [revokes::LINE_MAX, 0, 0, 40, 0]);
+    assert_eq!(waves, [LINE_MAX, 0, 0, 40, 0]);
 }
 
 #[test]

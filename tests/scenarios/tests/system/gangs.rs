@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use api::pod_group::{
     BIND_GROUP_ID, BIND_MEMBER_COUNT, GANG_GROUPS, GANG_MATCH_POLICY, GANG_MIN_AVAILABLE,
-    GANG_NAME, POD_GROUP_LABEL,
+    GANG_NAME, INCOMPLETE_START, POD_GROUP_LABEL,
 };
 use scheduler::State;
 use serde_json::{Value, json};
@@ -52,9 +52,14 @@ async fn member_like(yard: &Yard, group: &str, name: &str, cpu: &str, more: &Val
 
 /// Waits until a group says so, and returns in which words.
 async fn until_says(yard: &Yard, name: &str, reason: &str) -> Result<String> {
+    until_condition(yard, name, "Scheduled", reason).await
+}
+
+/// The same of another condition.
+async fn until_condition(yard: &Yard, name: &str, kind: &str, reason: &str) -> Result<String> {
     let says = |own: &Value| {
         let conditions = own["status"]["conditions"].as_array()?;
-        let own = conditions.iter().find(|own| own["type"] == "Scheduled")?;
+        let own = conditions.iter().find(|own| own["type"] == kind)?;
         (own["reason"] == reason).then(|| own["message"].as_str().unwrap_or_default().to_owned())
     };
     yard.until_object(&format!("{}/{name}", all(yard)), says).await
@@ -267,6 +272,43 @@ async fn who_is_left_of_a_start_that_was_cut_short_follows_under_the_next_schedu
         let next = yard.schedule(configured(&with_gangs())?).await?;
         yard.until_on("b", "home").await?;
         next.end().await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_left_of_a_start_that_was_cut_short_goes_where_its_group_says_so() {
+    on_both("gang-undone", async |yard| {
+        yard.define(DEFINITION, &all(yard)).await?;
+        yard.node("home", 9).await?;
+        for (name, says) in [("undone", "Delete"), ("left", "Keep")] {
+            group(yard, name, 3, json!({ INCOMPLETE_START: says })).await?;
+            let soon = json!({ "spec": { "scheduleTimeoutSeconds": 3 } });
+            yard.patch(&format!("{}/{name}", all(yard)), soon).await?;
+            for member in ["a", "b", "c"] {
+                self::member(yard, name, &format!("{name}-{member}"), "1").await?;
+            }
+        }
+        let lost = |asked: &Asked| match asked.binds("undone-b") || asked.binds("left-b") {
+            true => Fate::Lost,
+            false => Fate::Fine,
+        };
+        let way = Way::to(yard, lost).await?;
+        let own = yard.schedule_through(&way, configured(&with_gangs())?);
+        for name in ["left-a", "left-c"] {
+            yard.until_on(name, "home").await?;
+        }
+        for name in ["undone-a", "undone-c"] {
+            yard.until_told(name, "GangIncomplete").await?;
+            yard.until("it goes", |seen| !seen.pods.contains_key(name)).await?;
+        }
+        let words = until_condition(yard, "undone", "Started", "Ahead").await?;
+        ensure!(words == "no member is bound, and 3 have to be", "{words}");
+        let stays = |seen: &crate::yard::Seen| {
+            ["left-a", "left-c"].iter().all(|name| seen.node(name) == "home")
+        };
+        ensure!(yard.seen(stays), "nobody has asked for that");
+        own.end().await
     })
     .await;
 }

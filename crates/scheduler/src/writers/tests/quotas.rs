@@ -4,6 +4,7 @@ use chassis::key::Key;
 use serde_json::json;
 
 use super::*;
+use crate::dismissals::{Cause, DismissOrder};
 
 /// A server that gives these answers one after the other, and the last one from then on; and how often it
 /// was asked.
@@ -68,11 +69,11 @@ async fn what_a_quota_says_is_written_whatever_answers_are_lost_and_what_it_is_t
 #[tokio::test]
 async fn a_budget_that_does_not_let_a_pod_go_is_not_asked_again_at_once() {
     let check = async |answers: &'static [(u16, &'static str)], asked: usize| {
-        let (pod, quota) = (pod_of("b", 1), (Key::namespaced("b", "q"), "q".into()));
+        let (pod, object) = (pod_of("b", 1), (Key::namespaced("b", "q"), "q".into()));
         let uid = pod.uid.clone();
-        let order = RevokeOrder { pod, quota, words: "too much".into() };
-        let (message, times) = told(Telling::Revoke(Box::new(order)), answers).await;
-        assert!(matches!(message, Some(Message::Revoked(own)) if own == uid), "{answers:?}");
+        let order = DismissOrder { pod, cause: Cause::Quota, object, words: "too much".into() };
+        let (message, times) = told(Telling::Dismiss(Box::new(order)), answers).await;
+        assert!(matches!(message, Some(Message::Dismissed(own)) if own == uid), "{answers:?}");
         assert_eq!(times, asked, "{answers:?}");
     };
     check(&[(201, "{}")], 1).await;

@@ -1,11 +1,11 @@
-//! Pods that have to go for their quota.
+//! Pods that have to go for their quota or their gang.
 
 use api::Pod;
 use chassis::client::{Access, DeleteOptions, Error, Eviction};
 
 use super::{Hands, Place};
+use crate::dismissals::DismissOrder;
 use crate::message::Message;
-use crate::quotas::RevokeOrder;
 
 /// The cause of a refusal where a disruption budget does not let a pod go.
 const BUDGET: &str = "DisruptionBudget";
@@ -19,10 +19,10 @@ fn is_budget(error: &Error) -> bool {
 }
 
 impl Hands {
-    /// Asks for a pod to go, whose quota uses more than it may. Where a disruption budget refuses that, it is
-    /// asked for again when the quota has used too much for as long once more.
-    pub(super) async fn revoke(&self, order: RevokeOrder, place: &mut Place) -> Message {
-        let RevokeOrder { pod, quota, .. } = &order;
+    /// Asks for a pod to go. Where a disruption budget refuses that, it is asked for again when what it has to go
+    /// for has lasted as long once more.
+    pub(super) async fn dismiss(&self, order: DismissOrder, place: &mut Place) -> Message {
+        let DismissOrder { pod, cause, object, .. } = &order;
         let pods: Access<Pod> = self.client.within(&pod.namespace);
         let eviction = &Eviction { pod: &pod.name, options: DeleteOptions::of(&pod.uid.0) };
         let evict = async || match pods.evict(eviction).await {
@@ -30,16 +30,16 @@ impl Hands {
             answer => answer.map(|()| None),
         };
         match self.again(&pod.namespace, place, evict).await {
-            Ok(None) => self.notes.revoked(&order),
+            Ok(None) => self.notes.dismissed(&order),
             Ok(Some(refusal)) => {
                 let pod = format_args!("{}/{}", pod.namespace, pod.name);
-                let quota = quota.0.as_str();
-                tracing::warn!(%pod, quota, %refusal, "a pod does not go for its quota yet");
+                let (cause, object) = (cause.word(), object.0.as_str());
+                tracing::warn!(%pod, cause, object, %refusal, "a pod that has to go does not go yet");
             }
             // It is gone, or another one has its name.
             Err(error) if error.is_conflict() => {}
-            Err(error) => self.warn(pod, &error, "cannot evict a pod for its quota"),
+            Err(error) => self.warn(pod, &error, "cannot evict a pod that has to go"),
         }
-        Message::Revoked(order.pod.uid)
+        Message::Dismissed(order.pod.uid)
     }
 }

@@ -1,0 +1,128 @@
+//! How gangs have started whose groups want no gang that is there in part: they say so by an annotation.
+//!
+//! Whether a gang was whole at any time is kept as a condition of its group, so that a scheduler that starts later
+//! never takes members for the rest of a start that were left when others of a whole gang went.
+
+use api::PodGroup;
+use api::condition::{self, Condition};
+use api::pod_group::{GangId, GangTerms, INCOMPLETE_START, IncompleteStart};
+use chassis::key::Key;
+use engine::fact::{PodRef, Uid};
+use engine::ledger::{Ledger, PodRow};
+use engine::moment::Moment;
+
+use crate::dismissals::{Cause, DismissOrder};
+use crate::reservations::time;
+
+/// The condition that says whether enough members were bound at any time.
+const STARTED: &str = "Started";
+
+/// How far the start of a gang has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Nobody is bound.
+    #[default]
+    Ahead,
+    /// So many are bound and not enough, since then.
+    Partial { bound: usize, since: Moment },
+    /// Enough were, and somebody still is.
+    Whole,
+}
+
+/// Whether it is to be said of a group how its gang has started: it asks for that, or has heard of it.
+pub(super) fn is_told(group: &PodGroup) -> bool {
+    is_asked(group) || condition::find(&group.status.conditions, STARTED).is_some()
+}
+
+/// Whether a group wants no members that are there alone.
+pub(super) fn is_asked(group: &PodGroup) -> bool {
+    GangTerms::of_group(group).incomplete_start == IncompleteStart::Delete
+}
+
+/// Members of a gang that are bound and stay.
+fn bound<'a>(ledger: &'a Ledger, gang: &'a GangId) -> impl Iterator<Item = (&'a Uid, &'a PodRow)> {
+    let members = ledger.gangs.members(gang);
+    let rows = members.filter_map(|uid| Some((uid, ledger.pod(uid)?)));
+    rows.filter(|(_, row)| row.is_bound() && !row.deleting)
+}
+
+impl Start {
+    /// What the group says of it.
+    pub(super) fn read(group: &PodGroup) -> Self {
+        let told = condition::find(&group.status.conditions, STARTED);
+        if told.is_some_and(|own| own.status == "True") { Self::Whole } else { Self::Ahead }
+    }
+
+    /// How far it has come by now.
+    pub(super) fn next(self, ledger: &Ledger, gang: &GangId, min: usize, now: Moment) -> Self {
+        match (bound(ledger, gang).count(), self) {
+            (0, _) => Self::Ahead,
+            (bound, _) if bound >= min => Self::Whole,
+            (_, Self::Whole) => Self::Whole,
+            (bound, Self::Partial { since, .. }) => Self::Partial { bound, since },
+            (bound, Self::Ahead) => Self::Partial { bound, since: now },
+        }
+    }
+
+    /// When who is bound has to go.
+    pub(super) fn due(self, ledger: &Ledger, gang: &GangId) -> Option<Moment> {
+        match self {
+            Self::Partial { since, .. } => {
+                Some(since.after(ledger.gang_wait(&ledger.group_of(gang))))
+            }
+            Self::Ahead | Self::Whole => None,
+        }
+    }
+
+    /// The same, where who is bound was just asked to go: whoever does not is asked again when it has lasted as long
+    /// once more.
+    pub(super) fn again(self, now: Moment) -> Self {
+        match self {
+            Self::Partial { bound, .. } => Self::Partial { bound, since: now },
+            Self::Ahead | Self::Whole => self,
+        }
+    }
+
+    /// The same as a condition of a group that needs so many, where it ends then.
+    pub(super) fn condition(self, min: usize, due: Option<Moment>) -> Condition {
+        let (reason, message) = match self {
+            Self::Ahead => ("Ahead", format!("no member is bound, and {min} have to be")),
+            Self::Partial { bound, .. } => {
+                let then = due.map_or_else(
+                    || "they stay".to_owned(),
+                    |due| {
+                        let by = time(due);
+                        format!(
+                            "they have to go where no more are by {by}, as {INCOMPLETE_START} says"
+                        )
+                    },
+                );
+                ("Incomplete", format!("{bound} of {min} members are bound: {then}"))
+            }
+            Self::Whole => ("Whole", format!("{min} members were bound")),
+        };
+        Condition {
+            r#type: STARTED.to_owned(),
+            status: if self == Self::Whole { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            ..Condition::default()
+        }
+    }
+}
+
+/// The members of a gang that have to go where too few followed them.
+pub(super) fn leftovers(ledger: &Ledger, group: &PodGroup, min: usize) -> Vec<DismissOrder> {
+    let metadata = &group.metadata;
+    let gang = GangId::new(&metadata.namespace, &metadata.name);
+    let key = Key::namespaced(&metadata.namespace, &metadata.name);
+    let count = bound(ledger, &gang).count();
+    let words = format!("{count} of {min} members were bound in time");
+    let order = |(uid, row)| DismissOrder {
+        pod: PodRef::of(uid, row),
+        cause: Cause::Gang,
+        object: (key.clone(), metadata.uid.as_str().into()),
+        words: words.as_str().into(),
+    };
+    bound(ledger, &gang).map(order).collect()
+}
