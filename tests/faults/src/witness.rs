@@ -541,7 +541,7 @@ impl Witness for Onlooker {
                 Order::Group(order) => {
                     self.judge.log().note(&format!("s{}: group {}", self.who, order.key));
                 }
-                Order::Revoke(order) => self.revokes(own, order),
+                Order::Dismiss(order) => self.revokes(own, order),
                 Order::Quota(order) => {
                     self.judge.log().note(&format!("s{}: quota {}", self.who, order.key));
                 }

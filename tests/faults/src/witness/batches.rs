@@ -6,8 +6,8 @@ use engine::gangs::Readiness;
 use engine::needs::Amounts;
 use engine::quota::{ByResource, Preemptible};
 use scheduler::core::Core;
+use scheduler::dismissals::{Cause, DismissOrder};
 use scheduler::message::RoomOrder;
-use scheduler::quotas::RevokeOrder;
 
 use super::{Knowledge, Known, Onlooker};
 use crate::gangs::NAMESPACE;
@@ -166,8 +166,11 @@ impl Onlooker {
     }
 
     /// A pod has to go since its quota uses more than it may: it does, without those who are going already.
-    pub(super) fn revokes(&self, own: &mut Knowledge, order: &RevokeOrder) {
+    pub(super) fn revokes(&self, own: &mut Knowledge, order: &DismissOrder) {
         let name = &order.pod.name;
+        if order.cause != Cause::Quota {
+            return self.violated(&format!("{name} must not go: no group asks for it"));
+        }
         self.judge.log().note(&format!("s{}: {name} has to go for its quota", self.who));
         self.judge.sent_away(&order.pod.uid.0);
         own.rest.batch.revokes += 1;

@@ -222,7 +222,10 @@ async fn a_gang_has_as_many_go_as_it_needs_and_every_member_waits_for_its_own_no
             yard.until_object(&path, nominated).await?;
         }
         let going = |seen: &crate::yard::Seen| -> Vec<String> {
-            let goes = |name: &&&str| seen.pods[**name].metadata.deletion_timestamp.is_some();
+            let goes = |name: &&&str| {
+                let pod = seen.pods.get(**name);
+                pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some())
+            };
             low.iter().filter(goes).map(|name| (*name).to_owned()).collect()
         };
         yard.until("two are asked to go", |seen| going(seen).len() == 2).await?;
