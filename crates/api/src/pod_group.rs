@@ -2,6 +2,8 @@
 
 mod gang;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use gang::{
@@ -14,6 +16,7 @@ use object::condition::Condition;
 use object::time::Time;
 
 use crate::object_meta::ObjectMeta;
+use crate::pod::ResourceList;
 use crate::resource::resource;
 use crate::wire;
 
@@ -44,6 +47,9 @@ pub struct PodGroupSpec {
     /// How long members wait for each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_timeout_seconds: Option<i32>,
+    /// What members are to ask for together. Nothing comes of it: what each of them asks for counts.
+    #[serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub min_resources: ResourceList,
 }
 
 /// How far a gang has come.

@@ -177,11 +177,21 @@ fn valid(object: &PodGroup) -> Option<Condition> {
         );
     }
     let is_valid = words.is_empty();
+    let is_whole = object.spec.min_resources.is_empty();
+    if !is_whole {
+        words
+            .push("spec.minResources changes nothing: what each member asks for counts".to_owned());
+    }
     let was_told = condition::find(&object.status.conditions, VALID).is_some();
-    (!is_valid || was_told).then(|| Condition {
+    let reason = match (is_valid, is_whole) {
+        (false, _) => "Malformed",
+        (true, false) => "PartlyHeeded",
+        (true, true) => "Readable",
+    };
+    (reason != "Readable" || was_told).then(|| Condition {
         r#type: VALID.to_owned(),
         status: if is_valid { "True" } else { "False" }.to_owned(),
-        reason: if is_valid { "Readable" } else { "Malformed" }.to_owned(),
+        reason: reason.to_owned(),
         message: cut(words.join("; "), MESSAGE_MAX),
         ..Condition::default()
     })

@@ -102,6 +102,23 @@ fn a_group_that_cannot_be_meant_says_so() {
 }
 
 #[test]
+fn a_group_is_told_what_of_it_changes_nothing() {
+    let mut groups = Groups::default();
+    let mut object = PodGroup::clone(&group(4, &json!([])));
+    object.spec.min_resources.insert("cpu".into(), "4".parse().unwrap());
+    groups.put(Arc::new(object), START);
+    let order = groups.next(&Ledger::default(), START).unwrap();
+    let own = &order.patch["status"]["conditions"][0];
+    assert_eq!(
+        (own["status"].as_str(), own["reason"].as_str()),
+        (Some("True"), Some("PartlyHeeded"))
+    );
+    let words = "spec.minResources changes nothing: what each member asks for counts";
+    assert_eq!(own["message"], words);
+    assert_eq!(order.note, None, "nothing is wrong with it");
+}
+
+#[test]
 fn a_server_that_does_not_keep_what_is_said_of_a_group_is_told_it_less_and_less_often() {
     let check = |kept: fn(Value) -> Value, expected: &[u64]| {
         let mut groups = Groups::default();
