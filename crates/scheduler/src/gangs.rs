@@ -89,11 +89,13 @@ pub enum GangState {
     Refused,
     /// Members have nodes.
     Placed,
+    /// Enough had, and some have ended or gone since.
+    Left,
 }
 
 impl GangState {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Collecting,
         Self::Gated,
         Self::Invalid,
@@ -101,6 +103,7 @@ impl GangState {
         Self::Queued,
         Self::Refused,
         Self::Placed,
+        Self::Left,
     ];
 
     fn of(news: &GangNews) -> Self {
@@ -115,7 +118,8 @@ impl GangState {
             },
             GangNews::Queued => Self::Queued,
             GangNews::Refused(_) => Self::Refused,
-            GangNews::Placed { .. } => Self::Placed,
+            GangNews::Placed { placed, min } if placed >= min => Self::Placed,
+            GangNews::Placed { .. } => Self::Left,
         }
     }
 
@@ -135,6 +139,7 @@ impl GangState {
             Self::Queued => "Queued",
             Self::Refused => "Unschedulable",
             Self::Placed => "Placed",
+            Self::Left => "MembersLeft",
         }
     }
 
@@ -151,8 +156,12 @@ fn scheduled(news: &GangNews) -> Condition {
         GangNews::Waits(wait) => (false, wait.to_string()),
         GangNews::Queued => (false, "all members are there, and wait for their turn".to_owned()),
         GangNews::Refused(words) => (false, cut(words.to_string(), MESSAGE_MAX)),
+        GangNews::Placed { placed, min } if placed >= min => {
+            (true, format!("{placed} members have a node, and there must be {min}"))
+        }
         GangNews::Placed { placed, min } => {
-            (placed >= min, format!("{placed} members have a node, and there must be {min}"))
+            let words = format!("it has started: {placed} members have a node by now, of {min}");
+            (false, words)
         }
     };
     Condition {

@@ -1,5 +1,7 @@
 //! Who may have to go.
 
+use std::collections::BTreeMap;
+
 use super::Unit;
 use crate::fact::Uid;
 use crate::ledger::{Borrower, Ledger, NodeIndex, PodRow};
@@ -52,6 +54,27 @@ impl Rule {
         }
     }
 
+    /// Whether pods may have to go together: each of them may, and all of what they use was only lent.
+    pub(super) fn may_all_go(&mut self, ledger: &mut Ledger, pods: &[&Uid]) -> bool {
+        if !pods.iter().all(|uid| self.may_go(ledger, uid)) {
+            return false;
+        }
+        let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
+        let mut lent: BTreeMap<QuotaRef, Amounts> = BTreeMap::new();
+        for uid in pods {
+            let charged = ledger.pod(uid).and_then(PodRow::charged);
+            let Some(charged) = charged else { return false };
+            match ledger.quotas.quota(charged.belonging) {
+                Some(own) if own != quota => {
+                    let amounts = &ledger.asks.requests.get(charged.amounts).charged;
+                    lent.entry(own.clone()).or_default().add(amounts, 1);
+                }
+                _ => {}
+            }
+        }
+        lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, wants)))
+    }
+
     /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its
     /// quota is guaranteed, and there may be enough of it.
     pub(super) fn still_holds(&mut self, ledger: &mut Ledger, unit: &Unit) -> bool {
@@ -59,7 +82,7 @@ impl Rule {
             Self::Lower { .. } => true,
             Self::Quota { wants: None, .. } => true,
             Self::Quota { .. } => {
-                unit.pods.iter().all(|uid| self.may_go(ledger, uid))
+                self.may_all_go(ledger, &unit.pods.iter().collect::<Vec<&Uid>>())
                     && unit.pods.iter().any(|uid| self.helps(ledger, uid))
             }
         }
@@ -80,10 +103,9 @@ impl Rule {
         self.is_guaranteed(thought.ledger_mut())
             && units.iter().all(|unit| {
                 let ledger = thought.ledger_mut();
-                let is_there =
-                    |ledger: &Ledger, uid| ledger.pod(uid).is_some_and(PodRow::is_placed);
-                let may_go =
-                    unit.pods.iter().all(|uid| !is_there(ledger, uid) || self.may_go(ledger, uid));
+                let is_there = |uid: &&Uid| ledger.pod(uid).is_some_and(PodRow::is_placed);
+                let there: Vec<&Uid> = unit.pods.iter().filter(is_there).collect();
+                let may_go = self.may_all_go(ledger, &there);
                 unit.leave(thought);
                 may_go
             })
@@ -108,19 +130,28 @@ fn is_default(ledger: &Ledger, quota: &QuotaRef) -> bool {
     spares && &*quota.name == api::elastic_quota::DEFAULT_QUOTA
 }
 
-/// Whether a pod uses only what its quota has borrowed, and some of what is wanted.
+/// Whether what a pod uses of something that is wanted its quota has only borrowed.
 fn is_borrowed(
     ledger: &mut Ledger,
     uid: &Uid,
     own: &QuotaRef,
-    (of, wants): (&QuotaRef, &Amounts),
+    other: (&QuotaRef, &Amounts),
 ) -> bool {
     let Some(charged) = ledger.pod(uid).and_then(PodRow::charged) else { return false };
+    let amounts = ledger.asks.requests.get(charged.amounts).charged.clone();
+    is_lent(ledger, (own, &amounts), other)
+}
+
+/// The same of so much that a quota uses.
+fn is_lent(
+    ledger: &mut Ledger,
+    (own, amounts): (&QuotaRef, &Amounts),
+    (of, wants): (&QuotaRef, &Amounts),
+) -> bool {
     if own.tree != of.tree {
         return false;
     }
-    let amounts = ledger.asks.requests.get(charged.amounts).charged.clone();
-    let own_part = Part { quota: &own.name, amounts: &amounts };
+    let own_part = Part { quota: &own.name, amounts };
     let wanted = Part { quota: &of.name, amounts: wants };
     let view = ledger.quotas.forest_mut().view(&own.tree);
     view.is_some_and(|view| view.is_borrowed(own_part, wanted))

@@ -113,8 +113,8 @@ impl Unit {
             return None;
         }
         let (pods, extent) = whole(ledger, &uid);
-        let may_all =
-            pods.iter().all(|own| *own == uid || !kin.contains(own) && rule.may_go(ledger, own));
+        let may_all = pods.iter().all(|own| *own == uid || !kin.contains(own))
+            && rule.may_all_go(ledger, &pods.iter().collect::<Vec<&Uid>>());
         let importance = may_all.then(|| importance(ledger, &pods, left, now))?;
         Some(Self { pods, extent, importance })
     }

@@ -18,8 +18,11 @@ struct Gang {
     members: BTreeSet<Uid>,
     /// Members that are bound and do not go.
     staying: BTreeSet<Uid>,
-    /// Whether any member was ever bound, for as long as its object is there or a member stays.
+    /// Whether any member was ever bound, for as long as its object is there or a member stays, and until all are
+    /// deleted that were there when it was whole.
     has_started: bool,
+    /// Whether as many members stayed at once as there must be, and none of them has ended since.
+    is_whole: bool,
 }
 
 impl Gang {
@@ -27,10 +30,15 @@ impl Gang {
         self.object.is_none() && self.members.is_empty()
     }
 
-    /// A gang that nothing describes but pods which go is not the one that comes after them.
+    /// A gang that nothing describes but pods which go is not the one that comes after them, and neither is one
+    /// that was taken whole. Where members have ended, fewer may come after them than there must be to start.
     fn settle(&mut self) {
+        let min = self.terms().and_then(|terms| terms.min_available).filter(|min| *min > 0);
+        self.is_whole |= min.is_some_and(|min| self.staying.len() >= min as usize);
         let stays = !self.staying.is_empty();
-        self.has_started = stays || self.has_started && self.object.is_some();
+        let is_taken = self.is_whole && !stays;
+        self.is_whole &= stays;
+        self.has_started = stays || self.has_started && self.object.is_some() && !is_taken;
     }
 
     /// What counts: what its object says, or else the first pod that says how many there must be.
@@ -93,7 +101,8 @@ impl Gangs {
         self.gangs.get(gang).is_some_and(|gang| gang.object.is_some())
     }
 
-    /// Whether any member was ever bound, for as long as its object is there, or a member that does not go.
+    /// Whether any member was ever bound, for as long as its object is there, or a member that does not go. Once
+    /// all are deleted that were there when it was whole, it starts anew.
     #[must_use]
     pub fn has_started(&self, gang: &GangId) -> bool {
         self.gangs.get(gang).is_some_and(|gang| gang.has_started)
@@ -177,7 +186,9 @@ impl Gangs {
     fn leave(&mut self, uid: &Uid, own: &Membership) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
-            gang.staying.remove(uid);
+            // Who goes without being deleted has ended.
+            let has_ended = gang.staying.remove(uid);
+            gang.is_whole &= !has_ended;
             gang.told.remove(&(own.created, uid.clone()));
         });
     }

@@ -166,9 +166,9 @@ impl<'a> View<'a> {
         places.into_iter().flatten().map(|place| &*placement.names[place])
     }
 
-    /// Whether a quota uses so much beyond what it is guaranteed now, and so does every quota above it that is
-    /// not above another one: what is taken from it for that other one it was only lent. Who uses nothing of
-    /// what the other one wants, as far as both count it, borrowed nothing of it.
+    /// Whether a quota uses so much of something that another one wants beyond what it is guaranteed of that now,
+    /// and so does every quota above it that is not above the other one: what is taken from it was only lent. What
+    /// it uses besides goes with that: who lends one resource gets it back whatever else its user is guaranteed.
     #[must_use]
     pub fn is_borrowed(&self, own: Part<'_>, other: Part<'_>) -> bool {
         self.is_beyond(own, other, |used, amount| used - i128::from(amount))
@@ -180,7 +180,7 @@ impl<'a> View<'a> {
         self.is_beyond(own, other, |used, _| used)
     }
 
-    /// Whether what a quota uses without its part is as much as it is guaranteed already.
+    /// Whether what a quota uses without its part is as much as it is guaranteed already, of anything that is wanted.
     fn is_beyond(
         &self,
         own: Part<'_>,
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
                 cell.max.is_none() || rest >= i128::from(cell.scaled_min)
             })
         };
-        !Placement::is_apart(place) && used.iter().any(is_wanted) && used.iter().all(is_beyond)
+        !Placement::is_apart(place) && used.iter().any(|used| is_wanted(used) && is_beyond(used))
     }
 
     /// Whether a quota would use no more than it is guaranteed now with so much more. Of what it does not

@@ -119,6 +119,8 @@ pub(super) struct Gangs {
     members_per_turn: Option<usize>,
     releases: Releases,
     news: BTreeMap<GangId, GangNews>,
+    /// Gangs of which anything was told, and of which members are there.
+    told_of: BTreeSet<GangId>,
     steps: Steps,
 }
 
@@ -525,22 +527,27 @@ impl Engine {
 
     fn tell_news(&mut self, group: &Group, news: &GangNews) {
         for gang in &group.gangs {
-            if self.is_ours(gang) {
+            if self.is_to_tell(gang) {
                 self.gangs.news.insert(gang.clone(), news.clone());
             }
         }
     }
 
-    /// Whether any member is ours to place, or was: of others nothing is known.
-    fn is_ours(&self, gang: &GangId) -> bool {
+    /// Whether anything is to be told of a gang: any member is ours to place, or was, for of others nothing is
+    /// known; or the last one has just gone.
+    fn is_to_tell(&mut self, gang: &GangId) -> bool {
         let mut rows = self.ledger.gangs.members(gang).filter_map(|uid| self.ledger.pod(uid));
-        rows.any(|row| !row.is_anothers)
+        if rows.any(|row| !row.is_anothers) {
+            self.gangs.told_of.insert(gang.clone());
+            return true;
+        }
+        self.gangs.told_of.remove(gang)
     }
 
     /// Tells how many members of each gang have a node.
     fn tell_placed(&mut self, group: &Group) {
         for gang in &group.gangs {
-            if !self.is_ours(gang) {
+            if !self.is_to_tell(gang) {
                 continue;
             }
             let rows = self.ledger.gangs.members(gang).filter_map(|uid| self.ledger.pod(uid));

@@ -289,6 +289,65 @@ fn s12_a11_what_is_only_lent_is_taken_back_by_whom_it_is_guaranteed_and_no_more(
 }
 
 #[test]
+fn what_is_lent_of_one_resource_comes_back_whatever_its_user_is_guaranteed_of_others() {
+    let with_memory = |mut fact: PodFact, memory: i64| {
+        fact.needs.requests.charged.memory_bytes = memory;
+        fact.needs.taken = fact.needs.requests.clone();
+        fact
+    };
+    let guaranteed = |name: &str, cpu: i64, memory: i64| {
+        let of = |cpu, memory| ByResource::from([("cpu".into(), cpu), ("memory".into(), memory)]);
+        let fact = QuotaFact { min: of(cpu, memory), ..QuotaFact::new(name, of(8_000, 1_000)) };
+        Fact::Quota(Box::new(fact))
+    };
+    // The borrower uses 8 CPUs, of which it is guaranteed 2, and 40 of memory, of which it is guaranteed 900.
+    let check = |memory: i64, millis: i64, expected: usize| {
+        let mut engine = engine(&[LastResort::ElasticQuota]);
+        let Fact::Node(mut own) = node("n", 8_000) else { unreachable!() };
+        own.allocatable.memory_bytes = memory;
+        engine.apply(Fact::Node(own), START);
+        engine.apply(guaranteed("owner", 4_000, 100), START);
+        engine.apply(guaranteed("borrower", 2_000, 900), START);
+        for number in 0..4 {
+            let own = with_memory(plain(&format!("b{number}"), 2_000, 100), 10);
+            engine.apply(on(of_quota(own, "borrower"), "n"), START);
+        }
+        let own = with_memory(plain("own", millis, 1), 10);
+        engine.apply(told(of_quota(own, "owner")), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims.len(), expected, "{memory} {millis}: {texts:?}");
+    };
+    check(1_000, 2_000, 1);
+    check(1_000, 4_000, 2);
+    check(1_000, 5_000, 0);
+    // Memory is what is missing, and that is theirs.
+    check(1_000, 0, 0);
+    check(45, 0, 0);
+}
+
+#[test]
+fn a_gang_that_goes_whole_leaves_its_quota_what_that_is_guaranteed() {
+    let check = |min: u32, expected: &[&str]| {
+        let mut engine = jobs();
+        engine.apply(node("n", 10_000), START);
+        engine.apply(quota("owner 4000 10000"), START);
+        engine.apply(quota("borrower 6000 10000"), START);
+        engine.apply(gang("g", min), START);
+        for number in 0..4 {
+            let own = member(&format!("g{number}"), "g", 2_000, 1);
+            engine.apply(on(of_quota(own, "borrower"), "n"), START);
+        }
+        engine.apply(on(of_quota(plain("single", 2_000, 9), "borrower"), "n"), START);
+        engine.apply(told(of_quota(plain("own", 2_000, 1), "owner")), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims, names(expected), "{min}: {texts:?}");
+    };
+    // All of the gang would be six too many.
+    check(4, &["single"]);
+    check(3, &["g0"]);
+}
+
+#[test]
 fn who_asks_for_nothing_that_quotas_count_takes_nothing_back_and_has_nothing_to_give() {
     let slots = |name: &str| {
         let Fact::Node(own) = node(name, 10_000) else { unreachable!() };

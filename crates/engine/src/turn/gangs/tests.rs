@@ -228,6 +228,36 @@ fn a_gang_that_is_made_again_while_its_old_members_go_starts_whole_once_more() {
 }
 
 #[test]
+fn a_gang_that_was_taken_whole_starts_whole_again_and_one_of_which_members_ended_does_not() {
+    let waits = "again waits: gang default/g waits for members: collected 1/2";
+    let check = |ended: &[&str], deleted: &[&str], expected: &str| {
+        let mut engine = engine();
+        engine.apply(node("n", 10_000), START);
+        engine.apply(gang("g", terms(2)), START);
+        for name in ["a", "b", "c"] {
+            engine.apply(bound(member(name, "g", 1_000), "n"), START);
+        }
+        for name in ended {
+            engine.apply(Fact::PodGone(uid(name)), START);
+        }
+        for name in deleted {
+            let own = PodFact { deleting: true, ..member(name, "g", 1_000) };
+            engine.apply(bound(own, "n"), START);
+        }
+        for name in deleted {
+            engine.apply(Fact::PodGone(uid(name)), START);
+        }
+        engine.apply(told(member("again", "g", 1_000)), START);
+        assert_eq!(decided(&mut engine, SOON), [expected], "{ended:?} {deleted:?}");
+    };
+    check(&[], &["a", "b", "c"], waits);
+    check(&["a"], &["b", "c"], waits);
+    check(&["a", "b"], &["c"], "again to n, try 1");
+    check(&["a", "b", "c"], &[], "again to n, try 1");
+    check(&[], &["a", "b"], "again to n, try 1");
+}
+
+#[test]
 fn s12_g7_s12_g8_s12_g9_s12_g16_of_pods_that_describe_a_gang_the_first_that_can_be_read_counts() {
     let mut engine = engine();
     let wrong = GangTerms::default();

@@ -445,7 +445,7 @@ impl World {
             ("releases", own.releases.is_empty()),
             ("gangs", engine.ledger().gangs.is_empty() && own.groups.is_empty()),
             ("names", own.by_uid.is_empty() && own.started.is_empty()),
-            ("told", own.told.is_empty() && own.refused.is_empty()),
+            ("told", own.told.is_empty() && own.refused.is_empty() && own.told_of.is_empty()),
             ("waits", own.waits.is_empty() && own.tell_at.is_empty()),
             ("rooms", own.rooms.is_empty() && own.sums.is_empty() && engine.rooms.is_empty()),
             ("quotas", engine.ledger().quotas.is_empty()),
