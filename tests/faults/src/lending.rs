@@ -198,8 +198,9 @@ impl Accounts {
         own.is_some_and(|own| (own.used + Amount::of(shape)).is_within(own.floor + slack))
     }
 
-    /// Quotas that would use less than they are guaranteed without these pods, which go for another quota:
-    /// what is taken from them nobody had lent them. Those above both give nothing away.
+    /// Quotas that would use less than they are guaranteed without these pods, which go for another quota, of
+    /// everything that is asked for: what is taken from them nobody had lent them. Those above both give nothing
+    /// away.
     pub fn robbed(&self, victims: &[&Shape], asker: &Shape) -> Option<String> {
         let theirs = self.chain(asker);
         let mut gone: BTreeMap<String, Amount> = BTreeMap::new();
@@ -210,8 +211,12 @@ impl Accounts {
         }
         let is_robbed = |(name, gone): &(&String, &Amount)| {
             let own = self.by_name[*name];
-            let slack = Amount::of_each(ROUNDING);
-            !own.floor.is_within(own.used - **gone + slack)
+            let is_lent = |resource: Resource| {
+                let rest = of(resource, own.used) - of(resource, **gone) + ROUNDING;
+                let is_asked = of(resource, Amount::of(asker)) > 0 && of(resource, **gone) > 0;
+                is_asked && rest >= of(resource, own.floor)
+            };
+            !RESOURCES.into_iter().any(is_lent)
         };
         let (name, gone) = gone.iter().find(is_robbed)?;
         Some(format!("{gone:?} are taken of {name}, which stands at {:?}", self.by_name[name]))

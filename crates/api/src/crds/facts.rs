@@ -94,6 +94,25 @@ const WITH_CONDITIONS: [&str; 2] = ["ElasticQuota", "PodGroup"];
 /// A kind of upstream that has them.
 const CONDITIONS_OF: &str = "AdmissionCheck";
 
+/// How the same kinds are named for short, and which columns kubectl shows of them.
+const SHOWN: [(&str, &str, &[&str]); 2] = [
+    ("ElasticQuota", "eq", &["Ready", "Why", "Used", "Min", "Max", "Age"]),
+    ("PodGroup", "pg", &["Phase", "Min", "Scheduled", "Running", "Why", "Age"]),
+];
+
+/// What is shown of kinds of which upstream shows nothing but names is taken out of ours, where it is this.
+pub(crate) fn without_shown(mut ours: Facts) -> Facts {
+    if let Some((_, short, columns)) = SHOWN.iter().find(|(kind, ..)| *kind == ours.kind) {
+        let own = std::mem::take(&mut ours.versions[0].printer_columns);
+        let names: Vec<&str> = own.iter().filter_map(|own| own["name"].as_str()).collect();
+        assert_eq!(
+            (std::mem::take(&mut ours.short_names), &*names),
+            (vec![(*short).to_owned()], *columns)
+        );
+    }
+    ours
+}
+
 /// All that is added to upstream's tables.
 fn add_ours(tables: &mut [Facts]) {
     let source = tables.iter().find(|own| own.kind == CONDITIONS_OF).expect("a kind of upstream");

@@ -8,6 +8,8 @@ use crate::top::{aligned, readable};
 
 /// What stands where there is no bound.
 const NONE: &str = "-";
+/// So much of anything there is nowhere: the quotas of every cluster have ceilings like this.
+const UNBOUND: i64 = 1 << 60;
 /// By how much those below a quota are further in.
 const INDENT: usize = 2;
 /// The resources that come first.
@@ -47,8 +49,11 @@ impl Share {
         let rank = |name: &str| PLAIN.iter().position(|own| *own == name).unwrap_or(PLAIN.len());
         resources.sort_by_key(|(name, _)| (rank(name), *name));
         let row = |(name, own): (&String, &Figures)| {
-            let bound = |own: Option<i64>| own.map_or(NONE.to_owned(), |own| readable(name, own));
-            let share = own.runtime.filter(|most| *most > 0 && own.used != 0);
+            let is_bound = |own: &i64| *own < UNBOUND;
+            let bound = |own: Option<i64>| {
+                own.filter(is_bound).map_or(NONE.to_owned(), |own| readable(name, own))
+            };
+            let share = own.runtime.filter(|most| *most > 0 && *most < UNBOUND && own.used != 0);
             let share = share.map(|most| i128::from(own.used) * 100 / i128::from(most));
             let used = readable(name, own.used);
             vec![
