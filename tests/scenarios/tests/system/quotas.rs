@@ -131,22 +131,22 @@ async fn who_uses_more_than_it_may_for_too_long_makes_room_for_whose_it_is() {
             "plugins": { "preFilter": enabled, "reserve": enabled },
             "pluginConfig": [{ "name": "ElasticQuota", "args": args }] });
         let own = yard.schedule(configured(&json!({ "profiles": [profile] }))?).await?;
-        quota(yard, "a", 4, 8, &json!({})).await?;
-        quota(yard, "b", 4, 8, &json!({})).await?;
-        until_says(yard, "b", ("Ready", "True", "InForce")).await?;
+        quota(yard, "greedy", 4, 8, &json!({})).await?;
+        quota(yard, "entitled", 4, 8, &json!({})).await?;
+        until_says(yard, "entitled", ("Ready", "True", "InForce")).await?;
         for (name, cpu) in [("a-1", "5"), ("a-2", "3")] {
-            pod(yard, name, "a", cpu).await?;
+            pod(yard, name, "greedy", cpu).await?;
             yard.until_on(name, "shared").await?;
         }
-        pod(yard, "b-1", "b", "4").await?;
+        pod(yard, "b-1", "entitled", "4").await?;
         yard.until_on("b-1", "shared").await?;
         let told = |seen: &crate::yard::Seen| {
             let of = |pod: &str| seen.told(pod, "QuotaRevoked").len();
-            of("a-1") + of("a-2") == 1 && of("a") == 1
+            of("a-1") + of("a-2") == 1 && of("greedy") == 1
         };
         yard.until("one pod is told why it goes, and the quota that it does", told).await?;
         ensure!(yard.seen(|seen| seen.pods.len()) == 2, "one of a, and that of b");
-        until_says(yard, "a", ("OverUsed", "False", "WithinRuntime")).await?;
+        until_says(yard, "greedy", ("OverUsed", "False", "WithinRuntime")).await?;
         own.end().await?;
         Ok(())
     })
@@ -171,7 +171,7 @@ async fn within_a_quota_the_less_important_make_room_and_what_was_lent_is_taken_
             "quota.scheduling.koordinator.sh/preemptible": "false" } } });
         pod_like(yard, "stays", "full", "2", &stays).await?;
         pod(yard, "goes", "full", "2").await?;
-        for (name, cpu) in [("lent-1", "5"), ("lent-2", "5")] {
+        for (name, cpu) in [("lent-1", "6"), ("lent-2", "4")] {
             pod(yard, name, "borrower", cpu).await?;
         }
         for name in ["stays", "goes", "lent-1", "lent-2"] {
@@ -179,7 +179,7 @@ async fn within_a_quota_the_less_important_make_room_and_what_was_lent_is_taken_
         }
         pod(yard, "equal", "full", "2").await?;
         let words = yard.until_waits("equal", "Unschedulable").await?;
-        ensure!(words.ends_with("no potential victims in quota full"), "{words}");
+        ensure!(words.ends_with("exceedDimensions: [cpu]."), "{words}");
         let of_class = json!({ "spec": { "priorityClassName": class } });
         pod_like(yard, "urgent", "full", "2", &of_class).await?;
         yard.until_on("urgent", "shared").await?;
@@ -193,7 +193,7 @@ async fn within_a_quota_the_less_important_make_room_and_what_was_lent_is_taken_
         ensure!(yard.seen(is_left) == 1, "one is enough");
         ensure!(yard.seen(|seen| seen.pods.contains_key("stays")), "nobody else goes");
         // Who has lost it does not take it back.
-        pod_like(yard, "again", "borrower", "5", &of_class).await?;
+        pod_like(yard, "again", "borrower", "4", &of_class).await?;
         let words = yard.until_waits("again", "Unschedulable").await?;
         ensure!(words.contains("Insufficient quotas, quotaName: borrower"), "{words}");
         ensure!(yard.seen(|seen| seen.node("own") == "shared"), "it stays where it is");
