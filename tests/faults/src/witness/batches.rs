@@ -3,6 +3,7 @@
 use api::pod_group::GangId;
 use engine::fact::{PodRef, Uid};
 use engine::gangs::Readiness;
+use engine::ledger::PodRow;
 use engine::needs::Amounts;
 use engine::quota::{ByResource, Preemptible};
 use scheduler::core::Core;
@@ -191,7 +192,10 @@ impl Onlooker {
     /// Gangs of which nobody was to be bound yet hold nodes for as many as they need, or for nobody.
     pub(super) fn holds_whole(&self, own: &Knowledge, core: &Core) {
         let ledger = core.engine().ledger();
-        let holding = own.prepared.iter().filter_map(|uid| own.pods.get(uid)?.shape.gang.as_ref());
+        // What a group has given up is told a little later.
+        let holds = |uid: &&Uid| ledger.pod(uid).is_some_and(PodRow::is_placed);
+        let holding = own.prepared.iter().filter(holds);
+        let holding = holding.filter_map(|uid| own.pods.get(uid)?.shape.gang.as_ref());
         for name in holding.flat_map(|gang| &gang.group) {
             let members = || {
                 let of = |own: &Shape| own.gang.as_ref().is_some_and(|gang| gang.name == *name);
