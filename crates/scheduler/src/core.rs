@@ -9,6 +9,7 @@
 mod gangs;
 mod overdue;
 mod quotas;
+mod recalls;
 mod resort;
 mod sights;
 mod tellings;
@@ -307,6 +308,12 @@ impl Core {
 
     /// Takes what happened. Some of it is to be told.
     pub fn take(&mut self, message: Message, now: Moment) -> Option<Order> {
+        let order = self.taken(message, now);
+        self.recall_vacated();
+        order
+    }
+
+    fn taken(&mut self, message: Message, now: Moment) -> Option<Order> {
         match message {
             Message::Fact(fact) => self.fact(fact, now),
             Message::Pod(news) => self.pod(*news, now),
@@ -464,39 +471,6 @@ impl Core {
         let message = failure?;
         self.meters.failed(&attempt, decided, now);
         self.failed(pod, attempt.profile, &message, now)
-    }
-
-    /// Nothing more is to be prepared for a pod.
-    fn recall(&self, uid: &Uid) {
-        // Hardly any pod is prepared.
-        if self.preparations > 0
-            && let Some(Flight { recall: Some(recall), .. }) = self.flights.get(uid)
-        {
-            recall.recall();
-        }
-    }
-
-    /// Whoever was sent for this pod may come back: nobody listens any longer.
-    fn forget(&mut self, uid: &Uid) -> Option<Flight> {
-        self.recall(uid);
-        let flight = self.flights.remove(uid)?;
-        self.apart -= usize::from(flight.is_apart);
-        self.unclear -= usize::from(flight.is_unclear);
-        match flight.mission {
-            Mission::Bind(Binder::Server) if flight.is_apart => {
-                let namespace = &flight.pod.namespace;
-                if let Some(count) = self.apart_in.get_mut(namespace) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.apart_in.remove(namespace);
-                    }
-                }
-            }
-            Mission::Bind(Binder::Server) => {}
-            Mission::Bind(_) => self.foreign -= 1,
-            Mission::Prepare => self.preparations -= 1,
-        }
-        Some(flight)
     }
 
     /// Nobody else waits for a flight any longer.

@@ -39,6 +39,8 @@ impl Core {
             self.engine.look_out(set.lookout);
         }
         let decision = self.engine.decide(now);
+        // Before anybody is sent for them anew.
+        self.recall_vacated();
         for sight in self.engine.take_sights() {
             tell(&sight);
         }

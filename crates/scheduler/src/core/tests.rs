@@ -1,3 +1,4 @@
+mod gangs;
 mod nominations;
 mod overdue;
 mod quotas;

@@ -136,6 +136,8 @@ pub(super) struct Releases {
     by_member: FxHashMap<Uid, Box<str>>,
     /// When something is due for a group.
     due: BTreeSet<(Moment, Box<str>)>,
+    /// Members that lost their nodes and of whom nobody was told.
+    vacated: Vec<Uid>,
 }
 
 impl Releases {
@@ -337,7 +339,14 @@ impl Engine {
         self.ledger.loads.watch(self.queue.is_listening());
         let left = Change::unplaced(&self.ledger, uid);
         let _ = self.ledger.disclaim(uid);
+        self.gangs.releases.vacated.push(uid.clone());
         left
+    }
+
+    /// Members that lost the nodes that they had been given, since this was last asked: what was begun for them
+    /// there is not wanted any longer. Some may have got another one by now.
+    pub fn take_vacated(&mut self) -> Vec<Uid> {
+        std::mem::take(&mut self.gangs.releases.vacated)
     }
 
     /// What a member has left others may have.

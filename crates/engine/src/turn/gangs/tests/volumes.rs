@@ -128,3 +128,18 @@ fn a_gang_whose_start_came_to_nothing_is_left_alone_for_longer_each_time() {
         assert_eq!(engine.queue().standing(&entry), Some(Standing::ErrorBackoff(until)));
     }
 }
+
+#[test]
+fn who_loses_a_node_with_the_others_is_told_of_so_that_nothing_more_is_prepared_there() {
+    let mut engine = gang_with_volumes(2, &["plain"], &["a", "b"]);
+    engine.apply(gang("g", terms(3)), START);
+    assert_eq!(bound_and_prepared(&decided(&mut engine, START)), (vec![], vec!["a", "b"]));
+    assert_eq!(engine.take_vacated(), []);
+    let gone = StorageFact::Claim("default".into(), "b".into(), None);
+    engine.apply(Fact::Storage(gone), START);
+    assert_eq!(placed(&engine), 0);
+    let mut vacated = engine.take_vacated();
+    vacated.sort();
+    assert_eq!(vacated, [uid("a"), uid("b"), uid("plain")]);
+    assert_eq!(engine.take_vacated(), []);
+}
