@@ -128,6 +128,8 @@ pub(super) struct Gangs {
 const TOLD_PER_TURN: usize = 64;
 /// How long members wait for others before they are told that they do.
 const TOLD_AFTER: Duration = Duration::from_millis(500);
+/// When they are told once more, where it could not be written.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// What the queue calls a group.
 fn uid_of(key: &str) -> Uid {
@@ -288,11 +290,16 @@ impl Engine {
         self.drop_sum(uid);
     }
 
+    /// What a group waits for before any node is looked at, and what it needs.
+    fn readiness(&self, group: &Group) -> Readiness {
+        let is_consulted = |uid: &Uid| self.unbound.get(uid).is_some_and(|own| own.consulted);
+        self.ledger.readiness_beside(group, is_consulted)
+    }
+
     fn settle_group(&mut self, group: &Group, now: Moment) {
         let uid = uid_of(&group.key);
         let is_planned = self.is_planned(&uid);
-        let is_consulted = |uid: &Uid| self.unbound.get(uid).is_some_and(|own| own.consulted);
-        let readiness = self.ledger.readiness_beside(group, is_consulted);
+        let readiness = self.readiness(group);
         // What is under way is looked at when it has come to its end.
         if self.gangs.rooms.get(&uid).is_some_and(|room| room.untold.is_empty()) {
             self.room_is_told(&uid, group, now);
@@ -475,6 +482,16 @@ impl Engine {
     fn drop_sum(&mut self, uid: &Uid) {
         if let Some(sum) = self.gangs.sums.remove(uid) {
             self.ledger.asks.requests.release(sum.amounts);
+        }
+    }
+
+    /// A member could not be told what it waits for with its gang, if it does: it is told once more.
+    fn tell_again(&mut self, gang: &GangId, now: Moment) {
+        let group = self.ledger.group_of(gang);
+        let Readiness::Waits(wait) = self.readiness(&group) else { return };
+        let own = (gang.clone(), Arc::new(wait));
+        if self.gangs.waits.insert(group.key.clone(), own).is_none() {
+            self.gangs.tell_at.insert((now.after(TOLD_AGAIN_AFTER), group.key));
         }
     }
 

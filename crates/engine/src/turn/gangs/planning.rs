@@ -571,7 +571,8 @@ impl Engine {
     }
 
     /// What was to be done for a member that waits could not be done: its group is tried again after its
-    /// back-off. Where others were to go for it, no room is kept where they were to leave it.
+    /// back-off, or it is told once more what that waits for. Where others were to go for it, no room is kept
+    /// where they were to leave it.
     pub(in crate::turn) fn gang_undone(&mut self, uid: &Uid, now: Moment) {
         let Some(gang) = self.ledger.pod(uid).and_then(|row| row.gang.clone()) else { return };
         let entry = self.gang_entry(&gang.gang);
@@ -580,6 +581,7 @@ impl Engine {
             last.told.remove(uid);
         }
         match self.gangs.rooms.get_mut(&entry).filter(|room| room.untold.contains(uid)) {
+            None if self.queue.standing(&entry).is_none() => self.tell_again(&gang.gang, now),
             None => self.queue.again(&entry, now),
             Some(room) => {
                 room.has_failed = true;

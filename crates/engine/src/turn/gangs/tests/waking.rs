@@ -184,3 +184,21 @@ fn a_plan_is_looked_at_anew_where_its_gang_says_otherwise_meanwhile() {
     check(gang("g", terms(101)), 0);
     check(Fact::Gang { id: id("g"), terms: None }, 0);
 }
+
+#[test]
+fn who_could_not_be_told_what_the_gang_waits_for_is_told_once_more_and_nobody_else() {
+    let mut engine = engine();
+    engine.apply(gang("g", terms(3)), START);
+    for name in ["a", "b"] {
+        engine.apply(told(member(name, "g", 1_000)), START);
+    }
+    assert_eq!(decided(&mut engine, SOON).len(), 2);
+    engine.done(&uid("a"), SOON);
+    engine.undone(&uid("b"), SOON);
+    let later = SOON.after(TOLD_AGAIN_AFTER);
+    assert_eq!(engine.next_due(SOON), Some(later));
+    assert_eq!(decided(&mut engine, SOON), [""; 0], "not at once");
+    let words = "b waits: gang default/g waits for members: collected 2/3";
+    assert_eq!(decided(&mut engine, later), [words]);
+    assert_eq!(engine.next_due(later), None);
+}
