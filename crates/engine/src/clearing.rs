@@ -62,13 +62,15 @@ pub(crate) enum Uncleared {
     NoVictims,
     /// It would not help.
     NotHelpful,
+    /// It would have helped, and does not as everything is in the end.
+    Overtaken,
 }
 
 impl Uncleared {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::NoVictims => "no potential victims",
-            Self::NotHelpful => "preemption not helpful",
+            Self::NotHelpful | Self::Overtaken => "preemption not helpful",
         }
     }
 }
@@ -78,7 +80,7 @@ impl Uncleared {
 pub(crate) struct Party {
     /// Who gets a node, in the order in which they do.
     pub(crate) members: Vec<Member>,
-    /// Those of them that had a place before room was made for the others.
+    /// Those of them that had a place before room was made for the others, who may have taken it since.
     pub(crate) seeds: Vec<Seed>,
     /// Who belongs to them, and does not go for them.
     pub(crate) kin: BTreeSet<Uid>,
@@ -174,7 +176,12 @@ impl Clearing {
             work.spend(1);
             let is_enough = self.has_enough();
             let Some(node) = self.nodes.pop_if(|_| !is_enough) else {
-                self.stage = Stage::Gathering(Gathering::begin(&self.party, &self.offers));
+                work.spend(self.plan.placed.len());
+                ledger.speculate(|thought| {
+                    self.plan.keep_good_places(thought, deciders, &self.party.members);
+                });
+                self.stage =
+                    Stage::Gathering(Gathering::begin(&self.party, &self.plan, &self.offers));
                 return;
             };
             let (party, now) = (&self.party, self.now);
@@ -245,7 +252,7 @@ impl Clearing {
             return None;
         }
         let places = reducing.proven(ledger, deciders, (party, rule, plan));
-        Some(places.ok_or(Uncleared::NotHelpful).map(|places| self.cleared(ledger, &places)))
+        Some(places.ok_or(Uncleared::Overtaken).map(|places| self.cleared(ledger, &places)))
     }
 
     /// Where members go, and who leaves for them.

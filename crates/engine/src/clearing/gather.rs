@@ -63,8 +63,8 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    pub(super) fn begin(party: &Party, offers: &[Offer]) -> Self {
-        let has_place = |number: &usize| party.seeds.iter().any(|seed| seed.member == *number);
+    pub(super) fn begin(party: &Party, plan: &Plan, offers: &[Offer]) -> Self {
+        let has_place = |number: &usize| plan.placed.iter().any(|seed| seed.member == *number);
         let untried = (0..party.members.len()).filter(|number| !has_place(number)).collect();
         let (line, heap) = (VecDeque::new(), BinaryHeap::new());
         let (users, left) = (BTreeMap::new(), Left::new());

@@ -37,6 +37,25 @@ impl Plan {
         Self { gone: Vec::new(), placed: party.seeds.clone() }
     }
 
+    /// Members give up places that are others' by now.
+    pub(super) fn keep_good_places(
+        &mut self,
+        thought: &mut Speculation<'_>,
+        deciders: &Deciders,
+        members: &[Member],
+    ) {
+        self.placed.retain_mut(|seed| {
+            let member = &members[seed.member];
+            if is_admitted(thought, deciders, member).is_err() {
+                return false;
+            }
+            let own = place_on(thought, deciders, member, seed.node);
+            let is_good = own.is_some();
+            seed.own = own.flatten();
+            is_good
+        });
+    }
+
     /// What it costs to think of all of it again.
     pub(super) fn weight(&self) -> usize {
         let gone: usize = self.gone.iter().map(|unit| unit.pods.len()).sum();

@@ -11,7 +11,7 @@ use super::searches::Searching;
 use super::{Engine, Question, Verdict, Waiting};
 use crate::clearing::{Cleared, Clearing, Party, Rule, Uncleared, by_node};
 use crate::fact::{PodRef, Uid};
-use crate::ledger::{Charged, Ledger, NodeIndex, PodRow};
+use crate::ledger::{Charged, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::Amounts;
 use crate::preemption::{LastResorts, Outcome, Room};
@@ -27,8 +27,10 @@ const BEGUN_OVER_MAX: u32 = 8;
 /// What is tried one after the other to make room for some pods.
 pub(super) struct Clearings {
     party: Arc<Party>,
+    asked: Asked,
+    /// What is still to be tried: the first is.
     rules: VecDeque<Rule>,
-    current: Clearing,
+    current: Option<Clearing>,
     begun_over: u32,
     /// Why there is no room, by what was tried before.
     texts: Vec<String>,
@@ -39,32 +41,39 @@ pub(super) struct Clearings {
     now: Moment,
 }
 
+/// What room is made for, as quotas see it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked {
+    charged: Option<Charged>,
+    amounts: Amounts,
+}
+
 impl Clearings {
     pub(super) fn new(
-        ledger: &Ledger,
         party: Party,
-        mut rules: VecDeque<Rule>,
+        (asked, rules): (Asked, VecDeque<Rule>),
         waiting: Waiting,
         now: Moment,
     ) -> Option<Self> {
+        if rules.is_empty() {
+            return None;
+        }
         let party = Arc::new(party);
-        let current = Clearing::begin(ledger, party.clone(), rules.pop_front()?, now);
-        let (begun_over, texts, parked) = (0, Vec::new(), None);
-        Some(Self { party, rules, current, begun_over, texts, waiting, parked, now })
+        let (current, begun_over, texts, parked) = (None, 0, Vec::new(), None);
+        Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, now })
     }
 }
 
 impl Engine {
     /// By whom room may be made for a pod of a profile.
-    pub(super) fn rules_of(&mut self, uid: &Uid, profile: usize) -> VecDeque<Rule> {
+    pub(super) fn rules_of(&mut self, uid: &Uid, profile: usize) -> (Asked, VecDeque<Rule>) {
         let last_resorts = self.profiles[profile].1.profile().last_resorts.clone();
         let Some(row) = self.ledger.pod(uid).filter(|row| row.may_preempt) else {
-            return VecDeque::new();
+            return (Asked::default(), VecDeque::new());
         };
         let (priority, charged) = (row.priority, row.charged());
         let amounts = charged.map(|own| self.ledger.asks.requests.get(own.amounts).charged.clone());
-        let amounts = amounts.unwrap_or_default();
-        self.rules_by(&last_resorts, charged, &amounts, priority)
+        self.rules_by(&last_resorts, charged, amounts.unwrap_or_default(), priority)
     }
 
     /// By whom room may be made for so much of this priority.
@@ -72,23 +81,23 @@ impl Engine {
         &mut self,
         last_resorts: &[LastResort],
         charged: Option<Charged>,
-        amounts: &Amounts,
+        amounts: Amounts,
         priority: i32,
-    ) -> VecDeque<Rule> {
+    ) -> (Asked, VecDeque<Rule>) {
         let mut rules = VecDeque::new();
         for last_resort in last_resorts {
             match last_resort {
                 LastResort::Coscheduling => {
-                    let borrower = self.ledger.borrower(charged, amounts);
+                    let borrower = self.ledger.borrower(charged, &amounts);
                     rules.push_back(Rule::Lower { priority, borrower });
                 }
                 LastResort::ElasticQuota => {
-                    rules.extend(self.quota_rule(charged, amounts, priority))
+                    rules.extend(self.quota_rule(charged, &amounts, priority))
                 }
                 _ => {}
             }
         }
-        rules
+        (Asked { charged, amounts }, rules)
     }
 
     /// By whom room may be made within quotas.
@@ -120,7 +129,7 @@ impl Engine {
         }
         let rules = self.rules_of(uid, profile);
         let party = Party::one(uid, profile);
-        Clearings::new(&self.ledger, party, rules, waiting.clone(), now)
+        Clearings::new(party, rules, waiting.clone(), now)
     }
 
     /// The same for one that its quota, or one above, has no room for; nothing is tried where nobody of it
@@ -137,7 +146,10 @@ impl Engine {
             return Err(Box::new(waiting));
         };
         let party = Party::one(&pod.uid, question.profile);
-        match Clearings::new(&self.ledger, party, [rule].into(), waiting.clone(), now) {
+        let lot = parked.0;
+        let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
+        let asked = Asked { charged: Some(lot), amounts };
+        match Clearings::new(party, (asked, [rule].into()), waiting.clone(), now) {
             Some(clearings) => Ok(Clearings { parked: Some(parked), ..clearings }),
             None => Err(Box::new(waiting)),
         }
@@ -169,26 +181,45 @@ impl Engine {
     /// Does more to make room; what came of it where it is over.
     pub(super) fn clear_on(&mut self, own: &mut Clearings) -> Option<Result<Cleared, String>> {
         self.ledger.loads.watch(false);
-        let begin = |ledger: &Ledger, own: &Clearings, rule| {
-            Clearing::begin(ledger, own.party.clone(), rule, own.now)
-        };
-        if own.current.is_moot(&self.ledger) {
-            own.current = begin(&self.ledger, own, own.current.rule().clone());
-            own.begun_over += 1;
+        let under_way = own.current.take();
+        let mut under_way = under_way.filter(|clearing| {
+            let is_moot = clearing.is_moot(&self.ledger);
+            own.begun_over += u32::from(is_moot);
+            !is_moot
+        });
+        let begins = under_way.is_none();
+        if begins {
+            let rule = self.rule_by_now(&own.asked, own.rules.front()?.clone());
+            under_way = Some(Clearing::begin(&self.ledger, own.party.clone(), rule, own.now));
         }
+        let mut clearing = under_way?;
         let mut work = match own.begun_over < BEGUN_OVER_MAX {
             true => Work::of(SLICE),
             false => Work::without_end(),
         };
-        match own.current.advance(&mut self.ledger, &mut self.profiles, &mut work)? {
-            Ok(cleared) => Some(Ok(cleared)),
-            Err(why) => {
-                own.texts.push(told(&own.current, why));
-                let Some(rule) = own.rules.pop_front() else {
-                    return Some(Err(own.texts.join(", ")));
-                };
-                own.current = begin(&self.ledger, own, rule);
-                None
+        match clearing.advance(&mut self.ledger, &mut self.profiles, &mut work) {
+            None => own.current = Some(clearing),
+            Some(Ok(cleared)) => return Some(Ok(cleared)),
+            // Others were decided about meanwhile: whoever would have gone may not be enough by now.
+            Some(Err(Uncleared::Overtaken)) if !begins => own.begun_over += 1,
+            Some(Err(why)) => {
+                own.texts.push(told(clearing.rule(), why));
+                own.rules.pop_front();
+            }
+        }
+        own.rules.is_empty().then(|| Err(own.texts.join(", ")))
+    }
+
+    /// A rule as it is by now: others may use by now what a quota was guaranteed, or borrow no longer.
+    fn rule_by_now(&mut self, asked: &Asked, rule: Rule) -> Rule {
+        let Asked { charged, amounts } = asked;
+        match &rule {
+            Rule::Lower { priority, .. } => {
+                let borrower = self.ledger.borrower(*charged, amounts);
+                Rule::Lower { priority: *priority, borrower }
+            }
+            Rule::Quota { priority, .. } => {
+                self.quota_rule(*charged, amounts, *priority).unwrap_or(rule)
             }
         }
     }
@@ -247,8 +278,8 @@ impl Engine {
 }
 
 /// Why no room is made, in words.
-fn told(clearing: &Clearing, why: Uncleared) -> String {
-    match clearing.rule() {
+fn told(rule: &Rule, why: Uncleared) -> String {
+    match rule {
         Rule::Lower { .. } => why.as_str().to_owned(),
         Rule::Quota { quota, .. } => format!("{} in quota {}", why.as_str(), quota.name),
     }

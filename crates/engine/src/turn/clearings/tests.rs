@@ -571,6 +571,52 @@ fn while_room_is_made_for_a_gang_others_get_nodes() {
     assert_eq!(order.len(), 3, "the gang hears that there is no room for it");
 }
 
+/// Who has to go where somebody comes after so many turns.
+fn cleared_beside(mut engine: Engine, turns: usize, late: Fact) -> BTreeSet<String> {
+    for _ in 0..turns {
+        if let Some(Decision { verdict: Verdict::Wait(waiting), .. }) = engine.decide(START) {
+            let room = waiting.room().expect("room is made");
+            return room.victims.iter().map(|one| one.pod.name.to_string()).collect();
+        }
+    }
+    engine.apply(late, START);
+    cleared(&mut engine).0
+}
+
+#[test]
+fn a_member_whose_place_somebody_else_takes_gets_another_one_that_others_leave() {
+    let mut engine = jobs();
+    for name in ["a", "b", "c"] {
+        engine.apply(node(name, 16_000), START);
+    }
+    for name in ["b", "c"] {
+        engine.apply(on(plain(&format!("old-{name}"), 16_000, 1), name), START);
+    }
+    engine.apply(gang("g", 2), START);
+    for name in ["one", "two"] {
+        engine.apply(told(member(name, "g", 16_000, 1_000)), START);
+    }
+    engine.apply(told(plain("thief", 16_000, 500)), START);
+    let (victims, rooms, texts) = cleared(&mut engine);
+    assert_eq!(victims, names(&["old-b", "old-c"]), "{texts:?}");
+    assert_eq!(rooms.len(), 2);
+}
+
+#[test]
+fn whoever_uses_what_was_guaranteed_while_room_is_made_does_not_have_it_fail() {
+    for turns in 0..12 {
+        let mut engine = engine(&[LastResort::ElasticQuota]);
+        engine.apply(node("n", 2_000), START);
+        engine.apply(node("m", 500), START);
+        engine.apply(quota("q 2000 2000"), START);
+        engine.apply(on(of_quota(plain("x", 1_000, 1), "q"), "n"), START);
+        engine.apply(on(plain("y", 1_000, 100), "n"), START);
+        engine.apply(told(of_quota(plain("own", 1_000, 9), "q")), START);
+        let late = on(of_quota(plain("late", 500, 50), "q"), "m");
+        assert_eq!(cleared_beside(engine, turns, late), names(&["x"]), "after {turns} turns");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 

@@ -416,8 +416,8 @@ impl Engine {
         let party = self.party_of(plan, &missing);
         self.take_back(&std::mem::take(&mut plan.placed));
         let (charged, sum) = self.sum_of_party(&party, charged);
-        let rules = self.rules_by(&last_resorts, charged, &sum, priority);
-        Clearings::new(&self.ledger, party, rules, refusal.waiting.clone(), now)
+        let rules = self.rules_by(&last_resorts, charged, sum, priority);
+        Clearings::new(party, rules, refusal.waiting.clone(), now)
     }
 
     /// What a party asks of the quota of one of them in all. Where some are of another quota, nobody goes by
