@@ -243,6 +243,7 @@ impl Engine {
             Fact::NodeGone(node) => self.preparations.on(node),
             _ => Vec::new(),
         };
+        let cleared = self.cleared_by(&fact);
         self.ledger.apply(fact);
         if let Some((uid, wanting)) = told {
             self.follow_gang(&uid, was_of.as_ref(), now);
@@ -260,6 +261,7 @@ impl Engine {
         if let Some(change) = change {
             self.queue.notice(&self.ledger, change, now);
         }
+        self.wake_awaited(cleared.as_deref(), now);
         if self.ledger.reservations.epoch() != invited {
             self.invite_all(now);
         }

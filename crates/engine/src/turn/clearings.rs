@@ -10,12 +10,13 @@ use std::sync::Arc;
 use super::searches::Searching;
 use super::{Engine, Question, Verdict, Waiting};
 use crate::clearing::{Cleared, Clearing, Party, Rule, Uncleared, by_node};
-use crate::fact::{PodRef, Uid};
+use crate::fact::{Fact, PodRef, Uid};
 use crate::ledger::{Charged, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::Amounts;
 use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::LastResort;
+use crate::queue::Change;
 use crate::quota::Part;
 use crate::search::Work;
 
@@ -176,6 +177,24 @@ impl Engine {
         let Some(node) = node else { return false };
         let mut others = self.ledger.residents.on(node).iter();
         others.any(|(_, uid)| self.ledger.pod(uid).is_some_and(|row| row.giving_way))
+    }
+
+    /// The node that somebody leaves by this who had to go for others.
+    pub(super) fn cleared_by(&self, fact: &Fact) -> Option<Box<str>> {
+        let Fact::PodGone(uid) = fact else { return None };
+        let row = self.ledger.pod(uid).filter(|row| row.giving_way)?;
+        Some(self.ledger.nodes.name(row.node()?).into())
+    }
+
+    /// Whoever others left a node for is tried once all of them are gone: it comes there, or somebody else
+    /// may have the room, whatever it was refused for last.
+    pub(super) fn wake_awaited(&mut self, node: Option<&str>, now: Moment) {
+        let awaited = node.into_iter().flat_map(|node| self.ledger.awaited(node));
+        let all: Vec<Uid> = awaited.filter(|uid| !self.is_leaving(uid)).cloned().collect();
+        for uid in all {
+            let change = Change::Asked(self.entry_of(&uid));
+            self.queue.notice(&self.ledger, change, now);
+        }
     }
 
     /// Does more to make room; what came of it where it is over.

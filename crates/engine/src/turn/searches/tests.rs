@@ -6,7 +6,7 @@ use super::*;
 use crate::fact::{DEFAULT_SCHEDULER, Fact, NodeFact, PodFact};
 use crate::laws::Step;
 use crate::laws::preemption::crowded;
-use crate::needs::{Amounts, Needs, Requests};
+use crate::needs::{Amounts, HostPort, Needs, Ports, Requests};
 use crate::profile::Profile;
 use crate::queue::Standing;
 
@@ -182,6 +182,34 @@ fn no_other_pods_have_to_go_before_those_who_have_to_are_asked() {
     assert_eq!(room(&mut engine), None);
     engine.apply(Fact::PodGone(Uid::new("a")), START);
     assert_eq!(end(&mut engine), "p to node-0");
+}
+
+#[test]
+fn whoever_has_left_room_for_a_pod_has_it_tried_whatever_that_was_refused_for_last() {
+    let mut engine = full(1);
+    let uid = Uid::new("p");
+    let with_port = |mut pod: PodFact| {
+        pod.needs.ports = Ports([HostPort::new("", "TCP", 80)].into());
+        pod
+    };
+    engine.apply(told(with_port(pod("p", 9, 1000, None))), START);
+    assert_eq!(end(&mut engine), "p for old-0");
+    let mut going = pod("old-0", 1, 1000, Some(0));
+    (going.deleting, going.giving_way) = (true, true);
+    engine.apply(told(going), START);
+    // Somebody else comes there with the port that it wants, too.
+    engine.apply(told(with_port(pod("other", 99, 0, Some(0)))), START);
+    engine.queue.activate(&uid, START);
+    let words = "p waits: 0/1 nodes are available: 1 node(s) didn't have free ports";
+    assert!(end(&mut engine).starts_with(words));
+    assert_eq!(engine.queue().standing(&uid), Some(Standing::Waiting));
+    assert!(engine.ledger().pod(&uid).unwrap().nominated().is_some(), "it may come there yet");
+    engine.apply(Fact::PodGone(Uid::new("old-0")), START);
+    assert_ne!(engine.queue().standing(&uid), Some(Standing::Waiting));
+    let later = START.after(std::time::Duration::from_secs(60));
+    let decision = (0..100).find_map(|_| engine.decide(later)).expect("it is tried");
+    assert!(matches!(decision.verdict, Verdict::Wait(_)));
+    assert_eq!(engine.ledger().pod(&uid).unwrap().nominated(), None, "others may have the room");
 }
 
 #[test]
