@@ -35,6 +35,13 @@ pub struct Binding {
     basis: Option<Basis>,
 }
 
+impl Binding {
+    /// The node as it was when it was decided on, as far as that is known.
+    fn place(&self) -> Option<&Place> {
+        self.basis.as_ref()?.place.as_ref()
+    }
+}
+
 /// What a scheduler knew of the node that it decided on.
 #[derive(Debug, Clone)]
 struct Basis {
@@ -197,6 +204,8 @@ struct Truth {
     excused_uses: BTreeSet<String>,
     /// Reservations that got a node or another size: when, and by which scheduler.
     held: BTreeMap<String, (Order, usize)>,
+    /// Where schedulers decided that reservations hold something, and what they knew of the node.
+    sites: BTreeMap<(usize, String), (String, Place)>,
     /// Quotas, and since when they are so; none where one is gone.
     shares: BTreeMap<String, (Order, Option<Share>)>,
     regime: Regime,
@@ -236,6 +245,12 @@ impl Truth {
         let (name, (_, place)) =
             places.find(|(name, (_, place))| known.places.get(*name) != place.as_ref())?;
         Some(format!("node {name} is {place:?}"))
+    }
+
+    /// Whether a node carries something else than when it was decided on.
+    fn has_changed(&self, node: &str, known: Option<&Place>) -> bool {
+        let place = self.places.get(node).and_then(|(_, place)| place.as_ref());
+        place.zip(known).is_some_and(|(place, known)| !known.carries_like(place))
     }
 
     /// What is too much on a node with one more pod, and whether that may be.
@@ -413,6 +428,10 @@ impl Judge {
                 truth.excused.insert(node.clone());
                 truth.excused_uses.insert(node.clone());
                 truth.excuses.landings += 1;
+            }
+            // With what is held there, it may be too much for the node as it is by now.
+            if truth.has_changed(node, binding.place()) {
+                truth.excused_uses.insert(node.clone());
             }
             (truth.over.contains(&(*who, uid.clone(), *number)), excess)
         });

@@ -6,7 +6,7 @@ use api::CpuSet;
 
 use super::{Judge, Order, Snapshot, Standing, Truth};
 use crate::held::{Held, Spare, overused, reduced, spares, use_of};
-use crate::rules::exceeds;
+use crate::rules::{Place, exceeds};
 use crate::shapes::Shape;
 
 impl Snapshot {
@@ -64,7 +64,19 @@ impl Judge {
         self.with(|truth| {
             let now = truth.tick();
             truth.held.insert(uid.to_owned(), (now, who));
+            let site = truth.sites.get(&(who, uid.to_owned())).cloned();
+            if let Some((node, _)) =
+                site.filter(|(node, known)| truth.has_changed(node, Some(known)))
+            {
+                truth.excused_uses.insert(node);
+            }
         });
+    }
+
+    /// A scheduler decided that a reservation holds something on a node, which it knew like this.
+    pub fn is_to_hold(&self, who: usize, uid: &str, (node, known): (&str, &Place)) {
+        let site = (node.to_owned(), known.clone());
+        self.with(|truth| truth.sites.insert((who, uid.to_owned()), site));
     }
 
     /// Whether a reservation ever got a node.
