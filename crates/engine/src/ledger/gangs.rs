@@ -89,6 +89,12 @@ impl Gangs {
         self.gangs.get(gang)?.terms()
     }
 
+    /// How many members there must be of each of these gangs, as far as that is said.
+    pub(crate) fn mins(&self, gangs: &[GangId]) -> BTreeMap<GangId, Option<u32>> {
+        let min = |gang| self.terms(gang).and_then(|terms| terms.min_available);
+        gangs.iter().map(|gang| (gang.clone(), min(gang))).collect()
+    }
+
     /// When the first pod was made that describes a gang.
     #[must_use]
     pub fn first_told(&self, gang: &GangId) -> Option<Moment> {

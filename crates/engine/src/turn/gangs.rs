@@ -304,6 +304,10 @@ impl Engine {
         if self.gangs.rooms.get(&uid).is_some_and(|room| room.untold.is_empty()) {
             self.room_is_told(&uid, group, now);
         }
+        if self.gangs.releases.is_pending(&group.key) && self.is_over(&group.key) {
+            // Something else is said of how many there must be.
+            return self.end_release(&group.key, now);
+        }
         let is_cleared = self.gangs.rooms.contains_key(&uid);
         let is_busy = is_planned || is_cleared || self.gangs.releases.contains(&group.key);
         let may_end = is_planned || self.gangs.releases.is_pending(&group.key);

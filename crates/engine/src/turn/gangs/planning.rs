@@ -308,7 +308,8 @@ impl Engine {
         self.gangs.refused.remove(&uid);
         self.drop_sum(&uid);
         let until = now.after(self.ledger.gang_wait(&group));
-        let mut release = Release::new(group.clone(), until, history, least);
+        let gangs = &self.ledger.gangs;
+        let mut release = Release::new(group.clone(), until, history, least, gangs);
         for uid in &placed {
             if let Some(decision) = self.place_released(uid, attempts, now) {
                 release.add(decision);

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use super::uid_of;
 use crate::fact::{Allotment, Uid};
 use crate::gangs::{GangStamp, Group};
-use crate::ledger::{Ask, NodeId};
+use crate::ledger::{Ask, Gangs, NodeId};
 use crate::moment::Moment;
 use crate::queue::{Change, History};
 use crate::reservations::{Place, Within};
@@ -61,6 +61,8 @@ pub(super) struct Release {
     history: History,
     /// How many members of each gang have to be bound at once.
     least: BTreeMap<GangId, usize>,
+    /// How many each gang said that there must be.
+    mins: BTreeMap<GangId, Option<u32>>,
     /// Whether any is bound.
     has_bound: bool,
     members: BTreeMap<Uid, Member>,
@@ -76,9 +78,11 @@ impl Release {
         until: Moment,
         history: History,
         least: BTreeMap<GangId, usize>,
+        gangs: &Gangs,
     ) -> Self {
         let (members, held, first) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { group, until, history, least, has_bound: false, members, held, first }
+        let mins = gangs.mins(&group.gangs);
+        Self { group, until, history, least, mins, has_bound: false, members, held, first }
     }
 
     pub(super) fn add(&mut self, decision: Decision) {
@@ -234,12 +238,14 @@ impl Engine {
         release.has_begun() || self.has_enough(&release.least, release.ready())
     }
 
-    /// Whether nobody is left of a group, or fewer than have to start at once and none of them has.
-    fn is_over(&self, key: &str) -> bool {
+    /// Whether nobody is left of a group; or none has started, and fewer are left than have to at once, or
+    /// something else is said of that by now.
+    pub(super) fn is_over(&self, key: &str) -> bool {
         let Some(release) = self.gangs.releases.by_key.get(key) else { return false };
         let members = &release.members;
-        let is_short = || !release.has_begun() && !self.has_enough(&release.least, members.keys());
-        members.is_empty() || is_short()
+        let is_as_said = || self.ledger.gangs.mins(&release.group.gangs) == release.mins;
+        let is_enough = || self.has_enough(&release.least, members.keys());
+        members.is_empty() || !release.has_begun() && !(is_as_said() && is_enough())
     }
 
     /// A member is ready to be bound; whether it is one.
@@ -308,7 +314,7 @@ impl Engine {
     }
 
     /// What is not bound of a group is free again.
-    fn end_release(&mut self, key: &str, now: Moment) {
+    pub(super) fn end_release(&mut self, key: &str, now: Moment) {
         let Some(release) = self.gangs.releases.by_key.remove(key) else { return };
         self.gangs.releases.due.retain(|(_, own)| **own != *key);
         for (uid, member) in &release.members {
