@@ -245,7 +245,8 @@ impl Engine {
         let members = &release.members;
         let is_as_said = || self.ledger.gangs.mins(&release.group.gangs) == release.mins;
         let is_enough = || self.has_enough(&release.least, members.keys());
-        members.is_empty() || !release.has_begun() && !(is_as_said() && is_enough())
+        let may_start = release.has_begun() || is_as_said() && is_enough();
+        members.is_empty() || !may_start
     }
 
     /// A member is ready to be bound; whether it is one.
