@@ -336,9 +336,8 @@ impl Groups {
         let Self { leftovers, all, .. } = self;
         leftovers.next(|order| {
             // The others may have followed meanwhile.
-            let start = all.get(&order.object.0).and_then(|own| own.start);
-            let is_there = || ledger.pod(&order.pod.uid).is_some_and(|row| !row.deleting);
-            matches!(start, Some(Start::Partial { .. })) && is_there()
+            let is_undone = all.get(&order.object.0).is_some_and(|own| own.is_undone(ledger));
+            is_undone && ledger.pod(&order.pod.uid).is_some_and(|row| !row.deleting)
         })
     }
 
@@ -377,6 +376,14 @@ fn differing(own: &PodGroup, said: &[Condition], now: Moment) -> Option<Vec<Cond
 }
 
 impl Own {
+    /// Whether its members have to go, since too few followed them.
+    fn is_undone(&self, ledger: &Ledger) -> bool {
+        let metadata = &self.object.metadata;
+        let gang = GangId::new(&metadata.namespace, &metadata.name);
+        let is_partial = matches!(self.start, Some(Start::Partial { .. }));
+        is_partial && starts::is_asked(&self.object) && !ledger.gangs.was_whole(&gang)
+    }
+
     /// How far its start has come, as a condition, and when that is to be looked at again; none where the group does
     /// not ask for it. Who has to go by now stands in line.
     fn starts(
@@ -388,7 +395,7 @@ impl Own {
         let metadata = &self.object.metadata;
         let gang = GangId::new(&metadata.namespace, &metadata.name);
         let min = usize::try_from(self.object.spec.min_member).unwrap_or_default();
-        let mut start = self.start?.next(ledger, &gang, min, now);
+        let mut start = self.start?.next(ledger, &gang, now);
         let is_asked = starts::is_asked(&self.object);
         let due_of = |start: Start| start.due(ledger, &gang).filter(|_| is_asked);
         if due_of(start).is_some_and(|due| due <= now) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::pod_group::{GangId, GangTerms, MatchPolicy};
+use api::pod_group::{GangId, GangTerms, IncompleteStart, MatchPolicy};
 
 use super::{Ledger, PodRow};
 use crate::fact::Uid;
@@ -18,11 +18,13 @@ struct Gang {
     members: BTreeSet<Uid>,
     /// Members that are bound and do not go.
     staying: BTreeSet<Uid>,
-    /// Whether any member was ever bound, for as long as its object is there or a member stays, and until all are
-    /// deleted that were there when it was whole.
+    /// How many members were bound in this start and have ended, since as many stayed as there must be.
+    ended: usize,
+    /// Whether any member was ever bound, for as long as its object is there or a member stays, and until its start
+    /// is taken back.
     has_started: bool,
-    /// Whether as many members stayed at once as there must be, and none of them has ended since.
-    is_whole: bool,
+    /// Whether as many members were bound in this start as there must be, those that have ended among them.
+    was_whole: bool,
 }
 
 impl Gang {
@@ -30,15 +32,30 @@ impl Gang {
         self.object.is_none() && self.members.is_empty()
     }
 
-    /// A gang that nothing describes but pods which go is not the one that comes after them, and neither is one
-    /// that was taken whole. Where members have ended, fewer may come after them than there must be to start.
+    /// Follows what has happened to its members, or to what is said of it.
     fn settle(&mut self) {
         let min = self.terms().and_then(|terms| terms.min_available).filter(|min| *min > 0);
-        self.is_whole |= min.is_some_and(|min| self.staying.len() >= min as usize);
+        let min = min.map_or(usize::MAX, |min| min as usize);
+        if self.staying.len() >= min {
+            self.ended = 0;
+        }
+        self.was_whole |= self.staying.len() + self.ended >= min;
         let stays = !self.staying.is_empty();
-        let is_taken = self.is_whole && !stays;
-        self.is_whole &= stays;
-        self.has_started = stays || self.has_started && self.object.is_some() && !is_taken;
+        self.has_started = stays || self.has_started && self.object.is_some() && !self.is_over();
+        if !self.has_started {
+            (self.ended, self.was_whole) = (0, false);
+        }
+    }
+
+    /// Whether all were deleted that it had started with, so that it starts anew: after it was whole, or where its
+    /// object wants nobody who is there alone. Where members have ended, fewer may come after them than there must
+    /// be to start.
+    fn is_over(&self) -> bool {
+        let is_undone = || {
+            let terms = self.terms();
+            terms.is_some_and(|terms| terms.incomplete_start == IncompleteStart::Delete)
+        };
+        self.staying.is_empty() && self.ended == 0 && (self.was_whole || is_undone())
     }
 
     /// What counts: what its object says, or else the first pod that says how many there must be.
@@ -108,10 +125,23 @@ impl Gangs {
     }
 
     /// Whether any member was ever bound, for as long as its object is there, or a member that does not go. Once
-    /// all are deleted that were there when it was whole, it starts anew.
+    /// all are deleted that were there when it was whole, it starts anew; so does one that never was, where its object
+    /// wants nobody who is there alone.
     #[must_use]
     pub fn has_started(&self, gang: &GangId) -> bool {
         self.gangs.get(gang).is_some_and(|gang| gang.has_started)
+    }
+
+    /// Whether as many members were bound since it has started as there must be; those that have ended count.
+    #[must_use]
+    pub fn was_whole(&self, gang: &GangId) -> bool {
+        self.gangs.get(gang).is_some_and(|gang| gang.was_whole)
+    }
+
+    /// Members of a gang that are bound and do not go, in the order of their uids.
+    pub fn staying(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
+        static NOBODY: BTreeSet<Uid> = BTreeSet::new();
+        self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.staying).iter()
     }
 
     /// A member was bound, which its object may not say yet.
@@ -193,8 +223,7 @@ impl Gangs {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
             // Who goes without being deleted has ended.
-            let has_ended = gang.staying.remove(uid);
-            gang.is_whole &= !has_ended;
+            gang.ended += usize::from(gang.staying.remove(uid));
             gang.told.remove(&(own.created, uid.clone()));
         });
     }

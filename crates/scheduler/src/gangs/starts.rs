@@ -1,7 +1,8 @@
 //! How gangs have started whose groups want no gang that is there in part: they say so by an annotation.
 //!
-//! Whether a gang was whole at any time is kept as a condition of its group, so that a scheduler that starts later
-//! never takes members for the rest of a start that were left when others of a whole gang went.
+//! Whether a gang has started, and whether it was whole since, is what the engine's ledger says, which hears of each
+//! member that is bound, ends or goes. That it was whole is kept as a condition of its group as well, so that a scheduler
+//! that starts later never takes members for the rest of a start that were left when others of a whole gang went.
 
 use api::PodGroup;
 use api::condition::{self, Condition};
@@ -25,7 +26,7 @@ pub(super) enum Start {
     Ahead,
     /// So many are bound and not enough, since then.
     Partial { bound: usize, since: Moment },
-    /// Enough were, and somebody still is.
+    /// Enough were, of which some may have ended.
     Whole,
 }
 
@@ -34,16 +35,11 @@ pub(super) fn is_told(group: &PodGroup) -> bool {
     is_asked(group) || condition::find(&group.status.conditions, STARTED).is_some()
 }
 
-/// Whether a group wants no members that are there alone.
+/// Whether a group wants no members that are there alone, and says how many there must be.
 pub(super) fn is_asked(group: &PodGroup) -> bool {
-    GangTerms::of_group(group).incomplete_start == IncompleteStart::Delete
-}
-
-/// Members of a gang that are bound and stay.
-fn bound<'a>(ledger: &'a Ledger, gang: &'a GangId) -> impl Iterator<Item = (&'a Uid, &'a PodRow)> {
-    let members = ledger.gangs.members(gang);
-    let rows = members.filter_map(|uid| Some((uid, ledger.pod(uid)?)));
-    rows.filter(|(_, row)| row.is_bound() && !row.deleting)
+    let terms = GangTerms::of_group(group);
+    let has_min = terms.min_available.is_some_and(|min| min > 0);
+    has_min && terms.incomplete_start == IncompleteStart::Delete
 }
 
 impl Start {
@@ -54,11 +50,15 @@ impl Start {
     }
 
     /// How far it has come by now.
-    pub(super) fn next(self, ledger: &Ledger, gang: &GangId, min: usize, now: Moment) -> Self {
-        match (bound(ledger, gang).count(), self) {
-            (0, _) => Self::Ahead,
-            (bound, _) if bound >= min => Self::Whole,
+    pub(super) fn next(self, ledger: &Ledger, gang: &GangId, now: Moment) -> Self {
+        let gangs = &ledger.gangs;
+        if !gangs.has_started(gang) {
+            return Self::Ahead;
+        }
+        match (gangs.staying(gang).len(), self) {
+            _ if gangs.was_whole(gang) => Self::Whole,
             (_, Self::Whole) => Self::Whole,
+            (0, _) => Self::Ahead,
             (bound, Self::Partial { since, .. }) => Self::Partial { bound, since },
             (bound, Self::Ahead) => Self::Partial { bound, since: now },
         }
@@ -116,13 +116,14 @@ pub(super) fn leftovers(ledger: &Ledger, group: &PodGroup, min: usize) -> Vec<Di
     let metadata = &group.metadata;
     let gang = GangId::new(&metadata.namespace, &metadata.name);
     let key = Key::namespaced(&metadata.namespace, &metadata.name);
-    let count = bound(ledger, &gang).count();
+    let staying = || ledger.gangs.staying(&gang);
+    let count = staying().len();
     let words = format!("{count} of {min} members were bound in time");
-    let order = |(uid, row)| DismissOrder {
+    let order = |(uid, row): (&Uid, &PodRow)| DismissOrder {
         pod: PodRef::of(uid, row),
         cause: Cause::Gang,
         object: (key.clone(), metadata.uid.as_str().into()),
         words: words.as_str().into(),
     };
-    bound(ledger, &gang).map(order).collect()
+    staying().filter_map(|uid| Some((uid, ledger.pod(uid)?))).map(order).collect()
 }

@@ -236,6 +236,14 @@ impl Starting {
         self.groups.say(&gang, GangNews::Queued, now);
     }
 
+    /// Members end, which is all that is seen of that.
+    fn end(&mut self, names: &[&str], now: Moment) {
+        for name in names {
+            self.engine.apply(Fact::PodGone(Uid::new(name)), now);
+        }
+        self.groups.say(&GangId::new("ns", "g"), GangNews::Queued, now);
+    }
+
     /// Writes what is to be written, and tells who has to go.
     fn at(&mut self, seconds: u64) -> Vec<String> {
         let now = START.after(Duration::from_secs(seconds));
@@ -317,4 +325,48 @@ fn who_is_left_of_a_gang_that_was_whole_stays_also_under_the_next_scheduler() {
     next.group["metadata"]["annotations"] = json!({});
     next.show(later(265));
     assert_eq!((next.at(266), next.at(400)), (vec![], vec![]));
+}
+
+#[test]
+fn who_comes_for_members_that_have_ended_of_a_gang_that_was_whole_stays() {
+    let mut own = Starting::new(&json!({ INCOMPLETE_START: "Delete" }), &json!([]));
+    for name in ["a", "b", "c"] {
+        own.member(name, false, START);
+    }
+    assert_eq!(own.at(1), [""; 0]);
+    own.end(&["a", "b", "c"], later(2));
+    assert_eq!(own.at(3), [""; 0]);
+    // A Job makes one anew that failed.
+    own.member("c2", false, later(4));
+    for seconds in [5, 64, 65, 66, 300] {
+        assert_eq!(own.at(seconds), [""; 0], "after {seconds} s");
+    }
+    own.end(&["c2"], later(301));
+    own.member("c3", false, later(301));
+    assert_eq!((own.at(302), own.at(400)), (vec![], vec![]));
+    assert_eq!(own.said, ["Whole"]);
+}
+
+#[test]
+fn members_that_end_before_the_last_is_bound_count_for_their_start_whenever_it_is_looked_at() {
+    let mut own = Starting::new(&json!({ INCOMPLETE_START: "Delete" }), &json!([]));
+    for name in ["a", "b"] {
+        own.member(name, false, START);
+    }
+    assert_eq!(own.at(1), [""; 0]);
+    own.end(&["a"], later(2));
+    own.member("c", false, later(3));
+    own.end(&["c"], later(3));
+    for seconds in [4, 61, 62, 300] {
+        assert_eq!(own.at(seconds), [""; 0], "after {seconds} s");
+    }
+    assert_eq!(own.said, ["Incomplete", "Whole"]);
+    // Where only some end of those that were bound, and nobody follows, it was never whole.
+    let mut own = Starting::new(&json!({ INCOMPLETE_START: "Delete" }), &json!([]));
+    for name in ["a", "b"] {
+        own.member(name, false, START);
+    }
+    own.end(&["a"], START);
+    assert_eq!((own.at(1), own.at(60)), (vec![], vec![]));
+    assert_eq!(own.at(61), ["gang b: 1 of 3 members were bound in time"]);
 }

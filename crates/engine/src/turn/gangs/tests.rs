@@ -6,7 +6,7 @@ mod waking;
 
 use std::time::Duration;
 
-use api::pod_group::{GangId, GangTerms, MatchPolicy};
+use api::pod_group::{GangId, GangTerms, IncompleteStart, MatchPolicy};
 
 use super::*;
 use crate::fact::{DEFAULT_SCHEDULER, PodFact};
@@ -256,6 +256,35 @@ fn a_gang_that_was_taken_whole_starts_whole_again_and_one_of_which_members_ended
     check(&["a", "b"], &["c"], "again to n, try 1");
     check(&["a", "b", "c"], &[], "again to n, try 1");
     check(&[], &["a", "b"], "again to n, try 1");
+}
+
+#[test]
+fn a_start_that_is_undone_as_its_object_says_begins_anew_unless_a_member_has_ended() {
+    let check = |says: IncompleteStart, ended: &[&str], deleted: &[&str], expected: &str| {
+        let mut engine = engine();
+        engine.apply(node("n", 10_000), START);
+        let own = GangTerms { incomplete_start: says, ..terms(3) };
+        engine.apply(gang("g", own), START);
+        for name in ["a", "b"] {
+            engine.apply(bound(member(name, "g", 1_000), "n"), START);
+        }
+        for name in ended {
+            engine.apply(Fact::PodGone(uid(name)), START);
+        }
+        for name in deleted {
+            let own = PodFact { deleting: true, ..member(name, "g", 1_000) };
+            engine.apply(bound(own, "n"), START);
+            engine.apply(Fact::PodGone(uid(name)), START);
+        }
+        assert!(!engine.ledger().gangs.was_whole(&id("g")));
+        engine.apply(told(member("again", "g", 1_000)), START);
+        assert_eq!(decided(&mut engine, SOON), [expected], "{says:?} {ended:?} {deleted:?}");
+    };
+    let waits = "again waits: gang default/g waits for members: collected 1/3";
+    check(IncompleteStart::Delete, &[], &["a", "b"], waits);
+    check(IncompleteStart::Delete, &["a"], &["b"], "again to n, try 1");
+    check(IncompleteStart::Delete, &[], &["a"], "again to n, try 1");
+    check(IncompleteStart::Keep, &[], &["a", "b"], "again to n, try 1");
 }
 
 #[test]
