@@ -89,6 +89,11 @@ impl Line {
         self.line.is_empty()
     }
 
+    /// Pods that are being asked to go.
+    pub(crate) fn asked(&self) -> &BTreeSet<Uid> {
+        &self.under_way
+    }
+
     /// Whether one more may be asked to go now.
     pub(crate) fn admits(&self) -> bool {
         self.under_way.len() < UNDER_WAY_MAX
@@ -106,7 +111,10 @@ impl Line {
     }
 
     /// The next one, of those who still have to go.
-    pub(crate) fn next(&mut self, has_to: impl Fn(&DismissOrder) -> bool) -> Option<DismissOrder> {
+    pub(crate) fn next(
+        &mut self,
+        mut has_to: impl FnMut(&DismissOrder) -> bool,
+    ) -> Option<DismissOrder> {
         if !self.admits() {
             return None;
         }

@@ -1,13 +1,15 @@
 //! Quotas that use more than they may for too long: whose pods have to go, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chassis::key::Key;
 use engine::Engine;
 use engine::fact::{PodRef, Uid};
+use engine::ledger::{Ledger, PodRow};
 use engine::moment::Moment;
-use engine::quota::{Holder, Preemptible, Tenure, revoke};
+use engine::needs::Amounts;
+use engine::quota::{Holder, Preemptible, Standing, Tenure, View, revoke};
 
 use super::status::Overuse;
 use crate::dismissals::{Cause, DismissOrder, Line};
@@ -73,11 +75,11 @@ impl Revokes {
             (self.looked, self.seen) = (now, Some(version));
             self.look(engine, uid, settings.wait, now);
         }
-        // It may have gone, or be going, by itself.
-        let has_to = |order: &DismissOrder| {
-            engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.deleting)
-        };
-        self.line.next(has_to)
+        // It may have gone, or be going, by itself, or its quota may use more by now than when it was looked at.
+        self.line.next(|order| {
+            let is_there = engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.deleting);
+            is_there && is_over(engine, order.object.0.name())
+        })
     }
 
     fn look(
@@ -89,58 +91,142 @@ impl Revokes {
     ) {
         let trees: Vec<Box<str>> =
             engine.ledger().quotas.forest().trees().map(Into::into).collect();
-        let mut over: BTreeMap<Box<str>, Box<str>> = BTreeMap::new();
+        let mut all = BTreeSet::new();
+        let mut orders = Vec::new();
+        let room = self.line.room();
         for tree in trees {
-            if let Some(view) = engine.quota_view(&tree) {
-                over.extend(view.over_used().into_iter().map(|name| (name.into(), tree.clone())));
+            let Some(view) = engine.quota_view(&tree) else { continue };
+            let over: BTreeSet<Box<str>> = view.over_used().into_iter().map(Into::into).collect();
+            let Some(mut judgement) = Judgement::new(engine, &tree, &over, &self.line) else {
+                continue;
+            };
+            for name in &over {
+                let since = self.since.entry(name.clone()).or_insert(now);
+                // Who is not looked at for want of room has waited long enough, and is next.
+                if now.since(*since) > wait && orders.len() < room {
+                    *since = now;
+                    orders.extend(judgement.orders(name, &uid));
+                }
             }
+            all.extend(over);
         }
-        self.since.retain(|name, _| over.contains_key(name));
-        for (name, tree) in over {
-            let since = self.since.entry(name.clone()).or_insert(now);
-            let room = self.line.room();
-            // Who is not looked at for want of room has waited long enough, and is next.
-            if now.since(*since) > wait && room > 0 {
-                *since = now;
-                let register = engine.ledger().quotas.forest().register();
-                let namespace = register.get(&name).map_or("", |own| &own.namespace);
-                let key = Key::new(namespace, &name);
-                let uid = uid(&key).unwrap_or_default();
-                self.line.extend(victims(engine, &tree, &name, &(key, uid)).into_iter());
-            }
-        }
+        self.since.retain(|name, _| all.contains(name));
+        self.line.extend(orders.into_iter());
     }
 }
 
-/// The pods of a quota that have to go.
-fn victims(
-    engine: &mut Engine,
-    tree: &str,
-    quota: &str,
-    object: &(Key, Box<str>),
-) -> Vec<DismissOrder> {
-    let standing = engine.quota_view(tree).and_then(|view| view.standing(quota));
-    let standing = standing.unwrap_or_default();
-    let max = engine.ledger().quotas.forest().register().get(quota).map(|own| own.max.clone());
-    let over = Overuse::of(&standing.used, &standing.runtime, &max.unwrap_or_default());
-    let words: Box<str> = over.map(|over| over.to_string()).unwrap_or_default().into();
-    let users = engine.ledger().quota_users(quota);
-    let holders: Vec<Holder<'_>> = users
-        .iter()
-        .map(|(_, row, amounts)| {
-            let tenure = match (row.deleting, row.is_bound(), row.preemptible) {
-                (true, ..) => Tenure::Leaving,
-                (false, true, Preemptible::Yes) => Tenure::Movable,
-                (false, ..) => Tenure::Fixed,
-            };
-            Holder { amounts, tenure }
-        })
-        .collect();
-    let gone = revoke(&standing.used, &standing.runtime, &holders).into_iter();
-    gone.map(|place| {
-        let (uid, row, _) = users[place];
-        let pod = PodRef::of(uid, row);
-        DismissOrder { pod, cause: Cause::Quota, object: object.clone(), words: words.clone() }
+/// Whether a quota uses more than it may.
+fn is_over(engine: &mut Engine, quota: &str) -> bool {
+    let tree = engine.ledger().quotas.forest().find(quota).tree;
+    let standing = engine.quota_view(&tree).and_then(|view| view.standing(quota));
+    standing.is_some_and(|Standing { used, runtime, .. }| {
+        used.iter().any(|(name, used)| runtime.get(name).is_some_and(|most| used > most))
     })
-    .collect()
+}
+
+/// Who has to go of the quotas of a tree. What a quota uses is what its own pods do and those of the quotas below:
+/// these are judged first, and those of them who go, or are going, go for it as well.
+struct Judgement<'a> {
+    ledger: &'a Ledger,
+    view: View<'a>,
+    /// Quotas that use more than they may.
+    over: &'a BTreeSet<Box<str>>,
+    /// Pods that were just asked to go.
+    asked: BTreeSet<Uid>,
+    judged: BTreeMap<&'a str, Judged<'a>>,
+}
+
+/// Who has to go of a quota.
+#[derive(Default)]
+struct Judged<'a> {
+    /// Of its own pods, in this order.
+    victims: Vec<(&'a Uid, &'a PodRow)>,
+    /// What comes back from whoever goes of it and of the quotas below.
+    leaving: Vec<&'a Amounts>,
+}
+
+impl<'a> Judgement<'a> {
+    fn new(
+        engine: &'a Engine,
+        tree: &str,
+        over: &'a BTreeSet<Box<str>>,
+        line: &Line,
+    ) -> Option<Self> {
+        let ledger = engine.ledger();
+        let view = ledger.quotas.forest().last_view(tree)?;
+        let (asked, judged) = (line.asked().clone(), BTreeMap::new());
+        Some(Self { ledger, view, over, asked, judged })
+    }
+
+    /// The pods of a quota that have to go. Objects of quotas have these uids.
+    fn orders(
+        &mut self,
+        quota: &'a str,
+        uid: impl Fn(&Key) -> Option<Box<str>>,
+    ) -> Vec<DismissOrder> {
+        // Those below come before those above.
+        let mut all = vec![quota];
+        let mut place = 0;
+        while let Some(own) = all.get(place) {
+            all.extend(self.view.below(own));
+            place += 1;
+        }
+        for own in all.into_iter().rev() {
+            if !self.judged.contains_key(own) {
+                let judged = self.judge(own);
+                self.judged.insert(own, judged);
+            }
+        }
+        let fact = self.view.register().get(quota);
+        let key = Key::new(fact.map_or("", |own| &own.namespace), quota);
+        let object = (key.clone(), uid(&key).unwrap_or_default());
+        let standing = self.view.standing(quota).unwrap_or_default();
+        let max = fact.map(|own| own.max.clone()).unwrap_or_default();
+        let over = Overuse::of(&standing.used, &standing.runtime, &max);
+        let words: Box<str> = over.map(|over| over.to_string()).unwrap_or_default().into();
+        let victims = self.judged.get(quota).into_iter().flat_map(|own| own.victims.iter());
+        let order = |(uid, row): &(&Uid, &PodRow)| DismissOrder {
+            pod: PodRef::of(uid, row),
+            cause: Cause::Quota,
+            object: object.clone(),
+            words: words.clone(),
+        };
+        victims.map(order).collect()
+    }
+
+    /// Who has to go of a quota, where the quotas right below it are judged.
+    fn judge(&mut self, quota: &'a str) -> Judged<'a> {
+        let mut leaving = Vec::new();
+        for below in self.view.below(quota) {
+            leaving.extend(
+                self.judged.get_mut(below).into_iter().flat_map(|own| own.leaving.drain(..)),
+            );
+        }
+        let users = self.ledger.quota_users(quota);
+        let mut stays = Vec::new();
+        for (uid, row, amounts) in users {
+            match row.deleting || self.asked.contains(uid) {
+                true => leaving.push(amounts),
+                false => stays.push((uid, row, amounts)),
+            }
+        }
+        if !self.over.contains(quota) {
+            return Judged { victims: Vec::new(), leaving };
+        }
+        let goes = leaving.iter().map(|amounts| Holder { amounts, tenure: Tenure::Leaving });
+        let holders = stays.iter().map(|(_, row, amounts)| Holder {
+            amounts,
+            tenure: match (row.is_bound(), row.preemptible) {
+                (true, Preemptible::Yes) => Tenure::Movable,
+                _ => Tenure::Fixed,
+            },
+        });
+        let holders: Vec<Holder<'_>> = holders.chain(goes).collect();
+        let standing = self.view.standing(quota).unwrap_or_default();
+        let places = revoke(&standing.used, &standing.runtime, &holders);
+        let gone = places.iter().map(|place| stays[*place]);
+        let victims = gone.clone().map(|(uid, row, _)| (uid, row)).collect();
+        leaving.extend(gone.map(|(_, _, amounts)| amounts));
+        Judged { victims, leaving }
+    }
 }

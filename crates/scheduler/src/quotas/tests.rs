@@ -445,6 +445,63 @@ fn no_more_stand_in_line_to_go_than_may_and_the_rest_goes_after_as_long_again() 
     assert_eq!(waves, [LINE_MAX, 0, 0, 40, 0]);
 }
 
+/// A cluster of ten CPUs that pods of a quota use and of one below it, each of them so many, one CPU each: the
+/// quota may use `most` of them, and the one below `most_below`.
+fn overused_below(own: i64, below: i64, most: i64, most_below: i64) -> World {
+    let mut world = world();
+    let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
+    world.own = Statements::default().revoking(Some(settings));
+    let max = |cpu: i64| json!({ "min": { "cpu": "0" }, "max": { "cpu": cpu.to_string() } });
+    let labels = json!({ "labels": { IS_PARENT_LABEL: "true" } });
+    world.quota("above", json!({ "metadata": labels, "spec": max(most) }));
+    let labels = json!({ "labels": { PARENT_LABEL: "above" } });
+    world.quota("below", json!({ "metadata": labels, "spec": max(most_below) }));
+    for (quota, count) in [("above", own), ("below", below)] {
+        for number in 0..count {
+            world.pod(&format!("{quota}-{number}"), quota, 1);
+        }
+    }
+    world
+}
+
+#[test]
+fn what_quotas_below_use_too_much_of_comes_back_from_their_pods_and_not_from_those_above() {
+    let check = |[own, below, most, most_below]: [i64; 4], expected: [usize; 2]| {
+        let mut world = overused_below(own, below, most, most_below);
+        assert_eq!(world.revoked(0), [""; 0]);
+        let gone = world.revoked(121);
+        let of = |quota: &str| gone.iter().filter(|own| own.ends_with(quota)).count();
+        let found = [of("/above"), of("/below")];
+        assert_eq!(found, expected, "{own} {below} of {most} {most_below}");
+        // Those who are going go for the quota above as well, also where its time comes later.
+        for name in gone.iter().filter_map(|own| own.split(' ').next()) {
+            let mut pod = engine::fact::PodFact::new(name, "ns", name);
+            let quota = if name.starts_with("above") { "above" } else { "below" };
+            (pod.quota, pod.node, pod.deleting) = (Some(quota.into()), Some("n1".into()), true);
+            pod.needs.requests.charged.cpu_millis = 1000;
+            pod.needs.taken = pod.needs.requests.clone();
+            world.engine.apply(Fact::Pod(Box::new(pod)), after(122));
+        }
+        assert_eq!(world.revoked(243), [""; 0]);
+    };
+    check([1, 6, 4, 3], [0, 3]);
+    check([2, 6, 4, 3], [1, 3]);
+    check([2, 6, 4, 9], [2, 2]);
+    check([6, 2, 4, 9], [4, 0]);
+}
+
+#[test]
+fn nobody_goes_any_longer_once_the_quota_uses_no_more_than_it_may() {
+    let mut world = overused_below(0, 10, 10, 0);
+    assert_eq!(world.revoked(0), [""; 0]);
+    let next = |world: &mut World| world.own.next_revoke(&mut world.engine, after(121));
+    assert!(next(&mut world).is_some());
+    let labels = json!({ "labels": { PARENT_LABEL: "above" } });
+    let spec = json!({ "max": { "cpu": "10" }, "min": { "cpu": "0" } });
+    world.quota("below", json!({ "metadata": labels, "spec": spec }));
+    assert_eq!(next(&mut world), None);
+}
+
 #[test]
 fn nobody_has_to_go_where_nobody_said_so() {
     let mut world = overused();
