@@ -22,15 +22,18 @@ const SHOWN_CHARS_MAX: usize = 64;
 pub struct Malformed {
     /// The key of the label or annotation, or the path of the field.
     pub key: &'static str,
-    /// The value as it was found.
+    /// The value as it was found, as far as it is shown: an annotation may be of 256 KiB, and what is wrong with an
+    /// object is kept for as long as it is there. One character more than is shown says that it goes on.
     pub value: String,
     /// What to write instead.
     pub fix: &'static str,
 }
 
 impl Malformed {
-    pub(crate) fn new(key: &'static str, value: &str, fix: &'static str) -> Self {
-        Self { key, value: value.to_owned(), fix }
+    /// A value at a key, and what to write instead.
+    #[must_use]
+    pub fn new(key: &'static str, value: &str, fix: &'static str) -> Self {
+        Self { key, value: value.chars().take(SHOWN_CHARS_MAX + 1).collect(), fix }
     }
 }
 
@@ -107,12 +110,19 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut_in_the_message_only() {
+    fn of_a_long_value_no_more_is_kept_than_is_shown() {
         let error = Malformed::new("key", &"é".repeat(1000), "write less");
         assert_eq!(
             error.to_string(),
             format!("key has the value \"{}\"…: write less", "é".repeat(SHOWN_CHARS_MAX))
         );
-        assert_eq!(error.value.chars().count(), 1000);
+        assert_eq!(error.value, "é".repeat(SHOWN_CHARS_MAX + 1));
+        let again = Malformed::new("other", &error.value, "write less").to_string();
+        assert!(again.contains("\"…: write less"), "{again}");
+        let whole = "é".repeat(SHOWN_CHARS_MAX);
+        assert_eq!(
+            Malformed::new("key", &whole, "x").to_string(),
+            format!("key has the value {whole:?}: x")
+        );
     }
 }

@@ -394,11 +394,9 @@ impl Reservation {
                             "spec": template["spec"] });
         let read = |value: Value| serde_json::from_value::<Pod>(value);
         let told = PodTemplate(template.clone());
-        let mut pod = read(whole).map_err(|error| Malformed {
-            key: "spec.template",
-            value: error.to_string(),
-            fix: "write a pod template that the API server would take",
-        })?;
+        let fix = "write a pod template that the API server would take";
+        let mut pod = read(whole)
+            .map_err(|error| Malformed::new("spec.template", &error.to_string(), fix))?;
         let own = &self.metadata;
         pod.metadata.namespace = match &template["metadata"]["namespace"] {
             Value::String(name) if !name.is_empty() => name.clone(),

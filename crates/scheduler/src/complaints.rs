@@ -43,11 +43,10 @@ impl Cpus {
     fn contradiction(&self) -> Option<Malformed> {
         let has = self.of_node.as_ref()?;
         let count = i64::try_from(self.of_layout).unwrap_or(i64::MAX);
-        (Quantity::from_units(count, Format::DecimalSi) > *has).then(|| Malformed {
-            key: CPU_TOPOLOGY,
-            value: format!("{count} CPUs, and status.capacity of the node {has}"),
-            fix: "name the CPUs that the node has; all that are named are given away",
-        })
+        let value = || format!("{count} CPUs, and status.capacity of the node {has}");
+        let fix = "name the CPUs that the node has; all that are named are given away";
+        let is_more = Quantity::from_units(count, Format::DecimalSi) > *has;
+        is_more.then(|| Malformed::new(CPU_TOPOLOGY, &value(), fix))
     }
 }
 

@@ -120,11 +120,10 @@ impl Lives {
 
     /// What of a reservation cannot be, in words.
     fn malformed(&self, uid: &Uid, asked: &size::Asked) -> Option<String> {
-        let unserved = |profile: &Arc<str>| api::Malformed {
-            key: "spec.template.spec.schedulerName",
-            value: profile.to_string(),
-            fix: "name a profile that has plugin Reservation under filter: this one gives reservations no \
-                  nodes",
+        let unserved = |profile: &Arc<str>| {
+            let fix = "name a profile that has plugin Reservation under filter: this one gives reservations \
+                       no nodes";
+            api::Malformed::new("spec.template.spec.schedulerName", profile, fix)
         };
         let unserved = || self.passed_over.get(uid).map(|profile| unserved(profile).to_string());
         asked.as_ref().err().map(ToString::to_string).or_else(unserved)

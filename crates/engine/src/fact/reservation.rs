@@ -224,11 +224,8 @@ impl ReservationRules {
 /// Whom an owner means that is written at this key.
 fn owner_rule(key: &'static str, owner: &ReservationOwner) -> Result<OwnerRule, Malformed> {
     let labels = owner.label_selector.as_ref().map(|told| {
-        told.to_selector().map_err(|error| Malformed {
-            key,
-            value: error.to_string(),
-            fix: "write a label selector as in a Deployment",
-        })
+        let fix = "write a label selector as in a Deployment";
+        told.to_selector().map_err(|error| Malformed::new(key, &error.to_string(), fix))
     });
     Ok(OwnerRule {
         pod: owner.object.as_ref().map(|told| PodRule {
@@ -291,7 +288,7 @@ fn countable(key: &'static str, list: &ResourceList) -> Result<(), Malformed> {
         list.iter().find(|(name, amount)| !is_named(name.as_str()) || **amount < Quantity::ZERO);
     odd.map_or(Ok(()), |(name, amount)| {
         let fix = "write 0 or more of cpu, memory, ephemeral-storage, pods, or a name such as example.com/gpu";
-        Err(Malformed { key, value: format!("{name}: {amount}"), fix })
+        Err(Malformed::new(key, &format!("{name}: {amount}"), fix))
     })
 }
 
@@ -305,7 +302,7 @@ fn countable_template(template: &Pod) -> Result<(), Malformed> {
     let ports: usize = containers.map(|one| one.ports.len()).sum();
     if ports > PORTS_MAX {
         let (key, fix) = ("spec.template.spec.containers[].ports", "name at most 256 ports");
-        return Err(Malformed { key, value: ports.to_string(), fix });
+        return Err(Malformed::new(key, &ports.to_string(), fix));
     }
     for one in spec.init_containers.iter().chain(&spec.containers) {
         countable("spec.template.spec.containers[].resources.requests", &one.resources.requests)?;

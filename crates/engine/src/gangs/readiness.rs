@@ -187,8 +187,7 @@ impl Ledger {
             None => {
                 let why = terms.malformed.first().cloned();
                 let fix = "write a whole number such as 4";
-                let (key, value) = (GANG_MIN_AVAILABLE, String::new());
-                let why = why.unwrap_or(Malformed { key, value, fix });
+                let why = why.unwrap_or_else(|| Malformed::new(GANG_MIN_AVAILABLE, "", fix));
                 Err(GangWait::Unreadable(gang.clone(), Box::new(why)))
             }
         }
