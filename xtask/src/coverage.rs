@@ -4,7 +4,8 @@
 //! `s`, the number of the file, `_`, and the item's own mark in lower case: `s12_g5`. A test
 //! that proves it carries the id at the start of its name, or several in a row:
 //! `s12_g5_s12_g6_…`. Some scenarios have another outcome here on purpose ([`OTHERWISE`]): their tests
-//! prove that outcome, and the page says where it is explained.
+//! prove that outcome, and the page says where it is explained. Some are proved of functions that nothing in the product
+//! calls yet ([`UNCALLED`]): the page counts them apart and says what they wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -40,6 +41,68 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("s12_g26", "engine-gangs"),
     ("s12_j1", "engine-gangs"),
 ];
+
+/// Scenarios that are proved of functions which nothing in the product calls yet.
+struct Uncalled {
+    /// Where these functions are, with all tests of the scenarios.
+    place: &'static str,
+    /// What is to call them.
+    until: &'static str,
+    ids: &'static [&'static str],
+}
+
+/// All of these. What `quota::rules::faults` says is called, and told as a condition of a quota: scenarios of that
+/// are not among them.
+const UNCALLED: &[Uncalled] = &[
+    Uncalled {
+        place: "crates/engine/src/gathering.rs",
+        until: "networks are read, which comes with devices",
+        ids: &[
+            "s11_88", "s11_89", "s11_90", "s11_91", "s11_92", "s11_93", "s11_94", "s11_95",
+            "s11_99", "s12_j8", "s12_j9", "s12_j10", "s12_j11",
+        ],
+    },
+    Uncalled {
+        place: "crates/engine/src/quota/rules",
+        until: "a webhook asks, which comes with the manager",
+        ids: &[
+            "s12_p4", "s12_w4", "s12_w6", "s12_w7", "s12_w8", "s12_w9", "s12_w10", "s12_w11",
+            "s12_e1", "s12_e2", "s12_e3", "s12_e4", "s12_e5",
+        ],
+    },
+];
+
+/// How a scenario that tests play is proved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing<'a> {
+    /// As it is written.
+    Plain,
+    /// With another outcome on purpose, which this entry explains.
+    Otherwise(&'a str),
+    /// Of functions that nothing calls until this.
+    Uncalled(&'a str),
+}
+
+/// What scenarios are listed as.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    otherwise: &'a [(&'a str, &'a str)],
+    uncalled: &'a [Uncalled],
+}
+
+const LISTED: Listed<'static> = Listed { otherwise: OTHERWISE, uncalled: UNCALLED };
+
+impl<'a> Listed<'a> {
+    fn standing(self, id: &str) -> Standing<'a> {
+        let entry = self.otherwise.iter().find(|(own, _)| *own == id);
+        let uncalled = self.uncalled.iter().find(|own| own.ids.contains(&id));
+        match (entry, uncalled) {
+            (Some((_, entry)), _) => Standing::Otherwise(entry),
+            (None, Some(own)) => Standing::Uncalled(own.until),
+            (None, None) => Standing::Plain,
+        }
+    }
+}
 
 /// Write docs/COVERAGE.md: each acceptance scenario and the tests that prove it
 #[derive(clap::Args)]
@@ -92,18 +155,37 @@ fn page(files: &[SourceFile]) -> Result<String> {
     if let Some((id, tests)) = proofs.iter().find(|(id, _)| !known.contains(*id)) {
         bail!("the test {} names the scenario {id}, which no specification has", tests[0]);
     }
-    Ok(render(&specifications, &proofs, OTHERWISE))
-}
-
-/// The entry that explains why a scenario has another outcome, where it has.
-fn entry<'a>(otherwise: &[(&str, &'a str)], id: &str) -> Option<&'a str> {
-    otherwise.iter().find(|(own, _)| *own == id).map(|(_, entry)| *entry)
+    Ok(render(&specifications, &proofs, LISTED))
 }
 
 /// Scenarios that are listed as having another outcome on purpose, though no test plays them, or though the
-/// entry that is to explain it does not name them.
+/// entry that is to explain it does not name them; and those listed as proved of functions that nobody calls, though
+/// no test plays them there, or one does elsewhere.
 pub fn stale_differences(files: &[SourceFile]) -> Vec<String> {
-    stale(files, OTHERWISE)
+    let mut findings = stale(files, OTHERWISE);
+    findings.extend(stale_uncalled(files, UNCALLED));
+    findings
+}
+
+fn stale_uncalled(files: &[SourceFile], uncalled: &[Uncalled]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for Uncalled { place, ids, .. } in uncalled {
+        let is_there = |file: &&SourceFile| file.path.starts_with(place);
+        let there = proofs(files.iter().filter(is_there));
+        let elsewhere = proofs(files.iter().filter(|file| !is_there(file)));
+        for id in ids.iter().filter(|id| !there.contains_key(**id)) {
+            findings
+                .push(format!("{id} is listed as proved in {place}, and no test there plays it"));
+        }
+        for id in *ids {
+            if let Some([test, ..]) = elsewhere.get(*id).map(Vec::as_slice) {
+                findings.push(format!(
+                    "{id} is listed as proved of functions that nobody calls, and {test} plays it"
+                ));
+            }
+        }
+    }
+    findings
 }
 
 fn stale(files: &[SourceFile], otherwise: &[(&str, &str)]) -> Vec<String> {
@@ -131,32 +213,43 @@ fn stale(files: &[SourceFile], otherwise: &[(&str, &str)]) -> Vec<String> {
 fn render(
     specifications: &[Specification],
     proofs: &BTreeMap<String, Vec<String>>,
-    otherwise: &[(&str, &str)],
+    listed: Listed<'_>,
 ) -> String {
-    let count = |one: &Specification, is_otherwise: fn(Option<&str>) -> bool| {
+    // How many there are, and how many are proved: plainly, otherwise, and as functions.
+    let counts = |one: &Specification| {
+        let mut counts = [one.scenarios.len(), 0, 0, 0];
         let ids = one.scenarios.iter().map(|mark| format!("s{}_{mark}", one.number));
-        let played = ids.filter(|id| proofs.contains_key(id));
-        played.filter(|id| is_otherwise(entry(otherwise, id))).count()
+        for id in ids.filter(|id| proofs.contains_key(id)) {
+            let column = match listed.standing(&id) {
+                Standing::Plain => 1,
+                Standing::Otherwise(_) => 2,
+                Standing::Uncalled(_) => 3,
+            };
+            counts[column] += 1;
+        }
+        counts
     };
     let mut text = String::from(
         "# Coverage of the specification\n\n\
          Written by `cargo xtask coverage`; a test keeps it current. A test proves a scenario when its name\n\
          starts with the scenario's id. Where a scenario has another outcome on purpose, its test proves that\n\
-         outcome; the link says which and why.\n\n\
-         | specification | scenarios | proved | otherwise on purpose |\n|---|---:|---:|---:|\n",
+         outcome; the link says which and why. What is proved *as functions* is of code that is there and that\n\
+         nothing in the product calls yet; the line says what is to come first.\n\n\
+         | specification | scenarios | proved | otherwise on purpose | as functions |\n\
+         |---|---:|---:|---:|---:|\n",
     );
+    let mut sums = [0; 4];
     // Writing to a string cannot fail.
     for one in specifications {
         let file = one.path.trim_start_matches("docs/");
-        let all = one.scenarios.len();
-        let (proved, others) = (count(one, |own| own.is_none()), count(one, |own| own.is_some()));
-        let _ = writeln!(text, "| [{}]({file}) | {all} | {proved} | {others} |", one.title);
+        let counts = counts(one);
+        let [all, proved, others, functions] = counts;
+        let title = &one.title;
+        let _ = writeln!(text, "| [{title}]({file}) | {all} | {proved} | {others} | {functions} |");
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    let sum = |count: &dyn Fn(&Specification) -> usize| specifications.iter().map(count).sum();
-    let all: usize = sum(&|one| one.scenarios.len());
-    let proved: usize = sum(&|one| count(one, |own| own.is_none()));
-    let others: usize = sum(&|one| count(one, |own| own.is_some()));
-    let _ = writeln!(text, "| total | {all} | {proved} | {others} |");
+    let [all, proved, others, functions] = sums;
+    let _ = writeln!(text, "| total | {all} | {proved} | {others} | {functions} |");
     for one in specifications {
         let _ = writeln!(text, "\n## {}\n", one.title);
         let mut open = Vec::new();
@@ -165,11 +258,14 @@ fn render(
             match proofs.get(&id) {
                 Some(tests) => {
                     let tests: Vec<String> = tests.iter().map(|test| format!("`{test}`")).collect();
-                    let link = entry(otherwise, &id).map(|own| {
-                        format!("; otherwise on purpose: [{own}](COMPATIBILITY.md#{own})")
-                    });
-                    let _ =
-                        writeln!(text, "- {id}: {}{}", tests.join(", "), link.unwrap_or_default());
+                    let more = match listed.standing(&id) {
+                        Standing::Plain => String::new(),
+                        Standing::Otherwise(own) => {
+                            format!("; otherwise on purpose: [{own}](COMPATIBILITY.md#{own})")
+                        }
+                        Standing::Uncalled(until) => format!("; as a function, until {until}"),
+                    };
+                    let _ = writeln!(text, "- {id}: {}{more}", tests.join(", "));
                 }
                 None => open.push(mark.as_str()),
             }
@@ -220,9 +316,9 @@ fn mark(line: &str) -> Option<String> {
 }
 
 /// The tests that carry an id, by id.
-fn proofs(files: &[SourceFile]) -> BTreeMap<String, Vec<String>> {
+fn proofs<'a>(files: impl IntoIterator<Item = &'a SourceFile>) -> BTreeMap<String, Vec<String>> {
     let mut proofs: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+    for file in files.into_iter().filter(|file| file.path.ends_with(".rs")) {
         for line in file.text.lines() {
             let line = line.trim_start();
             let line = line.strip_prefix("async ").unwrap_or(line);
@@ -299,25 +395,49 @@ mod tests {
         );
         let test = file("crates/a/src/b.rs", "    #[test]\n    fn s12_g4_holds() {}\n");
         let page = page(&[specification.clone(), test]).unwrap();
-        assert!(page.contains("| total | 2 | 1 | 0 |"), "{page}");
+        assert!(page.contains("| total | 2 | 1 | 0 | 0 |"), "{page}");
         assert!(page.contains("- s12_g4: `s12_g4_holds`\n- open: g1\n"), "{page}");
         let stray = file("crates/a/src/b.rs", "async fn s12_g9_holds() {}\n");
         assert!(super::page(&[specification, stray]).is_err());
     }
 
     #[test]
-    fn what_has_another_outcome_on_purpose_is_counted_apart_and_says_where_that_is_explained() {
+    fn what_has_another_outcome_or_is_not_called_yet_is_counted_apart_and_says_why() {
         let file = SourceFile {
             path: "docs/spec/12-gang.md".to_owned(),
-            text: "# Gangs\n## 7. Acceptance scenarios\n| G1 | a |\n| G2 | b |\n".to_owned(),
+            text: "# Gangs\n## 7. Acceptance scenarios\n| G1 | a |\n| G2 | b |\n| G3 | c |\n"
+                .to_owned(),
         };
-        let tests = ["s12_g1", "s12_g2"].map(|id| (id.to_owned(), vec![format!("{id}_holds")]));
-        let page = render(&[specification(&file).unwrap()], &tests.into(), &[("s12_g2", "gangs")]);
-        assert!(page.contains("| total | 2 | 1 | 1 |"), "{page}");
+        let ids = ["s12_g1", "s12_g2", "s12_g3"];
+        let tests = ids.map(|id| (id.to_owned(), vec![format!("{id}_holds")]));
+        let uncalled =
+            [Uncalled { place: "crates/a/src/b.rs", until: "it is asked", ids: &["s12_g3"] }];
+        let listed = Listed { otherwise: &[("s12_g2", "gangs")], uncalled: &uncalled };
+        let page = render(&[specification(&file).unwrap()], &tests.into(), listed);
+        assert!(page.contains("| total | 3 | 1 | 1 | 1 |"), "{page}");
+        let line = "- s12_g3: `s12_g3_holds`; as a function, until it is asked\n";
+        assert!(page.contains(line), "{page}");
         assert!(page.contains("- s12_g1: `s12_g1_holds`\n"), "{page}");
         let line =
             "- s12_g2: `s12_g2_holds`; otherwise on purpose: [gangs](COMPATIBILITY.md#gangs)\n";
         assert!(page.contains(line), "{page}");
+    }
+
+    #[test]
+    fn what_nobody_calls_yet_is_proved_where_it_is_and_nowhere_else() {
+        let check = |path: &str, more: &str, expected: usize| {
+            let file = |path: &str, name: &str| SourceFile {
+                path: path.to_owned(),
+                text: format!("fn {name}() {{}}\n"),
+            };
+            let files = [file(path, "s12_g3_holds"), file("crates/c/src/d.rs", more)];
+            let uncalled = [Uncalled { place: "crates/a/src/b", until: "", ids: &["s12_g3"] }];
+            assert_eq!(stale_uncalled(&files, &uncalled).len(), expected, "{path} {more}");
+        };
+        check("crates/a/src/b.rs", "other", 0);
+        check("crates/a/src/b/tests.rs", "other", 0);
+        check("crates/a/src/b.rs", "s12_g3_holds_for_all", 1);
+        check("crates/a/src/e.rs", "other", 2);
     }
 
     #[test]

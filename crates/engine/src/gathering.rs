@@ -5,6 +5,9 @@
 //! knows no pod and no ledger. Members go as deep below one place as they all fit, and of several such
 //! places into the one that has the least room to spare.
 //!
+//! Nothing in the product calls this yet: networks are read when devices are. Its scenarios are proved of these functions
+//! alone.
+//!
 //! ```
 //! use engine::gathering::{Network, Offer, Wish};
 //!

@@ -4,6 +4,9 @@
 //! A tree survives whatever is written. These rules keep nonsense out where it can still be refused, and
 //! say to whom it concerns what to write instead. The quotas that a change is held against are those of all
 //! trees.
+//!
+//! Of a quota that is there [`faults`] are told as its condition. Nothing in the product calls the rest yet: a webhook is
+//! to, which comes with the manager.
 
 mod complete;
 mod creation;

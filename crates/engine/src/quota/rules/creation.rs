@@ -3,6 +3,8 @@
 //! Who asks for more than a quota lets be asked for is refused when the pod is made, and need not wait
 //! for ever. Pods that are made at once are judged in one [`Batch`], and what they ask for is written
 //! once. Where somebody else has written meanwhile, the batch is held against that.
+//!
+//! Nothing in the product calls this yet: a webhook is to, which comes with the manager.
 
 use std::fmt;
 

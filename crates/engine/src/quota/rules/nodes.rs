@@ -1,4 +1,6 @@
 //! To which nodes pods of a tree are tied when they are made.
+//!
+//! Nothing in the product calls this yet: a webhook is to, which comes with the manager.
 
 use api::ElasticQuotaProfile;
 use api::node_selector::{
