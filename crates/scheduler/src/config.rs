@@ -36,6 +36,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::time::Duration;
 
 use chassis::config::ConfigError;
+use engine::plugin::Plugin;
 use object::field::{Error, Errors, Path};
 use serde_json::Value;
 
@@ -92,6 +93,13 @@ impl Default for Configuration {
 }
 
 impl Configuration {
+    /// How quotas are shared out, where they are: the same for all profiles.
+    pub(crate) fn quota_args(&self) -> Option<&QuotaArgs> {
+        let mut profiles = self.profiles.iter();
+        let sharing = profiles.find(|own| own.lineup.plugins().contains(&Plugin::ElasticQuota));
+        sharing.map(|own| &own.args.elastic_quota)
+    }
+
     /// What Koordinator's chart installs.
     #[must_use]
     pub fn of_koordinator() -> Self {

@@ -30,6 +30,7 @@ use engine::turn::{self, Decision, Engine, Verdict};
 use rustc_hash::FxHashMap;
 
 pub(crate) use resort::Resort;
+pub(crate) use tellings::REFUSALS;
 
 use crate::bind::Outcome;
 use crate::debug::{Decided, Fate};

@@ -294,7 +294,9 @@ impl Desk {
         // Pods are not copied on the engine's thread; here all of them may be taken over.
         let listed = match profile {
             Some(profile) => {
-                let ledger = why::listed(&clerk.client, profile, &mut answer.unread).await;
+                let configuration = &clerk.configuration;
+                let listed = why::listed(&clerk.client, configuration, profile, &mut answer.unread);
+                let ledger = listed.await;
                 Some(ledger.map_err(WhyError::from)?)
             }
             None => None,

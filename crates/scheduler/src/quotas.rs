@@ -93,6 +93,17 @@ pub(crate) struct Statements {
     revokes: Revokes,
 }
 
+/// What a quota says, where the quotas of every cluster count in this namespace alone, if in one; none where it counts for
+/// nothing. And what of it cannot be read.
+pub(crate) fn read(
+    object: &ElasticQuota,
+    namespace: Option<&str>,
+) -> (Option<QuotaFact>, Vec<Malformed>) {
+    let (fact, malformed) = QuotaFact::read(object);
+    let counts = status::reserved(namespace, object).is_none();
+    (counts.then_some(fact), malformed)
+}
+
 impl Statements {
     /// Quotas that somebody else looks after.
     pub(crate) fn of_others() -> Self {
@@ -123,10 +134,9 @@ impl Statements {
 
     /// A quota is there, or is now this: what it says, read; none where it counts for nothing.
     pub(crate) fn put(&mut self, object: Arc<ElasticQuota>) -> Option<QuotaFact> {
-        let (fact, malformed) = QuotaFact::read(&object);
-        let counts = status::reserved(self.reserved.as_deref(), &object).is_none();
+        let (fact, malformed) = read(&object, self.reserved.as_deref());
         self.set(object, malformed);
-        counts.then_some(fact)
+        fact
     }
 
     fn set(&mut self, object: Arc<ElasticQuota>, malformed: Vec<Malformed>) {

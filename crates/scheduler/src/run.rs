@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::awaited::Awaited;
 use crate::caretaker::Caretaker;
 use crate::clients::Clients;
-use crate::config::{Configuration, Gates, LeaderElection, ProfileConfig, QuotaArgs};
+use crate::config::{Configuration, Gates, LeaderElection, ProfileConfig};
 use crate::controllers::Controllers;
 use crate::core::{Core, ERRANDS_MAX, Patience, TELLS_MAX};
 use crate::debug::Desk;
@@ -463,7 +463,7 @@ fn core(options: &Options, meters: Meters, now: Moment) -> (Core, Vec<Arc<str>>)
         true => core.revoking(revoking(configuration)),
         false => core.leaving_quotas(),
     };
-    if let Some(args) = quota_args(configuration) {
+    if let Some(args) = configuration.quota_args() {
         core = core.reserving(args.namespace.clone());
     }
     if !options.controllers.runs(Plugin::Coscheduling) {
@@ -473,16 +473,9 @@ fn core(options: &Options, meters: Meters, now: Moment) -> (Core, Vec<Arc<str>>)
     (core.with_binders(Binders::of(&configuration.extenders)), names)
 }
 
-/// How quotas are shared out, where they are: the same for all profiles.
-fn quota_args(configuration: &Configuration) -> Option<&QuotaArgs> {
-    let mut profiles = configuration.profiles.iter();
-    let sharing = profiles.find(|own| own.lineup.plugins().contains(&Plugin::ElasticQuota));
-    sharing.map(|own| &own.args.elastic_quota)
-}
-
 /// When pods have to go whose quota uses more than it may; none where they never have to.
 fn revoking(configuration: &Configuration) -> Option<Revoking> {
-    let args = quota_args(configuration)?;
+    let args = configuration.quota_args()?;
     let (wait, interval) = (args.overuse_wait, args.revoke_interval);
     let is_on = args.monitors_all && args.settings.options.limit == Limit::Runtime;
     is_on.then_some(Revoking { wait, interval })

@@ -247,7 +247,7 @@ pub async fn from_objects(
     ledger.keep_loads(settings.clone());
     ledger.keep_reservations();
     let kinds = [Kind::Node, Kind::Pod, Kind::NodeMetric, Kind::Reservation];
-    let unread = why::fill(client, &mut ledger, &BTreeSet::from(kinds)).await?;
+    let unread = why::fill(client, configuration, &mut ledger, &BTreeSet::from(kinds)).await?;
     let nanos = client.clock().now().as_nanosecond();
     let now = Moment(u64::try_from(nanos).unwrap_or_default());
     let mut top = Top::of(&ledger, &settings, question, now)?;

@@ -7,6 +7,7 @@
 //! A Reservation that has no node is answered for as a pod is, and a gang with the gangs that it starts with.
 
 mod group;
+mod intake;
 mod quota;
 mod reservation;
 mod text;
@@ -24,7 +25,6 @@ use engine::decide::Decider;
 use engine::fact::{Fact, PodFact};
 use engine::ledger::Ledger;
 use engine::moment::Moment;
-use engine::quota::QuotaFact;
 use engine::turn::Waiting;
 use engine::why;
 use serde::{Deserialize, Serialize};
@@ -32,12 +32,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Configuration, ProfileConfig};
 use crate::extenders::consultation::is_interested;
 use crate::feed;
-use crate::gangs;
-use crate::message::{Kind, Message, PodNews};
+use crate::message::Kind;
 
 use group::heeding;
 pub(crate) use group::{Candidates, Unplaced};
 pub use group::{GangTold, GroupPhase, GroupTold, PlanTold, RefusedTold, gang_from_objects};
+use intake::Intake;
 pub(crate) use quota::HOLDERS_MAX;
 pub use quota::{HolderTold, QuotaShortage, QuotaTold};
 pub use reservation::reservation_from_objects;
@@ -303,12 +303,13 @@ fn now(client: &Client) -> Moment {
 /// When a kind cannot be listed.
 pub(crate) async fn listed(
     client: &Client,
+    configuration: &Configuration,
     profile: &ProfileConfig,
     unread: &mut Vec<String>,
 ) -> Result<Ledger, Error> {
     let mut ledger = Ledger::default();
     profile.assemble().profile.keep(&mut ledger);
-    filled(client, ledger, unread, |_| ()).await
+    filled(client, configuration, ledger, unread, |_| ()).await
 }
 
 /// The same for several profiles, of pods that this has looked at; those of other schedulers are told apart.
@@ -324,17 +325,18 @@ async fn listed_with(
     for profile in profiles {
         profile.assemble().profile.keep(&mut ledger);
     }
-    filled(client, ledger, unread, noted).await
+    filled(client, configuration, ledger, unread, noted).await
 }
 
 async fn filled(
     client: &Client,
+    configuration: &Configuration,
     mut ledger: Ledger,
     unread: &mut Vec<String>,
     noted: impl FnMut(&mut PodFact),
 ) -> Result<Ledger, Error> {
     let kinds = Kind::read_by(&ledger);
-    unread.extend(fill_with(client, &mut ledger, &kinds, noted).await?);
+    unread.extend(fill_with(client, configuration, &mut ledger, &kinds, noted).await?);
     ledger.catch_up(now(client));
     Ok(ledger)
 }
@@ -345,40 +347,26 @@ async fn filled(
 /// When a kind cannot be listed.
 pub(crate) async fn fill(
     client: &Client,
+    configuration: &Configuration,
     ledger: &mut Ledger,
     kinds: &BTreeSet<Kind>,
 ) -> Result<Vec<String>, Error> {
-    fill_with(client, ledger, kinds, |_| ()).await
+    fill_with(client, configuration, ledger, kinds, |_| ()).await
 }
 
 /// The same of pods that this has looked at first.
 async fn fill_with(
     client: &Client,
+    configuration: &Configuration,
     ledger: &mut Ledger,
     kinds: &BTreeSet<Kind>,
     mut noted: impl FnMut(&mut PodFact),
 ) -> Result<Vec<String>, Error> {
-    let mut unread = Vec::new();
+    let mut intake = Intake::new(configuration);
     for message in feed::list(client, kinds).await? {
-        match message {
-            Message::Fact(fact) => ledger.apply(fact),
-            Message::Reservation(news) => ledger.apply(news.fact),
-            Message::Quota(own) => {
-                ledger.apply(Fact::Quota(Box::new(QuotaFact::read(&own).0)));
-            }
-            Message::Group(own) => ledger.apply(gangs::fact(&own)),
-            Message::Pod(news) => {
-                let PodNews { mut fact, .. } = *news;
-                noted(&mut fact);
-                ledger.apply(Fact::Pod(Box::new(fact)));
-            }
-            Message::Unreadable(what) => {
-                unread.push(format!("{:?} {}: {}", what.kind, what.key, what.error));
-            }
-            _ => {}
-        }
+        intake.take(ledger, message, &mut noted);
     }
-    Ok(unread)
+    Ok(intake.end(ledger))
 }
 
 impl Answer {

@@ -423,7 +423,7 @@ impl Ledger {
     }
 
     /// Nothing is divided for a pod from now on: it could use nothing now.
-    pub(crate) fn rest(&mut self, uid: &Uid) {
+    pub fn rest(&mut self, uid: &Uid) {
         let row = self.pods.get(uid).filter(|row| !row.is_placed());
         let Some(charged) = row.and_then(|row| row.charged()) else { return };
         if self.quotas.resting.insert(uid.clone()) {

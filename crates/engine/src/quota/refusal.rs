@@ -52,6 +52,14 @@ impl Bound {
             Self::Min => "min",
         }
     }
+
+    /// Of what there is too little where this is not enough.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Runtime | Self::Max => "quotas",
+            Self::Min => "non-preemptible quotas",
+        }
+    }
 }
 
 /// A resource of which there is too little.
@@ -65,6 +73,17 @@ pub struct Excess {
     pub used: i64,
     /// How much is asked for.
     pub asked: i64,
+}
+
+impl QuotaRefusal {
+    /// Whether words on a pod say that a quota has no room for it.
+    #[must_use]
+    pub fn is_told_by(words: &str) -> bool {
+        [Bound::Runtime, Bound::Max, Bound::Min].into_iter().any(|bound| {
+            let of = |who| words.contains(&format!("Insufficient {}, {who}", bound.what()));
+            of("quotaName: ") || of("quotaNameTopo: ")
+        })
+    }
 }
 
 impl fmt::Display for QuotaRefusal {
@@ -83,7 +102,7 @@ impl fmt::Display for QuotaRefusal {
                     });
                     own.collect::<Vec<_>>().join(", ")
                 };
-                let what = if *bound == Bound::Min { "non-preemptible quotas" } else { "quotas" };
+                let what = bound.what();
                 let who = match path.len() {
                     1 => format!("quotaName: {quota}"),
                     _ => format!("quotaNameTopo: [{}]", path.join(" ")),

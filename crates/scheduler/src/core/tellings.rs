@@ -29,6 +29,10 @@ const INVALID_CPU_REQUEST: &str = "InvalidCPURequest";
 /// The reason where an annotation of a pod cannot be read.
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
 
+/// The reasons of a condition when a pod waits for something that is not up to its turn.
+pub(crate) const REFUSALS: [&str; 5] =
+    [UNSCHEDULABLE, RESOURCE_CLAIMS, TOO_MANY_TERMS, INVALID_CPU_REQUEST, INVALID_ANNOTATION];
+
 impl Core {
     /// What a reservation is to hold.
     pub(super) fn held(&self, uid: &Uid) -> HoldOrder {

@@ -12,7 +12,6 @@ use api::ElasticQuota;
 use api::elastic_quota::{DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA};
 use chassis::client::{Client, Error, ListOptions};
 use engine::ledger::{Ledger, QuotaHolders};
-use engine::plugin::Plugin;
 pub use engine::quota::Trees;
 use engine::quota::{ByResource, Settings, View, quantities};
 use serde_json::{Value, json};
@@ -117,17 +116,11 @@ pub async fn from_objects(
         listed => drop(listed?),
     }
     let mut ledger = Ledger::default();
-    ledger.keep_quotas(Settings { trees: question.trees, ..settings(configuration) });
+    let settings = configuration.quota_args().map(|args| args.settings).unwrap_or_default();
+    ledger.keep_quotas(Settings { trees: question.trees, ..settings });
     let kinds = BTreeSet::from([Kind::Node, Kind::Pod, Kind::ElasticQuota]);
-    let unread = why::fill(client, &mut ledger, &kinds).await?;
+    let unread = why::fill(client, configuration, &mut ledger, &kinds).await?;
     Ok(Shares { unread, ..Shares::of(&mut ledger, question)? })
-}
-
-/// How quotas are reckoned.
-fn settings(configuration: &Configuration) -> Settings {
-    let mut profiles = configuration.profiles.iter();
-    let own = profiles.find(|own| own.lineup.plugins().contains(&Plugin::ElasticQuota));
-    own.map(|own| own.args.elastic_quota.settings).unwrap_or_default()
 }
 
 impl Shares {

@@ -84,7 +84,7 @@ pub async fn reservation_from_objects(
     let Asked { mut answer, fact } = Asked::begun(&own, AnsweredBy::Objects, configuration);
     let Some(fact) = fact else { return Ok(answer) };
     let Some(profile) = answer.profile(&fact, configuration) else { return Ok(answer) };
-    let mut ledger = listed(client, profile, &mut answer.unread).await?;
+    let mut ledger = listed(client, configuration, profile, &mut answer.unread).await?;
     // It may have come between two lists, or be another by now.
     ledger.apply(ReservationFact::told(&own));
     answer.work_out(&mut ledger, profile, &fact, now(client));
