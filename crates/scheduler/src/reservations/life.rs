@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use api::condition::{self, Condition};
+use api::pod_group::GangName;
 use api::reservation::{READY, ReservationPhase, SCHEDULED};
-use api::{ObjectReference, Reservation, ResourceList};
+use api::{ObjectReference, Pod, PodTemplate, Reservation, ResourceList};
 use engine::fact::{PodRef, Size};
 use engine::moment::Moment;
 use jiff::Timestamp;
@@ -17,6 +18,9 @@ use super::size::{IMMUTABLE, Resize, amounts, told as told_size};
 const RESIZED: &str = "Resized";
 /// The reason where something of a reservation cannot be read.
 const INVALID: &str = "Invalid";
+
+/// The condition that says whether what is said of a reservation can be meant, and is heeded.
+const VALID: &str = "Valid";
 
 /// What is to be written on a reservation.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +117,9 @@ pub(super) fn step(own: &Reservation, seen: &Seen, now: Moment, kept: Option<Dur
     if let Some(step) = readable(own, seen.malformed.as_deref(), now) {
         return step;
     }
+    if let Some(step) = heeded(own, now) {
+        return step;
+    }
     if let Some(step) = resized(own, &seen.resize, now) {
         return step;
     }
@@ -174,6 +181,41 @@ fn readable(own: &Reservation, malformed: Option<&str>, now: Moment) -> Option<S
     };
     let is_new = condition::set(&mut conditions, new, time(now));
     is_new.then(|| status(own, json!({ "conditions": conditions })))
+}
+
+/// That something which is said of a reservation changes nothing, or does no longer; none where that is written already.
+fn heeded(own: &Reservation, now: Moment) -> Option<Step> {
+    let (reason, message) = match gang(own) {
+        Some(gang) => {
+            let words = "changes nothing: a reservation gets its node by itself";
+            ("PartlyHeeded", format!("that it is of gang {gang:?} {words}"))
+        }
+        None => {
+            condition::find(&own.status.conditions, VALID)?;
+            ("Readable", String::new())
+        }
+    };
+    let mut conditions = own.status.conditions.clone();
+    let new = Condition {
+        r#type: VALID.to_owned(),
+        status: "True".to_owned(),
+        reason: reason.to_owned(),
+        message,
+        ..Condition::default()
+    };
+    let is_new = condition::set(&mut conditions, new, time(now));
+    is_new.then(|| status(own, json!({ "conditions": conditions })))
+}
+
+/// The gang that a reservation names, itself or by its template.
+fn gang(own: &Reservation) -> Option<String> {
+    let template = own.spec.template.as_ref();
+    let mut pod = Pod::default();
+    pod.metadata.labels = template.map(PodTemplate::labels).unwrap_or_default();
+    pod.metadata.labels.extend(own.metadata.labels.clone());
+    pod.metadata.annotations = template.map(PodTemplate::annotations).unwrap_or_default();
+    pod.metadata.annotations.extend(own.metadata.annotations.clone());
+    GangName::of(&pod).map(|gang| gang.as_str().to_owned())
 }
 
 /// That a reservation holds what its template asks for now, or why not; none where that is written.

@@ -252,3 +252,36 @@ fn what_there_is_is_shown_and_nothing_else() {
     lives.show(&meters);
     assert!(!metrics.render().contains(r#"name="r""#));
 }
+
+#[test]
+fn a_reservation_that_names_a_gang_says_that_it_gets_its_node_by_itself() {
+    let label = json!({ "pod-group.scheduling.sigs.k8s.io": "train" });
+    let check = |more: Value, phase: &str, expected: Option<(&str, &str)>| {
+        let mut own = object(more);
+        own.status.phase = serde_json::from_value(json!(phase)).unwrap();
+        let Step::Status { patch, .. } = step(&own, &there(), at(1), KEPT) else {
+            assert_eq!(expected, None, "{phase}");
+            return;
+        };
+        own.status.conditions =
+            serde_json::from_value(patch["status"]["conditions"].clone()).unwrap();
+        let told = find(&own.status.conditions, "Valid").unwrap();
+        assert_eq!(Some((&*told.reason, &*told.message)), expected, "{phase}");
+        assert_eq!(step(&own, &there(), at(1), KEPT), Step::Nothing, "it is told once");
+        own.spec.template = None;
+        own.metadata.labels.clear();
+        let Step::Status { patch, .. } = step(&own, &there(), at(2), KEPT) else { panic!() };
+        let last = patch["status"]["conditions"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["reason"], "Readable");
+    };
+    let words =
+        "that it is of gang \"train\" changes nothing: a reservation gets its node by itself";
+    let template = json!({ "metadata": { "labels": label }, "spec": { "containers": [] } });
+    let of_template = json!({ "spec": { "template": template } });
+    for phase in ["Pending", "Available"] {
+        check(of_template.clone(), phase, Some(("PartlyHeeded", words)));
+        check(json!({}), phase, None);
+    }
+    let own = json!({ "metadata": { "labels": label } });
+    check(own, "Available", Some(("PartlyHeeded", words)));
+}
