@@ -1,13 +1,17 @@
 //! Caretakers: what those share that look after objects beside the engine, while this process leads.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::Resource;
 use chassis::client::{Client, Error, Object, ResourceType};
 use chassis::controller;
 use chassis::informer::{How, Informer};
+use chassis::key::Key;
 use chassis::metrics::Metrics;
 use chassis::reflector::Reflector;
+use engine::moment::Moment;
 use tokio_util::sync::CancellationToken;
 
 use crate::writers::License;
@@ -60,6 +64,26 @@ impl Caretaker {
     pub(crate) fn how(&self) -> How {
         How { seed: self.seed, metrics: self.metrics.clone(), stop: self.stop.clone() }
     }
+}
+
+/// What is kept of objects that are there, for all who look at them.
+pub(crate) struct Kept<T>(Mutex<BTreeMap<Key, T>>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Kept<T> {
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut BTreeMap<Key, T>) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The time, from when this process began.
+pub(crate) fn now(client: &Client) -> Moment {
+    Moment::default().after(client.clock().monotonic())
 }
 
 /// A request that has to be made again.

@@ -74,12 +74,12 @@ pub struct DismissOrder {
 
 /// Who has to go, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct Dismissals {
     line: VecDeque<DismissOrder>,
     under_way: BTreeSet<Uid>,
 }
 
-impl Line {
+impl Dismissals {
     /// How many more may stand in line.
     pub(crate) fn room(&self) -> usize {
         LINE_MAX.saturating_sub(self.line.len())

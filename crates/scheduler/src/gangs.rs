@@ -28,9 +28,9 @@ use serde_json::{Value, json};
 
 pub(crate) use meters::GangMeters;
 
-use crate::dismissals::{DismissOrder, Line};
+use crate::dismissals::{DismissOrder, Dismissals};
 use crate::message::Receipt;
-use crate::pace::{Outcome, Pace};
+use crate::pace::{Outcome, WritePace};
 use crate::reservations::time;
 use starts::Start;
 
@@ -228,9 +228,9 @@ pub(crate) struct Groups {
     /// How many of them were left when it was last looked which are still there.
     early_left: usize,
     /// When which is written, and what is being said of those that are.
-    pace: Pace<Vec<Condition>>,
+    pace: WritePace<Vec<Condition>>,
     /// Members of gangs that have started only in part, who have to go.
-    leftovers: Line,
+    leftovers: Dismissals,
 }
 
 impl Groups {
@@ -272,8 +272,7 @@ impl Groups {
 
     /// When the group of a gang was made.
     pub(crate) fn made(&self, gang: &GangId) -> Option<Moment> {
-        let (namespace, name) = gang.as_str().split_once('/')?;
-        let own = self.all.get(&Key::namespaced(namespace, name))?;
+        let own = self.all.get(&Key::namespaced(gang.namespace(), gang.name()))?;
         own.object.metadata.creation_timestamp.map(Moment::from)
     }
 
@@ -282,8 +281,7 @@ impl Groups {
         if self.is_idle {
             return;
         }
-        let Some((namespace, name)) = gang.as_str().split_once('/') else { return };
-        let key = Key::namespaced(namespace, name);
+        let key = Key::namespaced(gang.namespace(), gang.name());
         match self.all.get_mut(&key) {
             Some(own) => {
                 own.said = Some(news);
@@ -389,7 +387,7 @@ impl Own {
     fn starts(
         &mut self,
         ledger: &Ledger,
-        line: &mut Line,
+        line: &mut Dismissals,
         now: Moment,
     ) -> Option<(Condition, Option<Moment>)> {
         let metadata = &self.object.metadata;

@@ -100,14 +100,14 @@ pub(crate) struct Flight<F> {
 
 /// Which objects are written when.
 #[derive(Debug)]
-pub(crate) struct Pace<F> {
+pub(crate) struct WritePace<F> {
     rests: BTreeMap<Key, Rest>,
     planned: BTreeMap<Key, Moment>,
     due: BTreeSet<(Moment, Key)>,
     under_way: BTreeMap<Key, Flight<F>>,
 }
 
-impl<F> Default for Pace<F> {
+impl<F> Default for WritePace<F> {
     fn default() -> Self {
         Self {
             rests: BTreeMap::new(),
@@ -118,7 +118,7 @@ impl<F> Default for Pace<F> {
     }
 }
 
-impl<F> Pace<F> {
+impl<F> WritePace<F> {
     /// There is news of an object: it is due as soon as it may be written.
     pub(crate) fn ask(&mut self, key: &Key, now: Moment) {
         match self.under_way.get_mut(key) {

@@ -12,8 +12,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use api::pod_group::{POD_GROUP_LABEL, PodGroupStatus};
 use api::{Pod, PodGroup};
@@ -24,7 +23,7 @@ use chassis::store::{IndexId, SharedStore};
 use engine::moment::Moment;
 use object::time::Time;
 
-use crate::caretaker::{Caretaker, Failure};
+use crate::caretaker::{Caretaker, Failure, Kept, now};
 use crate::message::Wrote;
 use crate::pace::{Outcome, Rest};
 use member::Member;
@@ -49,7 +48,7 @@ pub(crate) async fn run(own: Caretaker) {
         groups: groups.store(&mut synced),
         members: members.store(&mut synced),
         by_group,
-        written: Mutex::default(),
+        written: Kept::default(),
     });
     let inbox = mailbox.clone();
     groups.subscribe(move |change| inbox.add(change.key.clone()));
@@ -70,7 +69,7 @@ struct Shell {
     members: SharedStore<Member>,
     by_group: IndexId,
     /// What was last written of groups that are there.
-    written: Mutex<BTreeMap<Key, Written>>,
+    written: Kept<Written>,
 }
 
 /// What was last written of a group.
@@ -118,14 +117,14 @@ impl Reconciler for Shell {
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
         let group = self.groups.get(&key).filter(|own| !own.metadata.is_going());
         let Some(group) = group else {
-            self.with(|written| written.remove(&key));
+            self.written.with(|written| written.remove(&key));
             return Ok(Requeue::OnChange);
         };
         let metadata = &group.metadata;
-        let last = self.with(|written| written.get(&key).cloned());
+        let last = self.written.with(|written| written.get(&key).cloned());
         let last = last.filter(|last| last.uid == metadata.uid);
         let rest = last.as_ref().map_or_else(Rest::default, |last| last.rest);
-        if let Some(left) = rest.left(self.now()) {
+        if let Some(left) = rest.left(now(&self.client)) {
             return Ok(Requeue::After(left));
         }
         let told = last.map_or_else(|| group.status.clone(), |last| last.over(&group));
@@ -143,24 +142,13 @@ impl Reconciler for Shell {
         let answer = groups.patch(&metadata.name, &Patch::Merge(patch)).await;
         match answer {
             Ok(answer) => {
-                let own = Written::of(answer, &group, &next, rest, self.now());
-                let left = own.rest.left(self.now());
-                self.with(|written| written.insert(key, own));
+                let own = Written::of(answer, &group, &next, rest, now(&self.client));
+                let left = own.rest.left(now(&self.client));
+                self.written.with(|written| written.insert(key, own));
                 Ok(left.into())
             }
             Err(error) if error.is_not_found() => Ok(Requeue::OnChange),
             Err(error) => Err(Failure::of(format!("write the status of PodGroup {key}"))(error)),
         }
-    }
-}
-
-impl Shell {
-    /// The time, from when this process began.
-    fn now(&self) -> Moment {
-        Moment::default().after(self.client.clock().monotonic())
-    }
-
-    fn with<R>(&self, look: impl FnOnce(&mut BTreeMap<Key, Written>) -> R) -> R {
-        look(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -10,8 +10,7 @@ mod root;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ElasticQuota, ElasticQuotaProfile, Node};
@@ -20,10 +19,9 @@ use chassis::controller::{Mailbox, Reconciler, Requeue, Worker};
 use chassis::events::{Recorder, Subject};
 use chassis::key::Key;
 use chassis::store::SharedStore;
-use engine::moment::Moment;
 use tokio_util::sync::CancellationToken;
 
-use crate::caretaker::{Caretaker, Failure};
+use crate::caretaker::{Caretaker, Failure, Kept, now};
 use crate::message::Wrote;
 use crate::pace::{Outcome, Rest};
 use pool::PoolNode;
@@ -57,7 +55,7 @@ pub(crate) async fn run(own: Caretaker, name: String) {
         profiles: profiles.store(&mut synced),
         nodes: nodes.store(&mut synced),
         events,
-        looks: Mutex::default(),
+        looks: Kept::default(),
     });
     // Without a profile nobody asks for nodes.
     let is_wanted = CancellationToken::new();
@@ -91,7 +89,7 @@ struct Shell {
     nodes: SharedStore<PoolNode>,
     events: Recorder,
     /// The last looks at profiles that are there.
-    looks: Mutex<BTreeMap<Key, Look>>,
+    looks: Kept<Look>,
 }
 
 /// A look at a profile.
@@ -123,11 +121,11 @@ impl Reconciler for Shell {
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
         let profile = self.profiles.get(&key).filter(|own| !own.metadata.is_going());
         let Some(profile) = profile else {
-            self.with(|looks| looks.remove(&key));
+            self.looks.with(|looks| looks.remove(&key));
             return Ok(Requeue::OnChange);
         };
-        let now = Moment::default().after(self.client.clock().monotonic());
-        let last = self.with(|looks| looks.get(&key).cloned()).unwrap_or_default();
+        let now = now(&self.client);
+        let last = self.looks.with(|looks| looks.get(&key).cloned()).unwrap_or_default();
         if let Some(left) = last.rest.left(now) {
             return Ok(Requeue::After(left));
         }
@@ -155,7 +153,8 @@ impl Reconciler for Shell {
             tracing::warn!(profile = %key, reason, "{words}");
             self.events.warning(&subject, *reason, words.clone());
         }
-        self.with(|looks| looks.insert(key, Look { rest: last.rest.after(outcome, now), told }));
+        self.looks
+            .with(|looks| looks.insert(key, Look { rest: last.rest.after(outcome, now), told }));
         Ok(Requeue::After(again))
     }
 }
@@ -165,10 +164,6 @@ fn invalid(complaint: &root::Complaint) -> Trouble {
 }
 
 impl Shell {
-    fn with<R>(&self, look: impl FnOnce(&mut BTreeMap<Key, Look>) -> R) -> R {
-        look(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Has the quota be as it is to be, and the profile name its tree; what came of it.
     async fn apply(&self, profile: &ElasticQuotaProfile, root: &Root) -> Result<Outcome, Trouble> {
         let meta = &profile.metadata;

@@ -29,7 +29,7 @@ use serde_json::Value;
 use crate::dismissals::DismissOrder;
 use crate::later::{Busy, HELD_MAX};
 use crate::message::Receipt;
-use crate::pace::{INTERVAL, Outcome, Pace};
+use crate::pace::{INTERVAL, Outcome, WritePace};
 pub(crate) use meters::QuotaMeters;
 use meters::Shown;
 use revokes::Revokes;
@@ -87,7 +87,7 @@ pub(crate) struct Statements {
     /// Since when there is anything to be compared; none where there is nothing.
     stale: Option<Moment>,
     /// When which is written, and what is being written.
-    pace: Pace<Said>,
+    pace: WritePace<Said>,
     /// Until when no conditions are written, since the server drops them.
     plain_until: Moment,
     revokes: Revokes,

@@ -114,6 +114,12 @@ impl GangId {
         self.0.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
+    /// The name within it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or("", |(_, name)| name)
+    }
+
     /// `namespace/name`.
     #[must_use]
     pub fn as_str(&self) -> &str {

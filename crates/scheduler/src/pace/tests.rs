@@ -48,7 +48,7 @@ fn an_answer_says_what_came_of_a_write() {
 #[track_caller]
 fn check(outcome: Outcome, alone: Option<u64>, with_news: u64) {
     let due = |news: usize| {
-        let (own, mut pace) = (key("a"), Pace::default());
+        let (own, mut pace) = (key("a"), WritePace::default());
         pace.begin(&own, (), START);
         (0..news).for_each(|_| pace.ask(&own, START));
         assert_eq!(pace.next_due(), None, "it is under way");
@@ -69,7 +69,7 @@ fn what_could_not_be_written_is_due_again_and_what_was_is_where_there_is_news() 
 
 #[test]
 fn an_object_that_was_written_is_due_when_it_may_be_written_again_and_once() {
-    let (own, mut pace) = (key("a"), Pace::default());
+    let (own, mut pace) = (key("a"), WritePace::default());
     pace.ask(&own, START);
     assert!(pace.admits(&own, START));
     assert_eq!((pace.next(START), pace.next(START)), (Some(own.clone()), None));
@@ -90,7 +90,7 @@ fn an_object_that_was_written_is_due_when_it_may_be_written_again_and_once() {
 
 #[test]
 fn no_more_are_under_way_than_may_be() {
-    let mut pace = Pace::default();
+    let mut pace = WritePace::default();
     for number in 0..WRITES_MAX {
         pace.begin(&key(&number.to_string()), (), START);
     }

@@ -12,7 +12,7 @@ use engine::needs::Amounts;
 use engine::quota::{Holder, Preemptible, Standing, Tenure, View, revoke};
 
 use super::status::Overuse;
-use crate::dismissals::{Cause, DismissOrder, Line};
+use crate::dismissals::{Cause, DismissOrder, Dismissals};
 
 /// How often it is looked at the most.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub(super) struct Revokes {
     looked: Moment,
     /// The version of the trees that was looked at.
     seen: Option<u64>,
-    line: Line,
+    line: Dismissals,
 }
 
 impl Revokes {
@@ -150,7 +150,7 @@ impl<'a> Judgement<'a> {
         engine: &'a Engine,
         tree: &str,
         over: &'a BTreeSet<Box<str>>,
-        line: &Line,
+        line: &Dismissals,
     ) -> Option<Self> {
         let ledger = engine.ledger();
         let view = ledger.quotas.forest().last_view(tree)?;

@@ -219,7 +219,7 @@ fn what_is_nothing_is_as_good_as_not_said_and_what_others_write_is_put_right() {
     );
     let [QuotaOrder { patch, .. }] = &world.orders()[..] else { panic!("its condition") };
     assert!(patch["metadata"]["annotations"].is_null() && patch["status"]["used"].is_null());
-    world.own.pace = Pace::default();
+    world.own.pace = WritePace::default();
     world.pod("p", "a", 2);
     world.settle(after(1));
     let mut object = world.objects[&a].clone();
