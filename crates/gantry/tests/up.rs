@@ -281,6 +281,39 @@ fn create(kubeconfig: &Path, path: &str, object: &Value) {
     });
 }
 
+/// Creates the objects of a file of samples, each where it says that it lives.
+fn create_all(kubeconfig: &Path, file: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("demos").join(file);
+    let yaml = std::fs::read_to_string(file).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+        for object in yaml.split("\n---\n") {
+            let told = |key: &str| object.lines().find_map(|line| line.strip_prefix(key));
+            let (version, kind) = (told("apiVersion: ").unwrap(), told("kind: ").unwrap());
+            let api = if version == "v1" { "api" } else { "apis" };
+            let namespace = told("  namespace: ").unwrap_or("default");
+            let kind = kind.to_lowercase();
+            let path = format!("/{api}/{version}/namespaces/{namespace}/{kind}s");
+            let call = Call::new(Method::POST, path).body("application/yaml", object.to_owned());
+            client.call_unread(call).await.unwrap_or_else(|error| panic!("{error:?}: {object}"));
+        }
+    });
+}
+
+/// Has a deployment have so many pods.
+fn scale(kubeconfig: &Path, path: &str, replicas: u32) {
+    let patch = json!({ "spec": { "replicas": replicas } }).to_string();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let source = Source::from_flags(Some(kubeconfig.to_owned()), None);
+        let client = Client::connect(&source, &Options::new("test")).await.unwrap();
+        let call = Call::new(Method::PATCH, path).body("application/merge-patch+json", patch);
+        client.call_unread(call).await.unwrap();
+    });
+}
+
 /// An object as soon as it is as it should be, by a watch that the server ends after a minute.
 fn awaited(kubeconfig: &Path, path: &str, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -593,5 +626,41 @@ fn a_sample_of_batch_work_has_a_gang_that_runs_one_that_waits_and_a_quota_that_b
         used == "18500m" || used == "20"
     };
     awaited(&kubeconfig, &format!("{GROUPS}/vision/elasticquotas"), "vision", borrows);
+    // What docs/BATCH.md goes on with.
+    let deployments = "/apis/apps/v1/namespaces/speech/deployments";
+    scale(&kubeconfig, &format!("{deployments}/transcribe"), 0);
+    create_all(&kubeconfig, "batch/more/annotations.yaml");
+    let both_run = |own: &Value| own["status"]["ready"] == 2;
+    awaited(&kubeconfig, "/apis/batch/v1/namespaces/speech/jobs", "evaluate", both_run);
+    create_all(&kubeconfig, "batch/more/group.yaml");
+    let groups = format!("{GROUPS}/speech/podgroups");
+    let lacks_one = |own: &Value| {
+        let words = own["status"]["conditions"][0]["message"].as_str().unwrap_or_default();
+        words == "gang speech/workers waits for members: collected 1/2"
+    };
+    for name in ["parameters", "workers"] {
+        awaited(&kubeconfig, &groups, name, lacks_one);
+    }
+    scale(&kubeconfig, &format!("{deployments}/workers"), 2);
+    for name in ["parameters", "workers"] {
+        awaited(&kubeconfig, &groups, name, is("Running"));
+    }
+    assert!(up.interrupt().success());
+}
+
+#[test]
+fn teams_share_what_an_organisation_has_as_it_is_shown_who_has_which_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut up = Up::start(&["--nodes", "2x16cpu,64Gi"], &kubeconfig);
+    up.welcome();
+    create_all(&kubeconfig, "teams.yaml");
+    let quotas = format!("{GROUPS}/default/elasticquotas");
+    let uses = |cpu: &'static str| move |own: &Value| own["status"]["used"]["cpu"] == cpu;
+    awaited(&kubeconfig, &quotas, "team-a", uses("7500m"));
+    awaited(&kubeconfig, &quotas, "team-b", uses("5"));
+    let text = |own: &Value| own["status"]["conditions"][0]["message"].as_str().map(str::to_owned);
+    let words = "it admits nothing: its parent orgs does not exist: create it or name another";
+    awaited(&kubeconfig, &quotas, "team-c", |own| text(own).as_deref() == Some(words));
     assert!(up.interrupt().success());
 }
