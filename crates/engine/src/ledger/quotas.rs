@@ -310,10 +310,60 @@ impl Quotas {
         was_kept
     }
 
+    /// Whether something is kept for a pod, and it is charged otherwise by now.
+    pub(crate) fn is_pledged_otherwise(
+        &self,
+        uid: &Uid,
+        charged: Option<Charged>,
+        requests: &Pool<Requests>,
+    ) -> bool {
+        let Some(Pledge { belonging, amounts, preemptible }) = self.pledges.get(uid) else {
+            return false;
+        };
+        charged.is_none_or(|own| {
+            (own.belonging, own.preemptible) != (*belonging, *preemptible)
+                || requests.get(own.amounts).charged != *amounts
+        })
+    }
+
+    /// What is kept for a pod does not count, or does again, in thought; whether anything is kept.
+    fn set_aside(&mut self, uid: &Uid, way: Way) -> bool {
+        let Some(Pledge { belonging, amounts, preemptible }) = self.pledges.get(uid).cloned() else {
+            return false;
+        };
+        // To look at it is no news, or it would be looked at for ever.
+        if way == Way::Out {
+            self.begin_thought();
+        }
+        let entry = Entry { charge: Charge::Pledged, preemptible, sign: way.sign() };
+        self.enter(belonging, &amounts, entry);
+        if way == Way::In {
+            self.end_thought();
+        }
+        true
+    }
+
     fn end_pledge(&mut self, pledge: Option<Pledge>) {
         let Some(Pledge { belonging, amounts, preemptible }) = pledge else { return };
         self.enter(belonging, &amounts, Entry { charge: Charge::Pledged, preemptible, sign: -1 });
         self.release(belonging);
+    }
+
+    /// Whether what is kept is what pods were told that they may use.
+    #[cfg(test)]
+    pub(crate) fn keeps_what_was_pledged(&self) -> bool {
+        let mut sums: BTreeMap<(usize, &str), i128> = BTreeMap::new();
+        for Pledge { belonging, amounts, .. } in self.pledges.values() {
+            for name in amounts.names() {
+                *sums.entry((belonging.get(), name)).or_default() += i128::from(amounts.of(name));
+            }
+        }
+        self.purses.iter().enumerate().all(|(number, purse)| {
+            let pledged = |name| purse.account.get(name).map_or(0, |own| own.pledged);
+            ["cpu", "memory"]
+                .iter()
+                .all(|name| sums.get(&(number, *name)).copied().unwrap_or(0) == pledged(name))
+        })
     }
 
     /// Whether nothing is charged to anybody.
@@ -518,14 +568,18 @@ impl Ledger {
     }
 
     /// Whether the quota of a pod that has no node has room for it when it is tried, and all those above it
-    /// have.
+    /// have, as if nothing were kept for it already.
     ///
     /// # Errors
     /// Who has not, and of what.
     pub fn admit(&mut self, uid: &Uid) -> Result<(), QuotaRefusal> {
         let Some(charged) = self.pods.get(uid).and_then(|row| row.charged()) else { return Ok(()) };
         let was_resting = self.rouse(uid);
+        let is_pledged = self.quotas.set_aside(uid, Way::Out);
         let answer = self.quotas.admit(charged, &self.asks.requests);
+        if is_pledged {
+            self.quotas.set_aside(uid, Way::In);
+        }
         if was_resting {
             self.rest(uid);
         }

@@ -125,7 +125,8 @@ impl Engine {
         let (uid, profile) = (&own.pod().uid, own.question().profile);
         let can_help = waiting.examination.curable().next().is_some();
         let is_reservation = self.ledger.pod(uid).is_none_or(PodRow::is_reservation);
-        if waiting.room().is_some() || !can_help || is_reservation || self.is_leaving(uid) {
+        let is_awaited = self.is_leaving(uid) || self.is_promised(uid);
+        if waiting.room().is_some() || !can_help || is_reservation || is_awaited {
             return None;
         }
         let rules = self.rules_of(uid, profile);
@@ -258,9 +259,6 @@ impl Engine {
                 let node = cleared.plan.first().map(|(_, node)| *node);
                 if let Some(node) = node {
                     let room = self.room_on(node, uid, cleared);
-                    if let Some((lot, _)) = &parked {
-                        self.promise(uid, *lot, &room.victims);
-                    }
                     let preemption = Some(Outcome::Room(room));
                     waiting.last_resorts = LastResorts { preemption, ..LastResorts::default() };
                 }
@@ -273,13 +271,18 @@ impl Engine {
                 waiting.last_resorts.text = texts.join(", ");
             }
         }
-        let waiting = Arc::new(waiting);
         match parked {
             Some((lot, quota)) if waiting.room().is_none() => {
-                self.queue.park(uid, lot, &quota, now);
-                Verdict::Wait(waiting)
+                self.park_waiting(uid, (lot, &quota), waiting, now)
             }
-            _ => self.leave(uid, None, waiting, now),
+            _ => {
+                let is_refused = parked.is_some();
+                let verdict = self.leave_admitted(uid, None, waiting.into(), now);
+                if is_refused {
+                    self.await_promised(uid);
+                }
+                verdict
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use crate::preemption::LastResorts;
 use crate::queue::{Rejection, Turn};
 use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
-use promises::Promise;
+use promises::Promises;
 use retries::Retries;
 
 /// How many pods are woken at once.
@@ -46,7 +46,7 @@ pub(super) struct Lots {
     /// How many pods were woken and refused by a quota again.
     woken_in_vain: u64,
     /// What is kept for pods while others leave for them.
-    promises: BTreeMap<Uid, Promise>,
+    promises: Promises,
     /// Pods for which others may make room by now.
     retries: Retries,
 }
@@ -95,40 +95,80 @@ impl Engine {
             return None;
         }
         self.follow_rests();
-        let (was_told, promise) = self.end_promise(&pod.uid);
-        let refusal = self.ledger.admit(&pod.uid).err()?;
-        self.lots.woken_in_vain += u64::from(was_told && promise.is_none());
-        let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
-        let quota = refusal.quota.clone();
-        if self.renew(&pod.uid, promise, charged) {
+        let refusal = self.ledger.admit(&pod.uid).err();
+        let is_promised = self.is_promised(&pod.uid);
+        if !is_promised {
+            let was_let_in = self.end_promise(&pod.uid);
+            self.lots.woken_in_vain += u64::from(was_let_in && refusal.is_some());
+        }
+        let refusal = refusal?;
+        if is_promised {
             return Some(Some(self.park(&pod.uid, refusal, now)));
         }
-        let waiting = (Waiting::refused_by_quota(&self.ledger, refusal), (charged, quota.clone()));
-        match self.clearings_in_quota(pod, question, waiting, now) {
+        let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
+        let quota = refusal.quota.clone();
+        let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+        match self.clearings_in_quota(pod, question, (waiting, (charged, quota.clone())), now) {
             Ok(clearings) => {
                 let since = (attempts, self.refused.revision);
                 self.searches.push(Searching::clearing((pod.clone(), question), since, clearings));
                 Some(None)
             }
             Err(waiting) => {
-                self.queue.park(&pod.uid, charged, &quota, now);
-                Some(Some(Verdict::Wait(Arc::new(*waiting))))
+                Some(Some(self.park_waiting(&pod.uid, (charged, &quota), *waiting, now)))
             }
         }
     }
 
     /// Has a pod wait whose quota has no room for it any longer.
     pub(super) fn park(&mut self, uid: &Uid, refusal: QuotaRefusal, now: Moment) -> Verdict {
-        let charged = self.ledger.pod(uid).and_then(|row| row.charged());
-        if let Some(charged) = charged {
-            self.queue.park(uid, charged, &refusal.quota, now);
+        let quota = refusal.quota.clone();
+        let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+        match self.ledger.pod(uid).and_then(|row| row.charged()) {
+            Some(charged) => self.park_waiting(uid, (charged, &quota), waiting, now),
+            None => Verdict::Wait(Arc::new(waiting)),
         }
-        Verdict::Wait(Arc::new(Waiting::refused_by_quota(&self.ledger, refusal)))
+    }
+
+    /// The same where it is known why it waits. No node is kept for one that nobody goes for: it could not use
+    /// it.
+    pub(super) fn park_waiting(
+        &mut self,
+        uid: &Uid,
+        (lot, refused_by): (Charged, &str),
+        mut waiting: Waiting,
+        now: Moment,
+    ) -> Verdict {
+        let mut left = None;
+        if self.is_promised(uid) {
+            self.await_promised(uid);
+        } else {
+            if self.lots.promises.has(uid) {
+                self.end_promise(uid);
+                self.lots.retries.ask(uid, now);
+            }
+            waiting.last_resorts.is_untried = true;
+            left = self.nominate(uid, None);
+        }
+        self.queue.park(uid, lot, refused_by, now);
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        Verdict::Wait(Arc::new(waiting))
+    }
+
+    /// Why a pod is not let in by its quota as things are, where it is held to one.
+    pub(super) fn quota_refusal(&mut self, uid: &Uid) -> Option<QuotaRefusal> {
+        let profile = self.unbound.get(uid)?.profile;
+        if !self.heeds_quotas(profile) {
+            return None;
+        }
+        self.ledger.admit(uid).err()
     }
 
     /// Has a pod wait until others of its quota have gone for it, or tries it where they have.
     pub(super) fn wait_for_quota(&mut self, uid: &Uid, now: Moment) {
-        match self.admit_promised(uid) {
+        match self.ledger.admit(uid) {
             Ok(()) => self.queue.again_at_once(uid, now),
             Err(refusal) => drop(self.park(uid, refusal, now)),
         }
@@ -151,9 +191,14 @@ impl Engine {
         }
     }
 
-    /// A pod is now this: where it waited for its quota and is charged otherwise, it is tried.
+    /// A pod is now this: where it is charged otherwise than before, nothing is kept for it as it was, and it
+    /// is tried where it waited for its quota.
     pub(super) fn follow_quota(&mut self, uid: &Uid) {
         let charged = self.ledger.pod(uid).and_then(|row| row.charged());
+        let requests = &self.ledger.asks.requests;
+        if self.ledger.quotas.is_pledged_otherwise(uid, charged, requests) {
+            self.break_promise(uid);
+        }
         if self.queue.lot(uid).is_some_and(|lot| Some(lot) != charged) {
             self.queue.unpark(uid);
         }
@@ -233,7 +278,7 @@ impl Engine {
             return false;
         };
         let profile = own.profile;
-        !self.lots.promises.contains_key(uid) && self.room_rule(uid, profile, lot).is_some()
+        !self.lots.promises.has(uid) && self.room_rule(uid, profile, lot).is_some()
     }
 
     fn line_up(&mut self, lots: impl IntoIterator<Item = Charged>) {
@@ -248,9 +293,9 @@ impl Engine {
     fn let_in(&mut self, lot: Charged, now: Moment) {
         let Some((_, _, uid)) = self.queue.first_of_lot(lot) else { return };
         let uid = uid.clone();
-        let is_promised = self.lots.promises.contains_key(&uid);
+        let is_promised = self.lots.promises.has(&uid);
         let answer = match is_promised {
-            true => self.admit_promised(&uid),
+            true => self.ledger.admit(&uid),
             false => self.ledger.quotas.admit(lot, &self.ledger.asks.requests),
         };
         match answer {

@@ -307,9 +307,25 @@ impl Engine {
         Some(self.give(&own.pod, own.question, &place, own.attempts, now))
     }
 
-    /// Leaves a pod waiting. Where room is made, the pod is nominated to the node, and those that
-    /// waited for it before are not. Others who ask this question now would be told the same.
+    /// Leaves a pod waiting that no node can take. Nobody goes for one that its quota has no room for by now.
+    /// Others who ask this question now would be told the same.
     pub(super) fn leave(
+        &mut self,
+        uid: &Uid,
+        question: Option<Question>,
+        waiting: Arc<Waiting>,
+        now: Moment,
+    ) -> Verdict {
+        match waiting.room().and_then(|_| self.quota_refusal(uid)) {
+            Some(refusal) => self.park(uid, refusal, now),
+            None => self.leave_admitted(uid, question, waiting, now),
+        }
+    }
+
+    /// The same of one that its quota lets in when those are gone who go for it. Where room is made, the pod
+    /// is nominated to the node, and its quota keeps room for it; those that waited for the node before are
+    /// not.
+    pub(super) fn leave_admitted(
         &mut self,
         uid: &Uid,
         question: Option<Question>,
@@ -341,12 +357,16 @@ impl Engine {
             }
             self.refused.answers.insert(question, waiting.clone());
         }
-        if waiting.room().is_some() {
+        if let Some(room) = waiting.room() {
+            self.promise(uid, &room.victims);
             // Until whoever has to go was asked to, it is in flight: tried again before, it might
             // push out others somewhere else.
             self.queue.room_made(uid, &self.ledger);
             self.rooms.insert(uid.clone(), waiting.rejection);
         } else {
+            if self.ledger.nominated(uid).is_none() {
+                self.end_promise(uid);
+            }
             self.queue.reject(uid, waiting.rejection, &self.ledger, now);
         }
         if let Some(left) = left {
