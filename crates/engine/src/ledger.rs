@@ -499,6 +499,7 @@ impl Ledger {
         let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
         self.move_in(node, uid, pod, priority);
         self.shift_quota(uid, charged, priority, Way::In);
+        self.shift_gang(uid, Way::In);
         Ok(())
     }
 
@@ -529,6 +530,7 @@ impl Ledger {
         row.allotment = None;
         self.move_out(node, uid, pod, priority);
         self.shift_quota(uid, charged, priority, Way::Out);
+        self.shift_gang(uid, Way::Out);
         self.release_allotment(pod.allotment);
         Ok(pod.reservation)
     }

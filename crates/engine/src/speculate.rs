@@ -112,6 +112,7 @@ impl Speculation<'_> {
         }
         self.ledger.move_out(node, uid, pod, priority);
         self.ledger.shift_quota(uid, charged, priority, Way::Out);
+        self.ledger.shift_gang(uid, Way::Out);
         self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, allotment, pinned });
         Ok(node)
     }
@@ -173,6 +174,7 @@ impl Speculation<'_> {
         let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
         self.ledger.move_in(node, uid, pod, priority);
         self.ledger.shift_quota(uid, charged, priority, Way::In);
+        self.ledger.shift_gang(uid, Way::In);
         if claim.is_some() {
             self.ledger.remember_claim(uid);
         }

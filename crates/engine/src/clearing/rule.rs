@@ -33,7 +33,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// Whether a pod may have to go.
-    pub(super) fn may_go(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
+    pub(super) fn may_go(&self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Some(row) = ledger.pod(uid) else { return false };
         // What is held is not for others, and a reservation is no pod that could be deleted.
         if row.is_reservation() || row.is_spared || row.preemptible == Preemptible::No {
@@ -55,7 +55,7 @@ impl Rule {
     }
 
     /// Whether pods may have to go together: each of them may, and all of what they use was only lent.
-    pub(super) fn may_all_go(&mut self, ledger: &mut Ledger, pods: &[&Uid]) -> bool {
+    pub(super) fn may_all_go(&self, ledger: &mut Ledger, pods: &[&Uid]) -> bool {
         if !pods.iter().all(|uid| self.may_go(ledger, uid)) {
             return false;
         }
@@ -77,7 +77,7 @@ impl Rule {
 
     /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its
     /// quota is guaranteed, and there may be enough of it.
-    pub(super) fn still_holds(&mut self, ledger: &mut Ledger, unit: &Unit) -> bool {
+    pub(super) fn still_holds(&self, ledger: &mut Ledger, unit: &Unit) -> bool {
         match self {
             Self::Lower { .. } => true,
             Self::Quota { wants: None, .. } => true,
@@ -90,7 +90,7 @@ impl Rule {
 
     /// Whether it is of any use that a pod goes which may: of what is taken back it uses something that is
     /// lacking where it is.
-    pub(super) fn helps(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
+    pub(super) fn helps(&self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
         let Some(row) = ledger.pod(uid) else { return false };
         let Some((own, node)) = quota_of(ledger, row).zip(row.node()) else { return false };
@@ -99,7 +99,7 @@ impl Rule {
     }
 
     /// Whether units may go, one after the other, by the ledger as it is now; they do, in thought.
-    pub(super) fn sends(&mut self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
+    pub(super) fn sends(&self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
         self.is_guaranteed(thought.ledger_mut())
             && units.iter().all(|unit| {
                 let ledger = thought.ledger_mut();
