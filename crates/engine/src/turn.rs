@@ -130,7 +130,7 @@ impl Question {
         let mut alike = FxBuildHasher.build_hasher();
         ledger.hash_alike(ask, &mut alike);
         // Who makes room for whom follows from their quotas.
-        let share = ledger.quotas.takes_back().then_some((row.charged(), row.is_spared));
+        let share = ledger.quotas.takes_back().then_some(row.charged());
         share.hash(&mut alike);
         Self { profile, ask: ask.anonymous(), alike: alike.finish(), priority, may_preempt }
     }

@@ -36,18 +36,20 @@ impl Rule {
     pub(super) fn may_go(&self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Some(row) = ledger.pod(uid) else { return false };
         // What is held is not for others, and a reservation is no pod that could be deleted.
-        if row.is_reservation() || row.is_spared || row.preemptible == Preemptible::No {
+        if row.is_reservation() || row.preemptible == Preemptible::No {
             return false;
         }
+        let is_lower = |priority: i32| row.priority < priority && !row.is_spared;
         match self {
             Self::Lower { priority, borrower } => {
                 let owes = |own: &Borrower| ledger.owes(own, row);
-                row.priority < *priority && !borrower.as_ref().is_some_and(owes)
+                is_lower(*priority) && !borrower.as_ref().is_some_and(owes)
             }
             Self::Quota { priority, quota, wants } => match (quota_of(ledger, row), wants) {
                 (Some(own), _) if own == *quota => {
-                    row.priority < *priority && !is_default(ledger, &own)
+                    is_lower(*priority) && !is_default(ledger, &own)
                 }
+                // What was lent comes back, whoever has it: none of it was let in as that which stays.
                 (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, wants)),
                 _ => false,
             },
@@ -73,6 +75,14 @@ impl Rule {
             }
         }
         lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, wants)))
+    }
+
+    /// Whether a gang is no reason for a pod to stay that may go: what it uses was lent, and some of the gang may
+    /// not go at all. Else whoever has one pod that stays would keep all that is lent to the others.
+    pub(super) fn parts(&self, ledger: &mut Ledger, uid: &Uid, gang: &[Uid]) -> bool {
+        let Self::Quota { quota, wants: Some(_), .. } = self else { return false };
+        let own = ledger.pod(uid).and_then(|row| quota_of(ledger, row));
+        own.is_some_and(|own| own != *quota) && !gang.iter().all(|uid| self.may_go(ledger, uid))
     }
 
     /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its

@@ -134,11 +134,14 @@ impl Unit {
         if stays || !rule.may_go(ledger, uid) || !rule.helps(ledger, uid) {
             return Err(Stays::Pod);
         }
-        let (pods, extent) = whole(ledger, uid);
+        let (mut pods, mut extent) = whole(ledger, uid);
         work.spend(pods.len().saturating_sub(1));
         let may_all = pods.iter().all(|own| own == uid || !kin.contains(own))
             && rule.may_all_go(ledger, &pods.iter().collect::<Vec<&Uid>>());
         match extent {
+            Extent::Gang(gang) if !may_all && rule.parts(ledger, uid, &pods) => {
+                (pods, extent) = (vec![uid.clone()], Extent::Member(gang));
+            }
             Extent::Gang(gang) if !may_all => return Err(Stays::Gang(gang)),
             _ if !may_all => return Err(Stays::Pod),
             _ => {}

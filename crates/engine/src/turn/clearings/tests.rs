@@ -1,3 +1,5 @@
+mod lent;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
