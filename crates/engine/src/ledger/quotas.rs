@@ -26,7 +26,7 @@ use crate::moment::Moment;
 use crate::needs::{Amounts, Requests};
 use crate::pool::{Id, Pool};
 use crate::quota::{
-    Account, Charge, Entry, Forest, Freed, Preemptible, QuotaFact, QuotaRef, QuotaRefusal, Rested,
+    Account, Charge, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef, QuotaRefusal, Rested,
     Settings, Shared,
 };
 
@@ -287,6 +287,15 @@ impl Quotas {
         let Charged { belonging, amounts, preemptible } = charged;
         let Some(quota) = &self.purses[belonging.get()].quota else { return Ok(()) };
         self.forest.admit(quota, &requests.get(amounts).charged, preemptible)
+    }
+
+    /// Whether a quota cannot let in one more that is charged like this however much it may use.
+    pub(crate) fn is_beyond_runtime(&mut self, charged: Charged, requests: &Pool<Requests>) -> bool {
+        let Charged { belonging, amounts, preemptible } = charged;
+        let Some(QuotaRef { tree, name }) = &self.purses[belonging.get()].quota else { return false };
+        let own = Part { quota: name, amounts: &requests.get(amounts).charged };
+        let view = self.forest.view(tree);
+        view.is_some_and(|view| view.is_beyond_runtime(own, preemptible))
     }
 
     /// Keeps what a pod asks for, since it was told that it may use it.

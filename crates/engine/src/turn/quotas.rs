@@ -19,7 +19,7 @@ use crate::ledger::{Charged, Ledger};
 use crate::moment::Moment;
 use crate::plugin::{Plugin, Plugins};
 use crate::preemption::LastResorts;
-use crate::queue::{Rejection, Turn};
+use crate::queue::{Cure, Rejection, Turn};
 use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
 use promises::Promises;
@@ -151,10 +151,22 @@ impl Engine {
             left = self.nominate(uid, None);
         }
         self.queue.park(uid, lot, refused_by, now);
+        self.settle_cure(lot);
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);
         }
         Verdict::Wait(Arc::new(waiting))
+    }
+
+    /// Finds out what has to become otherwise before a lot is let in: nothing is divided for those who could
+    /// use none of it.
+    fn settle_cure(&mut self, lot: Charged) {
+        let requests = &self.ledger.asks.requests;
+        let cure = match self.ledger.quotas.is_beyond_runtime(lot, requests) {
+            true => Cure::Else,
+            false => Cure::Runtime,
+        };
+        self.queue.await_cure(lot, cure);
     }
 
     /// Why a pod is not let in by its quota as things are, where it is held to one.
@@ -184,7 +196,8 @@ impl Engine {
 
     /// The same of one pod. For one for which room is made on a node something is divided all along.
     pub(super) fn follow_rest(&mut self, uid: &Uid) {
-        if self.queue.is_resting(uid) && self.ledger.nominated(uid).is_none() {
+        let is_awaited = self.ledger.nominated(uid).is_some() || self.lots.promises.has(uid);
+        if self.queue.is_resting(uid) && !is_awaited {
             self.ledger.rest(uid);
         } else {
             self.ledger.rouse(uid);
@@ -293,6 +306,8 @@ impl Engine {
     fn let_in(&mut self, lot: Charged, now: Moment) {
         let Some((_, _, uid)) = self.queue.first_of_lot(lot) else { return };
         let uid = uid.clone();
+        self.settle_cure(lot);
+        self.follow_rests();
         let is_promised = self.lots.promises.has(&uid);
         let answer = match is_promised {
             true => self.ledger.admit(&uid),

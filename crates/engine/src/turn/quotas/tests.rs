@@ -271,10 +271,19 @@ fn what_was_kept_for_a_pod_is_there_for_all_when_it_is_gone_or_nobody_goes_for_i
     });
     check(|engine| {
         // Its quota is smaller by now, so that it would not fit whoever goes.
-        engine.done(&Uid::new("large"), START);
+        let large = Uid::new("large");
+        engine.done(&large, START);
         engine.apply(quota("a< 0 3900"), START);
         engine.apply(gone("v1"), START);
         assert!(all_decided(engine, START)[0].starts_with("small waits"));
+        assert_eq!(engine.ledger().nominated(&large), Some("n"), "somebody is still to go");
+        engine.apply(gone("v0"), START);
+        let decision = (0..9).find_map(|_| engine.decide(START)).expect("it is told");
+        assert!(matches!(
+            decision.verdict,
+            Verdict::Wait(why) if why.last_resorts.nominating() == Nominating::Nowhere
+        ));
+        assert_eq!((decision.pod.uid, engine.ledger().nominated(&large)), (large, None));
     });
 }
 
@@ -294,7 +303,9 @@ fn what_is_kept_for_a_pod_is_over_when_it_is_charged_otherwise_and_nobody_else_p
         engine.apply(told(large.clone()), START);
         let decision = (0..9).find_map(|_| engine.decide(START)).expect("a verdict");
         assert!(matches!(decision.verdict, Verdict::Wait(why) if why.room().is_some()));
+        assert!(engine.lots.promises.has(&Uid::new("large")));
         engine.apply(told(change(large)), START);
+        assert!(!engine.lots.promises.has(&Uid::new("large")), "it was promised to another one");
         engine.done(&Uid::new("large"), START);
         assert!(engine.ledger().quotas.keeps_what_was_pledged());
         // Somebody comes who is charged as nobody was before.
@@ -471,6 +482,58 @@ fn what_could_use_nothing_now_is_no_reason_to_keep_others_from_what_there_is() {
     let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
     assert_eq!(words.iter().filter(|own| own.contains(" to n3")).count(), 1, "{words:?}");
     assert!(words[0].starts_with("stuck-1 to n3"), "{words:?}");
+}
+
+/// How many pods of each of these quotas have nodes when all is quiet.
+fn placed(engine: &mut Engine, quotas: [&str; 2]) -> [usize; 2] {
+    for seconds in [0, 20, 40] {
+        all_decided(engine, START.after(Duration::from_secs(seconds)));
+    }
+    quotas.map(|name| engine.ledger().quota_users(name).len())
+}
+
+#[test]
+fn who_never_makes_room_and_is_beyond_the_guarantee_keeps_nothing_from_others() {
+    let mut engine = clearing();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 2000 10000"), START);
+    engine.apply(quota("b< 0 10000"), START);
+    for number in 0..10 {
+        let own = member(&format!("a{number}"), "a", 1_000);
+        engine.apply(told(PodFact { preemptible: quota::Preemptible::No, ..own }), START);
+        engine.apply(told(member(&format!("b{number}"), "b", 1_000)), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [2, 8]);
+    // It is guaranteed more, and others leave.
+    engine.apply(quota("a< 4000 10000"), START);
+    for number in 0..2 {
+        engine.apply(gone(&format!("b{number}")), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [4, 6]);
+    // One that has what is guaranteed leaves, and the next one comes, as it would for any other.
+    engine.apply(gone("a0"), START);
+    let users = engine.ledger().quota_users("a").len();
+    assert_eq!(placed(&mut engine, ["a", "b"])[0], 4, "{users}");
+}
+
+#[test]
+fn a_pod_larger_than_its_quota_may_ever_use_keeps_nothing_from_others() {
+    let mut engine = clearing();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 0 8000"), START);
+    engine.apply(quota("b< 0 10000"), START);
+    engine.apply(told(member("huge", "a", 9_000)), START);
+    for number in 0..10 {
+        engine.apply(told(member(&format!("b{number}"), "b", 1_000)), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [0, 10]);
+    engine.apply(quota("a< 0 9000"), START);
+    for number in 0..10 {
+        engine.apply(gone(&format!("b{number}")), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [1, 0], "its quota may use as much by now");
+    engine.apply(gone("huge"), START);
+    assert!(engine.ledger().quotas.is_empty());
 }
 
 #[test]
