@@ -47,7 +47,7 @@ impl Rule {
             }
             Self::Quota { priority, quota, wants } => match (quota_of(ledger, row), wants) {
                 (Some(own), _) if own == *quota => {
-                    is_lower(*priority) && !is_default(ledger, &own)
+                    is_lower(*priority) && !ledger.quotas.spares(&own)
                 }
                 // What was lent comes back, whoever has it: none of it was let in as that which stays.
                 (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, wants)),
@@ -132,12 +132,6 @@ impl Rule {
 
 fn quota_of(ledger: &Ledger, row: &PodRow) -> Option<QuotaRef> {
     ledger.quotas.quota(row.charged()?.belonging).cloned()
-}
-
-/// Whether pods of a quota never make room for others of it.
-fn is_default(ledger: &Ledger, quota: &QuotaRef) -> bool {
-    let spares = ledger.quotas.forest().settings().spares_default;
-    spares && &*quota.name == api::elastic_quota::DEFAULT_QUOTA
 }
 
 /// Whether what a pod uses of something that is wanted its quota has only borrowed.

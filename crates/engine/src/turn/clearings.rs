@@ -7,6 +7,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::quotas::Among;
 use super::searches::Searching;
 use super::{Engine, Question, Verdict, Waiting};
 use crate::clearing::{Cleared, Clearing, Party, Rule, Uncleared, by_node};
@@ -39,6 +40,8 @@ pub(super) struct Clearings {
     pub(super) waiting: Waiting,
     /// The lot that the pod waits in where no room is made, and who refuses it, where that is a quota.
     parked: Option<(Charged, Box<str>)>,
+    /// Of which quotas somebody may go, by what is tried last.
+    among: Among,
     now: Moment,
 }
 
@@ -61,7 +64,8 @@ impl Clearings {
         }
         let party = Arc::new(party);
         let (current, begun_over, texts, parked) = (None, 0, Vec::new(), None);
-        Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, now })
+        let among = rules.back().map_or(Among::OwnQuota, among);
+        Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, among, now })
     }
 }
 
@@ -140,13 +144,17 @@ impl Engine {
         &mut self,
         pod: &PodRef,
         question: Question,
-        (waiting, parked): (Waiting, (Charged, Box<str>)),
+        (mut waiting, parked): (Waiting, (Charged, Box<str>)),
         now: Moment,
     ) -> Result<Clearings, Box<Waiting>> {
         let rule = self.room_rule(&pod.uid, question.profile, parked.0);
         let Some(rule) = rule.filter(|_| !self.is_leaving(&pod.uid)) else {
             return Err(Box::new(waiting));
         };
+        if let Some(words) = self.known_vain(question) {
+            waiting.last_resorts.text = format!("preemption: {words}");
+            return Err(Box::new(waiting));
+        }
         let party = Party::one(&pod.uid, question.profile);
         let lot = parked.0;
         let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
@@ -158,17 +166,31 @@ impl Engine {
     }
 
     /// By whom room may be made for a pod that its quota, or one above, has no room for; none where nobody of
-    /// it could go and nothing was only lent.
+    /// it could go and nothing was only lent, or where it would not be let in whoever goes.
     pub(super) fn room_rule(&mut self, uid: &Uid, profile: usize, lot: Charged) -> Option<Rule> {
         let last_resorts = &self.profiles[profile].1.profile().last_resorts;
         let tries = last_resorts.contains(&LastResort::ElasticQuota) && self.can_promise();
         let priority = self.ledger.pod(uid).filter(|row| tries && row.may_preempt)?.priority;
+        if self.ledger.quotas.is_beyond_runtime(lot, &self.ledger.asks.requests) {
+            return None;
+        }
         let quotas = &self.ledger.quotas;
-        let lowest = quotas.quota(lot.belonging).and_then(|quota| quotas.lowest(quota));
+        let lowest = quotas.quota(lot.belonging).and_then(|quota| quotas.lowest_yielding(quota));
         let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
         let rule = self.quota_rule(Some(lot), &amounts, priority)?;
-        let takes_back = matches!(rule, Rule::Quota { wants: Some(_), .. });
+        let takes_back = among(&rule) == Among::AllQuotas;
         (takes_back || lowest.is_some_and(|lowest| lowest < priority)).then_some(rule)
+    }
+
+    /// What is known already of a pod that its quota refused, where nobody has looked for it yet.
+    pub(super) fn known_of(
+        &mut self,
+        own: &Clearings,
+        question: Question,
+    ) -> Option<Result<Cleared, String>> {
+        let is_new = own.parked.is_some() && own.current.is_none() && own.texts.is_empty();
+        let words = is_new.then(|| self.known_vain(question)).flatten()?;
+        Some(Err(words.into()))
     }
 
     /// Whether others are leaving the node that a pod waits for.
@@ -252,7 +274,7 @@ impl Engine {
         cleared: Result<Cleared, String>,
         now: Moment,
     ) -> Verdict {
-        let Clearings { mut waiting, parked, .. } = clearings;
+        let Clearings { mut waiting, parked, among, .. } = clearings;
         let uid = &own.pod().uid;
         match cleared {
             Ok(cleared) => {
@@ -264,6 +286,9 @@ impl Engine {
                 }
             }
             Err(text) => {
+                if let Some((lot, _)) = &parked {
+                    self.note_vain((own.question(), uid), (*lot, among), &text);
+                }
                 let before = std::mem::take(&mut waiting.last_resorts.text);
                 let texts = [before, format!("preemption: {text}")];
                 let texts: Vec<String> =
@@ -296,6 +321,14 @@ impl Engine {
     /// Pods of lower priority that wait for room on a node.
     pub(super) fn passed_over(&self, node: NodeIndex, uid: &Uid) -> Vec<PodRef> {
         crate::preemption::passed_over(&self.ledger, node, uid)
+    }
+}
+
+/// Of which quotas somebody may go.
+fn among(rule: &Rule) -> Among {
+    match rule {
+        Rule::Quota { wants: None, .. } => Among::OwnQuota,
+        Rule::Quota { .. } | Rule::Lower { .. } => Among::AllQuotas,
     }
 }
 

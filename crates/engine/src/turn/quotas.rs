@@ -6,6 +6,7 @@ mod promises;
 mod retries;
 #[cfg(test)]
 mod tests;
+mod vain;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
 use promises::Promises;
 use retries::Retries;
+pub(super) use vain::Among;
+use vain::Vain;
 
 /// How many pods are woken at once.
 const WOKEN_MAX: usize = 256;
@@ -49,6 +52,8 @@ pub(super) struct Lots {
     promises: Promises,
     /// Pods for which others may make room by now.
     retries: Retries,
+    /// Pods for which nobody could go.
+    vain: Vain,
 }
 
 impl Lots {
@@ -264,6 +269,7 @@ impl Engine {
         for _ in 0..RETRIED_MAX {
             let Some(uid) = self.lots.retries.next(now) else { return };
             if self.may_have_room_made(&uid) {
+                self.forget_vain(&uid);
                 self.queue.unpark(&uid);
             } else if self.unbound.get(&uid).is_none() {
                 self.lots.retries.forget(&uid);
@@ -277,8 +283,9 @@ impl Engine {
             return;
         }
         let quotas = self.ledger.quotas.take_joined();
-        let lots = self.queue.lots_refused_by(&quotas).take(NOTICED_MAX);
-        for lot in lots.collect::<Vec<Charged>>() {
+        let lots: Vec<Charged> = self.queue.lots_refused_by(&quotas).collect();
+        self.forget_vain_of(&lots);
+        for lot in lots.into_iter().take(NOTICED_MAX) {
             if let Some((_, _, uid)) = self.queue.first_of_lot(lot) {
                 self.lots.retries.ask(uid, now);
             }

@@ -216,14 +216,8 @@ impl Engine {
     fn advance(&mut self, own: &mut Searching, now: Moment) -> Option<Verdict> {
         let expected = "a pod whose search is under way is there";
         let revision = self.refused.revision;
-        if let Some(mut clearings) = own.clearing.take() {
-            return match self.clear_on(&mut clearings) {
-                None => {
-                    own.clearing = Some(clearings);
-                    None
-                }
-                Some(waiting) => Some(self.leave_cleared(own, *clearings, waiting, now)),
-            };
+        if let Some(clearings) = own.clearing.take() {
+            return self.clear_for(own, clearings, now);
         }
         let mut search = match own.search.take() {
             Some(search) => search,
@@ -286,6 +280,23 @@ impl Engine {
         let waiting = Arc::new(waiting);
         let answers = (own.refused_at == revision).then_some(own.question);
         Some(self.leave(&own.pod.uid, answers, waiting, now))
+    }
+
+    /// Does more to make room for a pod by whoever may have to go.
+    fn clear_for(
+        &mut self,
+        own: &mut Searching,
+        mut clearings: Box<Clearings>,
+        now: Moment,
+    ) -> Option<Verdict> {
+        let known = self.known_of(&clearings, own.question);
+        match known.or_else(|| self.clear_on(&mut clearings)) {
+            None => {
+                own.clearing = Some(clearings);
+                None
+            }
+            Some(cleared) => Some(self.leave_cleared(own, *clearings, cleared, now)),
+        }
     }
 
     /// Has a pod wait that no node can take, and finds out in one go why: where somebody outside is

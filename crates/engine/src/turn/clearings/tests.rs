@@ -1,4 +1,5 @@
 mod lent;
+mod slices;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
