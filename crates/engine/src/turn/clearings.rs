@@ -23,8 +23,12 @@ use crate::search::Work;
 
 /// How much is done in one turn: nodes and pods that are looked at.
 const SLICE: usize = 256;
-/// After so many times of beginning over, since nodes came and went, it is done in one go.
-const BEGUN_OVER_MAX: u32 = 8;
+/// The same where it had to begin over again and again: twice as much each time up to this.
+const SLICE_MAX: usize = 4_096;
+/// After so many times of beginning over, since nodes came and went, nobody is looked for for a while.
+const BEGUN_OVER_MAX: u32 = 16;
+/// Why nobody goes then.
+const NO_TIME: &str = "preemption not helpful: nodes came and went while it was looked for victims";
 
 /// What is tried one after the other to make room for some pods.
 pub(super) struct Clearings {
@@ -66,6 +70,11 @@ impl Clearings {
         let (current, begun_over, texts, parked) = (None, 0, Vec::new(), None);
         let among = rules.back().map_or(Among::OwnQuota, among);
         Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, among, now })
+    }
+
+    /// Whether what was found out was no longer so, again and again.
+    fn gave_up(&self) -> bool {
+        self.begun_over >= BEGUN_OVER_MAX
     }
 }
 
@@ -229,16 +238,16 @@ impl Engine {
             own.begun_over += u32::from(is_moot);
             !is_moot
         });
+        if own.gave_up() {
+            return Some(Err(NO_TIME.to_owned()));
+        }
         let begins = under_way.is_none();
         if begins {
             let rule = self.rule_by_now(&own.asked, own.rules.front()?.clone());
             under_way = Some(Clearing::begin(&self.ledger, own.party.clone(), rule, own.now));
         }
         let mut clearing = under_way?;
-        let mut work = match own.begun_over < BEGUN_OVER_MAX {
-            true => Work::of(SLICE),
-            false => Work::without_end(),
-        };
+        let mut work = Work::of((SLICE << own.begun_over.min(BEGUN_OVER_MAX)).min(SLICE_MAX));
         match clearing.advance(&mut self.ledger, &mut self.profiles, &mut work) {
             None => own.current = Some(clearing),
             Some(Ok(cleared)) => return Some(Ok(cleared)),
@@ -274,6 +283,7 @@ impl Engine {
         cleared: Result<Cleared, String>,
         now: Moment,
     ) -> Verdict {
+        let gave_up = clearings.gave_up();
         let Clearings { mut waiting, parked, among, .. } = clearings;
         let uid = &own.pod().uid;
         match cleared {
@@ -286,7 +296,7 @@ impl Engine {
                 }
             }
             Err(text) => {
-                if let Some((lot, _)) = &parked {
+                if let Some((lot, _)) = parked.as_ref().filter(|_| !gave_up) {
                     self.note_vain((own.question(), uid), (*lot, among), &text);
                 }
                 let before = std::mem::take(&mut waiting.last_resorts.text);
@@ -298,13 +308,20 @@ impl Engine {
         }
         match parked {
             Some((lot, quota)) if waiting.room().is_none() => {
-                self.park_waiting(uid, (lot, &quota), waiting, now)
+                let verdict = self.park_waiting(uid, (lot, &quota), waiting, now);
+                if gave_up {
+                    self.look_again(uid, now);
+                }
+                verdict
             }
             _ => {
-                let is_refused = parked.is_some();
+                let (is_refused, is_none) = (parked.is_some(), waiting.room().is_none());
                 let verdict = self.leave_admitted(uid, None, waiting.into(), now);
                 if is_refused {
                     self.await_promised(uid);
+                }
+                if gave_up && is_none {
+                    self.queue.again(uid, now);
                 }
                 verdict
             }

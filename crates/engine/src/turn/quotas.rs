@@ -277,6 +277,11 @@ impl Engine {
         }
     }
 
+    /// It is looked again after a while who makes room for a pod that waits for its quota.
+    pub(super) fn look_again(&mut self, uid: &Uid, now: Moment) {
+        self.lots.retries.rest(uid, now);
+    }
+
     /// Others have a node by now who may make room for pods that wait for their quotas.
     fn notice_members(&mut self, now: Moment) {
         if !self.ledger.quotas.has_joined() {

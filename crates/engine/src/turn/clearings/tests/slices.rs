@@ -1,6 +1,8 @@
 //! How much is looked at, and how often.
 
 use super::*;
+use crate::fact::NodeFact;
+use crate::queue::Standing;
 
 /// How many turns it takes to refuse so many pods that ask the same of a quota, in a cluster of which it takes
 /// some turns to look at all nodes; and what they are told.
@@ -53,4 +55,62 @@ fn who_goes_for_a_lot_is_found_out_once_and_not_at_all_where_nobody_of_the_quota
         let (many, _) = turns_of_flood(100, &[low, plain("high", 3_000, 9)]);
         assert_eq!(many, 100);
     }
+}
+
+/// Why a pod waits while a node that is of no use comes or goes after each turn.
+fn refused_amid_changes(engine: &mut Engine) -> String {
+    for number in 0..2_000 {
+        if let Some(Decision { pod, verdict, .. }) = engine.decide(START) {
+            let Verdict::Wait(waiting) = verdict else { panic!("{} gets a node", pod.name) };
+            assert!(waiting.room().is_none());
+            engine.done(&pod.uid, START);
+            return waiting.last_resorts.text.clone();
+        }
+        let useless = NodeFact { name: "useless".into(), ..NodeFact::default() };
+        let gone = Fact::NodeGone("useless".into());
+        engine.apply(if number % 2 == 0 { Fact::Node(useless) } else { gone }, START);
+    }
+    panic!("it comes to no end");
+}
+
+/// One with so many nodes, of which each has a pod that stays, that no slice is enough for all.
+fn large() -> Engine {
+    let mut engine = jobs();
+    for number in 0..3_000 {
+        let name = format!("n{number}");
+        engine.apply(node(&name, 1_000), START);
+        engine.apply(on(plain(&format!("old-{number}"), 1_000, 99), &name), START);
+    }
+    engine
+}
+
+#[test]
+fn where_nodes_come_and_go_all_the_time_it_is_given_up_for_a_while_and_no_turn_is_without_end() {
+    let mut engine = large();
+    let uid = Uid::new("new");
+    engine.apply(told(plain("new", 1_000, 9)), START);
+    let text = refused_amid_changes(&mut engine);
+    assert!(text.contains(NO_TIME), "{text}");
+    let standing = engine.queue().standing(&uid);
+    assert!(matches!(standing, Some(Standing::ErrorBackoff(_))), "{standing:?}");
+}
+
+#[test]
+fn where_it_is_given_up_for_a_pod_of_a_quota_it_is_looked_again_after_a_while() {
+    let mut engine = large();
+    engine.apply(quota("q 4000 4000"), START);
+    for (name, millis, priority) in [("low", 1_000, 1), ("high", 3_000, 99)] {
+        engine.apply(node(name, 4_000), START);
+        engine.apply(on(of_quota(plain(name, millis, priority), "q"), name), START);
+    }
+    engine.apply(told(of_quota(plain("new", 1_000, 9), "q")), START);
+    let text = refused_amid_changes(&mut engine);
+    assert!(text.contains(NO_TIME), "{text}");
+    assert!(decided(&mut engine, START).is_empty(), "it is left alone");
+    let later = Moment(START.0 + 60_000_000_000);
+    let room = (0..999).find_map(|_| match engine.decide(later)?.verdict {
+        Verdict::Wait(waiting) => waiting.room().map(|room| room.victims[0].pod.name.clone()),
+        _ => None,
+    });
+    assert_eq!(room.as_deref(), Some("low"));
 }
