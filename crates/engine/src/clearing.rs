@@ -94,6 +94,16 @@ impl Party {
     }
 }
 
+/// What a clearing is for.
+#[derive(Clone, Copy)]
+struct Aim<'a> {
+    /// For whom room is made.
+    party: &'a Party,
+    /// Who may have to go.
+    rule: &'a Rule,
+    now: Moment,
+}
+
 enum Stage {
     /// Nodes are asked.
     Asking,
@@ -198,8 +208,8 @@ impl Clearing {
                     Stage::Gathering(Gathering::begin(&self.party, &self.plan, &self.offers));
                 return;
             };
-            let (party, now) = (&self.party, self.now);
-            let units = Unit::on(ledger, node, (&mut self.rule, &party.kin), now);
+            let aim = Aim { party: &self.party, rule: &self.rule, now: self.now };
+            let units = Unit::on(ledger, node, aim, work);
             if units.is_empty() {
                 continue;
             }
@@ -209,7 +219,7 @@ impl Clearing {
                     thought,
                     deciders,
                     (node, units),
-                    (&party.members, &mut kinds, &mut self.rule),
+                    (&aim.party.members, &mut kinds, aim.rule),
                     work,
                 )
             });
@@ -234,7 +244,8 @@ impl Clearing {
             if !plan.think(thought, &party.members) {
                 return Gathered::Stuck;
             }
-            gathering.go_on(thought, deciders, (party, rule, *now), (offers, plan), work)
+            let aim = Aim { party, rule, now: *now };
+            gathering.go_on(thought, deciders, aim, (offers, plan), work)
         });
         match gathered {
             Gathered::Unfinished => {}

@@ -496,9 +496,10 @@ impl Ledger {
         let allotments = &mut self.asks.allotments;
         row.allotment = allotment.map(|own| allotments.hold_as(own, || own.clone()));
         self.claimed.insert(uid.clone());
-        let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
-        self.move_in(node, uid, pod, priority);
-        self.shift_quota(uid, charged, priority, Way::In);
+        let (pod, charged, user) = (row.passing(), row.charged(), row.user());
+        self.move_in(node, uid, pod, user.priority);
+        self.shift_quota(uid, charged, user, Way::In);
+        self.shift_gang(uid, Way::In);
         Ok(())
     }
 
@@ -522,13 +523,14 @@ impl Ledger {
         uid: &Uid,
     ) -> Result<Option<ReservationIndex>, ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
+        let (claim, pod, user) = (row.claim.take(), row.passing(), row.user());
         let charged = row.charged();
         self.claimed.remove(uid);
         let Some(node) = claim.filter(|_| row.bound.is_none()) else { return Ok(None) };
         row.allotment = None;
-        self.move_out(node, uid, pod, priority);
-        self.shift_quota(uid, charged, priority, Way::Out);
+        self.move_out(node, uid, pod, user.priority);
+        self.shift_quota(uid, charged, user, Way::Out);
+        self.shift_gang(uid, Way::Out);
         self.release_allotment(pod.allotment);
         Ok(pod.reservation)
     }

@@ -183,7 +183,8 @@ pub struct LastResorts {
     pub preemption: Option<Outcome>,
     /// What is added to what the nodes say; empty where room is made.
     pub text: String,
-    /// Whether the profile tries nothing at all: then room that is kept is kept in vain.
+    /// Whether nothing at all is tried, by the profile or since a quota has no room: then room that is kept is
+    /// kept in vain.
     pub is_untried: bool,
 }
 

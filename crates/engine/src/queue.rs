@@ -34,7 +34,7 @@ pub use arrivals::{Arrivals, Cause, Line};
 pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use moves::{MOVES_KEPT, Move, Moves};
-use parked::Parked;
+pub(crate) use parked::Cure;
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
@@ -258,7 +258,7 @@ pub struct Queue {
     rousing: Rousing,
     aside: BTreeSet<Turn>,
     /// Those that wait for their quotas.
-    parked: Parked,
+    parked: parked::Parked,
     /// Pods that have come to rest or have been roused since somebody asked; none where nobody asks.
     turned: Option<Vec<Uid>>,
     /// When the pods in flight were popped, by the length of the log then.
@@ -290,7 +290,7 @@ impl Queue {
             waiting: Groups::default(),
             rousing: Rousing::default(),
             aside: BTreeSet::new(),
-            parked: Parked::default(),
+            parked: parked::Parked::default(),
             turned: None,
             flights: BTreeSet::new(),
             log: VecDeque::new(),

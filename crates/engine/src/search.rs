@@ -42,6 +42,12 @@ impl Work {
         self.0 > 0
     }
 
+    /// How much is left.
+    #[cfg(test)]
+    pub(crate) fn left(self) -> usize {
+        self.0
+    }
+
     pub(crate) fn spend(&mut self, units: usize) {
         self.0 = self.0.saturating_sub(units);
     }

@@ -104,14 +104,15 @@ impl Speculation<'_> {
         let row = self.ledger.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let node = row.node().ok_or_else(|| SpeculateError::Nowhere(uid.clone()))?;
         let (bound, claim) = (row.bound.take(), row.claim.take());
-        let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
+        let (pod, charged, user) = (row.passing(), row.charged(), row.user());
         let allotment = row.allotment.take();
         let pinned = !self.ledger.nodes.present().contains(node);
         if pinned {
             self.ledger.nodes.pin(node);
         }
-        self.ledger.move_out(node, uid, pod, priority);
-        self.ledger.shift_quota(uid, charged, priority, Way::Out);
+        self.ledger.move_out(node, uid, pod, user.priority);
+        self.ledger.shift_quota(uid, charged, user, Way::Out);
+        self.ledger.shift_gang(uid, Way::Out);
         self.done.push(Done::Evicted { uid: uid.clone(), node, bound, claim, allotment, pinned });
         Ok(node)
     }
@@ -170,9 +171,10 @@ impl Speculation<'_> {
     ) {
         let row = self.ledger.pods.get_mut(uid).expect("no pod goes while others think");
         (row.bound, row.claim, row.allotment) = (bound, claim, allotment);
-        let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
-        self.ledger.move_in(node, uid, pod, priority);
-        self.ledger.shift_quota(uid, charged, priority, Way::In);
+        let (pod, charged, user) = (row.passing(), row.charged(), row.user());
+        self.ledger.move_in(node, uid, pod, user.priority);
+        self.ledger.shift_quota(uid, charged, user, Way::In);
+        self.ledger.shift_gang(uid, Way::In);
         if claim.is_some() {
             self.ledger.remember_claim(uid);
         }

@@ -130,7 +130,7 @@ impl Question {
         let mut alike = FxBuildHasher.build_hasher();
         ledger.hash_alike(ask, &mut alike);
         // Who makes room for whom follows from their quotas.
-        let share = ledger.quotas.takes_back().then_some((row.charged(), row.is_spared));
+        let share = ledger.quotas.takes_back().then_some(row.charged());
         share.hash(&mut alike);
         Self { profile, ask: ask.anonymous(), alike: alike.finish(), priority, may_preempt }
     }
@@ -244,6 +244,7 @@ impl Engine {
             _ => Vec::new(),
         };
         let cleared = self.cleared_by(&fact);
+        let gone = if let Fact::PodGone(uid) = &fact { Some(uid.clone()) } else { None };
         self.ledger.apply(fact);
         if let Some((uid, wanting)) = told {
             self.follow_gang(&uid, was_of.as_ref(), now);
@@ -262,6 +263,9 @@ impl Engine {
             self.queue.notice(&self.ledger, change, now);
         }
         self.wake_awaited(cleared.as_deref(), now);
+        if let Some(uid) = gone {
+            self.settle_promises(&uid);
+        }
         if self.ledger.reservations.epoch() != invited {
             self.invite_all(now);
         }
@@ -470,6 +474,8 @@ impl Engine {
         };
         let claimed = self.ledger.claim(&pod.uid, node, allotment.as_ref());
         claimed.expect("a pod in the queue has no node");
+        // It uses by now what was kept for it.
+        self.end_promise(&pod.uid);
         if let Within::Adopting(pods) = &place.within {
             self.ledger.adopt(&pod.uid, pods);
         }
@@ -493,6 +499,9 @@ impl Engine {
         self.refused.clear();
         let change = Change::unplaced(&self.ledger, uid);
         let _ = self.ledger.nominate(uid, node);
+        if node.is_none() {
+            self.end_promise_on_node(uid);
+        }
         self.follow_rest(uid);
         change
     }
@@ -616,6 +625,7 @@ impl Engine {
             return self.wait_for_quota(uid, now);
         }
         self.queue.reject(uid, rejection, &self.ledger, now);
+        self.settle_promise(uid);
     }
 
     /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or

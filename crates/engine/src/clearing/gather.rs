@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use super::offer::{Kinds, Offer, Step};
 use super::plan::{Plan, Seed, is_admitted, node_of, place_anywhere};
 use super::unit::{Importance, Left, Unit};
-use super::{Deciders, Member, Party, Rule};
+use super::{Aim, Deciders, Member, Party, Rule};
 use crate::fact::Uid;
 use crate::ledger::{Ledger, NodeIndex};
-use crate::moment::Moment;
 use crate::quota::QuotaRef;
 use crate::search::Work;
 use crate::speculate::Speculation;
@@ -92,7 +91,7 @@ impl Gathering {
         &mut self,
         thought: &mut Speculation<'_>,
         deciders: &mut Deciders,
-        (party, rule, now): (&Party, &mut Rule, Moment),
+        aim: Aim<'_>,
         (offers, plan): (&mut Vec<Offer>, &mut Plan),
         work: &mut Work,
     ) -> Gathered {
@@ -102,7 +101,7 @@ impl Gathering {
             }
             work.spend(1);
             self.untried.pop_front();
-            self.seat_as_it_is(thought, deciders, (number, party), plan);
+            self.seat_as_it_is(thought, deciders, (number, aim.party), plan);
             if self.untried.is_empty() && !self.may_suffice(offers) {
                 return Gathered::Stuck;
             }
@@ -112,11 +111,11 @@ impl Gathering {
                 return Gathered::Unfinished;
             }
             work.spend(1);
-            let member = &party.members[number];
+            let member = &aim.party.members[number];
             let sent = match is_admitted(thought, deciders, member) {
                 Err(quota) => {
                     let own = (&*quota, &member.0);
-                    self.send_user(thought, own, (party, rule, now), plan, work)
+                    self.send_user(thought, own, aim, plan, work)
                 }
                 Ok(()) => match place_anywhere(thought, deciders, member) {
                     Some((node, own)) => {
@@ -124,13 +123,7 @@ impl Gathering {
                         self.line.pop_front();
                         continue;
                     }
-                    None => self.send_resident(
-                        thought,
-                        deciders,
-                        (party, rule, now),
-                        (offers, plan),
-                        work,
-                    ),
+                    None => self.send_resident(thought, deciders, aim, (offers, plan), work),
                 },
             };
             match sent {
@@ -164,7 +157,7 @@ impl Gathering {
         &mut self,
         thought: &mut Speculation<'_>,
         deciders: &Deciders,
-        (party, rule, now): (&Party, &mut Rule, Moment),
+        aim: Aim<'_>,
         (offers, plan): (&mut Vec<Offer>, &mut Plan),
         work: &mut Work,
     ) -> Sent {
@@ -177,9 +170,9 @@ impl Gathering {
             let (worth, node, offer, step) = top;
             let own = &offers[offer].steps[step];
             let (mut left, mark) = (self.left.clone(), thought.mark());
-            let Some(units) = sent_again(thought, own, (party, rule, now), &mut left) else {
+            let Some(units) = sent_again(thought, own, aim, &mut left, work) else {
                 thought.take_back(mark);
-                self.ask_again(thought, deciders, node, (party, rule, now), offers, work);
+                self.ask_again(thought, deciders, node, aim, offers, work);
                 continue;
             };
             if Importance::of(&units, own.members) > worth {
@@ -204,16 +197,17 @@ impl Gathering {
         thought: &mut Speculation<'_>,
         deciders: &Deciders,
         node: NodeIndex,
-        (party, rule, now): (&Party, &mut Rule, Moment),
+        aim: Aim<'_>,
         offers: &mut Vec<Offer>,
         work: &mut Work,
     ) {
         let members: Vec<Member> =
-            self.line.iter().map(|number| party.members[*number].clone()).collect();
-        let units = Unit::on(thought.ledger_mut(), node, (rule, &party.kin), now);
+            self.line.iter().map(|number| aim.party.members[*number].clone()).collect();
+        let units = Unit::on(thought.ledger_mut(), node, aim, work);
         let mut kinds = Kinds::of(thought.ledger(), &members);
         let mark = thought.mark();
-        let offer = Offer::of(thought, deciders, (node, units), (&members, &mut kinds, rule), work);
+        let asked = (&members[..], &mut kinds, aim.rule);
+        let offer = Offer::of(thought, deciders, (node, units), asked, work);
         thought.take_back(mark);
         if let Some(offer) = offer {
             offers.push(offer);
@@ -226,12 +220,13 @@ impl Gathering {
         &mut self,
         thought: &mut Speculation<'_>,
         (quota, member): (&str, &Uid),
-        (party, rule, now): (&Party, &mut Rule, Moment),
+        aim: Aim<'_>,
         plan: &mut Plan,
         work: &mut Work,
     ) -> Sent {
         if !self.users.contains_key(quota) {
-            self.users.insert(quota.into(), Users::of(thought.ledger_mut(), (quota, member), rule));
+            let users = Users::of(thought.ledger_mut(), (quota, member), aim.rule);
+            self.users.insert(quota.into(), users);
         }
         let Some(users) = self.users.get_mut(quota) else { return Sent::Nobody };
         while let Some((uid, spares)) = users.next() {
@@ -241,8 +236,8 @@ impl Gathering {
             }
             work.spend(1);
             let mut left = self.left.clone();
-            let own = (uid.clone(), (&mut *rule, &party.kin));
-            let Some(unit) = Unit::of(thought.ledger_mut(), own, &mut left, now) else { continue };
+            let unit = Unit::of(thought.ledger_mut(), &uid, aim, &mut left, work);
+            let Ok(unit) = unit else { continue };
             if spares == Spares::Budgets && unit.importance.breaks_budgets() {
                 users.kept.push_back(uid);
                 continue;
@@ -280,15 +275,16 @@ impl Users {
 fn sent_again(
     thought: &mut Speculation<'_>,
     step: &Step,
-    (party, rule, now): (&Party, &mut Rule, Moment),
+    aim: Aim<'_>,
     left: &mut Left,
+    work: &mut Work,
 ) -> Option<Vec<Unit>> {
     let mut units: Vec<Unit> = Vec::with_capacity(step.units.len());
     for unit in &step.units {
         let first = unit.pods.iter().find(|uid| node_of(thought, uid).is_some());
         // All of it have gone with others.
         let Some(first) = first.cloned() else { continue };
-        let unit = Unit::of(thought.ledger_mut(), (first, (&mut *rule, &party.kin)), left, now)?;
+        let unit = Unit::of(thought.ledger_mut(), &first, aim, left, work).ok()?;
         unit.leave(thought);
         units.push(unit);
     }

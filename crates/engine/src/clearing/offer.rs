@@ -82,7 +82,7 @@ impl Offer {
         thought: &mut Speculation<'_>,
         deciders: &Deciders,
         (node, units): (NodeIndex, Vec<Unit>),
-        (members, kinds, rule): (&[Member], &mut Kinds, &mut Rule),
+        (members, kinds, rule): (&[Member], &mut Kinds, &Rule),
         work: &mut Work,
     ) -> Option<Self> {
         let (mut steps, mut gone) = (Vec::new(), Vec::new());

@@ -35,7 +35,7 @@ impl Reducing {
         &mut self,
         ledger: &mut Ledger,
         deciders: &mut Deciders,
-        (party, rule, plan): (&Party, &mut Rule, &mut Plan),
+        (party, rule, plan): (&Party, &Rule, &mut Plan),
         work: &mut Work,
     ) -> bool {
         let is_over = ledger.speculate(|thought| {
@@ -67,7 +67,7 @@ impl Reducing {
         &mut self,
         ledger: &mut Ledger,
         deciders: &mut Deciders,
-        (party, rule, plan): (&Party, &mut Rule, &mut Plan),
+        (party, rule, plan): (&Party, &Rule, &mut Plan),
         work: &mut Work,
     ) -> bool {
         if plan.gone.len() * party.members.len() > ANEW_MAX {
@@ -97,7 +97,7 @@ impl Reducing {
         &self,
         ledger: &mut Ledger,
         deciders: &mut Deciders,
-        (party, rule, plan): (&Party, &mut Rule, &mut Plan),
+        (party, rule, plan): (&Party, &Rule, &mut Plan),
     ) -> Option<Vec<NodeIndex>> {
         let found = places(ledger, deciders, (party, rule, plan));
         if found.is_none() {
@@ -112,7 +112,7 @@ impl Reducing {
 fn places(
     ledger: &mut Ledger,
     deciders: &mut Deciders,
-    (party, rule, plan): (&Party, &mut Rule, &Plan),
+    (party, rule, plan): (&Party, &Rule, &Plan),
 ) -> Option<Vec<NodeIndex>> {
     let own: BTreeMap<usize, NodeIndex> =
         plan.placed.iter().map(|seed| (seed.member, seed.node)).collect();

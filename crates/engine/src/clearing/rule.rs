@@ -33,21 +33,23 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// Whether a pod may have to go.
-    pub(super) fn may_go(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
+    pub(super) fn may_go(&self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Some(row) = ledger.pod(uid) else { return false };
         // What is held is not for others, and a reservation is no pod that could be deleted.
-        if row.is_reservation() || row.is_spared || row.preemptible == Preemptible::No {
+        if row.is_reservation() || row.preemptible == Preemptible::No {
             return false;
         }
+        let is_lower = |priority: i32| row.priority < priority && !row.is_spared;
         match self {
             Self::Lower { priority, borrower } => {
                 let owes = |own: &Borrower| ledger.owes(own, row);
-                row.priority < *priority && !borrower.as_ref().is_some_and(owes)
+                is_lower(*priority) && !borrower.as_ref().is_some_and(owes)
             }
             Self::Quota { priority, quota, wants } => match (quota_of(ledger, row), wants) {
                 (Some(own), _) if own == *quota => {
-                    row.priority < *priority && !is_default(ledger, &own)
+                    is_lower(*priority) && !ledger.quotas.spares(&own)
                 }
+                // What was lent comes back, whoever has it: none of it was let in as that which stays.
                 (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, wants)),
                 _ => false,
             },
@@ -55,7 +57,7 @@ impl Rule {
     }
 
     /// Whether pods may have to go together: each of them may, and all of what they use was only lent.
-    pub(super) fn may_all_go(&mut self, ledger: &mut Ledger, pods: &[&Uid]) -> bool {
+    pub(super) fn may_all_go(&self, ledger: &mut Ledger, pods: &[&Uid]) -> bool {
         if !pods.iter().all(|uid| self.may_go(ledger, uid)) {
             return false;
         }
@@ -75,9 +77,17 @@ impl Rule {
         lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, wants)))
     }
 
+    /// Whether a gang is no reason for a pod to stay that may go: what it uses was lent, and some of the gang may
+    /// not go at all. Else whoever has one pod that stays would keep all that is lent to the others.
+    pub(super) fn parts(&self, ledger: &mut Ledger, uid: &Uid, gang: &[Uid]) -> bool {
+        let Self::Quota { quota, wants: Some(_), .. } = self else { return false };
+        let own = ledger.pod(uid).and_then(|row| quota_of(ledger, row));
+        own.is_some_and(|own| own != *quota) && !gang.iter().all(|uid| self.may_go(ledger, uid))
+    }
+
     /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its
     /// quota is guaranteed, and there may be enough of it.
-    pub(super) fn still_holds(&mut self, ledger: &mut Ledger, unit: &Unit) -> bool {
+    pub(super) fn still_holds(&self, ledger: &mut Ledger, unit: &Unit) -> bool {
         match self {
             Self::Lower { .. } => true,
             Self::Quota { wants: None, .. } => true,
@@ -90,7 +100,7 @@ impl Rule {
 
     /// Whether it is of any use that a pod goes which may: of what is taken back it uses something that is
     /// lacking where it is.
-    pub(super) fn helps(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
+    pub(super) fn helps(&self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
         let Some(row) = ledger.pod(uid) else { return false };
         let Some((own, node)) = quota_of(ledger, row).zip(row.node()) else { return false };
@@ -99,7 +109,7 @@ impl Rule {
     }
 
     /// Whether units may go, one after the other, by the ledger as it is now; they do, in thought.
-    pub(super) fn sends(&mut self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
+    pub(super) fn sends(&self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
         self.is_guaranteed(thought.ledger_mut())
             && units.iter().all(|unit| {
                 let ledger = thought.ledger_mut();
@@ -122,12 +132,6 @@ impl Rule {
 
 fn quota_of(ledger: &Ledger, row: &PodRow) -> Option<QuotaRef> {
     ledger.quotas.quota(row.charged()?.belonging).cloned()
-}
-
-/// Whether pods of a quota never make room for others of it.
-fn is_default(ledger: &Ledger, quota: &QuotaRef) -> bool {
-    let spares = ledger.quotas.forest().settings().spares_default;
-    spares && &*quota.name == api::elastic_quota::DEFAULT_QUOTA
 }
 
 /// Whether what a pod uses of something that is wanted its quota has only borrowed.

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::pod_group::GangId;
 
-use super::Rule;
+use super::Aim;
 use crate::fact::Uid;
 use crate::ledger::{Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::preemption::breaks_budget;
+use crate::search::Work;
 use crate::speculate::Speculation;
 
 /// How much is left of disruption budgets, by namespace and name, of those that were asked.
@@ -67,6 +68,14 @@ pub(super) enum Extent {
     Gang(GangId),
 }
 
+/// Who stays though a pod was to go.
+pub(super) enum Stays {
+    /// The pod.
+    Pod,
+    /// All of its gang, which has as few as it needs.
+    Gang(GangId),
+}
+
 /// Pods that go together or stay together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
@@ -80,18 +89,26 @@ impl Unit {
     pub(super) fn on(
         ledger: &mut Ledger,
         node: NodeIndex,
-        (rule, kin): (&mut Rule, &BTreeSet<Uid>),
-        now: Moment,
+        aim: Aim<'_>,
+        work: &mut Work,
     ) -> Vec<Self> {
         let residents: Vec<Uid> =
             ledger.residents.on(node).iter().map(|(_, uid)| uid.clone()).collect();
+        work.spend(residents.len());
         let (mut units, mut seen, mut left) = (Vec::<Self>::new(), BTreeSet::new(), Left::new());
+        let mut staying: BTreeSet<GangId> = BTreeSet::new();
         for uid in residents {
-            if !seen.contains(&uid)
-                && let Some(unit) = Self::of(ledger, (uid, (rule, kin)), &mut left, now)
-            {
-                seen.extend(unit.pods.iter().cloned());
-                units.push(unit);
+            let gang = ledger.pod(&uid).and_then(|row| row.gang.as_ref());
+            if seen.contains(&uid) || gang.is_some_and(|own| staying.contains(&own.gang)) {
+                continue;
+            }
+            match Self::of(ledger, &uid, aim, &mut left, work) {
+                Ok(unit) => {
+                    seen.extend(unit.pods.iter().cloned());
+                    units.push(unit);
+                }
+                Err(Stays::Gang(gang)) => drop(staying.insert(gang)),
+                Err(Stays::Pod) => {}
             }
         }
         units.sort_by(|one, other| {
@@ -100,23 +117,37 @@ impl Unit {
         units
     }
 
-    /// The unit of a pod that has a node; none where it may not go.
+    /// The unit of a pod that has a node.
+    ///
+    /// # Errors
+    /// Who stays, where it may not go.
     pub(super) fn of(
         ledger: &mut Ledger,
-        (uid, (rule, kin)): (Uid, (&mut Rule, &BTreeSet<Uid>)),
+        uid: &Uid,
+        Aim { party, rule, now }: Aim<'_>,
         left: &mut Left,
-        now: Moment,
-    ) -> Option<Self> {
-        let is_there = ledger.pod(&uid).is_some_and(PodRow::is_placed);
-        let is_spared = !is_there || kin.contains(&uid);
-        if is_spared || !rule.may_go(ledger, &uid) || !rule.helps(ledger, &uid) {
-            return None;
+        work: &mut Work,
+    ) -> Result<Self, Stays> {
+        let kin = &party.kin;
+        let is_there = ledger.pod(uid).is_some_and(PodRow::is_placed);
+        let stays = !is_there || kin.contains(uid);
+        if stays || !rule.may_go(ledger, uid) || !rule.helps(ledger, uid) {
+            return Err(Stays::Pod);
         }
-        let (pods, extent) = whole(ledger, &uid);
-        let may_all = pods.iter().all(|own| *own == uid || !kin.contains(own))
+        let (mut pods, mut extent) = whole(ledger, uid);
+        work.spend(pods.len().saturating_sub(1));
+        let may_all = pods.iter().all(|own| own == uid || !kin.contains(own))
             && rule.may_all_go(ledger, &pods.iter().collect::<Vec<&Uid>>());
-        let importance = may_all.then(|| importance(ledger, &pods, left, now))?;
-        Some(Self { pods, extent, importance })
+        match extent {
+            Extent::Gang(gang) if !may_all && rule.parts(ledger, uid, &pods) => {
+                (pods, extent) = (vec![uid.clone()], Extent::Member(gang));
+            }
+            Extent::Gang(gang) if !may_all => return Err(Stays::Gang(gang)),
+            _ if !may_all => return Err(Stays::Pod),
+            _ => {}
+        }
+        let importance = importance(ledger, &pods, left, now);
+        Ok(Self { pods, extent, importance })
     }
 
     /// Whether it is of this gang.
@@ -139,12 +170,10 @@ fn whole(ledger: &Ledger, uid: &Uid) -> (Vec<Uid>, Extent) {
         return (vec![uid.clone()], Extent::Pod);
     };
     let least = ledger.gangs.terms(&own.gang).and_then(|terms| terms.min_available);
-    let is_placed =
-        |uid: &&Uid| ledger.pod(uid).is_some_and(|row| row.is_placed() && !row.deleting);
-    let placed: Vec<Uid> = ledger.gangs.members(&own.gang).filter(is_placed).cloned().collect();
+    let placed = ledger.gangs.placed(&own.gang);
     // Where it has too few already, one more or less makes no difference.
     match least.is_some_and(|least| placed.len() == least as usize) && placed.contains(uid) {
-        true => (placed, Extent::Gang(own.gang.clone())),
+        true => (placed.iter().cloned().collect(), Extent::Gang(own.gang.clone())),
         false => (vec![uid.clone()], Extent::Member(own.gang.clone())),
     }
 }
@@ -161,3 +190,6 @@ fn importance<'a>(ledger: &'a Ledger, pods: &[Uid], left: &mut Left, now: Moment
         started: Reverse(started.unwrap_or(now)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::pod_group::{GangId, GangTerms, IncompleteStart, MatchPolicy};
 
-use super::{Ledger, PodRow};
+use super::{Ledger, PodRow, Way};
 use crate::fact::Uid;
 use crate::gangs::{Membership, Settings};
 use crate::moment::Moment;
@@ -16,6 +16,8 @@ struct Gang {
     /// What its pods say, by when they were made.
     told: BTreeMap<(Moment, Uid), Box<GangTerms>>,
     members: BTreeSet<Uid>,
+    /// Members that have a node, in thought as well, and are not being deleted.
+    placed: BTreeSet<Uid>,
     /// Members that are bound and do not go.
     staying: BTreeSet<Uid>,
     /// How many members were bound in this start and have ended, since as many stayed as there must be.
@@ -98,6 +100,12 @@ impl Gangs {
     pub fn members(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
         static NOBODY: BTreeSet<Uid> = BTreeSet::new();
         self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.members).iter()
+    }
+
+    /// Those of them that have a node, in thought as well, and are not being deleted.
+    pub(crate) fn placed(&self, gang: &GangId) -> &BTreeSet<Uid> {
+        static NOBODY: BTreeSet<Uid> = BTreeSet::new();
+        self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.placed)
     }
 
     /// What is said of a gang; none where nothing is.
@@ -208,6 +216,10 @@ impl Gangs {
     fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow) {
         self.change(&own.gang, |gang| {
             gang.members.insert(uid.clone());
+            match row.is_placed() && !row.deleting {
+                true => gang.placed.insert(uid.clone()),
+                false => gang.placed.remove(uid),
+            };
             if row.deleting {
                 gang.staying.remove(uid);
             } else if row.is_bound() {
@@ -222,6 +234,7 @@ impl Gangs {
     fn leave(&mut self, uid: &Uid, own: &Membership) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
+            gang.placed.remove(uid);
             // Who goes without being deleted has ended.
             gang.ended += usize::from(gang.staying.remove(uid));
             gang.told.remove(&(own.created, uid.clone()));
@@ -245,6 +258,20 @@ impl Ledger {
         if self.gangs.are_kept() {
             self.gangs.change(gang, |own| own.object = terms);
         }
+    }
+
+    /// A member has a node, or has none any longer, maybe in thought.
+    pub(crate) fn shift_gang(&mut self, uid: &Uid, way: Way) {
+        if !self.gangs.are_kept() {
+            return;
+        }
+        let Some(row) = self.pods.get(uid) else { return };
+        let own = row.gang.as_ref().filter(|_| !row.deleting);
+        let Some(gang) = own.and_then(|own| self.gangs.gangs.get_mut(&own.gang)) else { return };
+        match way {
+            Way::In => gang.placed.insert(uid.clone()),
+            Way::Out => gang.placed.remove(uid),
+        };
     }
 
     /// A pod is to be this, or to be gone, where it is what the ledger still says: its gang follows.

@@ -13,6 +13,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::elastic_quota::DEFAULT_QUOTA;
 use object::taint::Taint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,8 +27,8 @@ use crate::moment::Moment;
 use crate::needs::{Amounts, Requests};
 use crate::pool::{Id, Pool};
 use crate::quota::{
-    Account, Charge, Entry, Forest, Freed, Preemptible, QuotaFact, QuotaRef, QuotaRefusal, Rested,
-    Settings, Shared,
+    Account, Charge, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef, QuotaRefusal,
+    Rested, Settings, Shared,
 };
 
 /// Taints of nodes that are not ready, or of which nothing is heard.
@@ -53,6 +54,14 @@ pub struct Charged {
     pub preemptible: Preemptible,
 }
 
+/// A pod as somebody who uses a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) priority: i32,
+    /// Whether it may have to go for others of the quota.
+    pub(crate) yields: bool,
+}
+
 /// What pods that belong together add up to.
 #[derive(Debug, Clone, Default)]
 struct Purse {
@@ -61,6 +70,8 @@ struct Purse {
     account: Account,
     /// Those that have a node, by priority.
     users: BTreeSet<(i32, Uid)>,
+    /// How many of them there are of each priority that may have to go for others of their quota.
+    yielding: BTreeMap<i32, usize>,
 }
 
 /// What is kept for a pod that may use it and has not begun to.
@@ -149,6 +160,7 @@ impl Quotas {
             quota: own.quota.clone(),
             account: own.account.clone(),
             users: BTreeSet::new(),
+            yielding: BTreeMap::new(),
         };
         Self {
             is_kept: *is_kept,
@@ -163,13 +175,21 @@ impl Quotas {
         }
     }
 
-    /// The lowest priority of pods that have a node and are charged to a quota itself.
+    /// The lowest priority of pods that have a node, are charged to a quota itself and may have to go for
+    /// others of it.
     #[must_use]
-    pub fn lowest(&self, quota: &QuotaRef) -> Option<i32> {
+    pub fn lowest_yielding(&self, quota: &QuotaRef) -> Option<i32> {
+        if self.spares(quota) {
+            return None;
+        }
         let own = self.by_quota.get(quota).into_iter().flatten();
-        own.filter_map(|id| self.purses[id.get()].users.first())
-            .map(|(priority, _)| *priority)
-            .min()
+        let lowest = own.filter_map(|id| self.purses[id.get()].yielding.first_key_value());
+        lowest.map(|(priority, _)| *priority).min()
+    }
+
+    /// Whether pods of a quota never make room for others of it.
+    pub(crate) fn spares(&self, quota: &QuotaRef) -> bool {
+        self.forest.settings().spares_default && &*quota.name == DEFAULT_QUOTA
     }
 
     /// Quotas that may have more room than when this was last asked.
@@ -289,6 +309,21 @@ impl Quotas {
         self.forest.admit(quota, &requests.get(amounts).charged, preemptible)
     }
 
+    /// Whether a quota cannot let in one more that is charged like this however much it may use.
+    pub(crate) fn is_beyond_runtime(
+        &mut self,
+        charged: Charged,
+        requests: &Pool<Requests>,
+    ) -> bool {
+        let Charged { belonging, amounts, preemptible } = charged;
+        let Some(QuotaRef { tree, name }) = &self.purses[belonging.get()].quota else {
+            return false;
+        };
+        let own = Part { quota: name, amounts: &requests.get(amounts).charged };
+        let view = self.forest.view(tree);
+        view.is_some_and(|view| view.is_beyond_runtime(own, preemptible))
+    }
+
     /// Keeps what a pod asks for, since it was told that it may use it.
     pub(crate) fn pledge(&mut self, uid: &Uid, charged: Charged, requests: &Pool<Requests>) {
         let Charged { belonging, amounts, preemptible } = charged;
@@ -310,10 +345,61 @@ impl Quotas {
         was_kept
     }
 
+    /// Whether something is kept for a pod, and it is charged otherwise by now.
+    pub(crate) fn is_pledged_otherwise(
+        &self,
+        uid: &Uid,
+        charged: Option<Charged>,
+        requests: &Pool<Requests>,
+    ) -> bool {
+        let Some(Pledge { belonging, amounts, preemptible }) = self.pledges.get(uid) else {
+            return false;
+        };
+        charged.is_none_or(|own| {
+            (own.belonging, own.preemptible) != (*belonging, *preemptible)
+                || requests.get(own.amounts).charged != *amounts
+        })
+    }
+
+    /// What is kept for a pod does not count, or does again, in thought; whether anything is kept.
+    fn set_aside(&mut self, uid: &Uid, way: Way) -> bool {
+        let Some(Pledge { belonging, amounts, preemptible }) = self.pledges.get(uid).cloned()
+        else {
+            return false;
+        };
+        // To look at it is no news, or it would be looked at for ever.
+        if way == Way::Out {
+            self.begin_thought();
+        }
+        let entry = Entry { charge: Charge::Pledged, preemptible, sign: way.sign() };
+        self.enter(belonging, &amounts, entry);
+        if way == Way::In {
+            self.end_thought();
+        }
+        true
+    }
+
     fn end_pledge(&mut self, pledge: Option<Pledge>) {
         let Some(Pledge { belonging, amounts, preemptible }) = pledge else { return };
         self.enter(belonging, &amounts, Entry { charge: Charge::Pledged, preemptible, sign: -1 });
         self.release(belonging);
+    }
+
+    /// Whether what is kept is what pods were told that they may use.
+    #[cfg(test)]
+    pub(crate) fn keeps_what_was_pledged(&self) -> bool {
+        let mut sums: BTreeMap<(usize, &str), i128> = BTreeMap::new();
+        for Pledge { belonging, amounts, .. } in self.pledges.values() {
+            for name in amounts.names() {
+                *sums.entry((belonging.get(), name)).or_default() += i128::from(amounts.of(name));
+            }
+        }
+        self.purses.iter().enumerate().all(|(number, purse)| {
+            let pledged = |name| purse.account.get(name).map_or(0, |own| own.pledged);
+            ["cpu", "memory"]
+                .iter()
+                .all(|name| sums.get(&(number, *name)).copied().unwrap_or(0) == pledged(name))
+        })
     }
 
     /// Whether nothing is charged to anybody.
@@ -445,7 +531,7 @@ impl Ledger {
         &mut self,
         uid: &Uid,
         charged: Option<Charged>,
-        priority: i32,
+        User { priority, yields }: User,
         way: Way,
     ) {
         let Some(Charged { belonging, amounts, preemptible }) = charged else { return };
@@ -455,11 +541,21 @@ impl Ledger {
         if way == Way::In && self.quotas.takes_back && is_real {
             self.quotas.joined.insert(belonging);
         }
-        let users = &mut self.quotas.purses[belonging.get()].users;
+        let Purse { users, yielding, .. } = &mut self.quotas.purses[belonging.get()];
         match way {
             Way::In => users.insert((priority, uid.clone())),
             Way::Out => users.remove(&(priority, uid.clone())),
         };
+        if yields {
+            let count = yielding.entry(priority).or_default();
+            match way {
+                Way::In => *count += 1,
+                Way::Out => *count = count.saturating_sub(1),
+            }
+            if *count == 0 {
+                yielding.remove(&priority);
+            }
+        }
     }
 
     /// A pod is to be this, or to be gone, where it is what the ledger still says: what its quota is charged
@@ -468,7 +564,7 @@ impl Ledger {
         if !self.quotas.is_kept {
             return;
         }
-        let state = |row: &PodRow| (row.charged(), row.is_placed(), row.priority);
+        let state = |row: &PodRow| (row.charged(), row.is_placed(), row.user());
         let (old, new) = (self.pods.get(uid).map(|row| state(row)), new.map(state));
         if old == new {
             return;
@@ -479,12 +575,12 @@ impl Ledger {
             self.shift_rest(charged, Way::Out);
         }
         let moves = [(old, Way::Out), (new, Way::In)];
-        for ((charged, is_placed, priority), way) in
+        for ((charged, is_placed, user), way) in
             moves.map(|(state, way)| Some((state?, way))).into_iter().flatten()
         {
             self.shift_request(charged, way);
             if is_placed {
-                self.shift_quota(uid, charged, priority, way);
+                self.shift_quota(uid, charged, user, way);
             }
         }
     }
@@ -518,14 +614,18 @@ impl Ledger {
     }
 
     /// Whether the quota of a pod that has no node has room for it when it is tried, and all those above it
-    /// have.
+    /// have, as if nothing were kept for it already.
     ///
     /// # Errors
     /// Who has not, and of what.
     pub fn admit(&mut self, uid: &Uid) -> Result<(), QuotaRefusal> {
         let Some(charged) = self.pods.get(uid).and_then(|row| row.charged()) else { return Ok(()) };
         let was_resting = self.rouse(uid);
+        let is_pledged = self.quotas.set_aside(uid, Way::Out);
         let answer = self.quotas.admit(charged, &self.asks.requests);
+        if is_pledged {
+            self.quotas.set_aside(uid, Way::In);
+        }
         if was_resting {
             self.rest(uid);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::quotas::User;
 use super::{Adoption, Ask, Belonging, Charged, Ledger, NodeIndex, Passing, ReservationIndex};
 use crate::fact::{Allotment, LoadTimes, PodFact};
 use crate::gangs::Membership;
@@ -98,6 +99,12 @@ impl PodRow {
     pub fn charged(&self) -> Option<Charged> {
         let (belonging, amounts) = (self.belonging?, self.ask.taken);
         Some(Charged { belonging, amounts, preemptible: self.preemptible })
+    }
+
+    /// As somebody who uses a quota.
+    pub(crate) fn user(&self) -> User {
+        let stays = self.is_spared || self.is_object || self.preemptible == Preemptible::No;
+        User { priority: self.priority, yields: !stays }
     }
 
     /// Whether it is no pod but a reservation.

@@ -13,10 +13,21 @@ use crate::fact::Uid;
 use crate::ledger::Charged;
 use crate::moment::Moment;
 
+/// What has to become otherwise before a quota lets in a lot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Cure {
+    /// It may use more than now.
+    #[default]
+    Runtime,
+    /// Something else, however much it may use: nothing need be divided for the lot meanwhile.
+    Else,
+}
+
 #[derive(Debug, Clone, Default)]
 struct Lot {
     /// The quota that has no room.
     refused_by: Box<str>,
+    cure: Cure,
     by_turn: BTreeSet<Turn>,
 }
 
@@ -60,6 +71,11 @@ impl Parked {
     pub(super) fn refused(&self, place: Place) -> Option<(Charged, Box<str>)> {
         let Place::Parked(lot) = place else { return None };
         self.lots.get(&lot).map(|own| (lot, own.refused_by.clone()))
+    }
+
+    /// What has to become otherwise for a lot.
+    pub(super) fn cure(&self, lot: Charged) -> Cure {
+        self.lots.get(&lot).map_or(Cure::Runtime, |own| own.cure)
     }
 
     pub(super) fn refuse(&mut self, lot: Charged, by: &str) {
@@ -131,6 +147,17 @@ impl Queue {
     /// A lot was refused again, by this quota.
     pub(crate) fn refuse_lot(&mut self, lot: Charged, by: &str) {
         self.parked.refuse(lot, by);
+    }
+
+    /// This has to become otherwise before a lot is let in: all of it come to rest by that, or are roused.
+    pub(crate) fn await_cure(&mut self, lot: Charged, cure: Cure) {
+        let Some(own) = self.parked.lots.get_mut(&lot).filter(|own| own.cure != cure) else {
+            return;
+        };
+        own.cure = cure;
+        if let Some(turned) = &mut self.turned {
+            turned.extend(own.by_turn.iter().map(|(_, _, uid)| uid.clone()));
+        }
     }
 
     /// Lots that any of these quotas refused.

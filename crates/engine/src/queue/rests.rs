@@ -1,13 +1,15 @@
-//! Pods that can use nothing of their quota for as long as nothing happens that is not up to that: nodes
-//! refused them, or they may not be tried.
+//! Pods that can use nothing of their quota, however much is divided for it, until something else happens:
+//! nodes refused them, or they may not be tried, or they are too many or too large for what their quota may
+//! ever use.
 
+use super::parked::Cure;
 use super::{Place, Queue};
 use crate::fact::Uid;
 
 impl Place {
-    /// Whether a pod there can use nothing until something happens that is not up to its quota.
-    fn is_rest(self) -> bool {
-        matches!(self, Self::Waiting | Self::Gated)
+    /// Whether a pod there may be one that can use nothing.
+    fn may_be_rest(self) -> bool {
+        matches!(self, Self::Waiting | Self::Gated | Self::Parked(_))
     }
 }
 
@@ -24,15 +26,19 @@ impl Queue {
         self.turned.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether a pod waits for something that is not its quota, or may not be tried.
+    /// Whether a pod waits for something else than that its quota may use more, or may not be tried.
     #[must_use]
     pub fn is_resting(&self, uid: &Uid) -> bool {
-        self.pods.get(uid).is_some_and(|entry| entry.place.is_rest())
+        self.pods.get(uid).is_some_and(|entry| match entry.place {
+            Place::Waiting | Place::Gated => true,
+            Place::Parked(lot) => self.parked.cure(lot) == Cure::Else,
+            _ => false,
+        })
     }
 
     /// A pod comes to a place or leaves it.
     pub(super) fn turn(&mut self, uid: &Uid, place: Place) {
-        if place.is_rest()
+        if place.may_be_rest()
             && let Some(turned) = &mut self.turned
         {
             turned.push(uid.clone());

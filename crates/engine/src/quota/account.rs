@@ -68,7 +68,7 @@ impl Account {
         resting
     }
 
-    pub(super) fn get(&self, resource: &str) -> Option<Charges> {
+    pub(crate) fn get(&self, resource: &str) -> Option<Charges> {
         self.0.get(resource).copied()
     }
 }

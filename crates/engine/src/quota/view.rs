@@ -233,6 +233,24 @@ impl<'a> View<'a> {
         !asked.is_empty() && asked.iter().all(is_within)
     }
 
+    /// Whether a quota cannot have room for so much however much it may use: this is more than its ceiling or one
+    /// above it by itself, or never makes room and is beyond what the quota is guaranteed.
+    #[must_use]
+    pub fn is_beyond_runtime(&self, own: Part<'_>, preemptible: Preemptible) -> bool {
+        let placement = &self.reckoning.placement;
+        let Some(place) = placement.find(own.quota).filter(|place| *place != ROOT) else {
+            return false;
+        };
+        let asked = self.counted(place, own.amounts);
+        let is_too_large = |asked: &Asked<'_>| {
+            let is_above = |max: i64| asked.amount > max;
+            placement.chain(place).any(|at| asked.column.cells[at].max.is_some_and(is_above))
+        };
+        asked.iter().any(is_too_large)
+            || preemptible == Preemptible::No
+                && self.check(place, place, &asked, Bound::Min).is_err()
+    }
+
     /// Whether a quota has room for so much, and all those above it have.
     ///
     /// # Errors

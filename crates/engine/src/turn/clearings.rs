@@ -7,6 +7,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::quotas::Among;
 use super::searches::Searching;
 use super::{Engine, Question, Verdict, Waiting};
 use crate::clearing::{Cleared, Clearing, Party, Rule, Uncleared, by_node};
@@ -22,8 +23,12 @@ use crate::search::Work;
 
 /// How much is done in one turn: nodes and pods that are looked at.
 const SLICE: usize = 256;
-/// After so many times of beginning over, since nodes came and went, it is done in one go.
-const BEGUN_OVER_MAX: u32 = 8;
+/// The same where it had to begin over again and again: twice as much each time up to this.
+const SLICE_MAX: usize = 4_096;
+/// After so many times of beginning over, since nodes came and went, nobody is looked for for a while.
+const BEGUN_OVER_MAX: u32 = 16;
+/// Why nobody goes then.
+const NO_TIME: &str = "preemption not helpful: nodes came and went while it was looked for victims";
 
 /// What is tried one after the other to make room for some pods.
 pub(super) struct Clearings {
@@ -39,6 +44,8 @@ pub(super) struct Clearings {
     pub(super) waiting: Waiting,
     /// The lot that the pod waits in where no room is made, and who refuses it, where that is a quota.
     parked: Option<(Charged, Box<str>)>,
+    /// Of which quotas somebody may go, by what is tried last.
+    among: Among,
     now: Moment,
 }
 
@@ -61,7 +68,13 @@ impl Clearings {
         }
         let party = Arc::new(party);
         let (current, begun_over, texts, parked) = (None, 0, Vec::new(), None);
-        Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, now })
+        let among = rules.back().map_or(Among::OwnQuota, among);
+        Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, among, now })
+    }
+
+    /// Whether what was found out was no longer so, again and again.
+    fn gave_up(&self) -> bool {
+        self.begun_over >= BEGUN_OVER_MAX
     }
 }
 
@@ -125,7 +138,8 @@ impl Engine {
         let (uid, profile) = (&own.pod().uid, own.question().profile);
         let can_help = waiting.examination.curable().next().is_some();
         let is_reservation = self.ledger.pod(uid).is_none_or(PodRow::is_reservation);
-        if waiting.room().is_some() || !can_help || is_reservation || self.is_leaving(uid) {
+        let is_awaited = self.is_leaving(uid) || self.is_promised(uid);
+        if waiting.room().is_some() || !can_help || is_reservation || is_awaited {
             return None;
         }
         let rules = self.rules_of(uid, profile);
@@ -139,13 +153,17 @@ impl Engine {
         &mut self,
         pod: &PodRef,
         question: Question,
-        (waiting, parked): (Waiting, (Charged, Box<str>)),
+        (mut waiting, parked): (Waiting, (Charged, Box<str>)),
         now: Moment,
     ) -> Result<Clearings, Box<Waiting>> {
         let rule = self.room_rule(&pod.uid, question.profile, parked.0);
         let Some(rule) = rule.filter(|_| !self.is_leaving(&pod.uid)) else {
             return Err(Box::new(waiting));
         };
+        if let Some(words) = self.known_vain(question) {
+            waiting.last_resorts.text = format!("preemption: {words}");
+            return Err(Box::new(waiting));
+        }
         let party = Party::one(&pod.uid, question.profile);
         let lot = parked.0;
         let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
@@ -157,17 +175,31 @@ impl Engine {
     }
 
     /// By whom room may be made for a pod that its quota, or one above, has no room for; none where nobody of
-    /// it could go and nothing was only lent.
+    /// it could go and nothing was only lent, or where it would not be let in whoever goes.
     pub(super) fn room_rule(&mut self, uid: &Uid, profile: usize, lot: Charged) -> Option<Rule> {
         let last_resorts = &self.profiles[profile].1.profile().last_resorts;
         let tries = last_resorts.contains(&LastResort::ElasticQuota) && self.can_promise();
         let priority = self.ledger.pod(uid).filter(|row| tries && row.may_preempt)?.priority;
+        if self.ledger.quotas.is_beyond_runtime(lot, &self.ledger.asks.requests) {
+            return None;
+        }
         let quotas = &self.ledger.quotas;
-        let lowest = quotas.quota(lot.belonging).and_then(|quota| quotas.lowest(quota));
+        let lowest = quotas.quota(lot.belonging).and_then(|quota| quotas.lowest_yielding(quota));
         let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
         let rule = self.quota_rule(Some(lot), &amounts, priority)?;
-        let takes_back = matches!(rule, Rule::Quota { wants: Some(_), .. });
+        let takes_back = among(&rule) == Among::AllQuotas;
         (takes_back || lowest.is_some_and(|lowest| lowest < priority)).then_some(rule)
+    }
+
+    /// What is known already of a pod that its quota refused, where nobody has looked for it yet.
+    pub(super) fn known_of(
+        &mut self,
+        own: &Clearings,
+        question: Question,
+    ) -> Option<Result<Cleared, String>> {
+        let is_new = own.parked.is_some() && own.current.is_none() && own.texts.is_empty();
+        let words = is_new.then(|| self.known_vain(question)).flatten()?;
+        Some(Err(words.into()))
     }
 
     /// Whether others are leaving the node that a pod waits for.
@@ -206,16 +238,16 @@ impl Engine {
             own.begun_over += u32::from(is_moot);
             !is_moot
         });
+        if own.gave_up() {
+            return Some(Err(NO_TIME.to_owned()));
+        }
         let begins = under_way.is_none();
         if begins {
             let rule = self.rule_by_now(&own.asked, own.rules.front()?.clone());
             under_way = Some(Clearing::begin(&self.ledger, own.party.clone(), rule, own.now));
         }
         let mut clearing = under_way?;
-        let mut work = match own.begun_over < BEGUN_OVER_MAX {
-            true => Work::of(SLICE),
-            false => Work::without_end(),
-        };
+        let mut work = Work::of((SLICE << own.begun_over.min(BEGUN_OVER_MAX)).min(SLICE_MAX));
         match clearing.advance(&mut self.ledger, &mut self.profiles, &mut work) {
             None => own.current = Some(clearing),
             Some(Ok(cleared)) => return Some(Ok(cleared)),
@@ -251,21 +283,22 @@ impl Engine {
         cleared: Result<Cleared, String>,
         now: Moment,
     ) -> Verdict {
-        let Clearings { mut waiting, parked, .. } = clearings;
+        let gave_up = clearings.gave_up();
+        let Clearings { mut waiting, parked, among, .. } = clearings;
         let uid = &own.pod().uid;
         match cleared {
             Ok(cleared) => {
                 let node = cleared.plan.first().map(|(_, node)| *node);
                 if let Some(node) = node {
                     let room = self.room_on(node, uid, cleared);
-                    if let Some((lot, _)) = &parked {
-                        self.promise(uid, *lot, &room.victims);
-                    }
                     let preemption = Some(Outcome::Room(room));
                     waiting.last_resorts = LastResorts { preemption, ..LastResorts::default() };
                 }
             }
             Err(text) => {
+                if let Some((lot, _)) = parked.as_ref().filter(|_| !gave_up) {
+                    self.note_vain((own.question(), uid), (*lot, among), &text);
+                }
                 let before = std::mem::take(&mut waiting.last_resorts.text);
                 let texts = [before, format!("preemption: {text}")];
                 let texts: Vec<String> =
@@ -273,13 +306,25 @@ impl Engine {
                 waiting.last_resorts.text = texts.join(", ");
             }
         }
-        let waiting = Arc::new(waiting);
         match parked {
             Some((lot, quota)) if waiting.room().is_none() => {
-                self.queue.park(uid, lot, &quota, now);
-                Verdict::Wait(waiting)
+                let verdict = self.park_waiting(uid, (lot, &quota), waiting, now);
+                if gave_up {
+                    self.look_again(uid, now);
+                }
+                verdict
             }
-            _ => self.leave(uid, None, waiting, now),
+            _ => {
+                let (is_refused, is_none) = (parked.is_some(), waiting.room().is_none());
+                let verdict = self.leave_admitted(uid, None, waiting.into(), now);
+                if is_refused {
+                    self.await_promised(uid);
+                }
+                if gave_up && is_none {
+                    self.queue.again(uid, now);
+                }
+                verdict
+            }
         }
     }
 
@@ -293,6 +338,14 @@ impl Engine {
     /// Pods of lower priority that wait for room on a node.
     pub(super) fn passed_over(&self, node: NodeIndex, uid: &Uid) -> Vec<PodRef> {
         crate::preemption::passed_over(&self.ledger, node, uid)
+    }
+}
+
+/// Of which quotas somebody may go.
+fn among(rule: &Rule) -> Among {
+    match rule {
+        Rule::Quota { wants: None, .. } => Among::OwnQuota,
+        Rule::Quota { .. } | Rule::Lower { .. } => Among::AllQuotas,
     }
 }
 

@@ -321,6 +321,7 @@ impl Engine {
     /// Those who were asked failed, and so did the attempt.
     pub(super) fn fail(&mut self, uid: &Uid, why: Box<str>, now: Moment) -> Verdict {
         let left = self.nominate(uid, None);
+        self.end_promise(uid);
         self.queue.reject(uid, Rejection::default(), &self.ledger, now);
         if let Some(left) = left {
             self.queue.notice(&self.ledger, left, now);

@@ -386,7 +386,7 @@ impl Engine {
             self.rooms.remove(&uid);
             self.ask_no_more(&uid);
             self.queue.remove(&uid);
-            self.ledger.quotas.unpledge(&uid);
+            self.break_promise(&uid);
         }
     }
 

@@ -6,6 +6,7 @@ mod promises;
 mod retries;
 #[cfg(test)]
 mod tests;
+mod vain;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use crate::ledger::{Charged, Ledger};
 use crate::moment::Moment;
 use crate::plugin::{Plugin, Plugins};
 use crate::preemption::LastResorts;
-use crate::queue::{Rejection, Turn};
+use crate::queue::{Cure, Rejection, Turn};
 use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
-use promises::Promise;
+use promises::Promises;
 use retries::Retries;
+pub(super) use vain::Among;
+use vain::Vain;
 
 /// How many pods are woken at once.
 const WOKEN_MAX: usize = 256;
@@ -46,9 +49,11 @@ pub(super) struct Lots {
     /// How many pods were woken and refused by a quota again.
     woken_in_vain: u64,
     /// What is kept for pods while others leave for them.
-    promises: BTreeMap<Uid, Promise>,
+    promises: Promises,
     /// Pods for which others may make room by now.
     retries: Retries,
+    /// Pods for which nobody could go.
+    vain: Vain,
 }
 
 impl Lots {
@@ -95,40 +100,92 @@ impl Engine {
             return None;
         }
         self.follow_rests();
-        let (was_told, promise) = self.end_promise(&pod.uid);
-        let refusal = self.ledger.admit(&pod.uid).err()?;
-        self.lots.woken_in_vain += u64::from(was_told && promise.is_none());
-        let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
-        let quota = refusal.quota.clone();
-        if self.renew(&pod.uid, promise, charged) {
+        let refusal = self.ledger.admit(&pod.uid).err();
+        let is_promised = self.is_promised(&pod.uid);
+        if !is_promised {
+            let was_let_in = self.end_promise(&pod.uid);
+            self.lots.woken_in_vain += u64::from(was_let_in && refusal.is_some());
+        }
+        let refusal = refusal?;
+        if is_promised {
             return Some(Some(self.park(&pod.uid, refusal, now)));
         }
-        let waiting = (Waiting::refused_by_quota(&self.ledger, refusal), (charged, quota.clone()));
-        match self.clearings_in_quota(pod, question, waiting, now) {
+        let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
+        let quota = refusal.quota.clone();
+        let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+        match self.clearings_in_quota(pod, question, (waiting, (charged, quota.clone())), now) {
             Ok(clearings) => {
                 let since = (attempts, self.refused.revision);
                 self.searches.push(Searching::clearing((pod.clone(), question), since, clearings));
                 Some(None)
             }
             Err(waiting) => {
-                self.queue.park(&pod.uid, charged, &quota, now);
-                Some(Some(Verdict::Wait(Arc::new(*waiting))))
+                Some(Some(self.park_waiting(&pod.uid, (charged, &quota), *waiting, now)))
             }
         }
     }
 
     /// Has a pod wait whose quota has no room for it any longer.
     pub(super) fn park(&mut self, uid: &Uid, refusal: QuotaRefusal, now: Moment) -> Verdict {
-        let charged = self.ledger.pod(uid).and_then(|row| row.charged());
-        if let Some(charged) = charged {
-            self.queue.park(uid, charged, &refusal.quota, now);
+        let quota = refusal.quota.clone();
+        let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+        match self.ledger.pod(uid).and_then(|row| row.charged()) {
+            Some(charged) => self.park_waiting(uid, (charged, &quota), waiting, now),
+            None => Verdict::Wait(Arc::new(waiting)),
         }
-        Verdict::Wait(Arc::new(Waiting::refused_by_quota(&self.ledger, refusal)))
+    }
+
+    /// The same where it is known why it waits. No node is kept for one that nobody goes for: it could not use
+    /// it.
+    pub(super) fn park_waiting(
+        &mut self,
+        uid: &Uid,
+        (lot, refused_by): (Charged, &str),
+        mut waiting: Waiting,
+        now: Moment,
+    ) -> Verdict {
+        let mut left = None;
+        if self.is_promised(uid) {
+            self.await_promised(uid);
+        } else {
+            if self.lots.promises.has(uid) {
+                self.end_promise(uid);
+                self.lots.retries.ask(uid, now);
+            }
+            waiting.last_resorts.is_untried = true;
+            left = self.nominate(uid, None);
+        }
+        self.queue.park(uid, lot, refused_by, now);
+        self.settle_cure(lot);
+        if let Some(left) = left {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        Verdict::Wait(Arc::new(waiting))
+    }
+
+    /// Finds out what has to become otherwise before a lot is let in: nothing is divided for those who could
+    /// use none of it.
+    fn settle_cure(&mut self, lot: Charged) {
+        let requests = &self.ledger.asks.requests;
+        let cure = match self.ledger.quotas.is_beyond_runtime(lot, requests) {
+            true => Cure::Else,
+            false => Cure::Runtime,
+        };
+        self.queue.await_cure(lot, cure);
+    }
+
+    /// Why a pod is not let in by its quota as things are, where it is held to one.
+    pub(super) fn quota_refusal(&mut self, uid: &Uid) -> Option<QuotaRefusal> {
+        let profile = self.unbound.get(uid)?.profile;
+        if !self.heeds_quotas(profile) {
+            return None;
+        }
+        self.ledger.admit(uid).err()
     }
 
     /// Has a pod wait until others of its quota have gone for it, or tries it where they have.
     pub(super) fn wait_for_quota(&mut self, uid: &Uid, now: Moment) {
-        match self.admit_promised(uid) {
+        match self.ledger.admit(uid) {
             Ok(()) => self.queue.again_at_once(uid, now),
             Err(refusal) => drop(self.park(uid, refusal, now)),
         }
@@ -144,16 +201,22 @@ impl Engine {
 
     /// The same of one pod. For one for which room is made on a node something is divided all along.
     pub(super) fn follow_rest(&mut self, uid: &Uid) {
-        if self.queue.is_resting(uid) && self.ledger.nominated(uid).is_none() {
+        let is_awaited = self.ledger.nominated(uid).is_some() || self.lots.promises.has(uid);
+        if self.queue.is_resting(uid) && !is_awaited {
             self.ledger.rest(uid);
         } else {
             self.ledger.rouse(uid);
         }
     }
 
-    /// A pod is now this: where it waited for its quota and is charged otherwise, it is tried.
+    /// A pod is now this: where it is charged otherwise than before, nothing is kept for it as it was, and it
+    /// is tried where it waited for its quota.
     pub(super) fn follow_quota(&mut self, uid: &Uid) {
         let charged = self.ledger.pod(uid).and_then(|row| row.charged());
+        let requests = &self.ledger.asks.requests;
+        if self.ledger.quotas.is_pledged_otherwise(uid, charged, requests) {
+            self.break_promise(uid);
+        }
         if self.queue.lot(uid).is_some_and(|lot| Some(lot) != charged) {
             self.queue.unpark(uid);
         }
@@ -206,11 +269,17 @@ impl Engine {
         for _ in 0..RETRIED_MAX {
             let Some(uid) = self.lots.retries.next(now) else { return };
             if self.may_have_room_made(&uid) {
+                self.forget_vain(&uid);
                 self.queue.unpark(&uid);
             } else if self.unbound.get(&uid).is_none() {
                 self.lots.retries.forget(&uid);
             }
         }
+    }
+
+    /// It is looked again after a while who makes room for a pod that waits for its quota.
+    pub(super) fn look_again(&mut self, uid: &Uid, now: Moment) {
+        self.lots.retries.rest(uid, now);
     }
 
     /// Others have a node by now who may make room for pods that wait for their quotas.
@@ -219,8 +288,9 @@ impl Engine {
             return;
         }
         let quotas = self.ledger.quotas.take_joined();
-        let lots = self.queue.lots_refused_by(&quotas).take(NOTICED_MAX);
-        for lot in lots.collect::<Vec<Charged>>() {
+        let lots: Vec<Charged> = self.queue.lots_refused_by(&quotas).collect();
+        self.forget_vain_of(&lots);
+        for lot in lots.into_iter().take(NOTICED_MAX) {
             if let Some((_, _, uid)) = self.queue.first_of_lot(lot) {
                 self.lots.retries.ask(uid, now);
             }
@@ -233,7 +303,7 @@ impl Engine {
             return false;
         };
         let profile = own.profile;
-        !self.lots.promises.contains_key(uid) && self.room_rule(uid, profile, lot).is_some()
+        !self.lots.promises.has(uid) && self.room_rule(uid, profile, lot).is_some()
     }
 
     fn line_up(&mut self, lots: impl IntoIterator<Item = Charged>) {
@@ -248,9 +318,11 @@ impl Engine {
     fn let_in(&mut self, lot: Charged, now: Moment) {
         let Some((_, _, uid)) = self.queue.first_of_lot(lot) else { return };
         let uid = uid.clone();
-        let is_promised = self.lots.promises.contains_key(&uid);
+        self.settle_cure(lot);
+        self.follow_rests();
+        let is_promised = self.lots.promises.has(&uid);
         let answer = match is_promised {
-            true => self.admit_promised(&uid),
+            true => self.ledger.admit(&uid),
             false => self.ledger.quotas.admit(lot, &self.ledger.asks.requests),
         };
         match answer {

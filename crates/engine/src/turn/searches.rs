@@ -216,14 +216,8 @@ impl Engine {
     fn advance(&mut self, own: &mut Searching, now: Moment) -> Option<Verdict> {
         let expected = "a pod whose search is under way is there";
         let revision = self.refused.revision;
-        if let Some(mut clearings) = own.clearing.take() {
-            return match self.clear_on(&mut clearings) {
-                None => {
-                    own.clearing = Some(clearings);
-                    None
-                }
-                Some(waiting) => Some(self.leave_cleared(own, *clearings, waiting, now)),
-            };
+        if let Some(clearings) = own.clearing.take() {
+            return self.clear_for(own, clearings, now);
         }
         let mut search = match own.search.take() {
             Some(search) => search,
@@ -288,6 +282,23 @@ impl Engine {
         Some(self.leave(&own.pod.uid, answers, waiting, now))
     }
 
+    /// Does more to make room for a pod by whoever may have to go.
+    fn clear_for(
+        &mut self,
+        own: &mut Searching,
+        mut clearings: Box<Clearings>,
+        now: Moment,
+    ) -> Option<Verdict> {
+        let known = self.known_of(&clearings, own.question);
+        match known.or_else(|| self.clear_on(&mut clearings)) {
+            None => {
+                own.clearing = Some(clearings);
+                None
+            }
+            Some(cleared) => Some(self.leave_cleared(own, *clearings, cleared, now)),
+        }
+    }
+
     /// Has a pod wait that no node can take, and finds out in one go why: where somebody outside is
     /// asked about it, no node is chosen for it in between.
     pub(super) fn deny(&mut self, pod: &PodRef, question: Question, now: Moment) -> Verdict {
@@ -307,9 +318,25 @@ impl Engine {
         Some(self.give(&own.pod, own.question, &place, own.attempts, now))
     }
 
-    /// Leaves a pod waiting. Where room is made, the pod is nominated to the node, and those that
-    /// waited for it before are not. Others who ask this question now would be told the same.
+    /// Leaves a pod waiting that no node can take. Nobody goes for one that its quota has no room for by now.
+    /// Others who ask this question now would be told the same.
     pub(super) fn leave(
+        &mut self,
+        uid: &Uid,
+        question: Option<Question>,
+        waiting: Arc<Waiting>,
+        now: Moment,
+    ) -> Verdict {
+        match waiting.room().and_then(|_| self.quota_refusal(uid)) {
+            Some(refusal) => self.park(uid, refusal, now),
+            None => self.leave_admitted(uid, question, waiting, now),
+        }
+    }
+
+    /// The same of one that its quota lets in when those are gone who go for it. Where room is made, the pod
+    /// is nominated to the node, and its quota keeps room for it; those that waited for the node before are
+    /// not.
+    pub(super) fn leave_admitted(
         &mut self,
         uid: &Uid,
         question: Option<Question>,
@@ -341,12 +368,16 @@ impl Engine {
             }
             self.refused.answers.insert(question, waiting.clone());
         }
-        if waiting.room().is_some() {
+        if let Some(room) = waiting.room() {
+            self.promise(uid, &room.victims);
             // Until whoever has to go was asked to, it is in flight: tried again before, it might
             // push out others somewhere else.
             self.queue.room_made(uid, &self.ledger);
             self.rooms.insert(uid.clone(), waiting.rejection);
         } else {
+            if self.ledger.nominated(uid).is_none() {
+                self.end_promise(uid);
+            }
             self.queue.reject(uid, waiting.rejection, &self.ledger, now);
         }
         if let Some(left) = left {

@@ -22,9 +22,6 @@ impl Ledger {
 
     /// A pod as somebody who may use what his quota borrows; none where nobody takes anything back of it.
     pub(crate) fn borrower_of(&self, row: &PodRow) -> Option<Borrower> {
-        if !self.quotas.takes_back || row.is_spared {
-            return None;
-        }
         self.borrower(row.charged(), self.charged_for(row)?)
     }
 

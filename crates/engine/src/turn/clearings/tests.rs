@@ -1,3 +1,6 @@
+mod lent;
+mod slices;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

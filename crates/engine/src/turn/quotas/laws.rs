@@ -35,6 +35,8 @@ struct World {
     evicted: usize,
     /// Whether pods are made again before those are gone that they are made for.
     is_eager: bool,
+    /// What pods become while others are asked to go: which of them, of which quota and of which size.
+    changes: Vec<(usize, usize, i64)>,
 }
 
 /// What there is: nodes, quotas, and pods by quota, size and priority. The first so many of them are a gang, and
@@ -90,6 +92,7 @@ impl World {
             made: 0,
             evicted: 0,
             is_eager: given.is_eager,
+            changes: Vec::new(),
         };
         for (number, cpu) in given.nodes.iter().enumerate() {
             own.engine.apply(node(&format!("n{number}"), cpu * 1_000), START);
@@ -136,6 +139,17 @@ impl World {
         }
     }
 
+    /// A pod that has no node becomes the next one of those that pods become.
+    fn change(&mut self) {
+        let Some((pod, quota, size)) = self.changes.pop() else { return };
+        let mut waiting = self.pods.values_mut().filter(|fact| fact.node.is_none());
+        let Some(fact) = waiting.nth(pod) else { return };
+        let like = member("", NAMES[quota], size * 1_000);
+        (fact.quota, fact.needs) = (like.quota, like.needs);
+        let fact = fact.clone();
+        self.engine.apply(told(fact), self.now);
+    }
+
     /// Decides all that can be decided, and does it; whoever has to go is gone at once.
     fn round(&mut self, mut after: impl FnMut(&mut Engine, &Uid)) {
         for _ in 0..DECISIONS_MAX {
@@ -155,6 +169,9 @@ impl World {
                     self.engine.answered(&pod.uid, Answer::Done, self.now);
                 }
                 Verdict::Wait(waiting) => {
+                    if waiting.room().is_some() {
+                        self.change();
+                    }
                     self.engine.done(&pod.uid, self.now);
                     let victims = waiting.room().map(|room| room.victims.clone());
                     for victim in victims.into_iter().flatten() {
@@ -262,5 +279,23 @@ proptest! {
                 }
             });
         }
+    }
+
+    #[test]
+    fn pods_that_become_others_while_room_is_made_leave_nothing_behind(
+        given in given(),
+        ways in ways(),
+        changes in vec((0..4_usize, 0..4_usize, 0..4_i64), 0..9),
+    ) {
+        let mut world = World::new(&given, &ways, Options::default());
+        world.changes = changes;
+        for _ in 0..9 {
+            world.round(|engine, _| assert!(engine.ledger().quotas.keeps_what_was_pledged()));
+            prop_assert!(world.engine.ledger().quotas.keeps_what_was_pledged());
+        }
+        for uid in world.pods.keys() {
+            world.engine.apply(Fact::PodGone(uid.clone()), world.now);
+        }
+        prop_assert!(world.engine.ledger().quotas.is_empty());
     }
 }

@@ -1,53 +1,115 @@
-//! Room in a quota that is kept for a pod while others leave for it.
+//! Room in a quota that is kept for a pod while others leave for it, its quota or a node.
 //!
 //! They go one after the other. Were what each leaves behind there for anybody, whoever asks for less
-//! would have it before there is enough for the pod that they go for.
+//! would have it before there is enough for the pod that they go for. And those who leave a node for a pod
+//! would leave it in vain if its quota let in others meanwhile.
+//!
+//! What is kept is the pledge of the quota, which holds all that it names. A promise names nothing but pods:
+//! it is over when a pod is charged otherwise than it was.
 
-use crate::fact::Uid;
-use crate::ledger::{Charged, Ledger};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fact::{PodRef, Uid};
+use crate::ledger::Ledger;
 use crate::moment::Moment;
 use crate::preemption::Victim;
+use crate::queue::Standing;
 use crate::quota::QuotaRefusal;
-use crate::turn::Engine;
+use crate::turn::{Engine, Verdict, Waiting};
 
-/// For how many pods room is kept at once, but for those for whom others are being looked for already.
-const PROMISES_MAX: usize = 256;
+/// For how many pods that their quotas refused room is kept at once, but for those for whom others are being
+/// looked for already.
+const REFUSED_MAX: usize = 256;
 
-/// What a pod was promised.
-#[derive(Debug, Clone)]
-pub(in crate::turn) struct Promise {
-    lot: Charged,
-    /// Who goes for it.
-    victims: Box<[Uid]>,
+/// Who goes for whom.
+#[derive(Debug, Default)]
+pub(super) struct Promises {
+    /// By who was promised room.
+    victims: BTreeMap<Uid, Box<[Uid]>>,
+    /// By who goes.
+    awaiting: BTreeMap<Uid, BTreeSet<Uid>>,
+    /// Pods that their quotas refused: they are tried when there is enough.
+    refused: BTreeSet<Uid>,
 }
 
-impl Promise {
-    /// Whether any of those is still there who go for the pod.
-    fn is_anybody_left(&self, ledger: &Ledger) -> bool {
-        self.victims.iter().any(|uid| ledger.pod(uid).is_some_and(|row| row.is_placed()))
+impl Promises {
+    pub(super) fn has(&self, uid: &Uid) -> bool {
+        self.victims.contains_key(uid)
+    }
+
+    fn put(&mut self, uid: &Uid, victims: Box<[Uid]>) {
+        self.remove(uid);
+        for victim in &victims {
+            self.awaiting.entry(victim.clone()).or_default().insert(uid.clone());
+        }
+        self.victims.insert(uid.clone(), victims);
+    }
+
+    /// Whether there was one.
+    fn remove(&mut self, uid: &Uid) -> bool {
+        self.refused.remove(uid);
+        let Some(victims) = self.victims.remove(uid) else { return false };
+        for victim in victims {
+            if let Some(awaiting) = self.awaiting.get_mut(&victim) {
+                awaiting.remove(uid);
+                if awaiting.is_empty() {
+                    self.awaiting.remove(&victim);
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether any of those is still there who go for a pod.
+    fn is_anybody_left(&self, uid: &Uid, ledger: &Ledger) -> bool {
+        let mut victims = self.victims.get(uid).into_iter().flatten();
+        victims.any(|uid| ledger.pod(uid).is_some_and(|row| row.is_placed()))
     }
 }
 
 impl Engine {
     /// Keeps what a pod asks for in its quota, since these go for it.
-    pub(in crate::turn) fn promise(&mut self, uid: &Uid, lot: Charged, victims: &[Victim]) {
-        let victims = victims.iter().map(|own| own.pod.uid.clone()).collect();
-        self.keep(uid, Promise { lot, victims });
+    pub(in crate::turn) fn promise(&mut self, uid: &Uid, victims: &[Victim]) {
+        if !self.unbound.get(uid).is_some_and(|own| self.heeds_quotas(own.profile)) {
+            return;
+        }
+        if let Some(charged) = self.ledger.pod(uid).and_then(|row| row.charged()) {
+            self.ledger.quotas.pledge(uid, charged, &self.ledger.asks.requests);
+            let victims = victims.iter().map(|own| own.pod.uid.clone()).collect();
+            self.lots.promises.put(uid, victims);
+        }
     }
 
-    /// Whether room can be kept for one more pod. Nobody goes for one for whom it cannot.
+    /// Whether room can be kept for one more pod that its quota refused. Nobody goes for one for whom it
+    /// cannot.
     pub(in crate::turn) fn can_promise(&self) -> bool {
-        self.lots.promises.len() < PROMISES_MAX
+        self.lots.promises.refused.len() < REFUSED_MAX
     }
 
-    fn keep(&mut self, uid: &Uid, promise: Promise) {
-        self.ledger.quotas.pledge(uid, promise.lot, &self.ledger.asks.requests);
-        self.lots.promises.insert(uid.clone(), promise);
+    /// Whether room is kept for a pod for which somebody is still to go.
+    pub(in crate::turn) fn is_promised(&self, uid: &Uid) -> bool {
+        self.lots.promises.is_anybody_left(uid, &self.ledger)
     }
 
-    /// Keeps nothing for a pod any longer; whether anything was, and what it was promised.
-    pub(super) fn end_promise(&mut self, uid: &Uid) -> (bool, Option<Promise>) {
-        (self.ledger.quotas.unpledge(uid), self.lots.promises.remove(uid))
+    /// A pod that was promised room was refused by its quota.
+    pub(in crate::turn) fn await_promised(&mut self, uid: &Uid) {
+        if self.lots.promises.has(uid) {
+            self.lots.promises.refused.insert(uid.clone());
+        }
+    }
+
+    /// Keeps nothing for a pod any longer; whether it had been told that there is room.
+    pub(in crate::turn) fn end_promise(&mut self, uid: &Uid) -> bool {
+        let was_promised = self.lots.promises.remove(uid);
+        self.ledger.quotas.unpledge(uid) && !was_promised
+    }
+
+    /// No node is kept for a pod any longer: nothing is in its quota either, unless others leave that for it.
+    pub(in crate::turn) fn end_promise_on_node(&mut self, uid: &Uid) {
+        if !self.lots.promises.refused.contains(uid) {
+            self.end_promise(uid);
+        }
     }
 
     /// A pod does not wait for its quota any longer, or nobody goes for it.
@@ -56,41 +118,56 @@ impl Engine {
         self.lots.retries.forget(uid);
     }
 
-    /// Keeps on what a pod was promised that its quota refused again, where anybody is still to go for it;
-    /// whether that is so.
-    pub(super) fn renew(&mut self, uid: &Uid, promise: Option<Promise>, lot: Charged) -> bool {
-        let is_left = |own: &Promise| own.lot == lot && own.is_anybody_left(&self.ledger);
-        let Some(promise) = promise.filter(is_left) else { return false };
-        self.keep(uid, promise);
-        true
-    }
-
-    /// Whether the quota of a pod has room for it, as if nothing were kept for it already.
-    pub(super) fn admit_promised(&mut self, uid: &Uid) -> Result<(), QuotaRefusal> {
-        // To look at it is no news, or it would be looked at for ever.
-        self.ledger.quotas.begin_thought();
-        let (_, promise) = self.end_promise(uid);
-        let answer = self.ledger.admit(uid);
-        if let Some(promise) = promise {
-            self.keep(uid, promise);
-        }
-        self.ledger.quotas.end_thought();
-        answer
-    }
-
     /// Wakes pods that room was kept for, where there is enough by now. What is kept for one
     /// for whom nobody is to go any longer is there for all.
     pub(super) fn redeem(&mut self, now: Moment) {
-        for uid in self.lots.promises.keys().cloned().collect::<Vec<Uid>>() {
-            if self.admit_promised(&uid).is_ok() {
-                self.queue.unpark(&uid);
+        for uid in self.lots.promises.refused.iter().cloned().collect::<Vec<Uid>>() {
+            if self.queue.lot(&uid).is_none() {
                 continue;
             }
-            let own = self.lots.promises.get(&uid);
-            if own.is_some_and(|own| !own.is_anybody_left(&self.ledger)) {
+            let Err(refusal) = self.ledger.admit(&uid) else {
+                self.queue.unpark(&uid);
+                continue;
+            };
+            if !self.is_promised(&uid) {
                 self.end_promise(&uid);
                 self.lots.retries.ask(&uid, now);
+                self.keep_no_node(&uid, refusal, now);
             }
+        }
+    }
+
+    /// No node is kept any longer for a pod that its quota refuses, and it is told so.
+    fn keep_no_node(&mut self, uid: &Uid, refusal: QuotaRefusal, now: Moment) {
+        if self.ledger.nominated(uid).is_none() {
+            return;
+        }
+        if let Some(left) = self.nominate(uid, None) {
+            self.queue.notice(&self.ledger, left, now);
+        }
+        let Some((own, row)) = self.unbound.get(uid).zip(self.ledger.pod(uid)) else { return };
+        let mut waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+        waiting.last_resorts.is_untried = true;
+        let (pod, verdict) = (PodRef::of(uid, row), Verdict::Wait(Arc::new(waiting)));
+        // Nobody tries it just now.
+        let attempts = 0;
+        let decision = self.decision(own.profile, pod, attempts, verdict);
+        self.due.push_back(decision);
+    }
+
+    /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried.
+    pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid) {
+        let awaiting = self.lots.promises.awaiting.get(victim).cloned();
+        for uid in awaiting.into_iter().flatten() {
+            self.settle_promise(&uid);
+        }
+    }
+
+    /// The same of one that somebody may have gone for.
+    pub(in crate::turn) fn settle_promise(&mut self, uid: &Uid) {
+        let sleeps = self.queue.standing(uid) == Some(Standing::Waiting);
+        if sleeps && self.queue.lot(uid).is_none() && !self.is_promised(uid) {
+            self.end_promise(uid);
         }
     }
 }

@@ -41,6 +41,14 @@ impl Retries {
         }
     }
 
+    /// It is worth looking again for a pod that is left alone from now on, as if it had just been looked.
+    pub(super) fn rest(&mut self, uid: &Uid, now: Moment) {
+        let own = self.pods.entry(uid.clone()).or_default();
+        own.rest = (own.rest * 2).clamp(REST_MIN, REST_MAX);
+        own.rests_until = now.after(own.rest);
+        self.ask(uid, now);
+    }
+
     /// The next pod whose turn it is by now; it is left alone afterwards.
     pub(super) fn next(&mut self, now: Moment) -> Option<Uid> {
         let (at, uid) = self.due.first().filter(|(at, _)| *at <= now)?.clone();

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fact::{DEFAULT_SCHEDULER, Fact, PodFact};
+use crate::preemption::Nominating;
 use crate::profile::{LastResort, Profile};
 use crate::queue::Standing;
 use crate::quota::{self, ByResource, QuotaFact};
@@ -270,11 +271,148 @@ fn what_was_kept_for_a_pod_is_there_for_all_when_it_is_gone_or_nobody_goes_for_i
     });
     check(|engine| {
         // Its quota is smaller by now, so that it would not fit whoever goes.
-        engine.done(&Uid::new("large"), START);
+        let large = Uid::new("large");
+        engine.done(&large, START);
         engine.apply(quota("a< 0 3900"), START);
         engine.apply(gone("v1"), START);
         assert!(all_decided(engine, START)[0].starts_with("small waits"));
+        assert_eq!(engine.ledger().nominated(&large), Some("n"), "somebody is still to go");
+        engine.apply(gone("v0"), START);
+        let decision = (0..9).find_map(|_| engine.decide(START)).expect("it is told");
+        assert!(matches!(
+            decision.verdict,
+            Verdict::Wait(why) if why.last_resorts.nominating() == Nominating::Nowhere
+        ));
+        assert_eq!((decision.pod.uid, engine.ledger().nominated(&large)), (large, None));
     });
+}
+
+#[test]
+fn what_is_kept_for_a_pod_is_over_when_it_is_charged_otherwise_and_nobody_else_pays_for_it() {
+    let check = |change: fn(PodFact) -> PodFact| {
+        let mut engine = clearing();
+        engine.apply(node("n", 100_000), START);
+        for text in ["a< 0 4000", "b< 0 1000", "c< 0 4000"] {
+            engine.apply(quota(text), START);
+        }
+        for name in ["v0", "v1"] {
+            engine.apply(bound(member(name, "a", 2_000)), START);
+        }
+        let of = |namespace: &str, fact| PodFact { namespace: namespace.into(), ..fact };
+        let large = PodFact { priority: 9, ..of("x", member("large", "a", 3_000)) };
+        engine.apply(told(large.clone()), START);
+        let decision = (0..9).find_map(|_| engine.decide(START)).expect("a verdict");
+        assert!(matches!(decision.verdict, Verdict::Wait(why) if why.room().is_some()));
+        assert!(engine.lots.promises.has(&Uid::new("large")));
+        engine.apply(told(change(large)), START);
+        assert!(!engine.lots.promises.has(&Uid::new("large")), "it was promised to another one");
+        engine.done(&Uid::new("large"), START);
+        assert!(engine.ledger().quotas.keeps_what_was_pledged());
+        // Somebody comes who is charged as nobody was before.
+        engine.apply(told(of("z", member("stranger", "c", 3_000))), START);
+        all_decided(&mut engine, START);
+        for name in ["large", "v0", "v1", "stranger"] {
+            engine.apply(gone(name), START);
+            all_decided(&mut engine, START);
+            assert!(engine.ledger().quotas.keeps_what_was_pledged(), "{name}");
+        }
+        assert!(engine.ledger().quotas.is_empty());
+    };
+    check(|own| PodFact { quota: Some("b".into()), ..own });
+    check(|own| PodFact { needs: member("", "", 3_500).needs, ..own });
+    check(|own| PodFact { preemptible: quota::Preemptible::No, ..own });
+}
+
+/// One in which pods of lower priority make room on nodes, in one of two ways.
+fn pushing(way: LastResort) -> Engine {
+    by(Profile { last_resorts: vec![way], ..Profile::kubernetes() })
+}
+
+fn leaving(engine: &mut Engine, fact: PodFact, node: &str) {
+    let node = Some(node.into());
+    engine.apply(told(PodFact { deleting: true, giving_way: true, node, ..fact }), START);
+}
+
+#[test]
+fn whom_others_leave_a_node_for_has_room_in_its_quota_kept_until_it_comes_there() {
+    let by_priority = LastResort::DefaultPreemption(crate::preemption::Settings::default());
+    for way in [by_priority, LastResort::Coscheduling] {
+        let mut engine = pushing(way);
+        engine.apply(node("n", 4_000), START);
+        engine.apply(quota("a< 4000 4000"), START);
+        engine.apply(quota("o< 0 9000"), START);
+        engine.apply(bound(member("v", "o", 4_000)), START);
+        engine.apply(told(PodFact { priority: 9, ..member("p", "a", 4_000) }), START);
+        assert_eq!(all_decided(&mut engine, START), ["p waits for v to go"]);
+        leaving(&mut engine, member("v", "o", 4_000), "n");
+        engine.apply(node("m", 2_000), START);
+        engine.apply(told(member("q", "a", 2_000)), START);
+        let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
+        assert!(words.iter().any(|own| own.starts_with("q waits, try 1")), "{words:?}");
+        assert!(words.iter().all(|own| !own.contains(" to ")), "{words:?}");
+        engine.apply(gone("v"), START);
+        let words = all_decided(&mut engine, START.after(Duration::from_secs(40)));
+        assert!(words[0].starts_with("p to n"), "{words:?}");
+        for name in ["p", "q"] {
+            engine.apply(gone(name), START);
+        }
+        assert!(engine.ledger().quotas.is_empty());
+    }
+}
+
+#[test]
+fn nobody_leaves_a_node_for_a_pod_whose_quota_has_let_in_others_meanwhile() {
+    let by_priority = LastResort::DefaultPreemption(crate::preemption::Settings::default());
+    let mut engine = pushing(by_priority).with_slices_of(1);
+    engine.apply(quota("a< 4000 4000"), START);
+    engine.apply(quota("o< 0 90000"), START);
+    for name in ["n1", "n2", "n3"] {
+        engine.apply(node(name, 4_000), START);
+        let own = member(&format!("on-{name}"), "o", 4_000);
+        engine.apply(told(PodFact { node: Some(name.into()), ..own }), START);
+    }
+    engine.apply(told(PodFact { priority: 9, ..member("p", "a", 4_000) }), START);
+    assert!(engine.decide(START).is_none(), "it is being found out who may go");
+    // Another scheduler gives somebody what its quota had.
+    let other = PodFact { node: Some("n1".into()), ..member("q", "a", 100) };
+    engine.apply(told(other), START);
+    let words = all_decided(&mut engine, START);
+    assert_eq!(words.len(), 1, "{words:?}");
+    assert!(words[0].contains("Insufficient quotas, quotaName: a"), "{words:?}");
+    assert_eq!(engine.queue().parked(), 1);
+}
+
+#[test]
+fn a_pod_that_its_quota_refuses_keeps_no_node_and_is_told_so() {
+    let by_priority = LastResort::DefaultPreemption(crate::preemption::Settings::default());
+    let mut engine = pushing(by_priority);
+    engine.apply(node("n", 4_000), START);
+    engine.apply(quota("a< 4000 4000"), START);
+    engine.apply(quota("o< 0 9000"), START);
+    engine.apply(bound(member("v", "o", 4_000)), START);
+    engine.apply(told(PodFact { priority: 9, ..member("p", "a", 4_000) }), START);
+    assert_eq!(all_decided(&mut engine, START), ["p waits for v to go"]);
+    let uid = Uid::new("p");
+    assert_eq!(engine.ledger().nominated(&uid), Some("n"));
+    leaving(&mut engine, member("v", "o", 4_000), "n");
+    engine.apply(quota("a< 3000 3000"), START);
+    engine.apply(told(PodFact { priority: 1, ..pod("low", 4_000) }), START);
+    engine.apply(gone("v"), START);
+    let later = START.after(Duration::from_secs(20));
+    let mut nominating = BTreeMap::new();
+    let mut to = Vec::new();
+    for _ in 0..99 {
+        let Some(decision) = engine.decide(later) else { continue };
+        let name = decision.pod.name.to_string();
+        match &decision.verdict {
+            Verdict::Wait(why) => drop(nominating.insert(name, why.last_resorts.nominating())),
+            _ => to.push(name),
+        }
+        engine.done(&decision.pod.uid, later);
+    }
+    assert_eq!(nominating.get("p"), Some(&Nominating::Nowhere));
+    assert_eq!(engine.ledger().nominated(&uid), None);
+    assert_eq!(to, ["low"], "others may have the node");
 }
 
 #[test]
@@ -344,6 +482,58 @@ fn what_could_use_nothing_now_is_no_reason_to_keep_others_from_what_there_is() {
     let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
     assert_eq!(words.iter().filter(|own| own.contains(" to n3")).count(), 1, "{words:?}");
     assert!(words[0].starts_with("stuck-1 to n3"), "{words:?}");
+}
+
+/// How many pods of each of these quotas have nodes when all is quiet.
+fn placed(engine: &mut Engine, quotas: [&str; 2]) -> [usize; 2] {
+    for seconds in [0, 20, 40] {
+        all_decided(engine, START.after(Duration::from_secs(seconds)));
+    }
+    quotas.map(|name| engine.ledger().quota_users(name).len())
+}
+
+#[test]
+fn who_never_makes_room_and_is_beyond_the_guarantee_keeps_nothing_from_others() {
+    let mut engine = clearing();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 2000 10000"), START);
+    engine.apply(quota("b< 0 10000"), START);
+    for number in 0..10 {
+        let own = member(&format!("a{number}"), "a", 1_000);
+        engine.apply(told(PodFact { preemptible: quota::Preemptible::No, ..own }), START);
+        engine.apply(told(member(&format!("b{number}"), "b", 1_000)), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [2, 8]);
+    // It is guaranteed more, and others leave.
+    engine.apply(quota("a< 4000 10000"), START);
+    for number in 0..2 {
+        engine.apply(gone(&format!("b{number}")), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [4, 6]);
+    // One that has what is guaranteed leaves, and the next one comes, as it would for any other.
+    engine.apply(gone("a0"), START);
+    let users = engine.ledger().quota_users("a").len();
+    assert_eq!(placed(&mut engine, ["a", "b"])[0], 4, "{users}");
+}
+
+#[test]
+fn a_pod_larger_than_its_quota_may_ever_use_keeps_nothing_from_others() {
+    let mut engine = clearing();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(quota("a< 0 8000"), START);
+    engine.apply(quota("b< 0 10000"), START);
+    engine.apply(told(member("huge", "a", 9_000)), START);
+    for number in 0..10 {
+        engine.apply(told(member(&format!("b{number}"), "b", 1_000)), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [0, 10]);
+    engine.apply(quota("a< 0 9000"), START);
+    for number in 0..10 {
+        engine.apply(gone(&format!("b{number}")), START);
+    }
+    assert_eq!(placed(&mut engine, ["a", "b"]), [1, 0], "its quota may use as much by now");
+    engine.apply(gone("huge"), START);
+    assert!(engine.ledger().quotas.is_empty());
 }
 
 #[test]

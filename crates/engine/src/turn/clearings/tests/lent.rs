@@ -1,0 +1,70 @@
+//! What was only lent comes back.
+
+use super::*;
+
+#[test]
+fn what_was_lent_comes_back_also_from_pods_that_others_do_not_push_out() {
+    let check = |change: fn(&mut PodFact), expected: usize| {
+        let mut engine = engine(&[LastResort::ElasticQuota]);
+        engine.apply(node("n", 10_000), START);
+        engine.apply(quota("owner 5000 10000"), START);
+        engine.apply(quota("borrower 5000 10000"), START);
+        for number in 0..5 {
+            let mut own = of_quota(plain(&format!("b{number}"), 2_000, 100), "borrower");
+            change(&mut own);
+            engine.apply(on(own, "n"), START);
+        }
+        engine.apply(told(of_quota(plain("own", 2_000, 1), "owner")), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims.len(), expected, "{texts:?}");
+        // Whoever had to go does not come back for it.
+        for victim in &victims {
+            engine.apply(Fact::PodGone(Uid::new(victim)), START);
+            let mut again = of_quota(plain(&format!("{victim}-again"), 2_000, 100), "borrower");
+            change(&mut again);
+            engine.apply(told(again), START);
+        }
+        let (again, ..) = cleared(&mut engine);
+        assert_eq!(again, names(&[]), "nobody takes anything back from the owner");
+    };
+    check(|own| own.is_spared = true, 1);
+    check(|own| own.preemptible = Preemptible::No, 0);
+}
+
+#[test]
+fn one_of_a_gang_that_stays_does_not_keep_what_was_lent_to_the_others() {
+    let check = |shield: fn(&mut PodFact), asked: i64, expected: usize| {
+        let mut engine = jobs();
+        engine.apply(node("n", 10_000), START);
+        engine.apply(quota("owner 6000 10000"), START);
+        engine.apply(quota("borrower 2000 10000"), START);
+        engine.apply(quota("third 2000 10000"), START);
+        engine.apply(gang("g", 10), START);
+        for number in 0..10 {
+            let mut own = of_quota(member(&format!("g{number}"), "g", 1_000, 5), "borrower");
+            if number == 0 {
+                shield(&mut own);
+            }
+            engine.apply(on(own, "n"), START);
+        }
+        engine.apply(told(of_quota(plain("own", asked, 1), "owner")), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims.len(), expected, "{texts:?}");
+        assert!(!victims.contains("g0"), "{victims:?}");
+    };
+    check(|own| own.preemptible = Preemptible::No, 3_000, 3);
+    // One that uses what its own quota is guaranteed.
+    check(|own| own.quota = Some("third".into()), 3_000, 3);
+    check(|own| own.preemptible = Preemptible::No, 7_000, 0);
+    // Of those that are important in the same quota, a gang goes whole or not at all as ever.
+    let mut engine = jobs();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(gang("g", 5), START);
+    for number in 0..5 {
+        let mut own = member(&format!("g{number}"), "g", 2_000, 1);
+        own.is_spared = number == 0;
+        engine.apply(on(own, "n"), START);
+    }
+    engine.apply(told(plain("one", 2_000, 9)), START);
+    assert_eq!(cleared(&mut engine).0, names(&[]));
+}
