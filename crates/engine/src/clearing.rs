@@ -11,6 +11,7 @@
 //! Everything is done a slice at a time. What was thought of in one slice is thought of again in the next,
 //! and all of it is held against the ledger as it is at the end.
 
+mod fruitless;
 mod gather;
 mod offer;
 mod plan;
@@ -21,6 +22,7 @@ mod unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use fruitless::Fruitless;
 pub(crate) use plan::Seed;
 pub(crate) use rule::Rule;
 

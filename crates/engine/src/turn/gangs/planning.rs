@@ -377,9 +377,9 @@ impl Engine {
         let decider = &self.profiles[question.profile].1;
         let whom = (&plan.group, &member);
         let waiting = refused(&mut self.ledger, decider, whom, quota, count).expect(KNOWN);
-        let refusal = GroupRefusal { member, waiting, parked };
+        let mut refusal = GroupRefusal { member, waiting, parked };
         let had = plan.placed.len();
-        match self.group_clearings(&mut plan, &refusal, now) {
+        match self.group_clearings(&mut plan, &mut refusal, now) {
             Some(clearings) => {
                 let own = GroupClearing { plan, had, refusal, clearings, began: now };
                 self.gangs.clearings.push_back(own);
@@ -390,11 +390,11 @@ impl Engine {
     }
 
     /// What is tried to make room for a group, which holds nothing then: others are decided about meanwhile.
-    /// None where nothing is tried.
+    /// None where nothing is tried, which is said of its refusal.
     fn group_clearings(
         &mut self,
         plan: &mut Planning,
-        refusal: &GroupRefusal,
+        refusal: &mut GroupRefusal,
         now: Moment,
     ) -> Option<Clearings> {
         let missing = plan.line.missing();
@@ -402,16 +402,18 @@ impl Engine {
         let last_resorts = self.profiles[own.profile].1.profile().last_resorts.clone();
         let is_tried = last_resorts.iter().any(LastResort::is_for_groups);
         let row = self.ledger.pod(&refusal.member).filter(|_| is_tried)?;
-        let mut all = missing.iter().chain(&plan.placed);
-        let refused = match row.may_preempt {
+        let (charged, lowest) = (row.charged(), row.priority);
+        let all: Vec<Uid> = missing.iter().chain(&plan.placed).cloned().collect();
+        let untried = match row.may_preempt {
             false => Some(ClearingEnd::Never),
-            true => all.any(|uid| self.is_leaving(uid)).then_some(ClearingEnd::Leaving),
+            true => all.iter().any(|uid| self.is_leaving(uid)).then_some(ClearingEnd::Leaving),
         };
-        if let Some(end) = refused {
+        if let Some(end) = untried {
             self.gangs.steps.note(GangStep::Cleared { end, took: Duration::ZERO });
+            refusal.waiting.last_resorts = end.untried();
             return None;
         }
-        let (charged, lowest) = (row.charged(), row.priority);
+        self.give_up_useless(&all, now);
         let rows = missing.iter().filter_map(|uid| self.ledger.pod(uid));
         let priority = rows.fold(lowest, |least, row| least.min(row.priority));
         let party = self.party_of(plan, &missing);
@@ -462,7 +464,7 @@ impl Engine {
             return None;
         };
         let GroupClearing { plan, had, mut refusal, began, .. } = own;
-        let end = cleared.as_ref().map_or_else(|text| ClearingEnd::of(text), |_| ClearingEnd::Room);
+        let end = cleared.as_ref().map_or_else(ClearingEnd::of, |_| ClearingEnd::Room);
         self.gangs.steps.note(GangStep::Cleared { end, took: now.since(began) });
         // Who has to go is not asked for a group that is another one by now.
         let is_planned = |cleared: &Cleared| self.is_as_planned(&plan, cleared);
@@ -472,8 +474,8 @@ impl Engine {
         }
         match cleared {
             Ok(cleared) => self.await_room((plan, had), refusal, cleared, now),
-            Err(text) => {
-                refusal.waiting.last_resorts.text = format!("preemption: {text}");
+            Err(fruitless) => {
+                refusal.waiting.last_resorts.text = format!("preemption: {fruitless}");
                 self.clear_nominations(&plan, now);
                 self.leave_group(plan, refusal, now)
             }
@@ -495,7 +497,7 @@ impl Engine {
     }
 
     /// No room is kept for these any longer: others may have it.
-    pub(super) fn keep_no_room(&mut self, members: Vec<Uid>, now: Moment) {
+    pub(in crate::turn) fn keep_no_room(&mut self, members: Vec<Uid>, now: Moment) {
         for uid in members {
             if let Some(left) = self.nominate(&uid, None) {
                 self.queue.notice(&self.ledger, left, now);
