@@ -276,7 +276,7 @@ impl Ledger {
             }
             Fact::PodGone(uid) => self.remove_pod(&uid),
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
-            Fact::Gang { id, terms } => self.put_gang(&id, terms),
+            Fact::Gang { id, terms, has_started } => self.put_gang(&id, terms, has_started),
             Fact::Quota(fact) => self.put_quota(*fact),
             Fact::QuotaGone { namespace, name } => self.remove_quota(&namespace, &name),
         }

@@ -34,7 +34,7 @@ fn terms() -> impl Strategy<Value = Box<GangTerms>> {
 /// What describes a gang comes, changes or goes.
 pub(super) fn fact() -> impl Strategy<Value = Fact> {
     let terms = proptest::option::weighted(0.75, terms());
-    (name(), terms).prop_map(|(name, terms)| Fact::Gang { id: id(name), terms })
+    (name(), terms).prop_map(|(name, terms)| Fact::Gang { id: id(name), terms, has_started: false })
 }
 
 /// What a pod says of its gang.
@@ -49,7 +49,7 @@ pub(super) fn member() -> impl Strategy<Value = Option<Arc<Membership>>> {
 
 /// Nothing describes any gang.
 pub(super) fn gone() -> impl Iterator<Item = Fact> {
-    NAMES.into_iter().map(|name| Fact::Gang { id: id(name), terms: None })
+    NAMES.into_iter().map(|name| Fact::Gang { id: id(name), terms: None, has_started: false })
 }
 
 /// All that can be seen of gangs and does not follow from what once was.

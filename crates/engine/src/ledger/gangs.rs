@@ -212,9 +212,18 @@ impl Ledger {
         self.gangs.settings = Some(settings);
     }
 
-    pub(super) fn put_gang(&mut self, gang: &GangId, terms: Option<Box<GangTerms>>) {
+    pub(super) fn put_gang(
+        &mut self,
+        gang: &GangId,
+        terms: Option<Box<GangTerms>>,
+        has_started: bool,
+    ) {
         if self.gangs.are_kept() {
-            self.gangs.change(gang, |own| own.object = terms);
+            self.gangs.change(gang, |own| {
+                // Later on it is known here first.
+                own.has_started |= has_started && own.object.is_none() && terms.is_some();
+                own.object = terms;
+            });
         }
     }
 

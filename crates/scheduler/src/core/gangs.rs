@@ -40,7 +40,7 @@ impl Core {
     pub(super) fn group_gone(&mut self, key: &Key, now: Moment) {
         self.groups.remove(key);
         let id = GangId::new(key.namespace(), key.name());
-        self.fact(Fact::Gang { id, terms: None }, now);
+        self.fact(Fact::Gang { id, terms: None, has_started: false }, now);
     }
 
     pub(super) fn group_written(&mut self, receipt: &Receipt<PodGroup>, now: Moment) {

@@ -318,3 +318,40 @@ fn who_is_left_of_a_gang_that_was_whole_stays_also_under_the_next_scheduler() {
     next.show(later(265));
     assert_eq!((next.at(266), next.at(400)), (vec![], vec![]));
 }
+
+#[test]
+fn a_new_leader_reads_off_a_group_whether_its_gang_has_started() {
+    let check = |scheduled: Option<&str>, started: Option<&str>, status: Value, expected: bool| {
+        let condition = |kind: &str, reason: &str, status: bool| {
+            let status = if status { "True" } else { "False" };
+            json!({ "type": kind, "reason": reason, "status": status, "message": "" })
+        };
+        let own = scheduled.map(|reason| condition(SCHEDULED, reason, reason == "Placed"));
+        let start = started.map(|reason| condition("Started", reason, reason == "Whole"));
+        let mut status = status;
+        status["conditions"] = own.into_iter().chain(start).collect();
+        let words = status.to_string();
+        let wire = json!({ "metadata": { "namespace": "ns", "name": "g" },
+            "spec": { "minMember": 4 }, "status": status });
+        let Fact::Gang { has_started, .. } = fact(&serde_json::from_value(wire).unwrap()) else {
+            panic!("a group describes a gang")
+        };
+        assert_eq!(has_started, expected, "{words}");
+    };
+    let none = || json!({});
+    let ended = || json!({ "phase": "Failed", "scheduled": 4, "succeeded": 3, "failed": 1 });
+    check(None, None, none(), false);
+    check(Some("MembersLeft"), None, none(), true);
+    // Nobody may have been bound, or all were deleted before that could be said.
+    check(Some("Placed"), None, none(), false);
+    check(Some("Placed"), None, ended(), true);
+    check(Some("Placed"), Some("Whole"), none(), true);
+    for reason in ["WaitingForMembers", "Queued", "Unschedulable"] {
+        check(Some(reason), Some("Whole"), ended(), false);
+    }
+    // Where others look after groups, they say no more than how many have ended.
+    check(None, None, ended(), true);
+    check(None, None, json!({ "phase": "Pending", "failed": 1 }), false);
+    check(None, None, json!({ "phase": "Running", "running": 4, "scheduled": 4 }), false);
+    check(None, Some("Whole"), none(), true);
+}

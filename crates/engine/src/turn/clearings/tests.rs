@@ -32,7 +32,11 @@ fn jobs() -> Engine {
 
 fn gang(name: &str, min: u32) -> Fact {
     let terms = GangTerms { min_available: Some(min), ..GangTerms::default() };
-    Fact::Gang { id: GangId::new("default", name), terms: Some(Box::new(terms)) }
+    Fact::Gang {
+        id: GangId::new("default", name),
+        terms: Some(Box::new(terms)),
+        has_started: false,
+    }
 }
 
 fn member(name: &str, of: &str, millis: i64, priority: i32) -> PodFact {

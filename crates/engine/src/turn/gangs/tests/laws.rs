@@ -432,7 +432,7 @@ impl World {
             self.forget(&uid(&pod_name(number)));
         }
         for (name, ..) in MINS {
-            self.tell(Fact::Gang { id: id(name), terms: None });
+            self.tell(Fact::Gang { id: id(name), terms: None, has_started: false });
         }
         self.now = self.now.after(Duration::from_secs(9));
         for _ in 0..100 {
