@@ -9,6 +9,7 @@
 
 mod planning;
 mod release;
+mod room;
 mod seen;
 mod steps;
 
@@ -30,8 +31,9 @@ use crate::ledger::{Ask, Charged, PodRow};
 use crate::moment::Moment;
 use crate::needs::Amounts;
 use crate::queue::{Change, Pending, Rejection, Standing};
-use planning::{GroupClearing, Planning};
+use planning::Planning;
 use release::Releases;
+use room::GroupClearing;
 use steps::Steps;
 pub use steps::{ClearingEnd, GangStep, PlanEnd};
 
@@ -122,6 +124,9 @@ pub(super) struct Gangs {
     /// Gangs of which anything was told, and of which members are there.
     told_of: BTreeSet<GangId>,
     steps: Steps,
+    /// How many members were tried for a node.
+    #[cfg(test)]
+    tried: usize,
 }
 
 /// Of how many groups members are told in one turn what they wait for.

@@ -1,5 +1,6 @@
 mod changes;
 mod laws;
+mod plans;
 mod release;
 mod volumes;
 mod waking;
