@@ -38,6 +38,7 @@ pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use cpus::{Cpus, NodeCpus, ZoneUse};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
+pub(crate) use gangs::Counts;
 pub use gangs::Gangs;
 pub use loads::{
     Book, Estimate, EstimateSettings, LoadAccount, LoadRooms, Loads, Overload, ScoreSettings,
@@ -492,9 +493,11 @@ impl Ledger {
         if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
+        let was = Counts::of(row);
         row.claim = Some(node);
         let allotments = &mut self.asks.allotments;
         row.allotment = allotment.map(|own| allotments.hold_as(own, || own.clone()));
+        self.gangs.follow(row, was);
         self.claimed.insert(uid.clone());
         let (pod, charged, priority) = (row.passing(), row.charged(), row.priority);
         self.move_in(node, uid, pod, priority);
@@ -522,7 +525,9 @@ impl Ledger {
         uid: &Uid,
     ) -> Result<Option<ReservationIndex>, ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let was = Counts::of(row);
         let (claim, pod, priority) = (row.claim.take(), row.passing(), row.priority);
+        self.gangs.follow(row, was);
         let charged = row.charged();
         self.claimed.remove(uid);
         let Some(node) = claim.filter(|_| row.bound.is_none()) else { return Ok(None) };

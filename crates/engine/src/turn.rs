@@ -359,6 +359,7 @@ impl Engine {
             self.searches.follow(&uid, question);
             if !is_in_gang || self.queue.standing(&uid).is_some() {
                 self.queue.put(pending, now);
+                self.note_alone(&uid);
             }
             self.follow_quota(&uid);
             self.follow_rest(&uid);
@@ -645,6 +646,7 @@ impl Engine {
             let question = Question::of(own.profile, &row, &self.ledger);
             let pending = question.pending(uid, &row, false, own.consulted);
             self.queue.put_back(pending, own.history, now);
+            self.note_alone(uid);
         }
         // Whether it is to be there by itself, its gang knows.
         self.settle_own(uid, now);

@@ -71,7 +71,7 @@ impl Ledger {
         gangs.iter().flat_map(move |gang| {
             let members = self.gangs.members(gang);
             let rows = members.filter_map(move |uid| Some((gang, uid, self.pod(uid)?)));
-            rows.filter(|(_, _, row)| waits(row))
+            rows.filter(|(_, _, row)| row.may_be_tried())
         })
     }
 
@@ -157,21 +157,15 @@ impl Ledger {
         if policy == MatchPolicy::OnceSatisfied && has_started {
             return Ok(0);
         }
-        let members = self.gangs.members(gang);
-        // Whoever is there is looked at only where enough are.
-        if members.len() < min {
-            return Err(GangWait::Collecting { gang: gang.clone(), there: members.len(), min });
-        }
-        let rows = || self.gangs.members(gang).filter_map(|uid| self.pod(uid));
-        let waiting = rows().filter(|row| waits(row)).count();
+        let counts = self.gangs.counts(gang);
         let counted = match policy {
             MatchPolicy::OnceSatisfied => 0,
-            MatchPolicy::WaitingAndRunning => rows().filter(|row| row.is_placed()).count(),
+            MatchPolicy::WaitingAndRunning => counts.placed,
             MatchPolicy::OnlyWaiting => self.begun(gang, group),
         };
         let needed = min.saturating_sub(counted);
-        if waiting < needed {
-            let there = waiting + counted;
+        if counts.waiting < needed {
+            let there = counts.waiting + counted;
             return Err(GangWait::Collecting { gang: gang.clone(), there, min });
         }
         Ok(needed)
@@ -222,9 +216,4 @@ impl Ledger {
         let waits = group.gangs.iter().filter_map(|gang| self.gangs.terms(gang));
         waits.map(|terms| terms.waiting_time.unwrap_or(plain)).min().unwrap_or(plain)
     }
-}
-
-/// Whether a pod waits for a node and may be tried.
-fn waits(row: &PodRow) -> bool {
-    !row.is_placed() && !row.gated && !row.deleting && !row.is_anothers
 }

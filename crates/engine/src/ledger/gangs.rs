@@ -9,6 +9,27 @@ use crate::fact::Uid;
 use crate::gangs::{Membership, Settings};
 use crate::moment::Moment;
 
+/// How far members of a gang have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// How many wait for a node and may be tried.
+    pub(crate) waiting: usize,
+    /// How many have one.
+    pub(crate) placed: usize,
+}
+
+impl Counts {
+    /// What one member counts for.
+    pub(crate) fn of(row: &PodRow) -> Self {
+        Self { waiting: row.may_be_tried().into(), placed: row.is_placed().into() }
+    }
+
+    fn shift(&mut self, was: Self, is: Self) {
+        self.waiting = (self.waiting + is.waiting).saturating_sub(was.waiting);
+        self.placed = (self.placed + is.placed).saturating_sub(was.placed);
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Gang {
     /// What its object says.
@@ -16,6 +37,7 @@ struct Gang {
     /// What its pods say, by when they were made.
     told: BTreeMap<(Moment, Uid), Box<GangTerms>>,
     members: BTreeSet<Uid>,
+    counts: Counts,
     /// Members that are bound and do not go.
     staying: BTreeSet<Uid>,
     /// Whether any member was ever bound, for as long as its object is there or a member stays, and until all are
@@ -81,6 +103,19 @@ impl Gangs {
     pub fn members(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
         static NOBODY: BTreeSet<Uid> = BTreeSet::new();
         self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.members).iter()
+    }
+
+    /// How far they have come.
+    pub(crate) fn counts(&self, gang: &GangId) -> Counts {
+        self.gangs.get(gang).map(|gang| gang.counts).unwrap_or_default()
+    }
+
+    /// A member may have a node by now, or none any longer.
+    pub(crate) fn follow(&mut self, row: &PodRow, was: Counts) {
+        let Some(own) = row.gang.as_deref() else { return };
+        if let Some(gang) = self.gangs.get_mut(&own.gang) {
+            gang.counts.shift(was, Counts::of(row));
+        }
     }
 
     /// What is said of a gang; none where nothing is.
@@ -175,9 +210,10 @@ impl Gangs {
         }
     }
 
-    fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow) {
+    fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow, was: Counts) {
         self.change(&own.gang, |gang| {
             gang.members.insert(uid.clone());
+            gang.counts.shift(was, Counts::of(row));
             if row.deleting {
                 gang.staying.remove(uid);
             } else if row.is_bound() {
@@ -189,9 +225,10 @@ impl Gangs {
         });
     }
 
-    fn leave(&mut self, uid: &Uid, own: &Membership) {
+    fn leave(&mut self, uid: &Uid, own: &Membership, was: Counts) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
+            gang.counts.shift(was, Counts::default());
             // Who goes without being deleted has ended.
             let has_ended = gang.staying.remove(uid);
             gang.is_whole &= !has_ended;
@@ -232,13 +269,16 @@ impl Ledger {
         if !self.gangs.are_kept() {
             return;
         }
-        let old = self.pods.get(uid).and_then(|row| row.gang.clone());
+        let old = self.pods.get(uid).and_then(|row| Some((row.gang.clone()?, Counts::of(row))));
         let own = new.and_then(|row| Some((row.gang.as_ref()?, row)));
-        if let Some(old) = old.filter(|old| own.is_none_or(|(own, _)| own != old)) {
-            self.gangs.leave(uid, &old);
+        let mut was = Counts::default();
+        match old {
+            Some((old, counts)) if own.is_some_and(|(own, _)| *own == old) => was = counts,
+            Some((old, counts)) => self.gangs.leave(uid, &old, counts),
+            None => {}
         }
         if let Some((own, row)) = own {
-            self.gangs.join(uid, own, row);
+            self.gangs.join(uid, own, row, was);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! is [released](release): its members are bound, and those whose Binding fails keep their nodes and are
 //! tried again until the group's time is over.
 
+mod alone;
 mod planning;
 mod release;
 mod room;
@@ -31,6 +32,7 @@ use crate::ledger::{Ask, Charged, PodRow};
 use crate::moment::Moment;
 use crate::needs::Amounts;
 use crate::queue::{Change, Pending, Rejection, Standing};
+use alone::Alone;
 use planning::Planning;
 use release::Releases;
 use room::GroupClearing;
@@ -124,6 +126,7 @@ pub(super) struct Gangs {
     /// Gangs of which anything was told, and of which members are there.
     told_of: BTreeSet<GangId>,
     steps: Steps,
+    alone: Alone,
     /// How many members were tried for a node.
     #[cfg(test)]
     tried: usize,
@@ -202,6 +205,7 @@ impl Engine {
     /// its gang is given back.
     pub(super) fn leave_gang(&mut self, uid: &Uid, now: Moment) {
         self.gangs.told.remove(uid);
+        self.gangs.alone.remove(uid);
         self.leave_plan(uid, now);
         self.leave_release(uid, now);
         for room in self.gangs.rooms.values_mut() {
@@ -384,9 +388,11 @@ impl Engine {
 
     /// Members are not by themselves in the queue.
     fn leave_members(&mut self, group: &Group) {
-        let waiting = self.ledger.gang_waiting(&group.gangs).map(|(_, uid, _)| uid);
-        let alone = waiting.filter(|uid| self.queue.standing(uid).is_some()).cloned();
-        for uid in alone.collect::<Vec<Uid>>() {
+        let may_be_tried = |uid: &&Uid| self.ledger.pod(uid).is_some_and(PodRow::may_be_tried);
+        let alone = group.gangs.iter().flat_map(|gang| self.gangs.alone.of(gang));
+        let alone = alone.filter(may_be_tried).filter(|uid| self.queue.standing(uid).is_some());
+        for uid in alone.cloned().collect::<Vec<Uid>>() {
+            self.gangs.alone.remove(&uid);
             self.searches.drop(&uid);
             self.rooms.remove(&uid);
             self.ask_no_more(&uid);
@@ -406,6 +412,7 @@ impl Engine {
                 let question = Question::of(own.profile, row, &self.ledger);
                 let pending = question.pending(&uid, row, own.gated, own.consulted);
                 self.queue.put(pending, now);
+                self.note_alone(&uid);
             }
         }
     }
@@ -576,8 +583,7 @@ impl Engine {
             if !self.is_to_tell(gang) {
                 continue;
             }
-            let rows = self.ledger.gangs.members(gang).filter_map(|uid| self.ledger.pod(uid));
-            let placed = rows.filter(|row| row.is_placed()).count();
+            let placed = self.ledger.gangs.counts(gang).placed;
             let terms = self.ledger.gangs.terms(gang);
             let min = terms.and_then(|terms| terms.min_available).unwrap_or(0) as usize;
             self.gangs.news.insert(gang.clone(), GangNews::Placed { placed, min });

@@ -247,7 +247,7 @@ fn a_gang_that_is_made_again_while_its_old_members_go_starts_whole_once_more() {
         engine.apply(told(own("again")), START);
         assert_eq!(decided(&mut engine, SOON), [expected], "{is_object} {is_replaced}");
     };
-    let waits = "again waits: gang default/g waits for members: collected 3/4";
+    let waits = "again waits: gang default/g waits for members: collected 1/4";
     check(true, true, waits);
     check(false, false, waits);
     check(true, false, "again to n, try 1");
