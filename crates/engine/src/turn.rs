@@ -377,6 +377,7 @@ impl Engine {
             self.end(late, now);
         }
         self.advance_releases(now);
+        self.settle_namers(now);
         self.tell_waiting(now);
         if let Some(decision) = self.due.pop_front() {
             return Some(decision);
@@ -663,7 +664,9 @@ impl Engine {
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let can_rejoin = !self.consultations.is_open() && !self.queue.is_nobody_aside();
         let is_answered = self.consultations.is_answered() || can_rejoin;
-        let is_due = is_answered || !self.due.is_empty() || !self.searches.is_empty();
+        let is_settled = self.gangs_are_settled();
+        let is_due =
+            is_answered || !is_settled || !self.due.is_empty() || !self.searches.is_empty();
         if is_due || self.are_lots_due() || self.is_planning() || self.is_clearing() {
             return Some(now);
         }

@@ -135,9 +135,10 @@ impl GangState {
             GangNews::Waits(wait) => match **wait {
                 GangWait::Collecting { .. } => Self::Collecting,
                 GangWait::Gang { .. } => Self::Gated,
-                GangWait::Undescribed(_) | GangWait::Unreadable(..) | GangWait::Unlike { .. } => {
-                    Self::Invalid
-                }
+                GangWait::Undescribed(_)
+                | GangWait::Unreadable(..)
+                | GangWait::Unlike { .. }
+                | GangWait::Circle { .. } => Self::Invalid,
                 GangWait::Consulted { .. } => Self::Consulted,
             },
             GangNews::Queued => Self::Queued,

@@ -57,8 +57,9 @@ pub(super) fn seen(ledger: &Ledger) -> Vec<String> {
     let told = NAMES.map(id).map(|gang| {
         let members: Vec<_> = ledger.gangs.members(&gang).collect();
         let (terms, group) = (ledger.gangs.terms(&gang), ledger.group_of(&gang));
-        let concerned = ledger.gangs.concerned(&gang);
-        format!("{gang}: {terms:?} {members:?} {group:?} {concerned:?}")
+        let naming: Vec<_> = ledger.gangs.naming(&gang, None).collect();
+        let counts = ledger.gangs.counts(&gang);
+        format!("{gang}: {terms:?} {members:?} {counts:?} {group:?} {naming:?}")
     });
     told.into_iter().chain(ledger.gangs.ids().map(GangId::to_string)).collect()
 }

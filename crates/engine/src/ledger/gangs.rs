@@ -1,6 +1,7 @@
 //! Which gangs there are, and which pods are theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use api::pod_group::{GangId, GangTerms, MatchPolicy};
 
@@ -178,13 +179,26 @@ impl Gangs {
         named == these.len() && these.contains(gang) && terms.groups.is_subset(these)
     }
 
-    /// The gangs whose start depends on one: itself, and those that name it.
+    /// Whether anything is known of a gang.
     #[must_use]
-    pub fn concerned(&self, gang: &GangId) -> BTreeSet<GangId> {
-        let mut concerned = self.named_by.get(gang).cloned().unwrap_or_default();
-        concerned.extend(self.named(gang).into_iter().filter(|own| self.gangs.contains_key(own)));
-        concerned.insert(gang.clone());
-        concerned
+    pub fn is_known(&self, gang: &GangId) -> bool {
+        self.gangs.contains_key(gang)
+    }
+
+    /// How many gangs name one, itself among them.
+    pub(crate) fn naming_count(&self, gang: &GangId) -> usize {
+        self.named_by.get(gang).map_or(0, BTreeSet::len)
+    }
+
+    /// The gangs that name one, in their order, which come after this one.
+    pub(crate) fn naming<'a>(
+        &'a self,
+        gang: &GangId,
+        after: Option<&GangId>,
+    ) -> impl Iterator<Item = &'a GangId> + use<'a> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let all = self.named_by.get(gang);
+        all.map(|all| all.range((after, Bound::Unbounded))).into_iter().flatten()
     }
 
     /// Changes what is known of a gang, and who names whom with it.

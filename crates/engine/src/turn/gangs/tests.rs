@@ -1,4 +1,5 @@
 mod changes;
+mod first;
 mod laws;
 mod plans;
 mod release;

@@ -462,6 +462,7 @@ impl World {
             ("names", own.by_uid.is_empty() && own.started.is_empty()),
             ("told", own.told.is_empty() && own.refused.is_empty() && own.told_of.is_empty()),
             ("waits", own.waits.is_empty() && own.tell_at.is_empty()),
+            ("namers", own.namers.is_empty() && own.alone.is_empty()),
             ("rooms", own.rooms.is_empty() && own.sums.is_empty() && engine.rooms.is_empty()),
             ("quotas", engine.ledger().quotas.is_empty()),
             ("asks", engine.ledger().asks.is_empty()),
