@@ -243,7 +243,8 @@ impl Gangs {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
             gang.counts.shift(was, Counts::default());
-            // Who goes without being deleted has ended.
+            // Who goes without being deleted has ended: who is deleted says so before he is gone, also where he is
+            // given no time.
             let has_ended = gang.staying.remove(uid);
             gang.is_whole &= !has_ended;
             gang.told.remove(&(own.created, uid.clone()));
