@@ -90,7 +90,10 @@ fn members(engine: &mut Engine, count: usize, cpu: i64) -> Vec<PodFact> {
     let id = GangId::new("default", "g");
     let least = u32::try_from(count).ok();
     let terms = GangTerms { min_available: least, ..GangTerms::default() };
-    engine.apply(Fact::Gang { id: id.clone(), terms: Some(Box::new(terms)) }, START);
+    engine.apply(
+        Fact::Gang { id: id.clone(), terms: Some(Box::new(terms)), has_started: false },
+        START,
+    );
     let own = Membership { gang: id, terms: None, created: Moment(0), incarnation: None };
     let own = Some(Arc::new(own));
     let member = |number| PodFact { gang: own.clone(), ..pod(&format!("m-{number:04}"), cpu, 9) };

@@ -11,6 +11,7 @@
 //! Everything is done a slice at a time. What was thought of in one slice is thought of again in the next,
 //! and all of it is held against the ledger as it is at the end.
 
+mod fruitless;
 mod gather;
 mod offer;
 mod plan;
@@ -21,6 +22,7 @@ mod unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use fruitless::Fruitless;
 pub(crate) use plan::Seed;
 pub(crate) use rule::Rule;
 
@@ -64,6 +66,8 @@ pub(crate) enum Uncleared {
     NotHelpful,
     /// It would have helped, and does not as everything is in the end.
     Overtaken,
+    /// Things were otherwise again and again before it was found out.
+    Unsettled,
 }
 
 impl Uncleared {
@@ -71,6 +75,9 @@ impl Uncleared {
         match self {
             Self::NoVictims => "no potential victims",
             Self::NotHelpful | Self::Overtaken => "preemption not helpful",
+            Self::Unsettled => {
+                "preemption not helpful: nodes came and went while it was looked for victims"
+            }
         }
     }
 }

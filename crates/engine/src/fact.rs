@@ -107,6 +107,9 @@ pub enum Fact {
         id: GangId,
         /// What is said of it.
         terms: Option<Box<GangTerms>>,
+        /// Whether the object says that members were bound before, of whom nobody may be there any longer. It counts
+        /// where nothing was known of the object before.
+        has_started: bool,
     },
     /// A disruption budget is there, or is now this; none when it is gone.
     Budget {

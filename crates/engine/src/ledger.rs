@@ -38,6 +38,7 @@ pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use cpus::{Cpus, NodeCpus, ZoneUse};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
+pub(crate) use gangs::Counts;
 pub use gangs::Gangs;
 pub use loads::{
     Book, Estimate, EstimateSettings, LoadAccount, LoadRooms, Loads, Overload, ScoreSettings,
@@ -276,7 +277,7 @@ impl Ledger {
             }
             Fact::PodGone(uid) => self.remove_pod(&uid),
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
-            Fact::Gang { id, terms } => self.put_gang(&id, terms),
+            Fact::Gang { id, terms, has_started } => self.put_gang(&id, terms, has_started),
             Fact::Quota(fact) => self.put_quota(*fact),
             Fact::QuotaGone { namespace, name } => self.remove_quota(&namespace, &name),
         }
@@ -492,14 +493,15 @@ impl Ledger {
         if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
+        let was = Counts::of(row);
         row.claim = Some(node);
         let allotments = &mut self.asks.allotments;
         row.allotment = allotment.map(|own| allotments.hold_as(own, || own.clone()));
+        self.gangs.follow(uid, row, was);
         self.claimed.insert(uid.clone());
         let (pod, charged, user) = (row.passing(), row.charged(), row.user());
         self.move_in(node, uid, pod, user.priority);
         self.shift_quota(uid, charged, user, Way::In);
-        self.shift_gang(uid, Way::In);
         Ok(())
     }
 
@@ -523,14 +525,15 @@ impl Ledger {
         uid: &Uid,
     ) -> Result<Option<ReservationIndex>, ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
+        let was = Counts::of(row);
         let (claim, pod, user) = (row.claim.take(), row.passing(), row.user());
+        self.gangs.follow(uid, row, was);
         let charged = row.charged();
         self.claimed.remove(uid);
         let Some(node) = claim.filter(|_| row.bound.is_none()) else { return Ok(None) };
         row.allotment = None;
         self.move_out(node, uid, pod, user.priority);
         self.shift_quota(uid, charged, user, Way::Out);
-        self.shift_gang(uid, Way::Out);
         self.release_allotment(pod.allotment);
         Ok(pod.reservation)
     }

@@ -363,6 +363,7 @@ impl Engine {
             self.searches.follow(&uid, question);
             if !is_in_gang || self.queue.standing(&uid).is_some() {
                 self.queue.put(pending, now);
+                self.note_alone(&uid);
             }
             self.follow_quota(&uid);
             self.follow_rest(&uid);
@@ -380,6 +381,7 @@ impl Engine {
             self.end(late, now);
         }
         self.advance_releases(now);
+        self.settle_namers(now);
         self.tell_waiting(now);
         if let Some(decision) = self.due.pop_front() {
             return Some(decision);
@@ -655,6 +657,7 @@ impl Engine {
             let question = Question::of(own.profile, &row, &self.ledger);
             let pending = question.pending(uid, &row, false, own.consulted);
             self.queue.put_back(pending, own.history, now);
+            self.note_alone(uid);
         }
         // Whether it is to be there by itself, its gang knows.
         self.settle_own(uid, now);
@@ -671,7 +674,9 @@ impl Engine {
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let can_rejoin = !self.consultations.is_open() && !self.queue.is_nobody_aside();
         let is_answered = self.consultations.is_answered() || can_rejoin;
-        let is_due = is_answered || !self.due.is_empty() || !self.searches.is_empty();
+        let is_settled = self.gangs_are_settled();
+        let is_due =
+            is_answered || !is_settled || !self.due.is_empty() || !self.searches.is_empty();
         if is_due || self.are_lots_due() || self.is_planning() || self.is_clearing() {
             return Some(now);
         }

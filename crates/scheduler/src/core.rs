@@ -177,6 +177,8 @@ struct Waiting {
     binder: Binder,
     /// What came of looking for others who make room for it.
     resort: Option<Box<Resort>>,
+    /// Why its whole group has no nodes, where that is what it was told last.
+    group_refusal: Option<Arc<str>>,
 }
 
 /// How an attempt began.
@@ -515,6 +517,7 @@ impl Core {
         let (reason, message) = (SCHEDULER_ERROR, self.tellings.share(message));
         // Room is not kept for it any longer.
         let nominated = Some(Box::default());
+        self.note_group_refusal(&pod.uid, None);
         let why = Why { reason, message, nominated, reservations: None };
         self.tell(pod, scheduler, why, None, now)
     }
@@ -606,6 +609,7 @@ impl Core {
                 let why = self.why(&waiting, message);
                 let room = waiting.room().map(|room| self.room(room));
                 self.note_resort(&pod.uid, &waiting.last_resorts, room.as_ref());
+                self.note_group_refusal(&pod.uid, waiting.gang.as_ref().map(|_| &why.message));
                 return self.tell(pod, scheduler, why, room, now);
             }
         };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use api::PodGroup;
 use api::condition::{self, Condition};
-use api::pod_group::{GangId, GangTerms};
+use api::pod_group::{GangId, GangTerms, PodGroupPhase};
 use chassis::key::Key;
 use chassis::words::cut;
 use engine::fact::{Fact, Uid};
@@ -38,6 +38,13 @@ use starts::Start;
 const SCHEDULED: &str = "Scheduled";
 /// The condition that says whether what is said of a gang can be meant.
 const VALID: &str = "Valid";
+/// The phases of groups of which enough members had nodes.
+const HAD_NODES: [PodGroupPhase; 4] = [
+    PodGroupPhase::Scheduled,
+    PodGroupPhase::Running,
+    PodGroupPhase::Finished,
+    PodGroupPhase::Failed,
+];
 /// How long the words of a condition may be.
 const MESSAGE_MAX: usize = 8 << 10;
 /// Of how many gangs that have no group it is kept what is said of them, before it is looked which of them
@@ -60,7 +67,24 @@ pub struct GroupOrder {
 /// What a group says of its gang.
 pub(crate) fn fact(object: &PodGroup) -> Fact {
     let id = GangId::new(&object.metadata.namespace, &object.metadata.name);
-    Fact::Gang { id, terms: Some(Box::new(GangTerms::of_group(object))) }
+    let has_started = has_started(object);
+    Fact::Gang { id, terms: Some(Box::new(GangTerms::of_group(object))), has_started }
+}
+
+/// Whether a group says that its gang has started, as a scheduler wrote it that led before: members were bound, and
+/// were not all deleted since. Where that one had nodes for them last, they may never have been bound to these, or
+/// have gone before he could say so: then it counts that some have ended.
+fn has_started(object: &PodGroup) -> bool {
+    let status = &object.status;
+    let has_ended = status.succeeded > 0 || status.failed > 0;
+    let was_whole = starts::is_whole(object);
+    let told = condition::find(&status.conditions, SCHEDULED);
+    match told.and_then(|own| GangState::read(&own.reason)) {
+        Some(GangState::Left) => true,
+        Some(GangState::Placed) => was_whole || has_ended,
+        Some(_) => false,
+        None => was_whole || has_ended && HAD_NODES.contains(&status.phase),
+    }
 }
 
 /// What is told of a group.
@@ -111,9 +135,10 @@ impl GangState {
             GangNews::Waits(wait) => match **wait {
                 GangWait::Collecting { .. } => Self::Collecting,
                 GangWait::Gang { .. } => Self::Gated,
-                GangWait::Undescribed(_) | GangWait::Unreadable(..) | GangWait::Unlike { .. } => {
-                    Self::Invalid
-                }
+                GangWait::Undescribed(_)
+                | GangWait::Unreadable(..)
+                | GangWait::Unlike { .. }
+                | GangWait::Circle { .. } => Self::Invalid,
                 GangWait::Consulted { .. } => Self::Consulted,
             },
             GangNews::Queued => Self::Queued,

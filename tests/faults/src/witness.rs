@@ -8,6 +8,7 @@ mod batches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use api::PodGroup;
 use api::cpus::RESOURCE_STATUS;
 use api::reservation::ALLOCATED;
 use engine::fact::{Fact, PodRef, Uid};
@@ -461,6 +462,16 @@ fn name<'a>(own: &'a Knowledge, uid: &'a Uid) -> &'a str {
     own.pods.get(uid).map_or(&*uid.0, |pod| &*pod.name)
 }
 
+/// Whether a scheduler has written on a group that members of it were bound, whoever of them is there now.
+fn says_started(group: &PodGroup) -> bool {
+    let has_ended = group.status.succeeded + group.status.failed > 0;
+    group.status.conditions.iter().any(|own| match (&*own.r#type, &*own.reason) {
+        ("Scheduled", "MembersLeft") | ("Started", "Whole") => true,
+        ("Scheduled", "Placed") => has_ended,
+        _ => false,
+    })
+}
+
 impl Witness for Onlooker {
     fn told(&self, _: &Core, message: &Message) {
         self.with(|own| own.victims.clear());
@@ -477,6 +488,9 @@ impl Witness for Onlooker {
                 own.held.remove(uid);
                 own.holding.remove(uid);
                 own.inside.remove(uid);
+            }
+            Message::Group(group) if says_started(group) => {
+                own.started.insert(group.metadata.name.clone());
             }
             Message::Reservation(news) => own.reserved(news),
             Message::Pod(news) => {

@@ -12,6 +12,8 @@ use crate::ledger::{Ledger, PodRow};
 
 /// How deep it is told what gangs wait for that others wait for.
 const TOLD_DEPTH: usize = 1;
+/// How many gangs are looked at to find out whether some wait for each other in a circle.
+const CIRCLE_MAX: usize = 64;
 
 /// Gangs that start at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl Ledger {
         gangs.iter().flat_map(move |gang| {
             let members = self.gangs.members(gang);
             let rows = members.filter_map(move |uid| Some((gang, uid, self.pod(uid)?)));
-            rows.filter(|(_, _, row)| waits(row))
+            rows.filter(|(_, _, row)| row.may_be_tried())
         })
     }
 
@@ -80,6 +82,14 @@ impl Ledger {
     pub fn readiness(&self, group: &Group) -> Readiness {
         let has_started = group.gangs.iter().any(|gang| self.gangs.has_started(gang));
         if let Some(wait) = group.first.iter().find_map(|other| self.names_others(group, other)) {
+            return Readiness::Waits(wait);
+        }
+        let is_apart =
+            |gang| self.gangs.terms(gang).is_some_and(|own| own.min_available == Some(0));
+        if !has_started
+            && !group.gangs.iter().all(is_apart)
+            && let Some(wait) = self.circle(group)
+        {
             return Readiness::Waits(wait);
         }
         let mut needs = Vec::new();
@@ -139,6 +149,41 @@ impl Ledger {
         Some(GangWait::Unlike { gang: gang.clone(), other: other.clone(), only })
     }
 
+    /// What is wrong where a group waits for a gang that waits, over others, for one of the group.
+    fn circle(&self, group: &Group) -> Option<GangWait> {
+        let is_ahead = |gang: &&GangId| !self.gangs.has_started(gang);
+        // Each gang that is waited for, with the place in this line of the one that waits for it.
+        let first = group.first.iter().filter(is_ahead);
+        let mut line: Vec<(GangId, Option<usize>)> =
+            first.map(|gang| (gang.clone(), None)).collect();
+        let mut seen: BTreeSet<GangId> = line.iter().map(|(gang, _)| gang.clone()).collect();
+        let mut at = 0;
+        while let Some((gang, _)) = line.get(at).filter(|_| at < CIRCLE_MAX) {
+            let theirs = self.group_of(gang);
+            at += 1;
+            if !theirs.gangs.iter().all(|gang| is_ahead(&gang)) {
+                continue;
+            }
+            if let Some(own) = theirs.first.iter().find(|own| group.gangs.contains(own)) {
+                let places = std::iter::successors(Some(at - 1), |place| line[*place].1);
+                let mut others: Vec<GangId> = places.map(|place| line[place].0.clone()).collect();
+                others.reverse();
+                return Some(GangWait::Circle { gang: own.clone(), others: others.into() });
+            }
+            for other in theirs.first.iter().filter(is_ahead) {
+                if line.len() < CIRCLE_MAX && seen.insert(other.clone()) {
+                    line.push((other.clone(), Some(at - 1)));
+                }
+            }
+        }
+        None
+    }
+
+    /// What a gang waits for by itself, as those are told that it has to start before.
+    pub(crate) fn told_of_first(&self, gang: &GangId) -> Option<GangWait> {
+        self.must_start_first(gang, TOLD_DEPTH)
+    }
+
     /// What a gang waits for that has to start before another.
     fn must_start_first(&self, gang: &GangId, depth: usize) -> Option<GangWait> {
         if self.gangs.has_started(gang) {
@@ -157,21 +202,15 @@ impl Ledger {
         if policy == MatchPolicy::OnceSatisfied && has_started {
             return Ok(0);
         }
-        let members = self.gangs.members(gang);
-        // Whoever is there is looked at only where enough are.
-        if members.len() < min {
-            return Err(GangWait::Collecting { gang: gang.clone(), there: members.len(), min });
-        }
-        let rows = || self.gangs.members(gang).filter_map(|uid| self.pod(uid));
-        let waiting = rows().filter(|row| waits(row)).count();
+        let counts = self.gangs.counts(gang);
         let counted = match policy {
             MatchPolicy::OnceSatisfied => 0,
-            MatchPolicy::WaitingAndRunning => rows().filter(|row| row.is_placed()).count(),
+            MatchPolicy::WaitingAndRunning => counts.placed,
             MatchPolicy::OnlyWaiting => self.begun(gang, group),
         };
         let needed = min.saturating_sub(counted);
-        if waiting < needed {
-            let there = waiting + counted;
+        if counts.waiting < needed {
+            let there = counts.waiting + counted;
             return Err(GangWait::Collecting { gang: gang.clone(), there, min });
         }
         Ok(needed)
@@ -221,9 +260,4 @@ impl Ledger {
         let waits = group.gangs.iter().filter_map(|gang| self.gangs.terms(gang));
         waits.map(|terms| terms.waiting_time.unwrap_or(plain)).min().unwrap_or(plain)
     }
-}
-
-/// Whether a pod waits for a node and may be tried.
-fn waits(row: &PodRow) -> bool {
-    !row.is_placed() && !row.gated && !row.deleting && !row.is_anothers
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use api::Malformed;
 use api::pod_group::GangId;
 
-/// How many gangs are named that only one of two names.
+/// How many gangs are named at once.
 const NAMED_MAX: usize = 8;
 
 /// What members of a gang wait for, before any node is looked at.
@@ -40,6 +40,13 @@ pub enum GangWait {
         /// Those that only one of them names.
         only: Box<[GangId]>,
     },
+    /// Gangs wait for each other in a circle: each for the next one to start, and the last for the first.
+    Circle {
+        /// The first.
+        gang: GangId,
+        /// The others, in this order.
+        others: Box<[GangId]>,
+    },
     /// Somebody outside is asked about a member, which cannot be done for many at once.
     Consulted {
         /// The gang.
@@ -59,6 +66,7 @@ impl GangWait {
             | Self::Collecting { gang, .. }
             | Self::Gang { gang, .. }
             | Self::Unlike { gang, .. }
+            | Self::Circle { gang, .. }
             | Self::Consulted { gang, .. } => gang,
         }
     }
@@ -93,24 +101,35 @@ impl fmt::Display for GangWait {
             Self::Gang { gang, why: None } => write!(f, "waiting for gang {gang} to start"),
             Self::Gang { gang, why: Some(why) } => write!(f, "waiting for gang {gang}: {why}"),
             Self::Unlike { gang, other, only } => {
-                let named: Vec<&str> = only.iter().take(NAMED_MAX).map(GangId::as_str).collect();
-                let more = match only.len().saturating_sub(NAMED_MAX) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let only = named.join(", ") + &more;
+                let only = listed(only.iter());
                 write!(
                     f,
                     "gangs {gang} and {other} cannot start: each names the other, and only one of them \
                      names {only}; name the same gangs in both"
                 )
             }
+            Self::Circle { gang, others } => write!(
+                f,
+                "gangs {} cannot start: each of them waits for the next one to start, and the last for {gang}; \
+                 name the same gangs in all of them, or take a name out of one",
+                listed(std::iter::once(gang).chain(others)),
+            ),
             Self::Consulted { gang, pod } => write!(
                 f,
                 "gang {gang} cannot start: extenders are asked about pod {pod}, and not about several \
                  pods at once; take the pod out of the gang, or its resource out of managedResources"
             ),
         }
+    }
+}
+
+/// Gangs as a text, the first of them by name.
+fn listed<'a>(gangs: impl Iterator<Item = &'a GangId>) -> String {
+    let all: Vec<&GangId> = gangs.collect();
+    let named: Vec<&str> = all.iter().take(NAMED_MAX).map(|gang| gang.as_str()).collect();
+    match all.len().saturating_sub(NAMED_MAX) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }
 

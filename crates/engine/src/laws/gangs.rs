@@ -34,7 +34,7 @@ fn terms() -> impl Strategy<Value = Box<GangTerms>> {
 /// What describes a gang comes, changes or goes.
 pub(super) fn fact() -> impl Strategy<Value = Fact> {
     let terms = proptest::option::weighted(0.75, terms());
-    (name(), terms).prop_map(|(name, terms)| Fact::Gang { id: id(name), terms })
+    (name(), terms).prop_map(|(name, terms)| Fact::Gang { id: id(name), terms, has_started: false })
 }
 
 /// What a pod says of its gang.
@@ -49,7 +49,7 @@ pub(super) fn member() -> impl Strategy<Value = Option<Arc<Membership>>> {
 
 /// Nothing describes any gang.
 pub(super) fn gone() -> impl Iterator<Item = Fact> {
-    NAMES.into_iter().map(|name| Fact::Gang { id: id(name), terms: None })
+    NAMES.into_iter().map(|name| Fact::Gang { id: id(name), terms: None, has_started: false })
 }
 
 /// All that can be seen of gangs and does not follow from what once was.
@@ -57,8 +57,9 @@ pub(super) fn seen(ledger: &Ledger) -> Vec<String> {
     let told = NAMES.map(id).map(|gang| {
         let members: Vec<_> = ledger.gangs.members(&gang).collect();
         let (terms, group) = (ledger.gangs.terms(&gang), ledger.group_of(&gang));
-        let concerned = ledger.gangs.concerned(&gang);
-        format!("{gang}: {terms:?} {members:?} {group:?} {concerned:?}")
+        let naming: Vec<_> = ledger.gangs.naming(&gang, None).collect();
+        let counts = ledger.gangs.counts(&gang);
+        format!("{gang}: {terms:?} {members:?} {counts:?} {group:?} {naming:?}")
     });
     told.into_iter().chain(ledger.gangs.ids().map(GangId::to_string)).collect()
 }

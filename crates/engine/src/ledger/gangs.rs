@@ -1,13 +1,35 @@
 //! Which gangs there are, and which pods are theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use api::pod_group::{GangId, GangTerms, IncompleteStart, MatchPolicy};
 
-use super::{Ledger, PodRow, Way};
+use super::{Ledger, PodRow};
 use crate::fact::Uid;
 use crate::gangs::{Membership, Settings};
 use crate::moment::Moment;
+
+/// How far members of a gang have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// How many wait for a node and may be tried.
+    pub(crate) waiting: usize,
+    /// How many have one.
+    pub(crate) placed: usize,
+}
+
+impl Counts {
+    /// What one member counts for.
+    pub(crate) fn of(row: &PodRow) -> Self {
+        Self { waiting: row.may_be_tried().into(), placed: row.is_placed().into() }
+    }
+
+    fn shift(&mut self, was: Self, is: Self) {
+        self.waiting = (self.waiting + is.waiting).saturating_sub(was.waiting);
+        self.placed = (self.placed + is.placed).saturating_sub(was.placed);
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 struct Gang {
@@ -16,6 +38,7 @@ struct Gang {
     /// What its pods say, by when they were made.
     told: BTreeMap<(Moment, Uid), Box<GangTerms>>,
     members: BTreeSet<Uid>,
+    counts: Counts,
     /// Members that have a node, in thought as well, and are not being deleted.
     placed: BTreeSet<Uid>,
     /// Members that are bound and do not go.
@@ -32,6 +55,16 @@ struct Gang {
 impl Gang {
     fn is_empty(&self) -> bool {
         self.object.is_none() && self.members.is_empty()
+    }
+
+    /// A member may have a node by now, or none any longer.
+    fn follow(&mut self, uid: &Uid, row: &PodRow, was: Counts) {
+        self.counts.shift(was, Counts::of(row));
+        if row.is_placed() && !row.deleting {
+            self.placed.insert(uid.clone());
+        } else {
+            self.placed.remove(uid);
+        }
     }
 
     /// Follows what has happened to its members, or to what is said of it.
@@ -108,6 +141,19 @@ impl Gangs {
         self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.placed)
     }
 
+    /// How far they have come.
+    pub(crate) fn counts(&self, gang: &GangId) -> Counts {
+        self.gangs.get(gang).map(|gang| gang.counts).unwrap_or_default()
+    }
+
+    /// A member may have a node by now, or none any longer.
+    pub(crate) fn follow(&mut self, uid: &Uid, row: &PodRow, was: Counts) {
+        let Some(own) = row.gang.as_deref() else { return };
+        if let Some(gang) = self.gangs.get_mut(&own.gang) {
+            gang.follow(uid, row, was);
+        }
+    }
+
     /// What is said of a gang; none where nothing is.
     #[must_use]
     pub fn terms(&self, gang: &GangId) -> Option<&GangTerms> {
@@ -181,13 +227,26 @@ impl Gangs {
         named == these.len() && these.contains(gang) && terms.groups.is_subset(these)
     }
 
-    /// The gangs whose start depends on one: itself, and those that name it.
+    /// Whether anything is known of a gang.
     #[must_use]
-    pub fn concerned(&self, gang: &GangId) -> BTreeSet<GangId> {
-        let mut concerned = self.named_by.get(gang).cloned().unwrap_or_default();
-        concerned.extend(self.named(gang).into_iter().filter(|own| self.gangs.contains_key(own)));
-        concerned.insert(gang.clone());
-        concerned
+    pub fn is_known(&self, gang: &GangId) -> bool {
+        self.gangs.contains_key(gang)
+    }
+
+    /// How many gangs name one, itself among them.
+    pub(crate) fn naming_count(&self, gang: &GangId) -> usize {
+        self.named_by.get(gang).map_or(0, BTreeSet::len)
+    }
+
+    /// The gangs that name one, in their order, which come after this one.
+    pub(crate) fn naming<'a>(
+        &'a self,
+        gang: &GangId,
+        after: Option<&GangId>,
+    ) -> impl Iterator<Item = &'a GangId> + use<'a> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let all = self.named_by.get(gang);
+        all.map(|all| all.range((after, Bound::Unbounded))).into_iter().flatten()
     }
 
     /// Changes what is known of a gang, and who names whom with it.
@@ -213,13 +272,10 @@ impl Gangs {
         }
     }
 
-    fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow) {
+    fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow, was: Counts) {
         self.change(&own.gang, |gang| {
             gang.members.insert(uid.clone());
-            match row.is_placed() && !row.deleting {
-                true => gang.placed.insert(uid.clone()),
-                false => gang.placed.remove(uid),
-            };
+            gang.follow(uid, row, was);
             if row.deleting {
                 gang.staying.remove(uid);
             } else if row.is_bound() {
@@ -231,11 +287,13 @@ impl Gangs {
         });
     }
 
-    fn leave(&mut self, uid: &Uid, own: &Membership) {
+    fn leave(&mut self, uid: &Uid, own: &Membership, was: Counts) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
+            gang.counts.shift(was, Counts::default());
             gang.placed.remove(uid);
-            // Who goes without being deleted has ended.
+            // Who goes without being deleted has ended: who is deleted says so before he is gone, also where he is
+            // given no time.
             gang.ended += usize::from(gang.staying.remove(uid));
             gang.told.remove(&(own.created, uid.clone()));
         });
@@ -254,24 +312,19 @@ impl Ledger {
         self.gangs.settings = Some(settings);
     }
 
-    pub(super) fn put_gang(&mut self, gang: &GangId, terms: Option<Box<GangTerms>>) {
+    pub(super) fn put_gang(
+        &mut self,
+        gang: &GangId,
+        terms: Option<Box<GangTerms>>,
+        has_started: bool,
+    ) {
         if self.gangs.are_kept() {
-            self.gangs.change(gang, |own| own.object = terms);
+            self.gangs.change(gang, |own| {
+                // Later on it is known here first.
+                own.has_started |= has_started && own.object.is_none() && terms.is_some();
+                own.object = terms;
+            });
         }
-    }
-
-    /// A member has a node, or has none any longer, maybe in thought.
-    pub(crate) fn shift_gang(&mut self, uid: &Uid, way: Way) {
-        if !self.gangs.are_kept() {
-            return;
-        }
-        let Some(row) = self.pods.get(uid) else { return };
-        let own = row.gang.as_ref().filter(|_| !row.deleting);
-        let Some(gang) = own.and_then(|own| self.gangs.gangs.get_mut(&own.gang)) else { return };
-        match way {
-            Way::In => gang.placed.insert(uid.clone()),
-            Way::Out => gang.placed.remove(uid),
-        };
     }
 
     /// A pod is to be this, or to be gone, where it is what the ledger still says: its gang follows.
@@ -279,13 +332,16 @@ impl Ledger {
         if !self.gangs.are_kept() {
             return;
         }
-        let old = self.pods.get(uid).and_then(|row| row.gang.clone());
+        let old = self.pods.get(uid).and_then(|row| Some((row.gang.clone()?, Counts::of(row))));
         let own = new.and_then(|row| Some((row.gang.as_ref()?, row)));
-        if let Some(old) = old.filter(|old| own.is_none_or(|(own, _)| own != old)) {
-            self.gangs.leave(uid, &old);
+        let mut was = Counts::default();
+        match old {
+            Some((old, counts)) if own.is_some_and(|(own, _)| *own == old) => was = counts,
+            Some((old, counts)) => self.gangs.leave(uid, &old, counts),
+            None => {}
         }
         if let Some((own, row)) = own {
-            self.gangs.join(uid, own, row);
+            self.gangs.join(uid, own, row, was);
         }
     }
 }

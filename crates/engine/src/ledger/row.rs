@@ -125,6 +125,11 @@ impl PodRow {
         self.is_bound() || self.claim.is_some()
     }
 
+    /// Whether it waits for a node and may be tried, by itself or with its gang.
+    pub(crate) fn may_be_tried(&self) -> bool {
+        !self.is_placed() && !self.gated && !self.deleting && !self.is_anothers
+    }
+
     /// The name of the node that the API server says it is bound to.
     pub(crate) fn bound_to<'a>(&'a self, ledger: &'a Ledger) -> Option<&'a str> {
         self.bound.map(|node| ledger.nodes.name(node)).or(self.astray.as_deref())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::quotas::Among;
 use super::searches::Searching;
 use super::{Engine, Question, Verdict, Waiting};
-use crate::clearing::{Cleared, Clearing, Party, Rule, Uncleared, by_node};
+use crate::clearing::{Cleared, Clearing, Fruitless, Party, Rule, Uncleared, by_node};
 use crate::fact::{Fact, PodRef, Uid};
 use crate::ledger::{Charged, NodeIndex, PodRow};
 use crate::moment::Moment;
@@ -19,6 +19,7 @@ use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::LastResort;
 use crate::queue::Change;
 use crate::quota::Part;
+use crate::reason::Code;
 use crate::search::Work;
 
 /// How much is done in one turn: nodes and pods that are looked at.
@@ -27,8 +28,6 @@ const SLICE: usize = 256;
 const SLICE_MAX: usize = 4_096;
 /// After so many times of beginning over, since nodes came and went, nobody is looked for for a while.
 const BEGUN_OVER_MAX: u32 = 16;
-/// Why nobody goes then.
-const NO_TIME: &str = "preemption not helpful: nodes came and went while it was looked for victims";
 
 /// What is tried one after the other to make room for some pods.
 pub(super) struct Clearings {
@@ -39,7 +38,7 @@ pub(super) struct Clearings {
     current: Option<Clearing>,
     begun_over: u32,
     /// Why there is no room, by what was tried before.
-    texts: Vec<String>,
+    fruitless: Fruitless,
     /// Why they have no nodes.
     pub(super) waiting: Waiting,
     /// The lot that the pod waits in where no room is made, and who refuses it, where that is a quota.
@@ -67,9 +66,20 @@ impl Clearings {
             return None;
         }
         let party = Arc::new(party);
-        let (current, begun_over, texts, parked) = (None, 0, Vec::new(), None);
+        let (current, begun_over, fruitless, parked) = (None, 0, Fruitless::default(), None);
         let among = rules.back().map_or(Among::OwnQuota, among);
-        Some(Self { party, asked, rules, current, begun_over, texts, waiting, parked, among, now })
+        Some(Self {
+            party,
+            asked,
+            rules,
+            current,
+            begun_over,
+            fruitless,
+            waiting,
+            parked,
+            among,
+            now,
+        })
     }
 
     /// Whether what was found out was no longer so, again and again.
@@ -142,6 +152,7 @@ impl Engine {
         if waiting.room().is_some() || !can_help || is_reservation || is_awaited {
             return None;
         }
+        self.give_up_useless(std::slice::from_ref(uid), now);
         let rules = self.rules_of(uid, profile);
         let party = Party::one(uid, profile);
         Clearings::new(party, rules, waiting.clone(), now)
@@ -160,10 +171,11 @@ impl Engine {
         let Some(rule) = rule.filter(|_| !self.is_leaving(&pod.uid)) else {
             return Err(Box::new(waiting));
         };
-        if let Some(words) = self.known_vain(question) {
-            waiting.last_resorts.text = format!("preemption: {words}");
+        if let Some(why) = self.known_vain(question) {
+            waiting.last_resorts.text = format!("preemption: {why}");
             return Err(Box::new(waiting));
         }
+        self.give_up_useless(std::slice::from_ref(&pod.uid), now);
         let party = Party::one(&pod.uid, question.profile);
         let lot = parked.0;
         let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
@@ -196,19 +208,48 @@ impl Engine {
         &mut self,
         own: &Clearings,
         question: Question,
-    ) -> Option<Result<Cleared, String>> {
-        let is_new = own.parked.is_some() && own.current.is_none() && own.texts.is_empty();
-        let words = is_new.then(|| self.known_vain(question)).flatten()?;
-        Some(Err(words.into()))
+    ) -> Option<Result<Cleared, Fruitless>> {
+        let is_new = own.parked.is_some() && own.current.is_none() && own.fruitless.is_nothing();
+        let why = is_new.then(|| self.known_vain(question)).flatten()?;
+        Some(Err(why))
     }
 
-    /// Whether others are leaving the node that a pod waits for.
+    /// Whether others are leaving the node that a pod waits for, who had to go for such as it, and that is of use:
+    /// nobody waits for a node that is not what he needs, whoever leaves it.
     pub(super) fn is_leaving(&self, uid: &Uid) -> bool {
         let Some(row) = self.ledger.pod(uid) else { return false };
-        let node = row.nominated().and_then(|name| self.ledger.nodes.find(name));
-        let Some(node) = node else { return false };
+        let awaited = self.awaited_node(row).filter(|node| self.can_be_helped(uid, row, *node));
+        let Some(node) = awaited else { return false };
+        let quota = |row: &PodRow| row.charged().map(|own| own.belonging);
+        let quota = |row: &PodRow| self.ledger.quotas.quota(quota(row)?);
+        // What was only lent is taken back from pods of any priority.
+        let may_go = |own: &PodRow| own.priority < row.priority || quota(own) != quota(row);
         let mut others = self.ledger.residents.on(node).iter();
-        others.any(|(_, uid)| self.ledger.pod(uid).is_some_and(|row| row.giving_way))
+        others.any(|(_, uid)| self.ledger.pod(uid).is_some_and(|own| own.giving_way && may_go(own)))
+    }
+
+    /// The node on which room is being made for a pod, where that is there.
+    fn awaited_node(&self, row: &PodRow) -> Option<NodeIndex> {
+        let node = row.nominated().and_then(|name| self.ledger.nodes.find(name))?;
+        self.ledger.nodes.present().contains(node).then_some(node)
+    }
+
+    /// Whether a node would take a pod if others left it.
+    fn can_be_helped(&self, uid: &Uid, row: &PodRow, node: NodeIndex) -> bool {
+        let Some(own) = self.unbound.get(uid) else { return true };
+        let refusal = self.profiles[own.profile].1.refusal(&self.ledger, row.ask, node);
+        refusal.is_none_or(|(_, refusal)| refusal.code == Code::Unschedulable)
+    }
+
+    /// No room is kept for these on nodes that they cannot come to, whoever leaves them.
+    pub(super) fn give_up_useless(&mut self, uids: &[Uid], now: Moment) {
+        let is_useless = |uid: &Uid| {
+            let Some(row) = self.ledger.pod(uid) else { return false };
+            let node = self.awaited_node(row);
+            row.nominated().is_some() && node.is_none_or(|node| !self.can_be_helped(uid, row, node))
+        };
+        let useless: Vec<Uid> = uids.iter().filter(|uid| is_useless(uid)).cloned().collect();
+        self.keep_no_room(useless, now);
     }
 
     /// The node that somebody leaves by this who had to go for others.
@@ -230,7 +271,7 @@ impl Engine {
     }
 
     /// Does more to make room; what came of it where it is over.
-    pub(super) fn clear_on(&mut self, own: &mut Clearings) -> Option<Result<Cleared, String>> {
+    pub(super) fn clear_on(&mut self, own: &mut Clearings) -> Option<Result<Cleared, Fruitless>> {
         self.ledger.loads.watch(false);
         let under_way = own.current.take();
         let mut under_way = under_way.filter(|clearing| {
@@ -239,7 +280,10 @@ impl Engine {
             !is_moot
         });
         if own.gave_up() {
-            return Some(Err(NO_TIME.to_owned()));
+            if let Some(rule) = own.rules.front() {
+                own.fruitless.note(rule, Uncleared::Unsettled);
+            }
+            return Some(Err(std::mem::take(&mut own.fruitless)));
         }
         let begins = under_way.is_none();
         if begins {
@@ -254,11 +298,11 @@ impl Engine {
             // Others were decided about meanwhile: whoever would have gone may not be enough by now.
             Some(Err(Uncleared::Overtaken)) if !begins => own.begun_over += 1,
             Some(Err(why)) => {
-                own.texts.push(told(clearing.rule(), why));
+                own.fruitless.note(clearing.rule(), why);
                 own.rules.pop_front();
             }
         }
-        own.rules.is_empty().then(|| Err(own.texts.join(", ")))
+        own.rules.is_empty().then(|| Err(std::mem::take(&mut own.fruitless)))
     }
 
     /// A rule as it is by now: others may use by now what a quota was guaranteed, or borrow no longer.
@@ -280,7 +324,7 @@ impl Engine {
         &mut self,
         own: &Searching,
         clearings: Clearings,
-        cleared: Result<Cleared, String>,
+        cleared: Result<Cleared, Fruitless>,
         now: Moment,
     ) -> Verdict {
         let gave_up = clearings.gave_up();
@@ -295,12 +339,13 @@ impl Engine {
                     waiting.last_resorts = LastResorts { preemption, ..LastResorts::default() };
                 }
             }
-            Err(text) => {
+            Err(fruitless) => {
                 if let Some((lot, _)) = parked.as_ref().filter(|_| !gave_up) {
-                    self.note_vain((own.question(), uid), (*lot, among), &text);
+                    let asked = (own.question(), uid);
+                    self.note_vain(asked, (*lot, among), fruitless.clone());
                 }
                 let before = std::mem::take(&mut waiting.last_resorts.text);
-                let texts = [before, format!("preemption: {text}")];
+                let texts = [before, format!("preemption: {fruitless}")];
                 let texts: Vec<String> =
                     texts.into_iter().filter(|text| !text.is_empty()).collect();
                 waiting.last_resorts.text = texts.join(", ");
@@ -346,13 +391,5 @@ fn among(rule: &Rule) -> Among {
     match rule {
         Rule::Quota { wants: None, .. } => Among::OwnQuota,
         Rule::Quota { .. } | Rule::Lower { .. } => Among::AllQuotas,
-    }
-}
-
-/// Why no room is made, in words.
-fn told(rule: &Rule, why: Uncleared) -> String {
-    match rule {
-        Rule::Lower { .. } => why.as_str().to_owned(),
-        Rule::Quota { quota, .. } => format!("{} in quota {}", why.as_str(), quota.name),
     }
 }

@@ -7,8 +7,11 @@
 //! is [released](release): its members are bound, and those whose Binding fails keep their nodes and are
 //! tried again until the group's time is over.
 
+mod alone;
+mod namers;
 mod planning;
 mod release;
+mod room;
 mod seen;
 mod steps;
 
@@ -30,8 +33,11 @@ use crate::ledger::{Ask, Charged, PodRow};
 use crate::moment::Moment;
 use crate::needs::Amounts;
 use crate::queue::{Change, Pending, Rejection, Standing};
-use planning::{GroupClearing, Planning};
+use alone::Alone;
+use namers::Namers;
+use planning::Planning;
 use release::Releases;
+use room::GroupClearing;
 use steps::Steps;
 pub use steps::{ClearingEnd, GangStep, PlanEnd};
 
@@ -122,6 +128,14 @@ pub(super) struct Gangs {
     /// Gangs of which anything was told, and of which members are there.
     told_of: BTreeSet<GangId>,
     steps: Steps,
+    namers: Namers,
+    alone: Alone,
+    /// How many groups were looked at.
+    #[cfg(test)]
+    settled: usize,
+    /// How many members were tried for a node.
+    #[cfg(test)]
+    tried: usize,
 }
 
 /// Of how many groups members are told in one turn what they wait for.
@@ -197,6 +211,7 @@ impl Engine {
     /// its gang is given back.
     pub(super) fn leave_gang(&mut self, uid: &Uid, now: Moment) {
         self.gangs.told.remove(uid);
+        self.gangs.alone.remove(uid);
         self.leave_plan(uid, now);
         self.leave_release(uid, now);
         for room in self.gangs.rooms.values_mut() {
@@ -224,16 +239,33 @@ impl Engine {
         self.ledger.pod(uid)?.gang.as_ref().map(|own| &own.gang)
     }
 
-    /// The gang that a fact is about, before and after it.
+    /// The gangs that a fact is about, before and after it, and those that start with them before it where that
+    /// may be otherwise by it.
     pub(super) fn gang_of(&self, fact: &Fact) -> Vec<GangId> {
-        match fact {
-            _ if !self.ledger.gangs.are_kept() => Vec::new(),
-            Fact::Gang { id, .. } => vec![id.clone()],
-            Fact::Pod(pod) => {
-                let new = pod.gang.as_ref().map(|own| own.gang.clone());
-                self.member_of(&pod.uid).cloned().into_iter().chain(new).collect()
+        let gangs = &self.ledger.gangs;
+        let was_of = |uid: &Uid| match self.ledger.pod(uid)?.gang.as_deref() {
+            // What a pod says of its gang may be what all go by.
+            Some(own) if own.terms.is_some() && !gangs.is_object(&own.gang) => {
+                Some(self.ledger.group_of(&own.gang).gangs)
             }
-            Fact::PodGone(uid) => self.member_of(uid).cloned().into_iter().collect(),
+            own => own.map(|own| vec![own.gang.clone()]),
+        };
+        match fact {
+            _ if !gangs.are_kept() => Vec::new(),
+            Fact::Gang { id, .. } => self.ledger.group_of(id).gangs,
+            Fact::Pod(pod) => {
+                let mut all = was_of(&pod.uid).unwrap_or_default();
+                let new = pod.gang.as_ref().map(|own| own.gang.clone());
+                let is_told = pod.gang.as_ref().is_some_and(|own| own.terms.is_some());
+                match new {
+                    Some(gang) if is_told && !gangs.is_object(&gang) => {
+                        all.extend(self.ledger.group_of(&gang).gangs);
+                    }
+                    new => all.extend(new),
+                }
+                all
+            }
+            Fact::PodGone(uid) => was_of(uid).unwrap_or_default(),
             _ => Vec::new(),
         }
     }
@@ -248,20 +280,22 @@ impl Engine {
 
     /// Something of gangs is otherwise: whoever starts with them may start, or has to wait.
     pub(super) fn settle_gangs(&mut self, gangs: &[GangId], now: Moment) {
-        let all = gangs.iter().flat_map(|gang| {
-            let mut concerned = self.ledger.gangs.concerned(gang);
-            concerned.insert(gang.clone());
-            concerned
-        });
-        let all: BTreeSet<GangId> = all.collect();
+        let all = gangs.iter().flat_map(|gang| self.ledger.group_of(gang).gangs);
+        let all: BTreeSet<GangId> = all.chain(gangs.iter().cloned()).collect();
+        self.settle_each(&all, now);
+        self.settle_namers(now);
+    }
+
+    /// The same of these alone, and of whoever starts with them by now.
+    fn settle_each(&mut self, all: &BTreeSet<GangId>, now: Moment) {
         // Gangs that name the same are one group: it is looked for once.
         let mut groups: BTreeMap<BTreeSet<GangId>, Group> = BTreeMap::new();
         for gang in all {
-            let named = self.ledger.gangs.named(&gang);
+            let named = self.ledger.gangs.named(gang);
             let group =
                 groups.entry(named).or_insert_with_key(|named| self.ledger.group_of_all(named));
-            let old = match self.ledger.gangs.members(&gang).len() {
-                0 => self.gangs.groups.remove(&gang),
+            let old = match self.ledger.gangs.members(gang).len() {
+                0 => self.gangs.groups.remove(gang),
                 _ => self.gangs.groups.insert(gang.clone(), group.key.clone()),
             };
             if old.as_ref() != Some(&group.key) {
@@ -275,7 +309,11 @@ impl Engine {
             }
         }
         for group in groups.values() {
-            self.settle_group(group, now);
+            let is_in_circle = self.settle_group(group, now);
+            self.see(group);
+            for gang in group.gangs.iter().filter(|gang| all.contains(*gang)) {
+                self.show(gang, group, is_in_circle);
+            }
         }
     }
 
@@ -296,10 +334,22 @@ impl Engine {
         self.ledger.readiness_beside(group, is_consulted)
     }
 
-    fn settle_group(&mut self, group: &Group, now: Moment) {
+    /// A group may start, or has to wait; whether it waits for itself, over others.
+    fn settle_group(&mut self, group: &Group, now: Moment) -> bool {
+        #[cfg(test)]
+        {
+            self.gangs.settled += 1;
+        }
+        let readiness = self.readiness(group);
+        let is_in_circle = matches!(&readiness, Readiness::Waits(GangWait::Circle { .. }));
+        self.settle_as(group, readiness, now);
+        is_in_circle
+    }
+
+    /// A group can start, or waits for something, or has started.
+    fn settle_as(&mut self, group: &Group, readiness: Readiness, now: Moment) {
         let uid = uid_of(&group.key);
         let is_planned = self.is_planned(&uid);
-        let readiness = self.readiness(group);
         // What is under way is looked at when it has come to its end.
         if self.gangs.rooms.get(&uid).is_some_and(|room| room.untold.is_empty()) {
             self.room_is_told(&uid, group, now);
@@ -379,9 +429,11 @@ impl Engine {
 
     /// Members are not by themselves in the queue.
     fn leave_members(&mut self, group: &Group) {
-        let waiting = self.ledger.gang_waiting(&group.gangs).map(|(_, uid, _)| uid);
-        let alone = waiting.filter(|uid| self.queue.standing(uid).is_some()).cloned();
-        for uid in alone.collect::<Vec<Uid>>() {
+        let may_be_tried = |uid: &&Uid| self.ledger.pod(uid).is_some_and(PodRow::may_be_tried);
+        let alone = group.gangs.iter().flat_map(|gang| self.gangs.alone.of(gang));
+        let alone = alone.filter(may_be_tried).filter(|uid| self.queue.standing(uid).is_some());
+        for uid in alone.cloned().collect::<Vec<Uid>>() {
+            self.gangs.alone.remove(&uid);
             self.searches.drop(&uid);
             self.rooms.remove(&uid);
             self.ask_no_more(&uid);
@@ -401,6 +453,7 @@ impl Engine {
                 let question = Question::of(own.profile, row, &self.ledger);
                 let pending = question.pending(&uid, row, own.gated, own.consulted);
                 self.queue.put(pending, now);
+                self.note_alone(&uid);
             }
         }
     }
@@ -571,8 +624,7 @@ impl Engine {
             if !self.is_to_tell(gang) {
                 continue;
             }
-            let rows = self.ledger.gangs.members(gang).filter_map(|uid| self.ledger.pod(uid));
-            let placed = rows.filter(|row| row.is_placed()).count();
+            let placed = self.ledger.gangs.counts(gang).placed;
             let terms = self.ledger.gangs.terms(gang);
             let min = terms.and_then(|terms| terms.min_available).unwrap_or(0) as usize;
             self.gangs.news.insert(gang.clone(), GangNews::Placed { placed, min });

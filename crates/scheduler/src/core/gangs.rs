@@ -8,7 +8,7 @@ use api::pod_group::{
     BIND_GROUP_ID, BIND_GROUP_ID_BEFORE, BIND_MEMBER_COUNT, BIND_MEMBER_COUNT_BEFORE, GangId,
 };
 use chassis::key::Key;
-use engine::fact::{Fact, PodRef};
+use engine::fact::{Fact, PodRef, Uid};
 use engine::gangs::{GangStamp, GangWait};
 use engine::moment::Moment;
 
@@ -40,7 +40,7 @@ impl Core {
     pub(super) fn group_gone(&mut self, key: &Key, now: Moment) {
         self.groups.remove(key);
         let id = GangId::new(key.namespace(), key.name());
-        self.fact(Fact::Gang { id, terms: None }, now);
+        self.fact(Fact::Gang { id, terms: None, has_started: false }, now);
     }
 
     pub(super) fn group_written(&mut self, receipt: &Receipt<PodGroup>, now: Moment) {
@@ -75,6 +75,18 @@ impl Core {
         Some(Order::Dismiss(Box::new(order)))
     }
 
+    /// A pod is told this last: why its whole group has no nodes, or something else.
+    pub(super) fn note_group_refusal(&mut self, uid: &Uid, words: Option<&Arc<str>>) {
+        if let Some(waiting) = self.waiting.get_mut(uid) {
+            waiting.group_refusal = words.cloned();
+        }
+    }
+
+    /// Why the whole group of a pod has no nodes, where that is what it was told last.
+    pub(crate) fn group_refusal(&self, uid: &Uid) -> Option<&Arc<str>> {
+        self.waiting.get(uid)?.group_refusal.as_ref()
+    }
+
     /// Has users told what a pod waits for before any node is looked at.
     pub(super) fn await_gang(
         &mut self,
@@ -84,6 +96,7 @@ impl Core {
         now: Moment,
     ) -> Option<Order> {
         let message = self.tellings.share(&wait.to_string());
+        self.note_group_refusal(&pod.uid, None);
         let (nominated, reservations) = (None, None);
         let why = Why { reason: WAITING_FOR_GANG, message, nominated, reservations };
         self.tell(pod, scheduler, why, None, now)

@@ -13,7 +13,6 @@ use engine::moment::Moment;
 use super::{Clerk, Desk, Known, Refusal, Seen, elsewhere, explained, holders, views};
 use crate::config::Configuration;
 use crate::core::Core;
-use crate::message::Scheduled;
 use crate::why::{
     self, Answer, AnsweredBy, Candidates, GroupPhase, Standing, State, Unplaced, WhyError,
 };
@@ -25,8 +24,8 @@ pub(crate) struct KnownGroup {
     standing: Option<Standing>,
     /// Whether members have nodes that are being written.
     is_starting: bool,
-    /// What a member was told last.
-    told: Option<Scheduled>,
+    /// Why it has no nodes, as a member was told last.
+    refusal: Option<Arc<str>>,
 }
 
 impl KnownGroup {
@@ -42,7 +41,7 @@ impl KnownGroup {
             gang: gang.clone(),
             standing: standing.map(|own| views::standing(own, now)),
             is_starting: engine.is_gang_released(&group),
-            told: candidates.keys().find_map(|uid| core.told(uid).cloned()),
+            refusal: candidates.keys().find_map(|uid| core.group_refusal(uid).cloned()),
             candidates,
         };
         (own, members.collect())
@@ -157,7 +156,7 @@ fn planned(
         };
         return (answer, None);
     };
-    let KnownGroup { gang, candidates, standing: own, is_starting, told } = group;
+    let KnownGroup { gang, candidates, standing: own, is_starting, refusal } = group;
     let Known { ledger, now, holders, .. } = &mut known;
     let held = |_: &Ledger, quota: &str| holders.remove(quota).unwrap_or_default();
     let unplaced = answer.ask_group(ledger, &gang, &candidates, configuration, held);
@@ -175,9 +174,9 @@ fn planned(
     }
     // It also says who could have made room.
     if answer.message.is_some()
-        && let Some(told) = told.filter(|told| told.message.starts_with("GangGroup"))
+        && let Some(refusal) = refusal
     {
-        answer.message = Some(told.message.to_string());
+        answer.message = Some(refusal.to_string());
     }
     let unplaced = unplaced.filter(|_| !is_starting);
     let ledger = known.ledger;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chassis::metrics::exponential_buckets;
-use engine::turn::{ClearingEnd, GangStep, PlanEnd};
+use engine::turn::{GangStep, PlanEnd};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::histogram::Histogram;
@@ -86,7 +86,7 @@ impl GangMeters {
             }
             GangStep::Cleared { end, took } => {
                 let took = took.saturating_add(turn);
-                let labels = ResultLabel { result: result(*end) };
+                let labels = ResultLabel { result: end.as_str() };
                 self.clearings.get_or_create(&labels).observe(took.as_secs_f64());
             }
         }
@@ -99,17 +99,6 @@ fn reason(end: PlanEnd) -> &'static str {
         PlanEnd::Kept => "gang is already succeed",
         PlanEnd::Refused => "all pending pods is already been attempted",
         PlanEnd::Dropped => "gang is nil, may be already deleted",
-    }
-}
-
-/// What came of making room, in Koordinator's words, without what differs from one to the next.
-fn result(end: ClearingEnd) -> &'static str {
-    match end {
-        ClearingEnd::Room => "preempt success",
-        ClearingEnd::NoVictims => "no potential victims",
-        ClearingEnd::NotHelpful => "preemption not helpful",
-        ClearingEnd::Never => "not eligible due to preemptionPolicy=Never.",
-        ClearingEnd::Leaving => "not eligible due to terminating pod on the nominated node.",
     }
 }
 
@@ -128,6 +117,7 @@ fn size(members: usize) -> String {
 #[cfg(test)]
 mod tests {
     use chassis::metrics::Metrics;
+    use engine::turn::ClearingEnd;
 
     use super::*;
 

@@ -42,11 +42,16 @@ pub(super) fn is_asked(group: &PodGroup) -> bool {
     has_min && terms.incomplete_start == IncompleteStart::Delete
 }
 
+/// Whether a group says that enough members were bound at any time.
+pub(super) fn is_whole(group: &PodGroup) -> bool {
+    let told = condition::find(&group.status.conditions, STARTED);
+    told.is_some_and(|own| own.status == "True")
+}
+
 impl Start {
     /// What the group says of it.
     pub(super) fn read(group: &PodGroup) -> Self {
-        let told = condition::find(&group.status.conditions, STARTED);
-        if told.is_some_and(|own| own.status == "True") { Self::Whole } else { Self::Ahead }
+        if is_whole(group) { Self::Whole } else { Self::Ahead }
     }
 
     /// How far it has come by now.

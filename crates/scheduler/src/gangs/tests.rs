@@ -370,3 +370,40 @@ fn members_that_end_before_the_last_is_bound_count_for_their_start_whenever_it_i
     assert_eq!((own.at(1), own.at(60)), (vec![], vec![]));
     assert_eq!(own.at(61), ["gang b: 1 of 3 members were bound in time"]);
 }
+
+#[test]
+fn a_new_leader_reads_off_a_group_whether_its_gang_has_started() {
+    let check = |scheduled: Option<&str>, started: Option<&str>, status: Value, expected: bool| {
+        let condition = |kind: &str, reason: &str, status: bool| {
+            let status = if status { "True" } else { "False" };
+            json!({ "type": kind, "reason": reason, "status": status, "message": "" })
+        };
+        let own = scheduled.map(|reason| condition(SCHEDULED, reason, reason == "Placed"));
+        let start = started.map(|reason| condition("Started", reason, reason == "Whole"));
+        let mut status = status;
+        status["conditions"] = own.into_iter().chain(start).collect();
+        let words = status.to_string();
+        let wire = json!({ "metadata": { "namespace": "ns", "name": "g" },
+            "spec": { "minMember": 4 }, "status": status });
+        let Fact::Gang { has_started, .. } = fact(&serde_json::from_value(wire).unwrap()) else {
+            panic!("a group describes a gang")
+        };
+        assert_eq!(has_started, expected, "{words}");
+    };
+    let none = || json!({});
+    let ended = || json!({ "phase": "Failed", "scheduled": 4, "succeeded": 3, "failed": 1 });
+    check(None, None, none(), false);
+    check(Some("MembersLeft"), None, none(), true);
+    // Nobody may have been bound, or all were deleted before that could be said.
+    check(Some("Placed"), None, none(), false);
+    check(Some("Placed"), None, ended(), true);
+    check(Some("Placed"), Some("Whole"), none(), true);
+    for reason in ["WaitingForMembers", "Queued", "Unschedulable"] {
+        check(Some(reason), Some("Whole"), ended(), false);
+    }
+    // Where others look after groups, they say no more than how many have ended.
+    check(None, None, ended(), true);
+    check(None, None, json!({ "phase": "Pending", "failed": 1 }), false);
+    check(None, None, json!({ "phase": "Running", "running": 4, "scheduled": 4 }), false);
+    check(None, Some("Whole"), none(), true);
+}

@@ -15,7 +15,7 @@ fn ledger(members: usize, min: u32, others: usize) -> Ledger {
     ledger.apply(Fact::Node(NodeFact { name, pods_allowed: 110, ..NodeFact::default() }));
     let id = GangId::new("default", "g");
     let terms = GangTerms { min_available: Some(min), ..GangTerms::default() };
-    ledger.apply(Fact::Gang { id: id.clone(), terms: Some(Box::new(terms)) });
+    ledger.apply(Fact::Gang { id: id.clone(), terms: Some(Box::new(terms)), has_started: false });
     for number in 0..members + others {
         let own =
             Membership { gang: id.clone(), terms: None, created: Moment(0), incarnation: None };

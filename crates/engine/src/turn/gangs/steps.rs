@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::clearing::Uncleared;
+use crate::clearing::Fruitless;
+use crate::preemption::{LastResorts, NoRoom, Outcome};
 
 /// How many steps are kept for somebody who takes them.
 const KEPT_MAX: usize = 1024;
@@ -55,12 +56,32 @@ pub enum ClearingEnd {
 }
 
 impl ClearingEnd {
-    /// What came of it where no room was made, in these words for everything that was tried.
-    pub(super) fn of(words: &str) -> Self {
-        match words.contains(Uncleared::NotHelpful.as_str()) {
-            true => Self::NotHelpful,
-            false => Self::NoVictims,
+    /// What came of it where no room was made, by everything that was tried.
+    pub(super) fn of(fruitless: &Fruitless) -> Self {
+        if fruitless.had_victims() { Self::NotHelpful } else { Self::NoVictims }
+    }
+
+    /// The same as upstream says it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Room => "preempt success",
+            Self::NoVictims => "no potential victims",
+            Self::NotHelpful => "preemption not helpful",
+            Self::Never => "not eligible due to preemptionPolicy=Never.",
+            Self::Leaving => "not eligible due to terminating pod on the nominated node.",
         }
+    }
+
+    /// What members are told of it where nothing was tried.
+    pub(super) fn untried(self) -> LastResorts {
+        let preemption = match self {
+            Self::Never => Some(Outcome::NoRoom(NoRoom::Never)),
+            Self::Leaving => Some(Outcome::NoRoom(NoRoom::Leaving)),
+            Self::Room | Self::NoVictims | Self::NotHelpful => None,
+        };
+        let text = format!("preemption: {}", self.as_str());
+        LastResorts { preemption, text, is_untried: false }
     }
 }
 

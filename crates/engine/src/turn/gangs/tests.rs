@@ -1,5 +1,7 @@
 mod changes;
+mod first;
 mod laws;
+mod plans;
 mod release;
 mod volumes;
 mod waking;
@@ -36,7 +38,7 @@ fn terms(min: u32) -> GangTerms {
 
 /// An object that describes a gang.
 fn gang(name: &str, terms: GangTerms) -> Fact {
-    Fact::Gang { id: id(name), terms: Some(Box::new(terms)) }
+    Fact::Gang { id: id(name), terms: Some(Box::new(terms)), has_started: false }
 }
 
 fn groups(names: &[&str]) -> BTreeSet<GangId> {
@@ -200,6 +202,30 @@ fn a_gang_has_started_for_as_long_as_its_object_or_any_member_is_there() {
 }
 
 #[test]
+fn a_gang_of_which_its_group_says_that_it_has_started_has() {
+    let again = |has_started: bool| {
+        let mut engine = engine();
+        engine.apply(node("n", 10_000), START);
+        let own = Some(Box::new(terms(4)));
+        engine.apply(Fact::Gang { id: id("g"), terms: own.clone(), has_started }, START);
+        engine.apply(told(member("again", "g", 1_000)), START);
+        (engine, own)
+    };
+    let waits = "again waits: gang default/g waits for members: collected 1/4";
+    assert_eq!(decided(&mut again(true).0, SOON), ["again to n, try 1"]);
+    assert_eq!(decided(&mut again(false).0, SOON), [waits]);
+    // Of one that is known already it is known here.
+    let (mut engine, own) = again(false);
+    engine.apply(Fact::Gang { id: id("g"), terms: own.clone(), has_started: true }, START);
+    assert_eq!(decided(&mut engine, SOON), [waits]);
+    // One that is made anew says what is so of it.
+    let (mut engine, own) = again(true);
+    engine.apply(Fact::Gang { id: id("g"), terms: None, has_started: false }, START);
+    engine.apply(Fact::Gang { id: id("g"), terms: own, has_started: false }, START);
+    assert_eq!(decided(&mut engine, SOON), [waits]);
+}
+
+#[test]
 fn a_gang_that_is_made_again_while_its_old_members_go_starts_whole_once_more() {
     let check = |is_object: bool, is_replaced: bool, expected: &str| {
         let own = |name: &str| match is_object {
@@ -216,13 +242,13 @@ fn a_gang_that_is_made_again_while_its_old_members_go_starts_whole_once_more() {
             engine.apply(bound(PodFact { deleting: true, ..own(name) }, "n"), START);
         }
         if is_replaced {
-            engine.apply(Fact::Gang { id: id("g"), terms: None }, START);
+            engine.apply(Fact::Gang { id: id("g"), terms: None, has_started: false }, START);
             engine.apply(gang("g", terms(4)), START);
         }
         engine.apply(told(own("again")), START);
         assert_eq!(decided(&mut engine, SOON), [expected], "{is_object} {is_replaced}");
     };
-    let waits = "again waits: gang default/g waits for members: collected 3/4";
+    let waits = "again waits: gang default/g waits for members: collected 1/4";
     check(true, true, waits);
     check(false, false, waits);
     check(true, false, "again to n, try 1");
@@ -550,7 +576,7 @@ fn a_gang_that_is_left_by_another_of_its_group_keeps_its_turn() {
     );
     decided(&mut engine, START);
     // What describes the other is gone: that is of no group any longer, and has started.
-    engine.apply(Fact::Gang { id: id("h"), terms: None }, START);
+    engine.apply(Fact::Gang { id: id("h"), terms: None, has_started: false }, START);
     assert!(engine.queue().standing(&engine.gang_entry(&id("g"))).is_some());
 }
 

@@ -102,7 +102,10 @@ impl World {
         }
         let min_available = u32::try_from(given.gang).ok();
         let terms = Some(Box::new(GangTerms { min_available, ..GangTerms::default() }));
-        own.engine.apply(Fact::Gang { id: GangId::new("default", "g"), terms }, START);
+        own.engine.apply(
+            Fact::Gang { id: GangId::new("default", "g"), terms, has_started: false },
+            START,
+        );
         for (number, (quota, size, priority)) in given.pods.iter().enumerate() {
             if number == given.early {
                 own.round(|_, _| ());

@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::clearing::Fruitless;
 use crate::fact::Uid;
 use crate::ledger::Charged;
 use crate::turn::{Engine, Question};
@@ -28,7 +29,7 @@ struct Answer {
     uid: Uid,
     lot: Charged,
     among: Among,
-    words: Box<str>,
+    why: Fruitless,
 }
 
 /// What was found out, by what was asked.
@@ -36,26 +37,26 @@ struct Answer {
 pub(super) struct Vain(FxHashMap<Question, Answer>);
 
 impl Engine {
-    /// Nobody could go for a pod of a lot, in these words.
+    /// Nobody could go for a pod of a lot.
     pub(in crate::turn) fn note_vain(
         &mut self,
         (question, uid): (Question, &Uid),
         (lot, among): (Charged, Among),
-        words: &str,
+        why: Fruitless,
     ) {
         let all = &mut self.lots.vain.0;
         if all.len() >= KEPT_MAX {
             all.clear();
         }
-        all.insert(question, Answer { uid: uid.clone(), lot, among, words: words.into() });
+        all.insert(question, Answer { uid: uid.clone(), lot, among, why });
     }
 
     /// Why nobody can go for pods that ask this, where one that does waits and it is known of that.
-    pub(in crate::turn) fn known_vain(&mut self, question: Question) -> Option<Box<str>> {
-        let Answer { uid, lot, words, .. } = self.lots.vain.0.get(&question)?;
+    pub(in crate::turn) fn known_vain(&mut self, question: Question) -> Option<Fruitless> {
+        let Answer { uid, lot, why, .. } = self.lots.vain.0.get(&question)?;
         let waits = self.queue.lot(uid) == Some(*lot);
         if waits && self.question(uid).1 == question {
-            return Some(words.clone());
+            return Some(why.clone());
         }
         self.lots.vain.0.remove(&question);
         None

@@ -90,7 +90,7 @@ fn where_nodes_come_and_go_all_the_time_it_is_given_up_for_a_while_and_no_turn_i
     let uid = Uid::new("new");
     engine.apply(told(plain("new", 1_000, 9)), START);
     let text = refused_amid_changes(&mut engine);
-    assert!(text.contains(NO_TIME), "{text}");
+    assert!(text.contains(Uncleared::Unsettled.as_str()), "{text}");
     let standing = engine.queue().standing(&uid);
     assert!(matches!(standing, Some(Standing::ErrorBackoff(_))), "{standing:?}");
 }
@@ -105,7 +105,7 @@ fn where_it_is_given_up_for_a_pod_of_a_quota_it_is_looked_again_after_a_while() 
     }
     engine.apply(told(of_quota(plain("new", 1_000, 9), "q")), START);
     let text = refused_amid_changes(&mut engine);
-    assert!(text.contains(NO_TIME), "{text}");
+    assert!(text.contains(Uncleared::Unsettled.as_str()), "{text}");
     assert!(decided(&mut engine, START).is_empty(), "it is left alone");
     let later = Moment(START.0 + 60_000_000_000);
     let room = (0..999).find_map(|_| match engine.decide(later)?.verdict {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fact::NodeFact;
 use crate::gangs::Readiness;
+use crate::ledger::Counts;
 use crate::profile::LastResort;
 
 /// Gangs of 3, 2 and 4 at first, of which the last two start together.
@@ -318,7 +319,21 @@ impl World {
         }
         let strays = self.facts.keys().filter(|uid| self.waits(uid));
         let stray = strays.filter_map(|uid| self.strays(uid)).next();
-        stray.or_else(|| engine.unsound_release()).or_else(|| self.half_a_gang())
+        let stray = stray.or_else(|| engine.unsound_release());
+        stray.or_else(|| self.half_a_gang()).or_else(|| self.miscounted())
+    }
+
+    /// A gang of which something else is kept than what its members add up to.
+    fn miscounted(&self) -> Option<String> {
+        let ledger = self.engine.ledger();
+        let names = MINS.iter().map(|(name, ..)| id(name));
+        let wrong = names.into_iter().find(|gang| {
+            let rows = || ledger.gangs.members(gang).filter_map(|uid| ledger.pod(uid));
+            let placed = rows().filter(|row| row.is_placed()).count();
+            let waiting = rows().filter(|row| row.may_be_tried()).count();
+            ledger.gangs.counts(gang) != Counts { waiting, placed }
+        });
+        wrong.map(|gang| format!("{gang}: {:?}", ledger.gangs.counts(&gang)))
     }
 
     /// Why a pod that waits is not where it has to be.
@@ -432,7 +447,7 @@ impl World {
             self.forget(&uid(&pod_name(number)));
         }
         for (name, ..) in MINS {
-            self.tell(Fact::Gang { id: id(name), terms: None });
+            self.tell(Fact::Gang { id: id(name), terms: None, has_started: false });
         }
         self.now = self.now.after(Duration::from_secs(9));
         for _ in 0..100 {
@@ -447,6 +462,7 @@ impl World {
             ("names", own.by_uid.is_empty() && own.started.is_empty()),
             ("told", own.told.is_empty() && own.refused.is_empty() && own.told_of.is_empty()),
             ("waits", own.waits.is_empty() && own.tell_at.is_empty()),
+            ("namers", own.namers.is_empty() && own.alone.is_empty()),
             ("rooms", own.rooms.is_empty() && own.sums.is_empty() && engine.rooms.is_empty()),
             ("quotas", engine.ledger().quotas.is_empty()),
             ("asks", engine.ledger().asks.is_empty()),

@@ -182,7 +182,7 @@ fn a_plan_is_looked_at_anew_where_its_gang_says_otherwise_meanwhile() {
     };
     check(gang("g", terms(100)), 100);
     check(gang("g", terms(101)), 0);
-    check(Fact::Gang { id: id("g"), terms: None }, 0);
+    check(Fact::Gang { id: id("g"), terms: None, has_started: false }, 0);
 }
 
 #[test]
