@@ -6,7 +6,7 @@ use super::Unit;
 use crate::fact::Uid;
 use crate::ledger::{Borrower, Ledger, NodeIndex, PodRow};
 use crate::needs::Amounts;
-use crate::quota::{Part, Preemptible, QuotaRef, RefusalReason};
+use crate::quota::{Claim, Part, Preemptible, QuotaRef, RefusalReason, Wants};
 use crate::speculate::Speculation;
 
 /// Who may have to go for a pod.
@@ -26,8 +26,8 @@ pub(crate) enum Rule {
         priority: i32,
         /// Its quota.
         quota: QuotaRef,
-        /// What is asked for, where its quota is guaranteed that: what others borrowed of it is taken back.
-        wants: Option<Amounts>,
+        /// What is asked for, where its quota is guaranteed any of it: what others borrowed of that is taken back.
+        wants: Option<Wants>,
     },
 }
 
@@ -48,7 +48,7 @@ impl Rule {
                 (Some(own), _) if own == *quota => {
                     row.priority < *priority && !is_default(ledger, &own)
                 }
-                (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, wants)),
+                (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, &wants.due)),
                 _ => false,
             },
         }
@@ -72,7 +72,7 @@ impl Rule {
                 _ => {}
             }
         }
-        lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, wants)))
+        lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, &wants.due)))
     }
 
     /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its
@@ -89,18 +89,22 @@ impl Rule {
     }
 
     /// Whether it is of any use that a pod goes which may: of what is taken back it uses something that is
-    /// lacking where it is.
+    /// lacking where it is, and whoever takes it back is guaranteed all that is.
     pub(super) fn helps(&mut self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
         let Some(row) = ledger.pod(uid) else { return false };
         let Some((own, node)) = quota_of(ledger, row).zip(row.node()) else { return false };
-        let lacking = lacking(ledger, node, quota, wants);
-        own == *quota || is_borrowed(ledger, uid, &own, (quota, &lacking))
+        if own == *quota {
+            return true;
+        }
+        let lacking = lacking(ledger, node, quota, &wants.all);
+        !lacking.names().any(|name| wants.undue.iter().any(|own| **own == *name))
+            && is_borrowed(ledger, uid, &own, (quota, &lacking))
     }
 
     /// Whether units may go, one after the other, by the ledger as it is now; they do, in thought.
     pub(super) fn sends(&mut self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
-        self.is_guaranteed(thought.ledger_mut())
+        self.is_due(thought.ledger_mut())
             && units.iter().all(|unit| {
                 let ledger = thought.ledger_mut();
                 let is_there = |uid: &&Uid| ledger.pod(uid).is_some_and(PodRow::is_placed);
@@ -112,11 +116,12 @@ impl Rule {
     }
 
     /// Whether what is taken back is still within what the quota is guaranteed.
-    fn is_guaranteed(&self, ledger: &mut Ledger) -> bool {
-        let Self::Quota { quota, wants: Some(amounts), .. } = self else { return true };
+    fn is_due(&self, ledger: &mut Ledger) -> bool {
+        let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
         let view = ledger.quotas.forest_mut().view(&quota.tree);
-        let part = Part { quota: &quota.name, amounts };
-        view.is_some_and(|view| view.would_be_guaranteed(part))
+        let part = Part { quota: &quota.name, amounts: &wants.all };
+        let now = view.and_then(|view| view.wants(part));
+        now.is_some_and(|now| wants.due.names().all(|name| now.due.of(name) > 0))
     }
 }
 
@@ -152,7 +157,7 @@ fn is_lent(
         return false;
     }
     let own_part = Part { quota: &own.name, amounts };
-    let wanted = Part { quota: &of.name, amounts: wants };
+    let wanted = Claim::Due(Part { quota: &of.name, amounts: wants });
     let view = ledger.quotas.forest_mut().view(&own.tree);
     view.is_some_and(|view| view.is_borrowed(own_part, wanted))
 }

@@ -296,10 +296,7 @@ impl QuotaTree {
         let Some(fact) = fact else { return Cell { sums, ..Cell::default() } };
         let (min, max, weight) = fact.of(resource);
         let is_lendable = fact.is_lendable && !self.options.guarantees_usage;
-        // A resource that its quota does not count is not counted, but for the two that take what they
-        // need, since what they take is not there for others.
-        let is_counted = max.is_some() || Placement::is_apart(place);
-        let sums = if is_counted { sums } else { Charges::default() };
+        // What a quota does not count is charged all the same: one above it may count that.
         Cell { min, max, weight, is_lendable, sums, ..Cell::default() }
     }
 }
@@ -309,8 +306,6 @@ impl Reckoning {
         let place = self.placement.find(quota).filter(|place| *place != ROOT);
         let Some(place) = place else { return };
         let Some(column) = self.columns.get_mut(resource) else { return };
-        if column.cells[place].max.is_some() || Placement::is_apart(place) {
-            column.charge(&self.placement, place, how, delta);
-        }
+        column.charge(&self.placement, place, how, delta);
     }
 }

@@ -4,7 +4,7 @@ use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::reference::{Charged, Own, Reference};
+use super::reference::{Charged, Own, Reference, Share};
 use super::*;
 
 /// Something that a tree is told.
@@ -187,10 +187,13 @@ proptest! {
             let (capacity, charged) = charged(&steps, resource);
             let facts = view.register().iter().collect();
             let own = Reference { options, resource, facts, charged, capacity };
-            let told: BTreeMap<Box<str>, i64> = NAMES[..5].iter().filter_map(|name| {
-                Some(((*name).into(), *view.standing(name)?.runtime.get(resource)?))
+            let told: BTreeMap<Box<str>, Share> = NAMES[..5].iter().filter_map(|name| {
+                let standing = view.standing(name)?;
+                let of = |list: &ByResource| list.get(resource).copied();
+                let share = Share { runtime: of(&standing.runtime)?, kept: of(&standing.kept_min)? };
+                Some(((*name).into(), share))
             }).collect();
-            prop_assert_eq!(told, own.runtimes(), "{}", resource);
+            prop_assert_eq!(told, own.shares(), "{}", resource);
         }
     }
 
@@ -276,6 +279,14 @@ proptest! {
                 let is_sound = options.scales_min && !options.guarantees_usage;
                 let is_sound = is_sound && options.limit == Limit::Runtime;
                 prop_assert!(!is_sound || floors <= has, "{} are sure of {} of {}", name, floors, has);
+                // What those of one parent keep in any case is there or would be.
+                let sum_kept: i64 = below.iter().map(|(_, own)| of(&own.kept_min)).sum();
+                let own = view.standing(name).map_or(0, |own| of(&own.kept_min));
+                prop_assert!(!is_sound || sum_kept <= has.max(own), "{} keep {}", name, sum_kept);
+                for (fact, standing) in &below {
+                    let least = of(&standing.scaled_min);
+                    prop_assert!((least..=of(&fact.min)).contains(&of(&standing.kept_min)));
+                }
             }
         }
     }
@@ -293,19 +304,18 @@ proptest! {
         let view = tree.view();
         let mut fits = view.standing(NAMES[asker]).is_some();
         let own = view.register().get(NAMES[asker]);
-        let counted: Vec<Box<str>> =
-            own.map(|fact| fact.max.keys().cloned().collect()).unwrap_or_default();
         if let Some((own, standing)) = own.zip(view.standing(NAMES[asker]))
             && who == Preemptible::No
         {
-            for (name, min) in own.min.iter().filter(|(name, _)| counted.contains(name)) {
+            for (name, min) in &own.min {
                 fits &= standing.non_preemptible_used[name] + asked.of(name) <= *min;
             }
         }
         let mut at = NAMES[asker];
         while let Some(standing) = view.standing(at).filter(|_| at != ROOT_QUOTA) {
             let max = view.register().get(at).map(|fact| fact.max.clone()).unwrap_or_default();
-            for name in &counted {
+            // Each is held to what it counts itself, whatever those below it do.
+            for name in standing.used.keys() {
                 let limits = [standing.runtime.get(name), max.get(name)];
                 for limit in limits.into_iter().flatten() {
                     fits &= standing.used[name] + asked.of(name) <= *limit;
