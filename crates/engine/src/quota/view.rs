@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::column::{Cell, Column};
+use super::column::{Cell, Charges, Column};
 use super::placement::{Placement, ROOT, SYSTEM};
 use super::tree::Reckoning;
 use super::{
@@ -16,6 +16,8 @@ use crate::needs::Amounts;
 pub struct View<'a> {
     pub(super) options: Options,
     pub(super) register: &'a Register,
+    /// The quotas of all trees.
+    pub(super) all: &'a Register,
     pub(super) reckoning: &'a Reckoning,
 }
 
@@ -28,8 +30,6 @@ pub struct Part<'a> {
     pub amounts: &'a Amounts,
 }
 
-/// How a quota stands, by resource: of those that it counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
 /// What somebody may take back from those who borrow it: as far as his quota is guaranteed that.
 #[derive(Debug, Clone, Copy)]
 pub enum Claim<'a> {
@@ -73,6 +73,8 @@ pub struct Wants {
     pub undue: Vec<Box<str>>,
 }
 
+/// How a quota stands, by resource: of those that it counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// What it asks for: what its pods and the quotas below do, and at least its guarantee where it lends
     /// nothing.
@@ -93,11 +95,11 @@ pub struct Standing {
     pub runtime: ByResource,
     /// What of its guarantee can be kept, of what the one above may use now: what is divided by.
     pub scaled_min: ByResource,
-    /// What its pods use and the quotas below are guaranteed; nothing is said of it unless what is in use
-    /// is not taken back.
     /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it is
     /// guaranteed, whatever those beside it ask for.
     pub kept_min: ByResource,
+    /// What its pods use and the quotas below are guaranteed; nothing is said of it unless what is in use
+    /// is not taken back.
     pub allocated: ByResource,
     /// What is not taken back of it; nothing is said of it unless what is in use is not.
     pub guaranteed: ByResource,
@@ -112,9 +114,32 @@ impl<'a> View<'a> {
         self.register
     }
 
-    /// Quotas that are nowhere in the tree, and why: they admit nothing and hold nothing.
-    pub fn misplaced(&self) -> impl Iterator<Item = (&'a str, &'a Misplaced)> {
-        self.reckoning.placement.misplaced.iter().map(|(name, why)| (&**name, why))
+    /// Quotas that are nowhere in the tree, and why: they admit nothing and hold nothing. Of those that are always
+    /// there it is only what they say that counts for nothing.
+    pub fn misplaced(&self) -> impl Iterator<Item = (&'a str, Misplaced)> + use<'a> {
+        let view = *self;
+        let misplaced = self.reckoning.placement.misplaced.iter();
+        misplaced.map(move |(name, why)| (&**name, view.explained(name, why)))
+    }
+
+    /// Why a quota is nowhere: its parent may be in another tree.
+    fn explained(&self, name: &str, why: &Misplaced) -> Misplaced {
+        if let Misplaced::UnknownParent(parent) = why
+            && let Some((own, above)) = self.all.get(name).zip(self.all.get(parent))
+        {
+            let (tree, of) = (self.all.tree_of(own).into(), self.all.tree_of(above).into());
+            return Misplaced::OtherTree { parent: parent.clone(), tree, of };
+        }
+        why.clone()
+    }
+
+    /// A resource that a quota names and that is not reckoned: nothing has it, and quotas name too many such.
+    #[must_use]
+    pub fn uncounted(&self, quota: &str) -> Option<&'a str> {
+        let Reckoning { placement, columns } = self.reckoning;
+        placement.find(quota).filter(|_| !placement.misplaced.contains_key(quota))?;
+        let mut named = self.register.get(quota)?.max.keys().map(|name| &**name);
+        named.find(|name| !columns.contains_key(*name))
     }
 
     /// Quotas right below one, by name. Nothing where there is no such quota.
@@ -137,9 +162,11 @@ impl<'a> View<'a> {
         let place = self.reckoning.placement.find(quota)?;
         let mut standing = Standing::default();
         for (name, column) in &self.reckoning.columns {
-            // The root and the two that take what they need count everything.
+            let cell = &column.cells[place];
+            // The root and the two that take what they need count everything that is there or asked for.
             let counts_all = place == ROOT || Placement::is_apart(place);
-            if counts_all || column.cells[place].max.is_some() {
+            let is_anything = || column.capacity != 0 || cell.sums != Charges::default();
+            if cell.max.is_some() || counts_all && is_anything() {
                 self.tell(&mut standing, name, column, place);
             }
         }
@@ -182,6 +209,7 @@ impl<'a> View<'a> {
         }
         if place != ROOT && !Placement::is_apart(place) {
             put(|own| &mut own.scaled_min, i128::from(cell.scaled_min));
+            put(|own| &mut own.kept_min, i128::from(cell.kept_min));
             put(|own| &mut own.borrowed, cell.borrowed());
         }
     }
@@ -209,7 +237,6 @@ impl<'a> View<'a> {
     pub fn chain(&self, quota: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let placement = &self.reckoning.placement;
         let places = placement.find(quota).map(|place| placement.chain(place));
-            put(|own| &mut own.kept_min, i128::from(cell.kept_min));
         places.into_iter().flatten().map(|place| &*placement.names[place])
     }
 
@@ -314,11 +341,13 @@ impl<'a> View<'a> {
         let placement = &self.reckoning.placement;
         let refuse =
             |reason| QuotaRefusal { quota: quota.into(), path: vec![quota.into()], reason };
-        if let Some(why) = placement.misplaced.get(quota) {
-            return Err(refuse(RefusalReason::Misplaced(why.clone())));
-        }
+        let Some(place) = placement.find(quota) else {
+            let misplaced = placement.misplaced.get(quota);
+            let why = misplaced.map(|why| RefusalReason::Misplaced(self.explained(quota, why)));
+            return Err(refuse(why.unwrap_or(RefusalReason::Unknown)));
+        };
         // Nothing is charged to the root, as if it were not there.
-        let Some(place) = placement.find(quota).filter(|place| *place != ROOT) else {
+        if place == ROOT {
             return Err(refuse(RefusalReason::Unknown));
         }
         let asked = self.asked(request);

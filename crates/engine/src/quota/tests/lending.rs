@@ -120,3 +120,52 @@ fn where_what_is_in_use_is_guaranteed_nothing_is_taken_back() {
         assert_eq!(may_take_back(&mut tree, "a 4"), !guarantees_usage);
     }
 }
+
+#[test]
+fn of_resources_that_nothing_has_so_many_are_reckoned_those_first_that_most_quotas_name() {
+    let mut tree = QuotaTree::default();
+    tree.set_capacity(list("10/10"));
+    let named = |number: usize| {
+        let own = (0..RESOURCES_MAX - 3).map(move |at| format!("example.com/{number}-{at}"));
+        own.chain(["cpu", "memory", "z.example/common"].map(str::to_owned))
+    };
+    let quotas = 100;
+    for number in 0..quotas {
+        let max = named(number).map(|name| (name.into(), 1)).collect();
+        tree.put(QuotaFact::new(&format!("q{number:03}"), max));
+    }
+    assert_eq!(tree.cells(), (2 + OTHER_RESOURCES_MAX) * (3 + quotas));
+    let view = tree.view();
+    let standing = view.standing("q000").unwrap();
+    assert!(standing.used.contains_key("z.example/common"), "that is what most name");
+    assert_eq!(standing.used.len(), RESOURCES_MAX, "the first by name are among them");
+    assert_eq!(view.uncounted("q000"), None);
+    assert_eq!(view.uncounted("q099"), Some("example.com/99-0"));
+    // What nodes have is reckoned in any case.
+    let mut capacity = list("10/10");
+    capacity.insert("example.com/99-0".into(), 4);
+    tree.set_capacity(capacity);
+    assert_eq!(tree.view().uncounted("q099"), Some("example.com/99-1"));
+    assert_eq!(tree.cells(), (3 + OTHER_RESOURCES_MAX) * (3 + quotas));
+}
+
+#[test]
+fn of_resources_that_are_not_there_those_say_nothing_that_do_not_ask_for_them() {
+    use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
+    let mut tree = tree(Options::default(), "10/0", &["q< max=9/9"]);
+    tree.put(QuotaFact::new("r", [("example.com/chip".into(), 4)].into()));
+    let told = |tree: &mut QuotaTree, name: &str| {
+        let standing = tree.view().standing(name).unwrap();
+        standing.used.keys().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    for name in [ROOT_QUOTA, DEFAULT_QUOTA, SYSTEM_QUOTA] {
+        assert_eq!(told(&mut tree, name), "cpu");
+    }
+    ask(&mut tree, &format!("{DEFAULT_QUOTA} 1/1"));
+    assert_eq!(told(&mut tree, DEFAULT_QUOTA), "cpu memory");
+    assert_eq!(told(&mut tree, SYSTEM_QUOTA), "cpu");
+    assert_eq!(
+        (&*told(&mut tree, "q"), &*told(&mut tree, "r")),
+        ("cpu memory", "example.com/chip")
+    );
+}
