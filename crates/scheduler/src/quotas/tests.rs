@@ -284,8 +284,21 @@ fn what_is_wrong_with_a_quota_is_said_until_it_is_put_right() {
     assert_eq!(world.condition(&org, "Ready"), "True InForce: ");
 }
 
+/// What a quota p and another one say, and the conditions of both.
+fn check_both(p: Value, (name, own): (&str, Value), expected: [&str; 2]) {
+    let mut world = world();
+    let keys = [world.quota("p", p), world.quota(name, own)];
+    world.settle(START);
+    assert_eq!(keys.map(|key| world.condition(&key, "Ready")), expected);
+}
+
+/// The same where only the other one breaks a rule.
+fn check_other(p: Value, name: &str, own: Value, expected: &str) {
+    check_both(p, (name, own), ["True InForce: ", expected]);
+}
+
 #[test]
-fn a_quota_says_which_rule_it_breaks() {
+fn a_quota_says_which_rule_it_breaks_beside_its_parent() {
     let parent = |more: Value| {
         let own = json!({ "metadata": { "labels": { IS_PARENT_LABEL: "true" } } });
         object::patch::merge::apply(own, more).unwrap()
@@ -294,19 +307,8 @@ fn a_quota_says_which_rule_it_breaks() {
         let own = json!({ "metadata": { "labels": { PARENT_LABEL: "p" } } });
         object::patch::merge::apply(own, more).unwrap()
     };
-    // What a quota p says, another one, and the conditions of both.
-    let check_both = |p: Value, (name, own): (&str, Value), expected: [&str; 2]| {
-        let mut world = world();
-        let keys = [world.quota("p", p), world.quota(name, own)];
-        world.settle(START);
-        assert_eq!(keys.map(|key| world.condition(&key, "Ready")), expected);
-    };
-    // The same where only the other one breaks a rule.
-    let check = |p: Value, name: &str, own: Value, expected: &str| {
-        check_both(p, (name, own), ["True InForce: ", expected]);
-    };
-    check(parent(json!({})), "q", child(json!({})), "True InForce: ");
-    check(
+    check_other(parent(json!({})), "q", child(json!({})), "True InForce: ");
+    check_other(
         json!({}),
         "q",
         child(json!({})),
@@ -316,8 +318,8 @@ fn a_quota_says_which_rule_it_breaks() {
     let keys = "False KeysDiffer: it and quota p do not both have memory in max: name it in both or in \
                 neither";
     let memory = |list: &str| json!({ "spec": { list: { "memory": "1Gi" } } });
-    check(parent(memory("max")), "q", child(json!({})), keys);
-    check(parent(json!({})), "q", child(memory("max")), keys);
+    check_other(parent(memory("max")), "q", child(json!({})), keys);
+    check_other(parent(json!({})), "q", child(memory("max")), keys);
     let guaranteed = json!({ "spec": { "min": { "memory": "1Gi" }, "max": { "memory": "1Gi" } } });
     check_both(
         parent(memory("max")),
@@ -330,15 +332,19 @@ fn a_quota_says_which_rule_it_breaks() {
         ],
     );
     let tree = json!({ "metadata": { "labels": { TREE_ID_LABEL: "t" } } });
-    check(
+    check_other(
         parent(json!({})),
         "q",
         child(tree.clone()),
         "False TreeDiffers: it is of tree t, and quota p of tree : name a parent of its own tree",
     );
-    check(parent(tree), "q", child(json!({})), "True InForce: ");
+    check_other(parent(tree), "q", child(json!({})), "True InForce: ");
+}
+
+#[test]
+fn a_quota_says_which_rule_it_breaks_by_itself() {
     let lists = json!({ "metadata": { "annotations": { NAMESPACES: r#"["shop"]"# } } });
-    check(
+    check_other(
         lists.clone(),
         "q",
         lists,
@@ -346,13 +352,13 @@ fn a_quota_says_which_rule_it_breaks() {
     );
     let many: serde_json::Map<String, Value> =
         (0..65).map(|number| (format!("example.com/{number}"), json!(1))).collect();
-    check(
+    check_other(
         json!({}),
         "koordinator-default-quota",
         json!({ "spec": { "max": many.clone() } }),
         "False Misplaced: what it says counts for nothing: it names 66 resources: name at most 64",
     );
-    check(
+    check_other(
         json!({}),
         "q",
         json!({ "spec": { "max": many } }),

@@ -10,7 +10,7 @@ use super::*;
 /// Something that a tree is told.
 #[derive(Debug, Clone)]
 enum Step {
-    Put(QuotaFact),
+    Put(Box<QuotaFact>),
     Remove(usize),
     /// Of CPU, and of memory where the cluster has any.
     Capacity(i64, Option<i64>),
@@ -62,7 +62,7 @@ fn preemptible() -> impl Strategy<Value = Preemptible> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => below_root().prop_map(Step::Put),
+        4 => below_root().prop_map(|fact| Step::Put(fact.into())),
         1 => (0..NAMES.len()).prop_map(Step::Remove),
         1 => (0..150_i64, proptest::option::weighted(0.8, 0..150_i64))
             .prop_map(|(cpu, memory)| Step::Capacity(cpu, memory)),
@@ -102,7 +102,7 @@ fn play(tree: &mut QuotaTree, steps: &[Step], mut after: impl FnMut(&mut QuotaTr
     let mut released = vec![false; steps.len()];
     for (number, step) in steps.iter().enumerate() {
         match step {
-            Step::Put(fact) => tree.put(fact.clone()),
+            Step::Put(fact) => tree.put((**fact).clone()),
             Step::Remove(name) => tree.remove("", NAMES[*name]),
             Step::Capacity(cpu, None) => tree.set_capacity(list(&cpu.to_string())),
             Step::Capacity(cpu, Some(memory)) => {
@@ -190,8 +190,8 @@ proptest! {
             let told: BTreeMap<Box<str>, Share> = NAMES[..5].iter().filter_map(|name| {
                 let standing = view.standing(name)?;
                 let of = |list: &ByResource| list.get(resource).copied();
-                let share = Share { runtime: of(&standing.runtime)?, kept: of(&standing.kept_min)? };
-                Some(((*name).into(), share))
+                let (runtime, kept) = (of(&standing.runtime)?, of(&standing.kept_min)?);
+                Some(((*name).into(), Share { runtime, kept }))
             }).collect();
             prop_assert_eq!(told, own.shares(), "{}", resource);
         }
@@ -208,7 +208,7 @@ proptest! {
         let mut told = std::collections::BTreeSet::new();
         let facts = facts.into_iter().filter(|fact| told.insert(fact.name.clone()));
         let charges = charges.into_iter().filter(|step| matches!(step, Step::Charge(..)));
-        let steps: Vec<Step> = facts.map(Step::Put).chain(charges).collect();
+        let steps: Vec<Step> = facts.map(|fact| Step::Put(fact.into())).chain(charges).collect();
         let mut mixed: Vec<(u32, Step)> = keys.into_iter().zip(steps.clone()).collect();
         mixed.sort_by_key(|(key, _)| *key);
         let mixed: Vec<Step> = mixed.into_iter().map(|(_, step)| step).collect();

@@ -119,7 +119,9 @@ impl World {
             let Fact::Quota(mut fact) = quota(text) else { continue };
             if let Some(min) = mins.next() {
                 let names = [(&mut fact.min, *min), (&mut fact.max, 8), (&mut fact.weight, 8)];
-                names.into_iter().for_each(|(list, own)| drop(list.insert("memory".into(), own)));
+                for (list, own) in names {
+                    list.insert("memory".into(), own);
+                }
             }
             own.engine.apply(Fact::Quota(fact), START);
         }
