@@ -66,8 +66,8 @@ pub use refusal::{Bound, Excess, QuotaRefusal, RefusalReason};
 pub use register::Register;
 pub use revoke::{Holder, Tenure, revoke};
 pub use scale::scale;
-pub use tree::{Freed, Limit, Options, QuotaTree};
-pub use view::{Part, Standing, View};
+pub use tree::{Freed, Limit, OTHER_RESOURCES_MAX, Options, QuotaTree};
+pub use view::{Claim, Part, Standing, View, Wants};
 
 /// Amounts by resource, in thousandths of a CPU or in units. Unlike in
 /// [`Amounts`](crate::needs::Amounts), nothing of a resource is something else than no word of it: a quota

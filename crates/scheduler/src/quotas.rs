@@ -282,7 +282,7 @@ impl Statements {
                 Some(namespace) => Seen::elsewhere(namespace),
                 None => Seen::of(engine, &own.object, &own.malformed),
             };
-            own.shown.follow(Shown::of(&own.object, &seen), meters);
+            own.shown.follow(Shown::of(&seen), meters);
             if self.is_idle {
                 continue;
             }

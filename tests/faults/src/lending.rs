@@ -38,7 +38,7 @@ pub struct Account {
     pub used: Amount,
     /// What of that is used by pods that never make room.
     pub fixed: Amount,
-    /// What it is guaranteed of what there is.
+    /// What it is guaranteed of what there is, whatever those beside it ask for.
     pub floor: Amount,
     /// What it may use now.
     pub runtime: Amount,
@@ -88,7 +88,7 @@ impl Accounts {
         for resource in RESOURCES {
             own.ask_above(resource);
             let left = of(resource, capacity) - of(resource, alone);
-            own.divide(resource, None, left.max(0));
+            own.divide(resource, None, (left.max(0), 0));
         }
         own
     }
@@ -117,8 +117,9 @@ impl Accounts {
 
     /// Divides what there is among the quotas below one: each has what it asks for of what it is
     /// guaranteed; what is left goes to those who ask for more, in proportion to their ceilings, and what one
-    /// of them does not need goes around again.
-    fn divide(&mut self, resource: Resource, parent: Option<&str>, capacity: i64) {
+    /// of them does not need goes around again. What is kept for them below the one above is theirs also where
+    /// that has less now, since they ask for less.
+    fn divide(&mut self, resource: Resource, parent: Option<&str>, (capacity, kept): (i64, i64)) {
         let below = self.below(parent);
         let floors = self.floors(resource, &below, capacity);
         let asks = |share: &Share| {
@@ -144,14 +145,15 @@ impl Accounts {
             hungry.retain(|at| parts[*at] < asks[*at]);
             left = over;
         }
+        let kept = self.floors(resource, &below, capacity.max(kept));
         for (at, share) in below.iter().enumerate() {
             let lends = self.regime.lends;
             let runtime = if lends { parts[at] } else { of(resource, share.max) };
             if let Some(account) = self.by_name.get_mut(&share.name) {
-                *resource(&mut account.floor) = floors[at];
+                *resource(&mut account.floor) = kept[at];
                 *resource(&mut account.runtime) = runtime;
             }
-            self.divide(resource, Some(&share.name), runtime);
+            self.divide(resource, Some(&share.name), (runtime, kept[at]));
         }
     }
 
@@ -191,15 +193,21 @@ impl Accounts {
         None
     }
 
-    /// Whether a pod would use only what its quota is guaranteed.
+    /// Whether a pod would use only what its quota is guaranteed, of anything that it asks for.
     pub fn is_guaranteed(&self, shape: &Shape) -> bool {
+        RESOURCES.into_iter().any(|resource| self.is_guaranteed_of(resource, shape))
+    }
+
+    fn is_guaranteed_of(&self, resource: Resource, shape: &Shape) -> bool {
         let own = shape.quota.and_then(|name| self.by_name.get(name));
-        let slack = Amount::of_each(ROUNDING);
-        own.is_some_and(|own| (own.used + Amount::of(shape)).is_within(own.floor + slack))
+        let asked = of(resource, Amount::of(shape));
+        own.is_some_and(|own| {
+            asked > 0 && of(resource, own.used) + asked <= of(resource, own.floor) + ROUNDING
+        })
     }
 
     /// Quotas that would use less than they are guaranteed without these pods, which go for another quota, of
-    /// everything that is asked for: what is taken from them nobody had lent them. Those above both give nothing
+    /// everything that is asked for and guaranteed: what is taken from them nobody had lent them. Those above both give nothing
     /// away.
     pub fn robbed(&self, victims: &[&Shape], asker: &Shape) -> Option<String> {
         let theirs = self.chain(asker);
@@ -213,8 +221,8 @@ impl Accounts {
             let own = self.by_name[*name];
             let is_lent = |resource: Resource| {
                 let rest = of(resource, own.used) - of(resource, **gone) + ROUNDING;
-                let is_asked = of(resource, Amount::of(asker)) > 0 && of(resource, **gone) > 0;
-                is_asked && rest >= of(resource, own.floor)
+                let is_due = self.is_guaranteed_of(resource, asker) && of(resource, **gone) > 0;
+                is_due && rest >= of(resource, own.floor)
             };
             !RESOURCES.into_iter().any(is_lent)
         };
@@ -301,6 +309,21 @@ mod tests {
         // Of 500 left each gets half, and of the org's 650 what its teams leave each other.
         let all = [("team-a", 900), ("team-b", 900), ("lone", 900)];
         check(1000, &all, &[(ORG, 650), ("lone", 350), ("team-a", 366), ("team-b", 283)]);
+    }
+
+    #[test]
+    fn what_is_guaranteed_is_so_however_little_those_beside_it_ask_for() {
+        let shares: Shares = [
+            share(ORG, None, (400, 1000)),
+            share("team-a", Some(ORG), (200, 600)),
+            share("team-b", Some(ORG), (200, 300)),
+        ]
+        .into();
+        let pods = [pod("team-a", 150)];
+        let users = pods.iter().map(|shape| User { shape, is_placed: true });
+        let own = Accounts::reckoned(&shares, LENDS, Amount::of_each(1000), users);
+        let floor = |name: &str| own.by_name[name].floor.cpu_millis;
+        assert_eq!([floor(ORG), floor("team-a"), floor("team-b")], [400, 200, 200]);
     }
 
     #[test]

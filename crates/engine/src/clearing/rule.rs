@@ -6,7 +6,7 @@ use super::Unit;
 use crate::fact::Uid;
 use crate::ledger::{Borrower, Ledger, NodeIndex, PodRow};
 use crate::needs::Amounts;
-use crate::quota::{Part, Preemptible, QuotaRef, RefusalReason};
+use crate::quota::{Claim, Part, Preemptible, QuotaRef, RefusalReason, Wants};
 use crate::speculate::Speculation;
 
 /// Who may have to go for a pod.
@@ -26,8 +26,8 @@ pub(crate) enum Rule {
         priority: i32,
         /// Its quota.
         quota: QuotaRef,
-        /// What is asked for, where its quota is guaranteed that: what others borrowed of it is taken back.
-        wants: Option<Amounts>,
+        /// What is asked for, where its quota is guaranteed any of it: what others borrowed of that is taken back.
+        wants: Option<Wants>,
     },
 }
 
@@ -50,7 +50,7 @@ impl Rule {
                     is_lower(*priority) && !ledger.quotas.spares(&own)
                 }
                 // What was lent comes back, whoever has it: none of it was let in as that which stays.
-                (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, wants)),
+                (Some(own), Some(wants)) => is_borrowed(ledger, uid, &own, (quota, &wants.due)),
                 _ => false,
             },
         }
@@ -74,7 +74,7 @@ impl Rule {
                 _ => {}
             }
         }
-        lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, wants)))
+        lent.iter().all(|(own, amounts)| is_lent(ledger, (own, amounts), (quota, &wants.due)))
     }
 
     /// Whether a gang is no reason for a pod to stay that may go: what it uses was lent, and some of the gang may
@@ -99,18 +99,22 @@ impl Rule {
     }
 
     /// Whether it is of any use that a pod goes which may: of what is taken back it uses something that is
-    /// lacking where it is.
+    /// lacking where it is, and whoever takes it back is guaranteed all that is.
     pub(super) fn helps(&self, ledger: &mut Ledger, uid: &Uid) -> bool {
         let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
         let Some(row) = ledger.pod(uid) else { return false };
         let Some((own, node)) = quota_of(ledger, row).zip(row.node()) else { return false };
-        let lacking = lacking(ledger, node, quota, wants);
-        own == *quota || is_borrowed(ledger, uid, &own, (quota, &lacking))
+        if own == *quota {
+            return true;
+        }
+        let lacking = lacking(ledger, node, quota, &wants.all);
+        !lacking.names().any(|name| wants.undue.iter().any(|own| **own == *name))
+            && is_borrowed(ledger, uid, &own, (quota, &lacking))
     }
 
     /// Whether units may go, one after the other, by the ledger as it is now; they do, in thought.
     pub(super) fn sends(&self, thought: &mut Speculation<'_>, units: &[Unit]) -> bool {
-        self.is_guaranteed(thought.ledger_mut())
+        self.is_due(thought.ledger_mut())
             && units.iter().all(|unit| {
                 let ledger = thought.ledger_mut();
                 let is_there = |uid: &&Uid| ledger.pod(uid).is_some_and(PodRow::is_placed);
@@ -122,11 +126,12 @@ impl Rule {
     }
 
     /// Whether what is taken back is still within what the quota is guaranteed.
-    fn is_guaranteed(&self, ledger: &mut Ledger) -> bool {
-        let Self::Quota { quota, wants: Some(amounts), .. } = self else { return true };
+    fn is_due(&self, ledger: &mut Ledger) -> bool {
+        let Self::Quota { quota, wants: Some(wants), .. } = self else { return true };
         let view = ledger.quotas.forest_mut().view(&quota.tree);
-        let part = Part { quota: &quota.name, amounts };
-        view.is_some_and(|view| view.would_be_guaranteed(part))
+        let part = Part { quota: &quota.name, amounts: &wants.all };
+        let now = view.and_then(|view| view.wants(part));
+        now.is_some_and(|now| wants.due.names().all(|name| now.due.of(name) > 0))
     }
 }
 
@@ -156,7 +161,7 @@ fn is_lent(
         return false;
     }
     let own_part = Part { quota: &own.name, amounts };
-    let wanted = Part { quota: &of.name, amounts: wants };
+    let wanted = Claim::Due(Part { quota: &of.name, amounts: wants });
     let view = ledger.quotas.forest_mut().view(&own.tree);
     view.is_some_and(|view| view.is_borrowed(own_part, wanted))
 }

@@ -90,8 +90,11 @@ pub(super) struct Cell {
     pub demand: i128,
     /// What is used, and what the quotas below are guaranteed.
     pub allocated: i128,
-    /// What of its guarantee can be kept.
+    /// What of its guarantee can be kept, of what the one above may use now: it is divided by this.
     pub scaled_min: i64,
+    /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it uses
+    /// beyond this is borrowed, whatever those beside it ask for.
+    pub kept_min: i64,
     /// How much it may use now.
     pub runtime: i64,
 }
@@ -123,13 +126,20 @@ impl Cell {
 
     /// What is used beyond what it is guaranteed now.
     pub fn borrowed(&self) -> i128 {
-        (self.sums.used - i128::from(self.scaled_min)).max(0)
+        (self.sums.used - i128::from(self.kept_min)).max(0)
     }
 
     /// What it is guaranteed now, does not use, and lends.
     fn idle(&self) -> i64 {
-        let idle = amount(i128::from(self.scaled_min) - self.sums.used.max(0)).max(0);
+        let idle = amount(i128::from(self.kept_min) - self.sums.used.max(0)).max(0);
         if self.is_lendable { idle } else { 0 }
+    }
+
+    /// What others may use of that: also what rounding took of a guarantee that shrank.
+    fn may_be_lent(&self) -> i64 {
+        let idle = self.idle();
+        let is_rounded = self.is_lendable && self.kept_min < self.min && idle > 0;
+        idle + i64::from(is_rounded)
     }
 
     /// What it gets before anything is divided. Of what the quotas below are guaranteed beyond its ceiling it
@@ -194,6 +204,7 @@ impl Column {
         if options.limit == Limit::Max {
             for cell in &mut own.cells {
                 cell.scaled_min = cell.min;
+                cell.kept_min = cell.min;
                 cell.runtime = cell.max.unwrap_or(0);
             }
         }
@@ -330,15 +341,7 @@ impl Column {
         let capacity = self.capacity_below(place);
         let counting = |at: &usize| self.cells[*at].max.is_some();
         let counting: Vec<usize> = below.clone().filter(counting).collect();
-        if options.scales_min {
-            // Nobody keeps his whatever there is.
-            let mins: Vec<i64> = counting.iter().map(|at| self.cells[*at].min).collect();
-            for (at, scaled) in counting.iter().zip(scale(capacity, 0, &mins)) {
-                self.cells[*at].scaled_min = scaled;
-            }
-        } else {
-            counting.iter().for_each(|at| self.cells[*at].scaled_min = self.cells[*at].min);
-        }
+        self.scale_below((place, capacity), &counting);
         // Those of one parent are side by side by name, so that the place is the rank.
         let member = |at: &usize| self.cells[*at].member(*at, options.guarantees_usage);
         let members: Vec<Member> = counting.iter().map(member).collect();
@@ -348,6 +351,26 @@ impl Column {
             if before < runtime && !self.is_thought {
                 self.freed.insert(at);
             }
+        }
+    }
+
+    /// What of their guarantees those below a quota can keep, of which so much is divided now.
+    fn scale_below(&mut self, (place, capacity): (usize, i64), counting: &[usize]) {
+        let mins: Vec<i64> = counting.iter().map(|at| self.cells[*at].min).collect();
+        // Nobody keeps his whatever there is.
+        let scaled = |capacity| match self.options.scales_min {
+            true => scale(capacity, 0, &mins),
+            false => mins.clone(),
+        };
+        let now = scaled(capacity);
+        // What the one above leaves to others since nobody below asks for it, it gets back for those who do.
+        let most = if place == ROOT { capacity } else { capacity.max(self.cells[place].kept_min) };
+        let whenever = (most != capacity && now != mins).then(|| scaled(most));
+        for (number, at) in counting.iter().enumerate() {
+            let kept = whenever.as_ref().unwrap_or(&now)[number];
+            self.cells[*at].scaled_min = now[number];
+            let before = std::mem::replace(&mut self.cells[*at].kept_min, kept);
+            self.stale[*at] |= before != kept;
         }
     }
 
@@ -361,11 +384,11 @@ impl Column {
     pub fn lent_below(&self, place: usize, below: &Range<usize>) -> Vec<i64> {
         let cells = &self.cells[below.clone()];
         let borrowed: i128 = cells.iter().map(Cell::borrowed).sum();
-        let guaranteed: i128 = cells.iter().map(|cell| i128::from(cell.scaled_min)).sum();
+        let guaranteed: i128 = cells.iter().map(|cell| i128::from(cell.min)).sum();
         let free = (i128::from(self.capacity_below(place)) - guaranteed).max(0);
         let lender = |(rank, cell): (usize, &Cell)| {
-            let idle = cell.idle();
-            Member { rank, request: idle, floor: 0, weight: idle, is_lendable: true }
+            let (request, weight) = (cell.may_be_lent(), cell.idle());
+            Member { rank, request, floor: 0, weight, is_lendable: true }
         };
         let lenders: Vec<Member> = cells.iter().enumerate().map(lender).collect();
         divide(amount(borrowed - free), &lenders)

@@ -5,7 +5,7 @@ use api::malformed::Malformed;
 use api::pod::ResourceList;
 use object::quantity::Quantity;
 
-use super::placement::{NAMESPACES_MAX, RESOURCES_MAX};
+use super::placement::{NAMESPACES_MAX, RESOURCE_NAME_MAX, RESOURCES_MAX};
 use super::{ByResource, Misplaced};
 use crate::moment::Moment;
 
@@ -36,6 +36,8 @@ pub struct QuotaFact {
     pub is_root: bool,
     /// What its tree has, where it is the root and says so.
     pub total: Option<ByResource>,
+    /// What of that is on nodes that take no pods.
+    pub unschedulable: ByResource,
     /// Whether what its tree has counts in the tree of the whole cluster as well.
     pub is_counted_twice: bool,
     /// Namespaces whose pods belong to it, unless they name another.
@@ -59,6 +61,7 @@ impl QuotaFact {
             tree_id: Box::default(),
             is_root: false,
             total: None,
+            unschedulable: ByResource::new(),
             is_counted_twice: false,
             namespaces: Vec::new(),
         }
@@ -84,6 +87,7 @@ impl QuotaFact {
             tree_id: terms.tree_id,
             is_root: terms.is_root,
             total: terms.total_resource.as_ref().map(amounts),
+            unschedulable: terms.unschedulable_resource.as_ref().map(amounts).unwrap_or_default(),
             is_counted_twice: terms.ignores_default_tree,
             namespaces: terms.namespaces,
         };
@@ -93,10 +97,17 @@ impl QuotaFact {
     /// What it says more of than anybody may; then it counts for nothing.
     #[must_use]
     pub fn excess(&self) -> Option<Misplaced> {
-        let total = self.total.as_ref().map_or(0, ByResource::len);
-        let resources = self.max.len().max(self.min.len()).max(self.weight.len()).max(total);
+        let lists = || {
+            let own = [&self.max, &self.min, &self.weight, &self.unschedulable];
+            own.into_iter().chain(&self.total)
+        };
+        let resources = lists().map(ByResource::len).max().unwrap_or(0);
         if resources > RESOURCES_MAX {
             return Some(Misplaced::TooManyResources(resources));
+        }
+        let length = lists().flat_map(ByResource::keys).map(|name| name.len()).max().unwrap_or(0);
+        if length > RESOURCE_NAME_MAX {
+            return Some(Misplaced::ImpossibleResource(length));
         }
         let listed = self.namespaces.len();
         (listed > NAMESPACES_MAX).then_some(Misplaced::TooManyNamespaces(listed))

@@ -111,26 +111,48 @@ impl Forest {
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Register) -> bool) -> bool {
         let old = self.register.get(name).cloned();
+        let was_in = self.find(name).tree;
         if !change(&mut self.register) {
             return false;
         }
         let new = self.register.get(name).cloned();
         if old != new {
             if let Some(old) = old {
-                let tree = self.tree_of(&old);
-                if let Some(tree) = self.trees.get_mut(&*tree) {
-                    tree.remove(&old.namespace, &old.name);
-                }
+                self.take_out(&was_in, &old);
             }
             if let Some(new) = new {
-                let (tree, options) = (self.tree_of(&new), self.settings.options);
-                let tree = self.trees.entry(tree).or_insert_with(|| QuotaTree::new(options));
-                tree.put(new);
+                self.plant(new);
+            }
+            if self.find(name).tree != was_in {
+                self.follow_parents();
             }
             self.trees.retain(|id, tree| id.is_empty() || !tree.is_empty());
             self.share_out();
         }
         true
+    }
+
+    fn take_out(&mut self, tree: &str, fact: &QuotaFact) {
+        if let Some(tree) = self.trees.get_mut(tree) {
+            tree.remove(&fact.namespace, &fact.name);
+        }
+    }
+
+    fn plant(&mut self, fact: QuotaFact) {
+        let (tree, options) = (self.tree_of(&fact), self.settings.options);
+        self.trees.entry(tree).or_insert_with(|| QuotaTree::new(options)).put(fact);
+    }
+
+    /// One quota is in another tree now: those go with it that are below it and name no tree themselves.
+    fn follow_parents(&mut self) {
+        let all = self.trees.iter().flat_map(|(id, tree)| {
+            let strangers = tree.register().iter().filter(|fact| *self.tree_of(fact) != **id);
+            strangers.map(|fact| (id.clone(), fact.clone()))
+        });
+        for (id, fact) in all.collect::<Vec<_>>() {
+            self.take_out(&id, &fact);
+            self.plant(fact);
+        }
     }
 
     /// What is charged from now on is only thought of, and taken back before that ends: it is no news.
@@ -199,7 +221,7 @@ impl Forest {
     fn tree_of(&self, fact: &QuotaFact) -> Box<str> {
         match self.settings.trees {
             Trees::One => Box::default(),
-            Trees::Many => fact.tree_id.clone(),
+            Trees::Many => self.register.tree_of(fact).into(),
         }
     }
 
@@ -236,8 +258,15 @@ impl Forest {
                 }
                 totals.insert(root.tree_id.clone(), total.clone());
                 if !root.is_counted_twice {
-                    for (name, own) in total {
-                        *rest.entry(name.clone()).or_default() -= i128::from(*own);
+                    // Nodes that take no pods may be left out already.
+                    let is_idle_counted = self.settings.shared == Shared::AllNodes;
+                    let idle = |name: &str| match is_idle_counted {
+                        true => 0,
+                        false => root.unschedulable.get(name).copied().unwrap_or(0),
+                    };
+                    for (name, sum) in &mut rest {
+                        let own = total.get(name).map_or(0, |own| own - idle(name));
+                        *sum -= i128::from(own.max(0));
                     }
                 }
             }
@@ -289,8 +318,11 @@ impl Forest {
         request: &Amounts,
         preemptible: Preemptible,
     ) -> Result<(), QuotaRefusal> {
+        let all = &self.register;
         match self.trees.get_mut(&quota.tree) {
-            Some(tree) => tree.admit(&quota.name, request, preemptible),
+            Some(tree) => {
+                View { all, ..tree.view_for(&quota.name) }.admit(&quota.name, request, preemptible)
+            }
             None => Err(QuotaRefusal {
                 quota: quota.name.clone(),
                 path: vec![quota.name.clone()],
@@ -315,14 +347,16 @@ impl Forest {
 
     /// A tree as it is now; none where there is no such tree.
     pub fn view(&mut self, tree: &str) -> Option<View<'_>> {
-        self.trees.get_mut(tree).map(QuotaTree::view)
+        let all = &self.register;
+        self.trees.get_mut(tree).map(|tree| View { all, ..tree.view() })
     }
 
     /// A tree as it was when it was last looked at, with what was charged since; none where there is no such
     /// tree, or its quotas have changed.
     #[must_use]
     pub fn last_view(&self, tree: &str) -> Option<View<'_>> {
-        self.trees.get(tree).and_then(QuotaTree::last_view)
+        let view = self.trees.get(tree).and_then(QuotaTree::last_view)?;
+        Some(View { all: &self.register, ..view })
     }
 
     /// Whether anything happened since it was asked who may have more room.
@@ -405,5 +439,117 @@ mod tests {
         assert!(fits(&mut forest, "outside", 3_000) && !fits(&mut forest, "outside", 3_001));
         forest.set_node(Some(&node(3_000)), None);
         assert!(!fits(&mut forest, "outside", 1));
+    }
+
+    #[test]
+    fn what_is_left_out_of_the_cluster_is_not_taken_off_it_again_with_the_tree_that_has_it() {
+        let check = |shared: Shared, nodes: i64, outside: i64| {
+            let settings = Settings { trees: Trees::Many, shared, ..Settings::default() };
+            let mut forest = Forest::new(settings);
+            forest.set_node(None, Some(&node(nodes)));
+            let root = QuotaFact {
+                tree_id: "pool".into(),
+                is_root: true,
+                total: Some(cpu(4_000)),
+                unschedulable: cpu(1_000),
+                ..QuotaFact::new("pool-root", cpu(i64::MAX))
+            };
+            forest.put(root);
+            forest.put(QuotaFact::new("outside", cpu(90_000)));
+            assert!(fits(&mut forest, "outside", outside), "{shared:?}");
+            assert!(!fits(&mut forest, "outside", outside + 1), "{shared:?}");
+        };
+        // Of ten CPUs four are the pool's, one of which is on a node that takes no pods.
+        check(Shared::AllNodes, 10_000, 6_000);
+        check(Shared::NodesInUse, 9_000, 6_000);
+    }
+
+    #[test]
+    fn a_tree_that_has_what_no_node_has_adds_nothing_to_that_of_the_cluster() {
+        let mut forest = forest(Trees::Many);
+        let fact = |total: ByResource| QuotaFact {
+            tree_id: "odd".into(),
+            is_root: true,
+            total: Some(total),
+            ..QuotaFact::new("odd-root", cpu(1))
+        };
+        let cells = |forest: &mut Forest| forest.trees.get_mut("").unwrap().cells();
+        let before = cells(&mut forest);
+        forest.put(fact((0..60).map(|at| (format!("example.com/{at}").into(), 1)).collect()));
+        assert_eq!(cells(&mut forest), before);
+    }
+
+    /// In which tree quotas are, as in `a pool`.
+    fn check_trees(forest: &Forest, expected: &[&str]) {
+        for text in expected {
+            let (name, tree) = text.split_once(' ').unwrap();
+            let own = forest.find(name);
+            assert_eq!(&*own.tree, tree, "{name}");
+            let is_there =
+                forest.trees.get(tree).is_some_and(|own| own.register().get(name).is_some());
+            assert!(is_there, "{name} is in tree {tree:?}");
+        }
+        let in_trees = forest.trees.values().flat_map(|tree| tree.register().iter()).count();
+        assert_eq!(in_trees, forest.register.iter().count(), "each is in one tree");
+    }
+
+    fn child(name: &str, parent: &str, tree_id: &str) -> QuotaFact {
+        let (parent, tree_id) = (parent.into(), tree_id.into());
+        QuotaFact { parent, tree_id, ..QuotaFact::new(name, cpu(9_000)) }
+    }
+
+    #[test]
+    fn who_names_no_tree_is_in_that_of_its_parent_whatever_came_first() {
+        let mut forest = Forest::new(Settings { trees: Trees::Many, ..Settings::default() });
+        forest.set_node(None, Some(&node(10_000)));
+        forest.put(child("leaf", "mid", ""));
+        forest.put(child("mid", "pool-root", ""));
+        check_trees(&forest, &["leaf ", "mid "]);
+        let root = QuotaFact {
+            tree_id: "pool".into(),
+            is_root: true,
+            is_parent: true,
+            total: Some(cpu(4_000)),
+            ..QuotaFact::new("pool-root", cpu(i64::MAX))
+        };
+        forest.put(root.clone());
+        check_trees(&forest, &["leaf pool", "mid pool", "pool-root pool"]);
+        assert!(fits(&mut forest, "leaf", 4_000) && !fits(&mut forest, "leaf", 4_001));
+        forest.put(QuotaFact { tree_id: "other".into(), ..root });
+        check_trees(&forest, &["leaf other", "mid other", "pool-root other"]);
+        assert_eq!(forest.trees().collect::<Vec<_>>(), ["", "other"]);
+        assert!(forest.remove("", "mid"));
+        check_trees(&forest, &["leaf ", "pool-root other"]);
+        assert!(forest.remove("", "pool-root") && forest.remove("", "leaf"));
+        assert_eq!(forest.trees().collect::<Vec<_>>(), [""]);
+    }
+
+    #[test]
+    fn who_is_of_another_tree_than_its_parent_is_nowhere_and_says_which() {
+        let mut forest = forest(Trees::Many);
+        forest.put(child("lost", "inside", "elsewhere"));
+        forest.put(child("stray", "outside", "pool"));
+        forest.put(child("orphan", "gone", "pool"));
+        let mut why = |tree: &str, name: &str| {
+            let view = forest.view(tree).unwrap();
+            let (_, why) = view.misplaced().find(|(own, _)| *own == name).unwrap();
+            let quota = forest.find(name);
+            let refusal = forest.admit(&quota, &node(1), Preemptible::Yes).unwrap_err();
+            assert_eq!(refusal.reason, RefusalReason::Misplaced(why.clone()));
+            why.to_string()
+        };
+        assert_eq!(
+            why("elsewhere", "lost"),
+            "it is of tree \"elsewhere\" and its parent inside of tree \"pool\": name a parent of its \
+             own tree"
+        );
+        assert_eq!(
+            why("pool", "stray"),
+            "it is of tree \"pool\" and its parent outside of tree \"\": name a parent of its own tree"
+        );
+        assert_eq!(
+            why("pool", "orphan"),
+            "its parent gone does not exist: create it or name another"
+        );
     }
 }

@@ -19,6 +19,8 @@ const ALWAYS: [&str; 3] = [ROOT_QUOTA, DEFAULT_QUOTA, SYSTEM_QUOTA];
 
 /// How many resources a quota may name: each is reckoned for all quotas of its tree.
 pub const RESOURCES_MAX: usize = 64;
+/// How long the name of a resource may be: a prefix, a slash and a name, as the API server takes them.
+pub(super) const RESOURCE_NAME_MAX: usize = 253 + 1 + 63;
 /// How many namespaces it may list.
 pub(super) const NAMESPACES_MAX: usize = 1_000;
 /// How many quotas there may be from one up to the root: each is asked about each pod.
@@ -40,6 +42,17 @@ pub enum Misplaced {
     MisplacedParent(Box<str>),
     /// It names so many resources, which is too many.
     TooManyResources(usize),
+    /// It names a resource by so many characters, which no resource has.
+    ImpossibleResource(usize),
+    /// Its parent is of another tree.
+    OtherTree {
+        /// The one that it gives as its parent.
+        parent: Box<str>,
+        /// Its own tree.
+        tree: Box<str>,
+        /// The tree of its parent.
+        of: Box<str>,
+    },
     /// It lists so many namespaces, which is too many.
     TooManyNamespaces(usize),
     /// There are too many quotas above it.
@@ -62,6 +75,15 @@ impl fmt::Display for Misplaced {
             Self::TooManyResources(named) => {
                 write!(f, "it names {named} resources: name at most {RESOURCES_MAX}")
             }
+            Self::ImpossibleResource(length) => write!(
+                f,
+                "it names a resource by {length} characters: names have at most {RESOURCE_NAME_MAX}"
+            ),
+            Self::OtherTree { parent, tree, of } => write!(
+                f,
+                "it is of tree {tree:?} and its parent {parent} of tree {of:?}: name a parent of its own \
+                 tree"
+            ),
             Self::TooManyNamespaces(listed) => {
                 write!(f, "it lists {listed} namespaces: list at most {NAMESPACES_MAX}")
             }
@@ -83,7 +105,7 @@ pub(super) struct Placement {
     pub children: Vec<Range<usize>>,
     /// Places by name.
     places: BTreeMap<Box<str>, usize>,
-    /// Quotas that are nowhere.
+    /// Quotas that are nowhere, and those that are always there and of which nothing counts that they say.
     pub misplaced: BTreeMap<Box<str>, Misplaced>,
 }
 
@@ -127,7 +149,9 @@ impl Placement {
         let placed = facts[ALWAYS.len()..].iter().flatten().map(|fact| fact.name.clone());
         let names: Vec<Box<str>> = ALWAYS.map(Box::from).into_iter().chain(placed).collect();
         let places = names.iter().cloned().zip(0..).collect();
-        let misplaced = misplaced(by_parent.into_values().flatten(), refused);
+        let mut misplaced = misplaced(by_parent.into_values().flatten(), refused);
+        let always = ALWAYS.iter().filter_map(|name| register.get(name));
+        misplaced.extend(always.filter_map(|fact| Some((fact.name.clone(), fact.excess()?))));
         (Self { names, parents, children, places, misplaced }, facts)
     }
 
@@ -228,6 +252,7 @@ mod tests {
             ..QuotaFact::new(name, amounts(count))
         };
         let lists = |count: usize| vec!["ns".into(); count];
+        let named = |length: usize| ByResource::from([("r".repeat(length).into(), 1)]);
         let all = [
             fact("most", ROOT_QUOTA, RESOURCES_MAX),
             fact("more", ROOT_QUOTA, RESOURCES_MAX + 1),
@@ -236,13 +261,15 @@ mod tests {
             QuotaFact { namespaces: lists(NAMESPACES_MAX), ..fact("wide", ROOT_QUOTA, 1) },
             QuotaFact { namespaces: lists(NAMESPACES_MAX + 1), ..fact("wider", ROOT_QUOTA, 1) },
             fact(DEFAULT_QUOTA, ROOT_QUOTA, RESOURCES_MAX + 1),
+            QuotaFact::new("as-long-as-may-be", named(RESOURCE_NAME_MAX)),
+            QuotaFact::new("long", named(RESOURCE_NAME_MAX + 1)),
         ];
         let mut register = Register::default();
         for fact in all {
             assert!(register.put(fact), "it is new");
         }
         let (own, facts) = Placement::of(&register);
-        assert_eq!(own.names[ALWAYS.len()..], ["most", "wide"].map(Box::from));
+        assert_eq!(own.names[ALWAYS.len()..], ["as-long-as-may-be", "most", "wide"].map(Box::from));
         assert!(facts[DEFAULT].is_none(), "what it says counts for nothing");
         let told: Vec<String> =
             own.misplaced.iter().map(|(name, why)| format!("{name}: {why}")).collect();
@@ -250,6 +277,8 @@ mod tests {
             told,
             [
                 "below: its parent more has no place itself",
+                "koordinator-default-quota: it names 65 resources: name at most 64",
+                "long: it names a resource by 318 characters: names have at most 317",
                 "more: it names 65 resources: name at most 64",
                 "total: it names 99 resources: name at most 64",
                 "wider: it lists 1001 namespaces: list at most 1000",

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::elastic_quota::ROOT_QUOTA;
+
 use super::QuotaFact;
+use super::placement::LEVELS_MAX;
 use crate::moment::Moment;
 
 /// Which of several objects of one name is older; of equally old ones, which namespace comes first.
@@ -83,6 +86,14 @@ impl Register {
     /// Quotas that name this one as the one above, by name.
     pub fn children<'a>(&'a self, parent: &'a str) -> impl Iterator<Item = &'a QuotaFact> {
         self.iter().filter(move |fact| &*fact.parent == parent)
+    }
+
+    /// The tree that a quota is of: the one that it names, or else that of the one above it.
+    #[must_use]
+    pub fn tree_of<'a>(&'a self, fact: &'a QuotaFact) -> &'a str {
+        let above = |own: &&QuotaFact| self.get(&own.parent).filter(|own| &*own.name != ROOT_QUOTA);
+        let chain = std::iter::successors(Some(fact), above).take(LEVELS_MAX + 1);
+        chain.map(|own| &*own.tree_id).find(|id| !id.is_empty()).unwrap_or_default()
     }
 
     /// The quota that lists a namespace; of several, the first by name.

@@ -75,10 +75,7 @@ pub fn judge(
     pods: Pods<'_>,
     keys: Keys,
 ) -> Result<(), RuleRefusal> {
-    let judge = |wire| {
-        let (terms, fact) = (QuotaTerms::of(wire), QuotaFact::read(wire).0);
-        Judge { view, register: view.register, pods, keys, wire, terms, fact }
-    };
+    let judge = |wire| Judge::of(view, wire, (pods, keys));
     let (quota, judged) = match change {
         Change::Create(quota) => (quota, judge(quota).create()),
         Change::Update { old, new } => (new, judge(new).update(old)),
@@ -87,24 +84,31 @@ pub fn judge(
     judged.map_err(|rule| RuleRefusal { quota: quota.metadata.name.as_str().into(), rule })
 }
 
-/// What of a quota that is there makes no sense, beside where it is in its tree.
+/// What of the rules a quota that is there breaks, the worst first, beside where it is in its tree. Where two do
+/// not go together of which one is above the other, the one below says so, but for guarantees that add up to too
+/// much.
 #[must_use]
 pub fn faults(view: View<'_>, quota: &ElasticQuota) -> Vec<Rule> {
-    let (terms, fact) = (QuotaTerms::of(quota), QuotaFact::read(quota).0);
-    let register = view.register;
-    let (pods, keys) = (Pods::default(), Keys::default());
-    let judge = Judge { view, register, pods, keys, wire: quota, terms, fact };
+    let judge = Judge::of(view, quota, (Pods::default(), Keys::default()));
+    let (name, register) = (&judge.fact.name, judge.register);
     let mut faults: Vec<Rule> = judge.sense().err().into_iter().collect();
-    if !judge.terms.allows_force_update && !judge.terms.is_root && !is_reserved(&judge.fact.name) {
-        faults.extend(judge.min_above_parent());
-        let below = view.below(&judge.fact.name).filter_map(|name| register.get(name));
-        let beyond = beyond(below, &judge.fact.min);
-        faults.extend(beyond.map(|(resource, sum, min)| Rule::MinBelowChildren {
-            resource,
-            sum,
-            min,
-        }));
+    // What has no place says why already.
+    if !is_reserved(name) && view.chain(name).next().is_some() {
+        let parent = register.get(&judge.terms.parent).filter(|own| !is_reserved(&own.name));
+        faults.extend(parent.into_iter().flat_map(|parent| judge.beside_parent(parent)));
+        if !judge.terms.allows_force_update && !judge.terms.is_root {
+            let below = view.below(name).filter_map(|name| register.get(name));
+            let beyond = beyond(below, &judge.fact.min);
+            faults.extend(beyond.map(|(resource, sum, min)| Rule::MinBelowChildren {
+                resource,
+                sum,
+                min,
+            }));
+        }
     }
+    faults.extend(judge.namespaces().err());
+    faults
+        .extend(view.uncounted(name).map(|resource| Rule::Uncounted { resource: resource.into() }));
     faults
 }
 
@@ -120,6 +124,31 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
+    fn of(view: View<'a>, wire: &'a ElasticQuota, (pods, keys): (Pods<'a>, Keys)) -> Self {
+        let (terms, fact) = (QuotaTerms::of(wire), QuotaFact::read(wire).0);
+        Self { view, register: view.all, pods, keys, wire, terms, fact }
+    }
+
+    /// What of a quota that is there does not go together with the one above it.
+    fn beside_parent(&self, parent: &QuotaFact) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        let (tree, of) = (&self.terms.tree_id, self.register.tree_of(parent));
+        if !tree.is_empty() && **tree != *of {
+            let (tree, other, of) = (tree.clone(), parent.name.clone(), of.into());
+            rules.push(Rule::TreeDiffers { tree, other, of });
+        }
+        if !parent.is_parent {
+            rules.push(Rule::ParentIsLeaf { parent: parent.name.clone() });
+        }
+        rules.extend(self.keys_differ(parent, &self.fact));
+        let min_without_parent = self.min_without(parent);
+        let is_beyond =
+            min_without_parent.is_none() && !self.terms.allows_force_update && !self.terms.is_root;
+        rules.extend(min_without_parent);
+        rules.extend(is_beyond.then(|| self.min_above(parent)).flatten());
+        rules
+    }
+
     fn create(&self) -> Result<(), Rule> {
         if let Some(known) = self.register.get(&self.fact.name) {
             let namespace = known.namespace.clone();
@@ -213,8 +242,7 @@ impl<'a> Judge<'a> {
     }
 
     /// It alone is guaranteed more than the one above.
-    fn min_above_parent(&self) -> Option<Rule> {
-        let parent = self.register.get(&self.terms.parent).filter(|own| !is_reserved(&own.name))?;
+    fn min_above(&self, parent: &QuotaFact) -> Option<Rule> {
         let (resource, own, min) = beyond([&self.fact].into_iter(), &parent.min)?;
         Some(Rule::MinAboveParent { parent: parent.name.clone(), resource, own, min })
     }
@@ -311,24 +339,30 @@ impl<'a> Judge<'a> {
         let quota = &self.fact;
         let children = self.register.children(&quota.name);
         let pairs = parent.map(|parent| (parent, quota)).into_iter();
-        for (above, below) in pairs.chain(children.map(|child| (quota, child))) {
-            let other = if above.name == quota.name { below } else { above };
-            let only_below = below.max.keys().find(|key| !above.max.contains_key(*key));
-            let only_above = above.max.keys().find(|key| !below.max.contains_key(*key));
-            let only_above = only_above.filter(|_| self.keys == Keys::Same);
-            if let Some(resource) = only_below.or(only_above) {
-                let (other, resource) = (other.name.clone(), resource.clone());
-                return Err(Rule::KeysDiffer { other, resource });
-            }
+        let mut pairs = pairs.chain(children.map(|child| (quota, child)));
+        if let Some(rule) = pairs.find_map(|(above, below)| self.keys_differ(above, below)) {
+            return Err(rule);
         }
-        let Some(parent) = parent else { return Ok(()) };
-        match quota.min.keys().find(|key| !parent.min.contains_key(*key)) {
-            Some(resource) => {
-                let (parent, resource) = (parent.name.clone(), resource.clone());
-                Err(Rule::MinWithoutParent { parent, resource })
-            }
+        match parent.and_then(|parent| self.min_without(parent)) {
+            Some(rule) => Err(rule),
             None => Ok(()),
         }
+    }
+
+    /// The ceilings of two, of which one is above the other, name other resources.
+    fn keys_differ(&self, above: &QuotaFact, below: &QuotaFact) -> Option<Rule> {
+        let other = if above.name == self.fact.name { below } else { above };
+        let only_below = below.max.keys().find(|key| !above.max.contains_key(*key));
+        let only_above = above.max.keys().find(|key| !below.max.contains_key(*key));
+        let only_above = only_above.filter(|_| self.keys == Keys::Same);
+        let resource = only_below.or(only_above)?.clone();
+        Some(Rule::KeysDiffer { other: other.name.clone(), resource })
+    }
+
+    /// It is guaranteed something that the one above is not.
+    fn min_without(&self, parent: &QuotaFact) -> Option<Rule> {
+        let resource = self.fact.min.keys().find(|key| !parent.min.contains_key(*key))?.clone();
+        Some(Rule::MinWithoutParent { parent: parent.name.clone(), resource })
     }
 
     /// Guarantees add up to no more than that of the one above.

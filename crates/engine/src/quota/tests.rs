@@ -5,6 +5,7 @@
 
 mod admission;
 mod laws;
+mod lending;
 mod reference;
 mod runtime;
 

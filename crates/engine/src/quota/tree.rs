@@ -1,5 +1,6 @@
 //! A tree of quotas: what it is told, and what that adds up to.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
@@ -9,6 +10,9 @@ use super::column::{Cell, Charge, Charges, Column};
 use super::placement::{Placement, ROOT};
 use super::{ByResource, Preemptible, QuotaFact, QuotaRefusal, Register, View};
 use crate::needs::Amounts;
+
+/// How many resources are reckoned beside those that there are: for each there is a cell of every quota.
+pub const OTHER_RESOURCES_MAX: usize = 128;
 
 /// What quotas are held to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -221,12 +225,16 @@ impl QuotaTree {
         request: &Amounts,
         preemptible: Preemptible,
     ) -> Result<(), QuotaRefusal> {
+        self.view_for(quota).admit(quota, request, preemptible)
+    }
+
+    /// The tree as far as it has to be divided to see what room a quota has.
+    pub(super) fn view_for(&mut self, quota: &str) -> View<'_> {
         // What the others get of the rest is nothing to those that take what they need.
         match quota {
             DEFAULT_QUOTA | SYSTEM_QUOTA => self.added_up(),
             _ => self.view(),
         }
-        .admit(quota, request, preemptible)
     }
 
     /// The tree as it is now.
@@ -244,7 +252,8 @@ impl QuotaTree {
     #[must_use]
     pub fn last_view(&self) -> Option<View<'_>> {
         let reckoning = self.reckoning.as_ref()?;
-        Some(View { options: self.options, register: &self.register, reckoning })
+        let register = &self.register;
+        Some(View { options: self.options, register, all: register, reckoning })
     }
 
     /// The tree of which everything is added up, and not all is divided.
@@ -254,7 +263,14 @@ impl QuotaTree {
             self.reckon()
         });
         let reckoning = self.reckoning.insert(reckoning);
-        View { options: self.options, register: &self.register, reckoning }
+        let register = &self.register;
+        View { options: self.options, register, all: register, reckoning }
+    }
+
+    /// How many cells there are.
+    #[cfg(test)]
+    pub(super) fn cells(&mut self) -> usize {
+        self.settled_columns().map(|column| column.cells.len()).sum()
     }
 
     /// How many quotas something is charged to.
@@ -266,9 +282,7 @@ impl QuotaTree {
     /// Adds everything up anew.
     fn reckon(&self) -> Reckoning {
         let (placement, facts) = Placement::of(&self.register);
-        let counted = facts.iter().flatten().flat_map(|fact| fact.max.keys());
-        let names: BTreeSet<&str> =
-            counted.chain(self.capacity.keys()).map(|name| &**name).collect();
+        let names = self.counted(&facts);
         // Quota by quota: what one says of all resources lies together.
         let mut cells: Vec<Vec<Cell>> =
             names.iter().map(|_| Vec::with_capacity(facts.len())).collect();
@@ -287,6 +301,21 @@ impl QuotaTree {
         Reckoning { placement, columns }
     }
 
+    /// The resources that are reckoned: those that there are, and of the others that quotas count those that most
+    /// of them do, the first by name of equally many.
+    fn counted<'a>(&'a self, facts: &[Option<&'a QuotaFact>]) -> BTreeSet<&'a str> {
+        let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+        let named = facts.iter().flatten().flat_map(|fact| fact.max.keys());
+        for name in named.filter(|name| !self.capacity.contains_key(*name)) {
+            *others.entry(name).or_default() += 1;
+        }
+        let mut others: Vec<(Reverse<usize>, &str)> =
+            others.into_iter().map(|(name, count)| (Reverse(count), name)).collect();
+        others.sort_unstable();
+        let others = others.into_iter().take(OTHER_RESOURCES_MAX).map(|(_, name)| name);
+        self.capacity.keys().map(|name| &**name).chain(others).collect()
+    }
+
     /// What a quota says of a resource, and what of it is charged to the quota itself.
     fn cell(&self, place: usize, fact: Option<&QuotaFact>, resource: &str, sums: Charges) -> Cell {
         // Nothing is charged to the root, and what its object says counts for nothing: it has all there is.
@@ -296,10 +325,7 @@ impl QuotaTree {
         let Some(fact) = fact else { return Cell { sums, ..Cell::default() } };
         let (min, max, weight) = fact.of(resource);
         let is_lendable = fact.is_lendable && !self.options.guarantees_usage;
-        // A resource that its quota does not count is not counted, but for the two that take what they
-        // need, since what they take is not there for others.
-        let is_counted = max.is_some() || Placement::is_apart(place);
-        let sums = if is_counted { sums } else { Charges::default() };
+        // What a quota does not count is charged all the same: one above it may count that.
         Cell { min, max, weight, is_lendable, sums, ..Cell::default() }
     }
 }
@@ -309,8 +335,6 @@ impl Reckoning {
         let place = self.placement.find(quota).filter(|place| *place != ROOT);
         let Some(place) = place else { return };
         let Some(column) = self.columns.get_mut(resource) else { return };
-        if column.cells[place].max.is_some() || Placement::is_apart(place) {
-            column.charge(&self.placement, place, how, delta);
-        }
+        column.charge(&self.placement, place, how, delta);
     }
 }

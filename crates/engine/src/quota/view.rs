@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::column::{Cell, Column};
+use super::column::{Cell, Charges, Column};
 use super::placement::{Placement, ROOT, SYSTEM};
 use super::tree::Reckoning;
 use super::{
@@ -16,6 +16,8 @@ use crate::needs::Amounts;
 pub struct View<'a> {
     pub(super) options: Options,
     pub(super) register: &'a Register,
+    /// The quotas of all trees.
+    pub(super) all: &'a Register,
     pub(super) reckoning: &'a Reckoning,
 }
 
@@ -26,6 +28,49 @@ pub struct Part<'a> {
     pub quota: &'a str,
     /// How much.
     pub amounts: &'a Amounts,
+}
+
+/// What somebody may take back from those who borrow it: as far as his quota is guaranteed that.
+#[derive(Debug, Clone, Copy)]
+pub enum Claim<'a> {
+    /// What he asks for, besides all that is used.
+    Asked(Part<'a>),
+    /// What he uses already.
+    Used(Part<'a>),
+    /// What is known to be guaranteed.
+    Due(Part<'a>),
+}
+
+impl<'a> Claim<'a> {
+    fn part(self) -> Part<'a> {
+        match self {
+            Self::Asked(part) | Self::Used(part) | Self::Due(part) => part,
+        }
+    }
+
+    /// Whether his quota is guaranteed what he claims of a resource.
+    fn is_backed(self, cell: &Cell, resource: &str) -> bool {
+        let claimed = self.part().amounts.of(resource);
+        let is_within = |used: i128| used <= i128::from(cell.kept_min);
+        let is_guaranteed = match self {
+            Self::Asked(_) => is_within(cell.sums.used + i128::from(claimed)),
+            Self::Used(_) => is_within(cell.sums.used),
+            Self::Due(_) => true,
+        };
+        cell.max.is_some() && claimed > 0 && is_guaranteed
+    }
+}
+
+/// What somebody asks for whose quota is guaranteed some of it: what others have borrowed of that is taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wants {
+    /// All that he asks for.
+    pub all: Amounts,
+    /// What of it his quota is guaranteed.
+    pub due: Amounts,
+    /// The resources that his quota counts and is not guaranteed as much of: where one of these is what he
+    /// lacks, nothing is taken back for him.
+    pub undue: Vec<Box<str>>,
 }
 
 /// How a quota stands, by resource: of those that it counts.
@@ -48,8 +93,11 @@ pub struct Standing {
     pub non_preemptible_used: ByResource,
     /// How much it may use now.
     pub runtime: ByResource,
-    /// What of its guarantee can be kept, of what there is.
+    /// What of its guarantee can be kept, of what the one above may use now: what is divided by.
     pub scaled_min: ByResource,
+    /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it is
+    /// guaranteed, whatever those beside it ask for.
+    pub kept_min: ByResource,
     /// What its pods use and the quotas below are guaranteed; nothing is said of it unless what is in use
     /// is not taken back.
     pub allocated: ByResource,
@@ -66,9 +114,32 @@ impl<'a> View<'a> {
         self.register
     }
 
-    /// Quotas that are nowhere in the tree, and why: they admit nothing and hold nothing.
-    pub fn misplaced(&self) -> impl Iterator<Item = (&'a str, &'a Misplaced)> {
-        self.reckoning.placement.misplaced.iter().map(|(name, why)| (&**name, why))
+    /// Quotas that are nowhere in the tree, and why: they admit nothing and hold nothing. Of those that are always
+    /// there it is only what they say that counts for nothing.
+    pub fn misplaced(&self) -> impl Iterator<Item = (&'a str, Misplaced)> + use<'a> {
+        let view = *self;
+        let misplaced = self.reckoning.placement.misplaced.iter();
+        misplaced.map(move |(name, why)| (&**name, view.explained(name, why)))
+    }
+
+    /// Why a quota is nowhere: its parent may be in another tree.
+    fn explained(&self, name: &str, why: &Misplaced) -> Misplaced {
+        if let Misplaced::UnknownParent(parent) = why
+            && let Some((own, above)) = self.all.get(name).zip(self.all.get(parent))
+        {
+            let (tree, of) = (self.all.tree_of(own).into(), self.all.tree_of(above).into());
+            return Misplaced::OtherTree { parent: parent.clone(), tree, of };
+        }
+        why.clone()
+    }
+
+    /// A resource that a quota names and that is not reckoned: nothing has it, and quotas name too many such.
+    #[must_use]
+    pub fn uncounted(&self, quota: &str) -> Option<&'a str> {
+        let Reckoning { placement, columns } = self.reckoning;
+        placement.find(quota).filter(|_| !placement.misplaced.contains_key(quota))?;
+        let mut named = self.register.get(quota)?.max.keys().map(|name| &**name);
+        named.find(|name| !columns.contains_key(*name))
     }
 
     /// Quotas right below one, by name. Nothing where there is no such quota.
@@ -91,9 +162,11 @@ impl<'a> View<'a> {
         let place = self.reckoning.placement.find(quota)?;
         let mut standing = Standing::default();
         for (name, column) in &self.reckoning.columns {
-            // The root and the two that take what they need count everything.
+            let cell = &column.cells[place];
+            // The root and the two that take what they need count everything that is there or asked for.
             let counts_all = place == ROOT || Placement::is_apart(place);
-            if counts_all || column.cells[place].max.is_some() {
+            let is_anything = || column.capacity != 0 || cell.sums != Charges::default();
+            if cell.max.is_some() || counts_all && is_anything() {
                 self.tell(&mut standing, name, column, place);
             }
         }
@@ -136,6 +209,7 @@ impl<'a> View<'a> {
         }
         if place != ROOT && !Placement::is_apart(place) {
             put(|own| &mut own.scaled_min, i128::from(cell.scaled_min));
+            put(|own| &mut own.kept_min, i128::from(cell.kept_min));
             put(|own| &mut own.borrowed, cell.borrowed());
         }
     }
@@ -166,71 +240,92 @@ impl<'a> View<'a> {
         places.into_iter().flatten().map(|place| &*placement.names[place])
     }
 
-    /// Whether a quota uses so much of something that another one wants beyond what it is guaranteed of that now,
-    /// and so does every quota above it that is not above the other one: what is taken from it was only lent. What
-    /// it uses besides goes with that: who lends one resource gets it back whatever else its user is guaranteed.
+    /// Whether a quota uses so much of something that another one claims beyond what it is guaranteed of that
+    /// itself, and so does every quota above it that is not above the other one: what is taken from it was only
+    /// lent. What it uses besides goes with that: who lends one resource gets it back whatever else its user is
+    /// guaranteed.
     #[must_use]
-    pub fn is_borrowed(&self, own: Part<'_>, other: Part<'_>) -> bool {
-        self.is_beyond(own, other, |used, amount| used - i128::from(amount))
+    pub fn is_borrowed(&self, own: Part<'_>, other: Claim<'_>) -> bool {
+        // Where what is in use is guaranteed, nobody gives it back.
+        let is_given_back = !self.options.guarantees_usage;
+        is_given_back && self.is_beyond(own, other, |used, amount| used - i128::from(amount))
     }
 
     /// The same of so much more that a quota does not use yet.
     #[must_use]
-    pub fn would_be_borrowed(&self, own: Part<'_>, other: Part<'_>) -> bool {
+    pub fn would_be_borrowed(&self, own: Part<'_>, other: Claim<'_>) -> bool {
         self.is_beyond(own, other, |used, _| used)
     }
 
-    /// Whether what a quota uses without its part is as much as it is guaranteed already, of anything that is wanted.
+    /// Whether what a quota uses without its part is as much as it is guaranteed already, of anything that is
+    /// claimed.
     fn is_beyond(
         &self,
         own: Part<'_>,
-        other: Part<'_>,
+        other: Claim<'_>,
         without: impl Fn(i128, i64) -> i128,
     ) -> bool {
-        let placement = &self.reckoning.placement;
-        let (Some(place), Some(theirs)) = (placement.find(own.quota), placement.find(other.quota))
+        let Reckoning { placement, columns } = self.reckoning;
+        let (Some(place), Some(theirs)) =
+            (placement.find(own.quota), placement.find(other.part().quota))
         else {
             return false;
         };
-        let above: Vec<usize> = placement.chain(theirs).collect();
-        let used = self.counted(place, own.amounts);
-        let wanted = self.counted(theirs, other.amounts);
-        let is_wanted =
-            |used: &Asked<'_>| wanted.iter().any(|wanted| wanted.resource == used.resource);
-        let is_beyond = |used: &Asked<'_>| {
-            placement.chain(place).filter(|at| !above.contains(at)).all(|at| {
-                let cell = &used.column.cells[at];
-                let rest = without(cell.sums.used, used.amount);
-                cell.max.is_none() || rest >= i128::from(cell.scaled_min)
-            })
+        if Placement::is_apart(place) || Placement::is_apart(theirs) {
+            return false;
+        }
+        // What is above both is as much above the one as above the other. What uses something itself is asked
+        // in any case, also where it is above the other one.
+        let common: Vec<usize> = placement.chain(theirs).filter(|at| *at != place).collect();
+        let is_beyond = |name: &str| {
+            let Some(column) = columns.get(name) else { return false };
+            let amount = own.amounts.of(name);
+            let counts = |at: usize| column.cells[at].max.is_some();
+            let is_lent = |at: usize| {
+                let cell = &column.cells[at];
+                !counts(at) || without(cell.sums.used, amount) >= i128::from(cell.kept_min)
+            };
+            other.is_backed(&column.cells[theirs], name)
+                && placement.chain(place).any(counts)
+                && placement.chain(place).filter(|at| !common.contains(at)).all(is_lent)
         };
-        !Placement::is_apart(place) && used.iter().any(|used| is_wanted(used) && is_beyond(used))
+        own.amounts.names().any(is_beyond)
     }
 
-    /// Whether a quota would use no more than it is guaranteed now with so much more. Of what it does not
-    /// count it is guaranteed nothing.
+    /// What of so much more may be taken back from those who have borrowed it: the quota is guaranteed some of it,
+    /// and in any case that of which it, or one above it, has too little. None where nothing may.
     #[must_use]
-    pub fn would_be_guaranteed(&self, own: Part<'_>) -> bool {
-        self.is_within(own, |used, amount| used + i128::from(amount))
+    pub fn wants(&self, own: Part<'_>) -> Option<Wants> {
+        let Reckoning { placement, columns } = self.reckoning;
+        let is_apart = |place: &usize| Placement::is_apart(*place);
+        let place = placement.find(own.quota).filter(|place| !is_apart(place))?;
+        let (mut due, mut undue) = (Amounts::default(), Vec::new());
+        for name in own.amounts.names() {
+            let cell = columns.get(name).map(|column| &column.cells[place]);
+            match cell.filter(|cell| cell.max.is_some()) {
+                Some(cell) if Claim::Asked(own).is_backed(cell, name) => {
+                    due.put(name, own.amounts.of(name));
+                }
+                Some(_) => undue.push(name.into()),
+                // Of what it does not count it is guaranteed nothing, and nobody asks.
+                None => {}
+            }
+        }
+        let is_due = !due.is_nothing() && !self.options.guarantees_usage;
+        let wants = Wants { all: own.amounts.clone(), due, undue };
+        (is_due && self.lacks_only_due(own, &wants)).then_some(wants)
     }
 
-    /// Whether a quota that uses so much already uses no more of it than it is guaranteed now.
-    #[must_use]
-    pub fn is_guaranteed(&self, own: Part<'_>) -> bool {
-        self.is_within(own, |used, _| used)
-    }
-
-    /// Whether what a quota uses with its part is no more than it is guaranteed.
-    fn is_within(&self, own: Part<'_>, with: impl Fn(i128, i64) -> i128) -> bool {
-        let placement = &self.reckoning.placement;
-        let place = placement.find(own.quota).filter(|place| !Placement::is_apart(*place));
-        let Some(place) = place else { return false };
-        let asked = self.counted(place, own.amounts);
-        let is_within = |asked: &Asked<'_>| {
-            let cell = &asked.column.cells[place];
-            with(cell.sums.used, asked.amount) <= i128::from(cell.scaled_min)
-        };
-        !asked.is_empty() && asked.iter().all(is_within)
+    /// Whether all that a quota, or one above it, has too little of is guaranteed.
+    fn lacks_only_due(&self, own: Part<'_>, wants: &Wants) -> bool {
+        let refusal = self.admit(own.quota, own.amounts, Preemptible::Yes).err();
+        match refusal.map(|refusal| refusal.reason) {
+            None => true,
+            Some(RefusalReason::Exceeded { excesses, .. }) => {
+                excesses.iter().all(|excess| !wants.undue.contains(&excess.resource))
+            }
+            Some(_) => false,
+        }
     }
 
     /// Whether a quota cannot have room for so much however much it may use: this is more than its ceiling or one
@@ -241,7 +336,7 @@ impl<'a> View<'a> {
         let Some(place) = placement.find(own.quota).filter(|place| *place != ROOT) else {
             return false;
         };
-        let asked = self.counted(place, own.amounts);
+        let asked = self.asked(own.amounts);
         let is_too_large = |asked: &Asked<'_>| {
             let is_above = |max: i64| asked.amount > max;
             placement.chain(place).any(|at| asked.column.cells[at].max.is_some_and(is_above))
@@ -264,14 +359,16 @@ impl<'a> View<'a> {
         let placement = &self.reckoning.placement;
         let refuse =
             |reason| QuotaRefusal { quota: quota.into(), path: vec![quota.into()], reason };
-        if let Some(why) = placement.misplaced.get(quota) {
-            return Err(refuse(RefusalReason::Misplaced(why.clone())));
-        }
-        // Nothing is charged to the root, as if it were not there.
-        let Some(place) = placement.find(quota).filter(|place| *place != ROOT) else {
-            return Err(refuse(RefusalReason::Unknown));
+        let Some(place) = placement.find(quota) else {
+            let misplaced = placement.misplaced.get(quota);
+            let why = misplaced.map(|why| RefusalReason::Misplaced(self.explained(quota, why)));
+            return Err(refuse(why.unwrap_or(RefusalReason::Unknown)));
         };
-        let asked = self.counted(place, request);
+        // Nothing is charged to the root, as if it were not there.
+        if place == ROOT {
+            return Err(refuse(RefusalReason::Unknown));
+        }
+        let asked = self.asked(request);
         for above in placement.chain(place) {
             // Those that take what they need are held to a ceiling, if to anything. What is guaranteed to
             // quotas below one may be more than its own ceiling.
@@ -286,7 +383,8 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Whether what is asked for of one quota fits into it, or into one above it, by such a bound.
+    /// Whether what is asked for of one quota fits into it, or into one above it, by such a bound: of the
+    /// resources that this one counts.
     fn check(
         &self,
         place: usize,
@@ -327,11 +425,10 @@ impl<'a> View<'a> {
         Err(QuotaRefusal { quota: names[above].clone(), path, reason })
     }
 
-    /// What is asked for of the resources that a quota counts.
-    fn counted<'b>(&'b self, place: usize, request: &'b Amounts) -> Vec<Asked<'b>> {
+    /// What is asked for of the resources that some quota counts.
+    fn asked<'b>(&'b self, request: &'b Amounts) -> Vec<Asked<'b>> {
         let asked = request.names().filter_map(|name| {
             let (resource, column) = self.reckoning.columns.get_key_value(name)?;
-            column.cells[place].max?;
             Some(Asked { resource, column, amount: request.of(name) })
         });
         asked.collect()

@@ -134,7 +134,7 @@ impl Engine {
         let quota = self.ledger.quotas.quota(charged?.belonging)?.clone();
         let view = self.ledger.quotas.forest_mut().view(&quota.tree)?;
         let part = Part { quota: &quota.name, amounts };
-        let wants = view.would_be_guaranteed(part).then(|| amounts.clone());
+        let wants = view.wants(part);
         Some(Rule::Quota { priority, quota, wants })
     }
 

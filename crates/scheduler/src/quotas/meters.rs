@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use api::ElasticQuota;
-use api::elastic_quota::QuotaTerms;
 use chassis::metrics::exponential_buckets;
-use engine::quota::{ByResource, RESOURCES_MAX, amounts};
+use engine::quota::ByResource;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -85,7 +83,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// What is to be shown of a quota; nothing where it does not count.
-    pub(super) fn of(own: &ElasticQuota, seen: &Seen) -> Self {
+    pub(super) fn of(seen: &Seen) -> Self {
         let fact = seen.fact.as_ref().filter(|fact| fact.excess().is_none());
         let (Some(fact), standing) = (fact, &seen.standing) else { return Self::default() };
         let said = [("min", &fact.min), ("max", &fact.max), ("sharedWeight", &fact.weight)];
@@ -104,9 +102,7 @@ impl Shown {
         let mut fields: Vec<_> = stands.into_iter().chain(said).map(owned(Which::Status)).collect();
         fields.extend(said.map(owned(Which::Spec)));
         if fact.is_root {
-            let idle = QuotaTerms::of(own).unschedulable_resource.as_ref().map(amounts);
-            let idle = idle.unwrap_or_default().into_iter().take(RESOURCES_MAX).collect();
-            fields.push((Which::Status, "unschedulable-resource", idle));
+            fields.push((Which::Status, "unschedulable-resource", fact.unschedulable.clone()));
         }
         Self {
             name: fact.name.to_string(),

@@ -33,6 +33,8 @@ pub(super) enum Fault {
     Reserved { namespace: Box<str> },
     /// It is nowhere in its tree.
     Misplaced(Misplaced),
+    /// It is always there, and what it says counts for nothing.
+    Disregarded(Misplaced),
     /// Something of it cannot be read.
     Malformed(Malformed),
     /// What it says makes no sense.
@@ -45,10 +47,19 @@ impl Fault {
         match self {
             Self::NameTaken { .. } => "NameTaken",
             Self::Reserved { .. } => "Reserved",
-            Self::Misplaced(_) => "Misplaced",
-            Self::Senseless(Rule::MinAboveParent { .. }) => "MinAboveParent",
-            Self::Senseless(Rule::MinBelowChildren { .. }) => "MinBelowChildren",
-            Self::Malformed(_) | Self::Senseless(_) => "Malformed",
+            Self::Misplaced(_) | Self::Disregarded(_) => "Misplaced",
+            Self::Malformed(_) => "Malformed",
+            Self::Senseless(rule) => match rule {
+                Rule::MinAboveParent { .. } => "MinAboveParent",
+                Rule::MinBelowChildren { .. } => "MinBelowChildren",
+                Rule::MinWithoutParent { .. } => "MinWithoutParent",
+                Rule::KeysDiffer { .. } => "KeysDiffer",
+                Rule::ParentIsLeaf { .. } => "ParentIsLeaf",
+                Rule::TreeDiffers { .. } => "TreeDiffers",
+                Rule::NamespaceTaken { .. } => "NamespaceTaken",
+                Rule::Uncounted { .. } => "Uncounted",
+                _ => "Malformed",
+            },
         }
     }
 }
@@ -67,6 +78,7 @@ impl fmt::Display for Fault {
                  another name"
             ),
             Self::Misplaced(why) => write!(f, "it admits nothing: {why}"),
+            Self::Disregarded(why) => write!(f, "what it says counts for nothing: {why}"),
             Self::Malformed(what) => {
                 write!(f, "{what}; until then it counts as if it were not there")
             }
@@ -75,9 +87,14 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Whether a quota of this name is always there.
+fn is_always(name: &str) -> bool {
+    matches!(name, ROOT_QUOTA | SYSTEM_QUOTA | DEFAULT_QUOTA)
+}
+
 /// Where a quota would count of whose name that is known, and that is not there.
 pub(super) fn reserved<'a>(namespace: Option<&'a str>, own: &ElasticQuota) -> Option<&'a str> {
-    let is_reserved = [ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA].contains(&&*own.metadata.name);
+    let is_reserved = is_always(&own.metadata.name);
     namespace.filter(|namespace| is_reserved && own.metadata.namespace != *namespace)
 }
 
@@ -153,7 +170,10 @@ impl Seen {
         let tree = forest.find(name).tree;
         let Some(view) = engine.quota_view(&tree) else { return Self::default() };
         let misplaced = view.misplaced().find(|(other, _)| *other == name);
-        let misplaced = misplaced.map(|(_, why)| Fault::Misplaced(why.clone()));
+        let misplaced = misplaced.map(|(_, why)| match is_always(name) {
+            true => Fault::Disregarded(why),
+            false => Fault::Misplaced(why),
+        });
         let malformed = malformed.iter().cloned().map(Fault::Malformed);
         let senseless = faults(view, own).into_iter().map(Fault::Senseless);
         let faults = misplaced.into_iter().chain(malformed).chain(senseless).collect();

@@ -1,5 +1,7 @@
 use api::Node;
-use api::elastic_quota::{IS_PARENT_LABEL, PARENT_LABEL, RUNTIME, SHARED_WEIGHT};
+use api::elastic_quota::{
+    IS_PARENT_LABEL, NAMESPACES, PARENT_LABEL, RUNTIME, SHARED_WEIGHT, TREE_ID_LABEL,
+};
 use chassis::metrics::Metrics;
 use engine::fact::{Fact, NodeFact};
 use engine::profile::Profile;
@@ -280,6 +282,124 @@ fn what_is_wrong_with_a_quota_is_said_until_it_is_put_right() {
     world.settle(after(4));
     assert_eq!(world.condition(&orphan, "Ready"), "True InForce: ");
     assert_eq!(world.condition(&org, "Ready"), "True InForce: ");
+}
+
+/// What a quota p and another one say, and the conditions of both.
+fn check_both(p: Value, (name, own): (&str, Value), expected: [&str; 2]) {
+    let mut world = world();
+    let keys = [world.quota("p", p), world.quota(name, own)];
+    world.settle(START);
+    assert_eq!(keys.map(|key| world.condition(&key, "Ready")), expected);
+}
+
+/// The same where only the other one breaks a rule.
+fn check_other(p: Value, name: &str, own: Value, expected: &str) {
+    check_both(p, (name, own), ["True InForce: ", expected]);
+}
+
+#[test]
+fn a_quota_says_which_rule_it_breaks_beside_its_parent() {
+    let parent = |more: Value| {
+        let own = json!({ "metadata": { "labels": { IS_PARENT_LABEL: "true" } } });
+        object::patch::merge::apply(own, more).unwrap()
+    };
+    let child = |more: Value| {
+        let own = json!({ "metadata": { "labels": { PARENT_LABEL: "p" } } });
+        object::patch::merge::apply(own, more).unwrap()
+    };
+    check_other(parent(json!({})), "q", child(json!({})), "True InForce: ");
+    check_other(
+        json!({}),
+        "q",
+        child(json!({})),
+        "False ParentIsLeaf: it names the parent p, which is none: set \
+         quota.scheduling.koordinator.sh/is-parent there or name another",
+    );
+    let keys = "False KeysDiffer: it and quota p do not both have memory in max: name it in both or in \
+                neither";
+    let memory = |list: &str| json!({ "spec": { list: { "memory": "1Gi" } } });
+    check_other(parent(memory("max")), "q", child(json!({})), keys);
+    check_other(parent(json!({})), "q", child(memory("max")), keys);
+    let guaranteed = json!({ "spec": { "min": { "memory": "1Gi" }, "max": { "memory": "1Gi" } } });
+    check_both(
+        parent(memory("max")),
+        ("q", child(guaranteed)),
+        [
+            "False MinBelowChildren: it has min 0 of memory, and those below it have 1Gi: raise it or lower \
+             one of theirs, or let it pass with quota.scheduling.koordinator.sh/allow-force-update",
+            "False MinWithoutParent: it has memory in min, and its parent p has not: add it there or take \
+             it out",
+        ],
+    );
+    let tree = json!({ "metadata": { "labels": { TREE_ID_LABEL: "t" } } });
+    check_other(
+        parent(json!({})),
+        "q",
+        child(tree.clone()),
+        "False TreeDiffers: it is of tree t, and quota p of tree : name a parent of its own tree",
+    );
+    check_other(parent(tree), "q", child(json!({})), "True InForce: ");
+}
+
+#[test]
+fn a_quota_says_which_rule_it_breaks_by_itself() {
+    let lists = json!({ "metadata": { "annotations": { NAMESPACES: r#"["shop"]"# } } });
+    check_other(
+        lists.clone(),
+        "q",
+        lists,
+        "False NamespaceTaken: it lists namespace shop, which is bound to quota p: list it once",
+    );
+    let many: serde_json::Map<String, Value> =
+        (0..65).map(|number| (format!("example.com/{number}"), json!(1))).collect();
+    check_other(
+        json!({}),
+        "koordinator-default-quota",
+        json!({ "spec": { "max": many.clone() } }),
+        "False Misplaced: what it says counts for nothing: it names 66 resources: name at most 64",
+    );
+    check_other(
+        json!({}),
+        "q",
+        json!({ "spec": { "max": many } }),
+        "False Misplaced: it admits nothing: it names 66 resources: name at most 64",
+    );
+}
+
+#[test]
+fn a_quota_that_names_what_is_not_reckoned_says_so() {
+    let mut world = world();
+    let quotas: Vec<Key> = (0..3)
+        .map(|quota| {
+            let names = (0..60).map(|number| format!("example.com/{quota}-{number}"));
+            let max: serde_json::Map<String, Value> = names.map(|name| (name, json!(1))).collect();
+            world.quota(&format!("q{quota}"), json!({ "spec": { "max": max } }))
+        })
+        .collect();
+    world.settle(START);
+    for in_force in &quotas[..2] {
+        assert_eq!(world.condition(in_force, "Ready"), "True InForce: ");
+    }
+    let words = world.condition(&quotas[2], "Ready");
+    assert!(words.starts_with("False Uncounted: it has example.com/2-"), "{words}");
+}
+
+#[test]
+fn what_quotas_name_and_nobody_has_is_not_written_on_those_of_every_cluster() {
+    let mut world = world();
+    let long = |number: usize| format!("{}/{number:063}", "a".repeat(253));
+    let max: serde_json::Map<String, Value> =
+        (0..60).map(|number| (long(number), json!(1))).collect();
+    world.quota("q", json!({ "spec": { "max": max } }));
+    let default = world.quota("koordinator-default-quota", json!({ "spec": { "min": null } }));
+    world.pod("p", "koordinator-default-quota", 3);
+    let orders = world.orders();
+    let own = orders.iter().find(|order| order.key == default).expect("pods use it");
+    let text = own.patch.to_string();
+    assert!(text.len() < 2_000 && !text.contains(&long(0)), "{} bytes: {text}", text.len());
+    let shown = world.metrics.render();
+    let of_default = |line: &&str| line.contains("koordinator-default-quota");
+    assert!(!shown.lines().filter(of_default).any(|line| line.contains(&long(0))));
 }
 
 #[test]

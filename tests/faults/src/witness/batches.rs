@@ -228,7 +228,7 @@ impl Onlooker {
                 return Err(format!("quota {name} is nowhere"));
             };
             let (request, used) = (read(&told.child_request), read(&told.used));
-            let (floor, runtime) = (read(&told.scaled_min), read(&told.runtime));
+            let (floor, runtime) = (read(&told.kept_min), read(&told.runtime));
             let told = Account { request, used, floor, runtime, ..Account::default() };
             if let Some(what) = accounts.differs(name, &told) {
                 return Err(what);

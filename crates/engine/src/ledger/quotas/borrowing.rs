@@ -5,7 +5,7 @@
 
 use crate::ledger::{Charged, Ledger, PodRow};
 use crate::needs::Amounts;
-use crate::quota::{Part, Preemptible, QuotaRef};
+use crate::quota::{Claim, Part, Preemptible, QuotaRef};
 
 /// A pod that may have to go for those who are guaranteed what it uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl Ledger {
         Some(Borrower { quota: quota.clone(), amounts: amounts.clone() })
     }
 
-    /// Whether a pod that has no node yet would use what its quota borrows, while another is guaranteed by its
-    /// own what it uses or asks for: the other one could take it back.
+    /// Whether a pod that has no node yet would use something that its quota borrows, while another is guaranteed
+    /// by its own what it uses or asks for of that: the other one could take it back.
     pub(crate) fn owes(&self, borrower: &Borrower, other: &PodRow) -> bool {
         let theirs = other.charged().and_then(|own| self.quotas.quota(own.belonging));
         let Some((theirs, amounts)) = theirs.zip(self.charged_for(other)) else { return false };
@@ -43,10 +43,7 @@ impl Ledger {
         let Some(view) = self.quotas.forest().last_view(&theirs.tree) else { return false };
         let own = Part { quota: &borrower.quota.name, amounts: &borrower.amounts };
         let theirs = Part { quota: &theirs.name, amounts };
-        let is_guaranteed = match other.is_placed() {
-            true => view.is_guaranteed(theirs),
-            false => view.would_be_guaranteed(theirs),
-        };
-        is_guaranteed && view.would_be_borrowed(own, theirs)
+        let claim = if other.is_placed() { Claim::Used(theirs) } else { Claim::Asked(theirs) };
+        view.would_be_borrowed(own, claim)
     }
 }

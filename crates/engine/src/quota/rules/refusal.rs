@@ -180,6 +180,15 @@ pub enum Rule {
         /// The guarantee of the one above.
         min: i64,
     },
+    /// It counts something that is not reckoned.
+    #[error(
+        "has {resource} in max, which no node has, and quotas name too many such resources: it is not \
+         held to that; take it out"
+    )]
+    Uncounted {
+        /// What.
+        resource: Box<str>,
+    },
     /// Guarantees below it add up to more than its own.
     #[error(
         "has min {} of {resource}, and those below it have {}: raise it or lower one of theirs, or let it \

@@ -29,9 +29,37 @@ fn s12_a1_what_a_quota_does_not_count_is_not_mentioned() {
     assert_eq!(refusal, QuotaRefusal { quota: "q".into(), path: vec!["q".into()], reason });
     asked.cpu_millis = 0;
     assert_eq!(tree.admit("q", &asked, Preemptible::Yes), Ok(()), "only the gpu is left");
-    // Also where one above counts it.
-    tree.put(quota("leaf<q max=10"));
-    assert_eq!(tree.admit("leaf", &amounts("0/999"), Preemptible::Yes), Ok(()));
+}
+
+#[test]
+fn a_ceiling_holds_for_pods_of_quotas_below_that_say_nothing_of_the_resource() {
+    let options = Options { limit: Limit::Max, ..Options::default() };
+    for options in [Options::default(), options] {
+        let quotas =
+            ["p< min=0/4 max=9/4", "mid<p max=9", "leaf<mid max=9", "bare<p", "r< max=9/9"];
+        let mut tree = tree(options, "9/9", &quotas);
+        ["leaf 1/3", "bare 1/3", "r 0/9"].iter().for_each(|text| ask(&mut tree, text));
+        tree.add_used("leaf", &amounts("1/3"), 1, Preemptible::Yes);
+        tree.add_used("r", &amounts("0/1"), 1, Preemptible::Yes);
+        check(&mut tree, |own| &own.used, &["p 1/3", "mid 1", "leaf 1", "r 0/1"]);
+        check(
+            &mut tree,
+            |own| &own.runtime,
+            match options.limit {
+                Limit::Runtime => &["p 2/4", "r 0/5"],
+                Limit::Max => &["p 9/4", "r 9/9"],
+            },
+        );
+        let refused = answer(&mut tree, "bare", "1/3", Preemptible::Yes);
+        assert!(refused.starts_with("Insufficient quotas, quotaNameTopo: [p bare]"), "{refused}");
+        assert!(refused.ends_with("exceedDimensions: [memory]"), "{refused}");
+        check_answer(&mut tree, "bare 1/1", "admitted");
+        // What came is also gone again, and what the quota learns to count is counted.
+        tree.put(quota("bare<p max=9/9"));
+        tree.add_used("leaf", &amounts("1/3"), -1, Preemptible::Yes);
+        check(&mut tree, |own| &own.used, &["p 0/0", "bare 0/0"]);
+        check_answer(&mut tree, "bare 1/3", "admitted");
+    }
 }
 
 #[test]

@@ -4,13 +4,13 @@ use api::elastic_quota::{DEFAULT_QUOTA, SYSTEM_QUOTA};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::reference::{Charged, Own, Reference};
+use super::reference::{Charged, Own, Reference, Share};
 use super::*;
 
 /// Something that a tree is told.
 #[derive(Debug, Clone)]
 enum Step {
-    Put(QuotaFact),
+    Put(Box<QuotaFact>),
     Remove(usize),
     /// Of CPU, and of memory where the cluster has any.
     Capacity(i64, Option<i64>),
@@ -62,7 +62,7 @@ fn preemptible() -> impl Strategy<Value = Preemptible> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => below_root().prop_map(Step::Put),
+        4 => below_root().prop_map(|fact| Step::Put(fact.into())),
         1 => (0..NAMES.len()).prop_map(Step::Remove),
         1 => (0..150_i64, proptest::option::weighted(0.8, 0..150_i64))
             .prop_map(|(cpu, memory)| Step::Capacity(cpu, memory)),
@@ -102,7 +102,7 @@ fn play(tree: &mut QuotaTree, steps: &[Step], mut after: impl FnMut(&mut QuotaTr
     let mut released = vec![false; steps.len()];
     for (number, step) in steps.iter().enumerate() {
         match step {
-            Step::Put(fact) => tree.put(fact.clone()),
+            Step::Put(fact) => tree.put((**fact).clone()),
             Step::Remove(name) => tree.remove("", NAMES[*name]),
             Step::Capacity(cpu, None) => tree.set_capacity(list(&cpu.to_string())),
             Step::Capacity(cpu, Some(memory)) => {
@@ -187,10 +187,13 @@ proptest! {
             let (capacity, charged) = charged(&steps, resource);
             let facts = view.register().iter().collect();
             let own = Reference { options, resource, facts, charged, capacity };
-            let told: BTreeMap<Box<str>, i64> = NAMES[..5].iter().filter_map(|name| {
-                Some(((*name).into(), *view.standing(name)?.runtime.get(resource)?))
+            let told: BTreeMap<Box<str>, Share> = NAMES[..5].iter().filter_map(|name| {
+                let standing = view.standing(name)?;
+                let of = |list: &ByResource| list.get(resource).copied();
+                let (runtime, kept) = (of(&standing.runtime)?, of(&standing.kept_min)?);
+                Some(((*name).into(), Share { runtime, kept }))
             }).collect();
-            prop_assert_eq!(told, own.runtimes(), "{}", resource);
+            prop_assert_eq!(told, own.shares(), "{}", resource);
         }
     }
 
@@ -205,7 +208,7 @@ proptest! {
         let mut told = std::collections::BTreeSet::new();
         let facts = facts.into_iter().filter(|fact| told.insert(fact.name.clone()));
         let charges = charges.into_iter().filter(|step| matches!(step, Step::Charge(..)));
-        let steps: Vec<Step> = facts.map(Step::Put).chain(charges).collect();
+        let steps: Vec<Step> = facts.map(|fact| Step::Put(fact.into())).chain(charges).collect();
         let mut mixed: Vec<(u32, Step)> = keys.into_iter().zip(steps.clone()).collect();
         mixed.sort_by_key(|(key, _)| *key);
         let mixed: Vec<Step> = mixed.into_iter().map(|(_, step)| step).collect();
@@ -276,6 +279,14 @@ proptest! {
                 let is_sound = options.scales_min && !options.guarantees_usage;
                 let is_sound = is_sound && options.limit == Limit::Runtime;
                 prop_assert!(!is_sound || floors <= has, "{} are sure of {} of {}", name, floors, has);
+                // What those of one parent keep in any case is there or would be.
+                let sum_kept: i64 = below.iter().map(|(_, own)| of(&own.kept_min)).sum();
+                let own = view.standing(name).map_or(0, |own| of(&own.kept_min));
+                prop_assert!(!is_sound || sum_kept <= has.max(own), "{} keep {}", name, sum_kept);
+                for (fact, standing) in &below {
+                    let least = of(&standing.scaled_min);
+                    prop_assert!((least..=of(&fact.min)).contains(&of(&standing.kept_min)));
+                }
             }
         }
     }
@@ -293,19 +304,18 @@ proptest! {
         let view = tree.view();
         let mut fits = view.standing(NAMES[asker]).is_some();
         let own = view.register().get(NAMES[asker]);
-        let counted: Vec<Box<str>> =
-            own.map(|fact| fact.max.keys().cloned().collect()).unwrap_or_default();
         if let Some((own, standing)) = own.zip(view.standing(NAMES[asker]))
             && who == Preemptible::No
         {
-            for (name, min) in own.min.iter().filter(|(name, _)| counted.contains(name)) {
+            for (name, min) in &own.min {
                 fits &= standing.non_preemptible_used[name] + asked.of(name) <= *min;
             }
         }
         let mut at = NAMES[asker];
         while let Some(standing) = view.standing(at).filter(|_| at != ROOT_QUOTA) {
             let max = view.register().get(at).map(|fact| fact.max.clone()).unwrap_or_default();
-            for name in &counted {
+            // Each is held to what it counts itself, whatever those below it do.
+            for name in standing.used.keys() {
                 let limits = [standing.runtime.get(name), max.get(name)];
                 for limit in limits.into_iter().flatten() {
                     fits &= standing.used[name] + asked.of(name) <= *limit;

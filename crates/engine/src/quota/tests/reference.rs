@@ -20,6 +20,15 @@ pub(super) struct Own {
     pub(super) used: i64,
 }
 
+/// What of a resource a quota gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    /// How much it may use now.
+    pub(super) runtime: i64,
+    /// What it keeps of its guarantee in any case.
+    pub(super) kept: i64,
+}
+
 /// One resource of a tree.
 pub(super) struct Reference<'a> {
     pub(super) options: Options,
@@ -40,10 +49,9 @@ impl<'a> Reference<'a> {
         list.get(self.resource).copied()
     }
 
-    /// What is charged to a quota itself, where it counts the resource.
+    /// What is charged to a quota itself, also where it does not count the resource: one above it may.
     fn own(&self, fact: &QuotaFact) -> Own {
-        let counts = self.of(&fact.max).is_some();
-        self.charged.get(&*fact.name).copied().filter(|_| counts).unwrap_or_default()
+        self.charged.get(&*fact.name).copied().unwrap_or_default()
     }
 
     fn is_lendable(&self, fact: &QuotaFact) -> bool {
@@ -71,24 +79,29 @@ impl<'a> Reference<'a> {
         (below + self.own(fact).used).max(self.of(&fact.min).unwrap_or(0))
     }
 
-    /// How much each quota may use now that counts the resource.
-    pub(super) fn runtimes(&self) -> BTreeMap<Box<str>, i64> {
+    /// What each quota gets that counts the resource.
+    pub(super) fn shares(&self) -> BTreeMap<Box<str>, Share> {
         let used = |name: &str| self.charged.get(name).map_or(0, |own| own.used);
         let shared = self.capacity - used(DEFAULT_QUOTA) - used(SYSTEM_QUOTA);
-        let mut runtimes = BTreeMap::new();
-        self.divide(ROOT_QUOTA, shared.max(0), &mut runtimes);
-        runtimes
+        let mut shares = BTreeMap::new();
+        let root = Share { runtime: shared.max(0), kept: 0 };
+        self.divide(ROOT_QUOTA, root, &mut shares);
+        shares
     }
 
-    fn divide(&self, parent: &str, capacity: i64, runtimes: &mut BTreeMap<Box<str>, i64>) {
+    fn divide(&self, parent: &str, above: Share, shares: &mut BTreeMap<Box<str>, Share>) {
+        let capacity = above.runtime;
         let below = self.below(parent);
         let counts = |fact: &&&QuotaFact| self.of(&fact.max).is_some();
         let counting: Vec<&QuotaFact> = below.iter().filter(counts).copied().collect();
         let min = |fact: &QuotaFact| self.of(&fact.min).unwrap_or(0);
         let mins: i64 = counting.iter().map(|fact| min(fact)).sum();
-        let floors = counting.iter().map(|fact| {
+        let scaled = |fact: &QuotaFact, capacity: i64| {
             let is_short = self.options.scales_min && mins > capacity;
-            let scaled = if is_short { capacity * min(fact) / mins } else { min(fact) };
+            if is_short { capacity * min(fact) / mins } else { min(fact) }
+        };
+        let floors = counting.iter().map(|fact| {
+            let scaled = scaled(fact, capacity);
             let most = self.of(&fact.max).unwrap_or(0);
             if self.options.guarantees_usage {
                 scaled.max(self.guaranteed(fact).min(most))
@@ -101,18 +114,20 @@ impl<'a> Reference<'a> {
             .zip(floors)
             .map(|(fact, floor)| (*fact, self.limited(fact).1, floor))
             .collect();
-        for (at, runtime) in self.shares(capacity, &members).into_iter().enumerate() {
-            runtimes.insert(members[at].0.name.clone(), runtime);
+        for (at, runtime) in self.parts(capacity, &members).into_iter().enumerate() {
+            let fact = members[at].0;
+            let kept = scaled(fact, capacity.max(above.kept));
+            shares.insert(fact.name.clone(), Share { runtime, kept });
         }
         for fact in below {
-            let own = runtimes.get(&fact.name).copied().unwrap_or(0);
-            self.divide(&fact.name, own, runtimes);
+            let own = shares.get(&fact.name).copied().unwrap_or_default();
+            self.divide(&fact.name, own, shares);
         }
     }
 
     /// What each member gets, given by what it asks for and what it is sure of: in each round unit after unit
     /// goes to who is farthest below his part of it, the first by name where several are.
-    fn shares(&self, capacity: i64, members: &[(&QuotaFact, i64, i64)]) -> Vec<i64> {
+    fn parts(&self, capacity: i64, members: &[(&QuotaFact, i64, i64)]) -> Vec<i64> {
         let base = |(fact, request, floor): &(&QuotaFact, i64, i64)| {
             if self.is_lendable(fact) { (*request).min(*floor) } else { *floor }
         };

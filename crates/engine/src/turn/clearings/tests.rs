@@ -337,6 +337,42 @@ fn what_is_lent_of_one_resource_comes_back_whatever_its_user_is_guaranteed_of_ot
 }
 
 #[test]
+fn who_is_guaranteed_one_resource_gets_it_back_where_there_is_enough_of_the_others() {
+    let with_memory = |mut fact: PodFact, memory: i64| {
+        fact.needs.requests.charged.memory_bytes = memory;
+        fact.needs.taken = fact.needs.requests.clone();
+        fact
+    };
+    let quota = |name: &str, min: &[(&str, i64)]| {
+        let min = min.iter().map(|(name, own)| (Box::from(*name), *own)).collect();
+        let max = ByResource::from([("cpu".into(), 8_000), ("memory".into(), 100)]);
+        Fact::Quota(Box::new(QuotaFact { min, ..QuotaFact::new(name, max) }))
+    };
+    // The borrower uses all memory, of which the owner is guaranteed 50, and so many CPUs of 8.
+    let check = |min: &[(&str, i64)], used: i64, expected: usize| {
+        let mut engine = engine(&[LastResort::ElasticQuota]);
+        let Fact::Node(mut own) = node("n", 8_000) else { unreachable!() };
+        own.allocatable.memory_bytes = 100;
+        engine.apply(Fact::Node(own), START);
+        engine.apply(quota("owner", min), START);
+        engine.apply(quota("borrower", &[]), START);
+        for number in 0..4 {
+            let own = with_memory(plain(&format!("b{number}"), used / 4, 100), 25);
+            engine.apply(on(of_quota(own, "borrower"), "n"), START);
+        }
+        engine.apply(told(of_quota(with_memory(plain("own", 2_000, 1), 25), "owner")), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims.len(), expected, "{min:?} {used}: {texts:?}");
+    };
+    check(&[("memory", 50)], 4_000, 1);
+    check(&[("memory", 50), ("cpu", 1_000)], 4_000, 1);
+    // The CPUs are not there either, and those it is not guaranteed.
+    check(&[("memory", 50)], 8_000, 0);
+    check(&[("memory", 50), ("cpu", 2_000)], 8_000, 1);
+    check(&[("cpu", 2_000)], 4_000, 0);
+}
+
+#[test]
 fn a_gang_that_goes_whole_leaves_its_quota_what_that_is_guaranteed() {
     let check = |min: u32, expected: &[&str]| {
         let mut engine = jobs();

@@ -49,18 +49,31 @@ struct Given {
     gang: usize,
     early: usize,
     is_eager: bool,
+    memory: Memory,
+}
+
+/// Of memory what each node has, what quotas are guaranteed, and what pods ask for, around and around; there is
+/// none where nothing is said.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    of_each_node: i64,
+    mins: Vec<i64>,
+    pods: Vec<i64>,
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 fn given() -> impl Strategy<Value = Given> {
-    let quotas = vec((0..6_i64, 1..9_i64, 0..3_usize), 2..4);
+    let quotas = vec((0..6_i64, 1..9_i64, 0..6_usize), 2..4);
     let pods = vec((0..4_usize, 0..4_i64, 0..3_i32), 1..10);
     (vec(1..6_i64, 1..4), quotas, pods, 0..10_usize, any::<bool>()).prop_map(
         |(nodes, quotas, pods, early, is_eager)| {
             let told = |(number, (min, max, above)): (usize, (i64, i64, usize))| {
-                // Some are below the first one.
-                let parent = if number > 0 && above == 0 { NAMES[0] } else { "" };
+                // Some are below the first one, and some of these say nothing of CPUs.
+                let parent = if number > 0 && above < 2 { NAMES[0] } else { "" };
+                if number > 0 && above == 0 {
+                    return format!("{}<{parent} - -", NAMES[number]);
+                }
                 let (min, max) = (min.min(max) * 1_000, max * 1_000);
                 format!("{}<{parent} {min} {max}", NAMES[number])
             };
@@ -68,9 +81,14 @@ fn given() -> impl Strategy<Value = Given> {
             let quotas = quotas.into_iter().enumerate().map(told).collect();
             let of = |(quota, size, priority)| (quota % count, size, priority);
             let pods = pods.into_iter().map(of).collect();
-            Given { nodes, quotas, pods, gang: 0, early, is_eager }
+            Given { nodes, quotas, pods, gang: 0, early, is_eager, memory: Memory::default() }
         },
     )
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    (1..6_i64, vec(0..6_i64, 1..4), vec(0..4_i64, 1..10))
+        .prop_map(|(of_each_node, mins, pods)| Memory { of_each_node, mins, pods })
 }
 
 impl World {
@@ -95,11 +113,22 @@ impl World {
             changes: Vec::new(),
         };
         for (number, cpu) in given.nodes.iter().enumerate() {
-            own.engine.apply(node(&format!("n{number}"), cpu * 1_000), START);
+            let Fact::Node(mut fact) = node(&format!("n{number}"), cpu * 1_000) else { continue };
+            fact.allocatable.memory_bytes = given.memory.of_each_node;
+            own.engine.apply(Fact::Node(fact), START);
         }
+        let mut mins = given.memory.mins.iter().cycle();
         for text in &given.quotas {
-            own.engine.apply(quota(text), START);
+            let Fact::Quota(mut fact) = quota(text) else { continue };
+            if let Some(min) = mins.next() {
+                let names = [(&mut fact.min, *min), (&mut fact.max, 8), (&mut fact.weight, 8)];
+                for (list, own) in names {
+                    list.insert("memory".into(), own);
+                }
+            }
+            own.engine.apply(Fact::Quota(fact), START);
         }
+        let mut memory = given.memory.pods.iter().cycle();
         let min_available = u32::try_from(given.gang).ok();
         let terms = Some(Box::new(GangTerms { min_available, ..GangTerms::default() }));
         own.engine.apply(
@@ -115,7 +144,10 @@ impl World {
                 Membership { gang, terms: None, created: Moment(0), incarnation: None }
             });
             let (priority, gang) = (*priority, gang.map(Arc::new));
-            own.make(PodFact { priority, gang, ..member("", NAMES[*quota], size * 1_000) });
+            let mut fact = PodFact { priority, gang, ..member("", NAMES[*quota], size * 1_000) };
+            fact.needs.requests.charged.memory_bytes = memory.next().copied().unwrap_or(0);
+            fact.needs.taken = fact.needs.requests.clone();
+            own.make(fact);
         }
         own
     }
@@ -221,7 +253,8 @@ fn what_is_taken_back_is_not_taken_again_by_who_only_borrows() {
             let quotas = ["a< 2000 4000", "b< 0 4000", "c< 2000 4000"].map(str::to_owned);
             let (nodes, quotas, pods) = (nodes.to_vec(), quotas.to_vec(), pods.to_vec());
             let early = pods.len() - 1;
-            let given = Given { nodes, quotas, pods, gang: 0, early, is_eager };
+            let memory = Memory::default();
+            let given = Given { nodes, quotas, pods, gang: 0, early, is_eager, memory };
             let (world, is_quiet) = settled(&given, ways, Options::default());
             let last = &world.pods[&Uid::new(&format!("p{}", given.pods.len()))];
             let outcome = (world.evicted, last.node.is_some(), is_quiet);
@@ -255,6 +288,18 @@ proptest! {
     ) {
         let options = Options { scales_min, ..Options::default() };
         let (world, is_quiet) = settled(&given, &ways, options);
+        prop_assert!(is_quiet, "{} pods had to go", world.evicted);
+        prop_assert!(world.evicted <= 4 * given.pods.len(), "{} pods had to go", world.evicted);
+    }
+
+    #[test]
+    fn lending_and_taking_back_of_two_resources_come_to_rest(
+        given in given(),
+        memory in memory(),
+        ways in ways(),
+    ) {
+        let given = Given { memory, ..given };
+        let (world, is_quiet) = settled(&given, &ways, Options::default());
         prop_assert!(is_quiet, "{} pods had to go", world.evicted);
         prop_assert!(world.evicted <= 4 * given.pods.len(), "{} pods had to go", world.evicted);
     }

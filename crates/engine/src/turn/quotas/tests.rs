@@ -22,12 +22,14 @@ fn by(profile: Profile) -> Engine {
     Engine::new(Settings::default(), vec![(DEFAULT_SCHEDULER.into(), profile)], START)
 }
 
-/// A quota as in `child<parent min max`, in thousandths of a CPU.
+/// A quota as in `child<parent min max`, in thousandths of a CPU; one with `-` says nothing of CPUs.
 pub(super) fn quota(text: &str) -> Fact {
     let mut words = text.split(' ');
     let (name, parent) = words.next().unwrap().split_once('<').unwrap();
-    let mut cpu =
-        || -> ByResource { [("cpu".into(), words.next().unwrap().parse().unwrap())].into() };
+    let mut cpu = || -> ByResource {
+        let amount = words.next().unwrap().parse().ok();
+        amount.map(|amount| ("cpu".into(), amount)).into_iter().collect()
+    };
     let (min, max) = (cpu(), cpu());
     let mut fact = QuotaFact { min, ..QuotaFact::new(name, max) };
     if !parent.is_empty() {

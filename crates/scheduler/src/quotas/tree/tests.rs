@@ -59,19 +59,19 @@ fn shares(quota: Option<&str>, with_pods: bool) -> Shares {
 #[test]
 fn quotas_are_shown_as_a_tree_with_what_they_lend_and_borrow() {
     insta::assert_snapshot!(shares(None, false).text(), @"
-QUOTA                        RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT   BORROWED
-(cluster)                    cpu       -     -     16       14       13 (81%)      0      0
-(cluster)                    memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0      0
-  org                        cpu       12    16    14       14       12 (85%)      0      0
-  org                        memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0      0
-    team-a                   cpu       6     12    12       14       10 (83%)      0      4
-    team-a                   memory    6Gi   12Gi  6Gi      6Gi      4.5Gi (75%)   0      768Mi
-    team-b                   cpu       6     12    2        2        2 (100%)      2      0
-    team-b                   memory    6Gi   12Gi  1.5Gi    1.5Gi    1.5Gi (100%)  768Mi  0
-  spare                      cpu       0     4     0        0        0             0      0
-  spare                      memory    0     4Gi   0        0        0             0      0
-  koordinator-default-quota  cpu       -     -     -        1        1             0      0
-  koordinator-default-quota  memory    -     -     -        1.5Gi    1.5Gi         0      0
+QUOTA                        RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT  BORROWED
+(cluster)                    cpu       -     -     16       14       13 (81%)      0     0
+(cluster)                    memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0     0
+  org                        cpu       12    16    14       14       12 (85%)      0     0
+  org                        memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0     0
+    team-a                   cpu       6     12    12       14       10 (83%)      0     4
+    team-a                   memory    6Gi   12Gi  6Gi      6Gi      4.5Gi (75%)   0     0
+    team-b                   cpu       6     12    2        2        2 (100%)      2     0
+    team-b                   memory    6Gi   12Gi  1.5Gi    1.5Gi    1.5Gi (100%)  0     0
+  spare                      cpu       0     4     0        0        0             0     0
+  spare                      memory    0     4Gi   0        0        0             0     0
+  koordinator-default-quota  cpu       -     -     -        1        1             0     0
+  koordinator-default-quota  memory    -     -     -        1.5Gi    1.5Gi         0     0
 ");
     assert_eq!(
         shares(None, false).notes(),
@@ -84,15 +84,15 @@ QUOTA                        RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED       
 #[test]
 fn it_is_said_who_uses_a_quota_the_largest_first() {
     insta::assert_snapshot!(shares(Some("org"), false).text(), @"
-QUOTA       RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT   BORROWED
-(cluster)   cpu       -     -     16       14       13 (81%)      0      0
-(cluster)   memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0      0
-  org       cpu       12    16    14       14       12 (85%)      0      0
-  org       memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0      0
-    team-a  cpu       6     12    12       14       10 (83%)      0      4
-    team-a  memory    6Gi   12Gi  6Gi      6Gi      4.5Gi (75%)   0      768Mi
-    team-b  cpu       6     12    2        2        2 (100%)      2      0
-    team-b  memory    6Gi   12Gi  1.5Gi    1.5Gi    1.5Gi (100%)  768Mi  0
+QUOTA       RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT  BORROWED
+(cluster)   cpu       -     -     16       14       13 (81%)      0     0
+(cluster)   memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0     0
+  org       cpu       12    16    14       14       12 (85%)      0     0
+  org       memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0     0
+    team-a  cpu       6     12    12       14       10 (83%)      0     4
+    team-a  memory    6Gi   12Gi  6Gi      6Gi      4.5Gi (75%)   0     0
+    team-b  cpu       6     12    2        2        2 (100%)      2     0
+    team-b  memory    6Gi   12Gi  1.5Gi    1.5Gi    1.5Gi (100%)  0     0
 
 QUOTA   POD         NODE  PRIORITY  REQUESTS
 team-a  shop/big    n1    9         cpu 5, memory 1.5Gi
@@ -125,7 +125,7 @@ fn programs_are_told_exact_amounts() {
   "depth": 2,
   "lent": {
     "cpu": "2",
-    "memory": "768Mi"
+    "memory": "0"
   },
   "max": {
     "cpu": "12",
