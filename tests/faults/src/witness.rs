@@ -106,7 +106,7 @@ struct Knowledge {
     claims: BTreeMap<Uid, String>,
     /// Pods whose volumes are being made: a claim, and no Binding yet.
     prepared: BTreeSet<Uid>,
-    /// Members of gangs whose Binding was refused, and that keep their nodes and are tried again.
+    /// Members of gangs that were refused or could not be prepared, and keep their nodes and are tried again.
     kept: BTreeSet<Uid>,
     /// Pods of which it was said that somebody else has the last word.
     lost: BTreeSet<Uid>,
@@ -154,6 +154,12 @@ impl Knowledge {
         if let Some(gang) = shape.and_then(|shape| shape.gang.as_ref()) {
             self.started.insert(gang.name.clone());
         }
+    }
+
+    /// A member of a gang is not bound, nor are its volumes made: it may keep its node and be tried again.
+    fn keep(&mut self, uid: &Uid) {
+        let gang = self.pods.get(uid).and_then(|known| known.shape.gang.as_ref());
+        self.kept.extend(gang.map(|_| uid.clone()));
     }
 
     /// A reservation is told of.
@@ -266,6 +272,9 @@ impl Onlooker {
 
     fn answered(&self, own: &mut Knowledge, uid: &Uid, answer: &Answer) {
         self.judge.log().note(&format!("s{} hears {answer:?} of {}", self.who, name(own, uid)));
+        if let Answer::Unprepared(_) = answer {
+            own.keep(uid);
+        }
         let Answer::Definite(outcome) = answer else { return };
         if own.reserved.contains(uid) {
             if *outcome == Outcome::Bound && !self.judge.was_held(&uid.0) {
@@ -284,8 +293,7 @@ impl Onlooker {
         match outcome {
             Outcome::Bound => own.note_started(uid),
             Outcome::NotBound(_) => {
-                let gang = own.pods.get(uid).and_then(|known| known.shape.gang.as_ref());
-                own.kept.extend(gang.map(|_| uid.clone()));
+                own.keep(uid);
                 own.claims.remove(uid);
                 own.prepared.remove(uid);
             }

@@ -272,9 +272,18 @@ impl Gangs {
         }
     }
 
-    fn join(&mut self, uid: &Uid, own: &Membership, row: &PodRow, was: Counts) {
+    /// A pod is a member, and may have been one of the same gang before, as which it counted for this.
+    fn join(
+        &mut self,
+        uid: &Uid,
+        (own, row): (&Membership, &PodRow),
+        (before, was): (Option<&Membership>, Counts),
+    ) {
         self.change(&own.gang, |gang| {
             gang.members.insert(uid.clone());
+            if let Some(before) = before {
+                gang.told.remove(&(before.created, uid.clone()));
+            }
             gang.follow(uid, row, was);
             if row.deleting {
                 gang.staying.remove(uid);
@@ -287,14 +296,14 @@ impl Gangs {
         });
     }
 
-    fn leave(&mut self, uid: &Uid, own: &Membership, was: Counts) {
+    fn leave(&mut self, uid: &Uid, own: &Membership, (was, is_gone): (Counts, bool)) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
             gang.counts.shift(was, Counts::default());
             gang.placed.remove(uid);
             // Who goes without being deleted has ended: who is deleted says so before he is gone, also where he is
             // given no time.
-            gang.ended += usize::from(gang.staying.remove(uid));
+            gang.ended += usize::from(gang.staying.remove(uid) && is_gone);
             gang.told.remove(&(own.created, uid.clone()));
         });
     }
@@ -333,15 +342,20 @@ impl Ledger {
             return;
         }
         let old = self.pods.get(uid).and_then(|row| Some((row.gang.clone()?, Counts::of(row))));
-        let own = new.and_then(|row| Some((row.gang.as_ref()?, row)));
-        let mut was = Counts::default();
-        match old {
-            Some((old, counts)) if own.is_some_and(|(own, _)| *own == old) => was = counts,
-            Some((old, counts)) => self.gangs.leave(uid, &old, counts),
-            None => {}
+        let own = new.and_then(|row| Some((row.gang.as_deref()?, row)));
+        // Whoever says something else than before is no other member.
+        let stays = |old: &Membership| own.is_some_and(|(own, _)| own.gang == old.gang);
+        let (same, left): (Option<_>, Option<_>) = match old {
+            Some(old) if stays(&old.0) => (Some(old), None),
+            old => (None, old),
+        };
+        if let Some((old, counts)) = left {
+            self.gangs.leave(uid, &old, (counts, new.is_none()));
         }
-        if let Some((own, row)) = own {
-            self.gangs.join(uid, own, row, was);
+        let before = same.as_ref().map(|(old, _)| &**old);
+        let was = same.as_ref().map(|(_, was)| *was).unwrap_or_default();
+        if let Some(own) = own {
+            self.gangs.join(uid, own, (before, was));
         }
     }
 }

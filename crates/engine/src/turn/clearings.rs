@@ -148,11 +148,13 @@ impl Engine {
         let (uid, profile) = (&own.pod().uid, own.question().profile);
         let can_help = waiting.examination.curable().next().is_some();
         let is_reservation = self.ledger.pod(uid).is_none_or(PodRow::is_reservation);
-        let is_awaited = self.is_leaving(uid) || self.is_promised(uid);
-        if waiting.room().is_some() || !can_help || is_reservation || is_awaited {
+        if waiting.room().is_some() || !can_help || is_reservation {
             return None;
         }
         self.give_up_useless(std::slice::from_ref(uid), now);
+        if self.is_leaving(uid) || self.is_promised(uid) {
+            return None;
+        }
         let rules = self.rules_of(uid, profile);
         let party = Party::one(uid, profile);
         Clearings::new(party, rules, waiting.clone(), now)

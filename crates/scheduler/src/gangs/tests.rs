@@ -4,7 +4,7 @@ use api::Node;
 use api::pod_group::INCOMPLETE_START;
 use engine::Engine;
 use engine::fact::NodeFact;
-use engine::gangs::{Membership, Settings as GangSettings};
+use engine::gangs::{Incarnation, Membership, Settings as GangSettings};
 use engine::profile::Profile;
 use engine::turn;
 use serde_json::json;
@@ -223,13 +223,20 @@ impl Starting {
 
     /// A member is bound, or goes.
     fn member(&mut self, name: &str, is_going: bool, now: Moment) {
+        self.tell((name, None), is_going, now);
+    }
+
+    /// The same of one on which is written with how many others it starts.
+    fn tell(&mut self, (name, with): (&str, Option<u32>), is_going: bool, now: Moment) {
         let gang = GangId::new("ns", "g");
+        let group = "ns/g".into();
+        let incarnation = with.map(|members| Incarnation { group, members });
         let mut pod = engine::fact::PodFact::new(name, "ns", name);
         pod.gang = Some(Arc::new(Membership {
             gang: gang.clone(),
             terms: None,
             created: Moment(0),
-            incarnation: None,
+            incarnation,
         }));
         (pod.node, pod.deleting) = (Some("n".into()), is_going);
         self.engine.apply(Fact::Pod(Box::new(pod)), now);
@@ -325,6 +332,29 @@ fn who_is_left_of_a_gang_that_was_whole_stays_also_under_the_next_scheduler() {
     next.group["metadata"]["annotations"] = json!({});
     next.show(later(265));
     assert_eq!((next.at(266), next.at(400)), (vec![], vec![]));
+}
+
+#[test]
+fn a_member_on_which_something_else_is_written_has_not_ended() {
+    let mut own = Starting::new(&json!({ INCOMPLETE_START: "Delete" }), &json!([]));
+    for name in ["a", "b"] {
+        own.tell((name, None), false, START);
+        own.tell((name, Some(3)), false, START);
+    }
+    assert_eq!((own.at(1), own.at(60)), (vec![], vec![]));
+    assert_eq!(
+        own.at(61),
+        ["gang a: 2 of 3 members were bound in time", "gang b: 2 of 3 members were bound in time"]
+    );
+    // The last one of a gang that was whole is no gang of its own.
+    let mut own = Starting::new(&json!({ INCOMPLETE_START: "Delete" }), &json!([]));
+    for name in ["a", "b", "c"] {
+        own.member(name, false, START);
+    }
+    own.end(&["a", "b"], later(1));
+    own.tell(("c", Some(3)), false, later(2));
+    assert_eq!((own.at(3), own.at(63), own.at(300)), (vec![], vec![], vec![]));
+    assert_eq!(own.said, ["Whole"]);
 }
 
 #[test]
