@@ -295,7 +295,10 @@ fn create_all(kubeconfig: &Path, file: &str) {
             let api = if version == "v1" { "api" } else { "apis" };
             let namespace = told("  namespace: ").unwrap_or("default");
             let kind = kind.to_lowercase();
-            let path = format!("/{api}/{version}/namespaces/{namespace}/{kind}s");
+            let path = match &*kind {
+                "priorityclass" => format!("/{api}/{version}/priorityclasses"),
+                _ => format!("/{api}/{version}/namespaces/{namespace}/{kind}s"),
+            };
             let call = Call::new(Method::POST, path).body("application/yaml", object.to_owned());
             client.call_unread(call).await.unwrap_or_else(|error| panic!("{error:?}: {object}"));
         }
@@ -645,6 +648,26 @@ fn a_sample_of_batch_work_has_a_gang_that_runs_one_that_waits_and_a_quota_that_b
     for name in ["parameters", "workers"] {
         awaited(&kubeconfig, &groups, name, is("Running"));
     }
+    assert!(up.interrupt().success());
+}
+
+#[test]
+fn of_two_gangs_that_want_the_same_nodes_one_runs_until_another_comes_that_matters_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut up = Up::start(&[], &kubeconfig);
+    up.welcome();
+    create_all(&kubeconfig, "batch/more/contest.yaml");
+    let groups = format!("{GROUPS}/default/podgroups");
+    let waits = |own: &Value| own["status"]["conditions"][0]["reason"] == "Unschedulable";
+    let runs = |own: &Value| own["status"]["phase"] == "Running";
+    let first = awaited(&kubeconfig, &groups, "first", |own| runs(own) || waits(own));
+    let (winner, other) = if runs(&first) { ("first", "second") } else { ("second", "first") };
+    awaited(&kubeconfig, &groups, winner, runs);
+    awaited(&kubeconfig, &groups, other, waits);
+    create_all(&kubeconfig, "batch/more/urgent.yaml");
+    awaited(&kubeconfig, &groups, "urgent", runs);
+    awaited(&kubeconfig, &groups, winner, waits);
     assert!(up.interrupt().success());
 }
 
