@@ -1,7 +1,9 @@
 //! Gathering: members get places, and whoever costs least goes where one gets none.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use api::pod_group::GangId;
 
 use super::offer::{Kinds, Offer, Step};
 use super::plan::{Plan, Seed, is_admitted, node_of, place_anywhere};
@@ -31,17 +33,24 @@ enum Sent {
     Later,
 }
 
-/// Whether disruption budgets are kept.
+/// What is spared when somebody is sent away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spares {
+    /// Disruption budgets, and gangs of which all would go.
+    BudgetsAndGangs,
     Budgets,
     Nothing,
 }
 
-/// Pods that use a quota: those first whose going breaks no disruption budget.
+/// Pods that use a quota: those first whose going breaks no disruption budget, and of those the least important;
+/// of as important ones, those first that go alone.
 #[derive(Default)]
 struct Users {
-    line: VecDeque<Uid>,
+    line: VecDeque<(i32, Uid)>,
+    /// Gangs that go whole, by how important they are and how large, each with one of its members.
+    wholes: BTreeSet<(i32, usize, Uid)>,
+    /// Which gangs these are.
+    gangs: BTreeSet<GangId>,
     kept: VecDeque<Uid>,
 }
 
@@ -229,16 +238,23 @@ impl Gathering {
             self.users.insert(quota.into(), users);
         }
         let Some(users) = self.users.get_mut(quota) else { return Sent::Nobody };
-        while let Some((uid, spares)) = users.next() {
+        while !users.is_nobody() {
             if !work.is_left() {
-                users.line.push_front(uid);
                 return Sent::Later;
             }
             work.spend(1);
+            let Some((uid, spares)) = users.next(thought.ledger()) else { continue };
             let mut left = self.left.clone();
             let unit = Unit::of(thought.ledger_mut(), &uid, aim, &mut left, work);
             let Ok(unit) = unit else { continue };
-            if spares == Spares::Budgets && unit.importance.breaks_budgets() {
+            if spares == Spares::BudgetsAndGangs
+                && let Some(gang) = unit.whole_gang()
+            {
+                users.gangs.insert(gang.clone());
+                users.wholes.insert((unit.importance.highest(), unit.pods.len(), uid));
+                continue;
+            }
+            if spares != Spares::Nothing && unit.importance.breaks_budgets() {
                 users.kept.push_back(uid);
                 continue;
             }
@@ -261,13 +277,28 @@ impl Users {
             Rule::Lower { .. } => own,
             Rule::Quota { .. } => QuotaRef { name: quota.into(), ..own },
         };
-        Self { line: ledger.quotas.users_below(&quota).into(), kept: VecDeque::new() }
+        Self { line: ledger.quotas.users_below(&quota).into(), ..Self::default() }
     }
 
-    /// The next one, and whether disruption budgets are kept.
-    fn next(&mut self) -> Option<(Uid, Spares)> {
-        let own = self.line.pop_front().map(|uid| (uid, Spares::Budgets));
-        own.or_else(|| Some((self.kept.pop_front()?, Spares::Nothing)))
+    /// Whether nobody is left.
+    fn is_nobody(&self) -> bool {
+        self.line.is_empty() && self.wholes.is_empty() && self.kept.is_empty()
+    }
+
+    /// The next one, and what is spared; none where that is one of a gang that waits for its turn.
+    fn next(&mut self, ledger: &Ledger) -> Option<(Uid, Spares)> {
+        let single = self.line.front().map(|(priority, _)| *priority);
+        let whole = self.wholes.first().map(|(priority, ..)| *priority);
+        if whole.is_some_and(|whole| single.is_none_or(|single| whole < single)) {
+            let (_, _, uid) = self.wholes.pop_first()?;
+            return Some((uid, Spares::Budgets));
+        }
+        let Some((_, uid)) = self.line.pop_front() else {
+            return Some((self.kept.pop_front()?, Spares::Nothing));
+        };
+        let gang = ledger.pod(&uid).and_then(|row| row.gang.as_deref());
+        let waits = gang.is_some_and(|own| self.gangs.contains(&own.gang));
+        (!waits).then_some((uid, Spares::BudgetsAndGangs))
     }
 }
 

@@ -35,6 +35,11 @@ impl Importance {
         self.violations > 0
     }
 
+    /// The priority of the most important one.
+    pub(super) fn highest(&self) -> i32 {
+        self.highest
+    }
+
     /// What is lost with others as well.
     pub(super) fn merge(&mut self, other: &Self) {
         self.violations += other.violations;
@@ -148,6 +153,14 @@ impl Unit {
         }
         let importance = importance(ledger, &pods, left, now);
         Ok(Self { pods, extent, importance })
+    }
+
+    /// The gang of which all go, where there is more than one of it.
+    pub(super) fn whole_gang(&self) -> Option<&GangId> {
+        match &self.extent {
+            Extent::Gang(gang) if self.pods.len() > 1 => Some(gang),
+            _ => None,
+        }
     }
 
     /// Whether it is of this gang.

@@ -134,7 +134,7 @@ impl Quotas {
     }
 
     /// Pods that have a node and are charged to a quota or to one below it, the least important first.
-    pub(crate) fn users_below(&mut self, quota: &QuotaRef) -> Vec<Uid> {
+    pub(crate) fn users_below(&mut self, quota: &QuotaRef) -> Vec<(i32, Uid)> {
         let Self { forest, purses, by_quota, .. } = self;
         let Some(view) = forest.view(&quota.tree) else { return Vec::new() };
         let below = by_quota.iter().filter(|(own, _)| {
@@ -143,7 +143,7 @@ impl Quotas {
         let purses = below.flat_map(|(_, ids)| ids).map(|id| &purses[id.get()]);
         let mut users: Vec<&(i32, Uid)> = purses.flat_map(|purse| &purse.users).collect();
         users.sort_unstable();
-        users.into_iter().map(|(_, uid)| uid.clone()).collect()
+        users.into_iter().cloned().collect()
     }
 
     /// Quotas that pods with a node are charged to, by name.

@@ -68,3 +68,31 @@ fn one_of_a_gang_that_stays_does_not_keep_what_was_lent_to_the_others() {
     engine.apply(told(plain("one", 2_000, 9)), START);
     assert_eq!(cleared(&mut engine).0, names(&[]));
 }
+
+#[test]
+fn who_goes_alone_goes_before_a_gang_that_would_go_whole_and_is_as_important() {
+    let check = |priority: i32, expected: &[&str]| {
+        let mut engine = jobs();
+        engine.apply(node("n", 99_000), START);
+        engine.apply(quota("org 12000 12000"), START);
+        for text in ["owner 8000 8000", "borrower 2000 12000"] {
+            let Fact::Quota(own) = quota(text) else { unreachable!() };
+            let parent = "org".into();
+            engine.apply(Fact::Quota(Box::new(QuotaFact { parent, ..*own })), START);
+        }
+        engine.apply(gang("g", 3), START);
+        // Whoever is named first is looked at first.
+        for name in ["a", "b", "c"] {
+            engine.apply(on(of_quota(member(name, "g", 2_000, 5), "borrower"), "n"), START);
+        }
+        for name in ["x", "y", "z"] {
+            engine.apply(on(of_quota(plain(name, 2_000, priority), "borrower"), "n"), START);
+        }
+        engine.apply(told(of_quota(plain("own", 3_000, 1), "owner")), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims, names(expected), "{texts:?}");
+    };
+    check(5, &["x", "y"]);
+    check(4, &["x", "y"]);
+    check(6, &["a", "b", "c"]);
+}
