@@ -130,14 +130,21 @@ impl Onlooker {
             if known.node.is_none() && !own.claims.contains_key(uid) {
                 self.violated(&format!("{} has to go for {name} and is nowhere", known.name));
             }
-            if known.shape.tenure != Tenure::Movable {
+            // Who never has to go for others of his quota may use what was only lent to it all the same.
+            let stays = match known.shape.tenure {
+                Tenure::Movable => false,
+                Tenure::Spared => known.shape.quota == asker.quota,
+                Tenure::Fixed => true,
+            };
+            if stays {
                 self.violated(&format!("{} never has to go, and does for {name}", known.name));
             }
             victims.push(&known.shape);
         }
         let are_lower = victims.iter().all(|victim| victim.priority < asker.priority);
         let count = room.victims.len() as u64;
-        if are_lower && regime.preempts_for_gangs {
+        let is_taken_back = victims.iter().any(|victim| victim.tenure == Tenure::Spared);
+        if are_lower && regime.preempts_for_gangs && !is_taken_back {
             own.rest.batch.for_gangs += count;
             return;
         }
