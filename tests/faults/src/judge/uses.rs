@@ -103,7 +103,10 @@ impl Judge {
             let held: Vec<&Held> = snapshot.held.iter().filter(|own| own.node == *name).collect();
             let there: Vec<&Shape> = pods.iter().filter_map(|pod| shapes.get(&pod.name)).collect();
             let left = reduced(place, spares.get(name).copied().unwrap_or_default());
+            // What is wrong with the pods themselves is not for want of what is held.
+            let alone = exceeds(place, &there);
             let found = exceeds(&left, &there).filter(|_| !held.is_empty());
+            let found = found.filter(|what| alone.as_ref() != Some(what));
             let found = found.map(|what| format!("with what is held there: {what}; {held:?}"));
             self.judge_use(name, found, &pods, &held);
             self.judge_use(&format!("CPUs of {name}"), twice(&pods), &pods, &[]);
