@@ -38,8 +38,8 @@ pub use budgets::Budgets;
 pub use changes::{Changes, Position};
 pub use cpus::{Cpus, NodeCpus, ZoneUse};
 pub use crowds::{Crowd, CrowdId, Crowds, Identity, Joined, Want, Wanting};
-pub(crate) use gangs::Counts;
 pub use gangs::Gangs;
+pub(crate) use gangs::Leaves;
 pub use loads::{
     Book, Estimate, EstimateSettings, LoadAccount, LoadRooms, Loads, Overload, ScoreSettings,
     Settings as LoadSettings, Stale, View as LoadView,
@@ -493,11 +493,10 @@ impl Ledger {
         if row.is_placed() {
             return Err(ClaimError::Placed(uid.clone()));
         }
-        let was = Counts::of(row);
         row.claim = Some(node);
         let allotments = &mut self.asks.allotments;
         row.allotment = allotment.map(|own| allotments.hold_as(own, || own.clone()));
-        self.gangs.follow(uid, row, was);
+        self.gangs.follow(uid, row);
         self.claimed.insert(uid.clone());
         let (pod, charged, user) = (row.passing(), row.charged(), row.user());
         self.move_in(node, uid, pod, user.priority);
@@ -525,9 +524,8 @@ impl Ledger {
         uid: &Uid,
     ) -> Result<Option<ReservationIndex>, ClaimError> {
         let row = self.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
-        let was = Counts::of(row);
         let (claim, pod, user) = (row.claim.take(), row.passing(), row.user());
-        self.gangs.follow(uid, row, was);
+        self.gangs.follow(uid, row);
         let charged = row.charged();
         self.claimed.remove(uid);
         let Some(node) = claim.filter(|_| row.bound.is_none()) else { return Ok(None) };

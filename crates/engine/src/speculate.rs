@@ -6,7 +6,7 @@
 //! small questions of preemption there is [`crate::judge::Trial`], which moves less.
 
 use crate::fact::{Allotment, Uid};
-use crate::ledger::{ClaimError, Counts, Ledger, NodeIndex, Way};
+use crate::ledger::{ClaimError, Ledger, NodeIndex, Way};
 use crate::pool::Id;
 
 /// Why a speculation cannot be kept, or a pod cannot be moved in it.
@@ -103,9 +103,8 @@ impl Speculation<'_> {
     pub fn evict(&mut self, uid: &Uid) -> Result<NodeIndex, SpeculateError> {
         let row = self.ledger.pods.get_mut(uid).ok_or_else(|| ClaimError::NoPod(uid.clone()))?;
         let node = row.node().ok_or_else(|| SpeculateError::Nowhere(uid.clone()))?;
-        let was = Counts::of(row);
         let (bound, claim) = (row.bound.take(), row.claim.take());
-        self.ledger.gangs.follow(uid, row, was);
+        self.ledger.gangs.follow(uid, row);
         let (pod, charged, user) = (row.passing(), row.charged(), row.user());
         let allotment = row.allotment.take();
         let pinned = !self.ledger.nodes.present().contains(node);
@@ -171,9 +170,8 @@ impl Speculation<'_> {
         allotment: Option<Id<Allotment>>,
     ) {
         let row = self.ledger.pods.get_mut(uid).expect("no pod goes while others think");
-        let was = Counts::of(row);
         (row.bound, row.claim, row.allotment) = (bound, claim, allotment);
-        self.ledger.gangs.follow(uid, row, was);
+        self.ledger.gangs.follow(uid, row);
         let (pod, charged, user) = (row.passing(), row.charged(), row.user());
         self.ledger.move_in(node, uid, pod, user.priority);
         self.ledger.shift_quota(uid, charged, user, Way::In);

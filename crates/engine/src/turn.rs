@@ -10,6 +10,7 @@
 mod clearings;
 mod consultations;
 mod gangs;
+mod leavers;
 mod loads;
 mod lookout;
 mod preparations;
@@ -41,6 +42,7 @@ use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
 use gangs::Gangs;
 pub use gangs::{Candidate, ClearingEnd, GangNews, GangStep, PlanEnd};
+use leavers::Leavers;
 use lookout::Watch;
 pub use lookout::{Lookout, Scores, Sight, Wanted};
 use preparations::{Ended, Preparations};
@@ -161,6 +163,7 @@ pub struct Engine {
     searches: Searches,
     /// Pods for which room is being made, and who refused them.
     rooms: BTreeMap<Uid, Rejection>,
+    leavers: Leavers,
     /// Pods that quotas may have room for.
     lots: Lots,
     gangs: Gangs,
@@ -193,6 +196,7 @@ impl Engine {
             refused: Refused::default(),
             searches: Searches::default(),
             rooms: BTreeMap::new(),
+            leavers: Leavers::default(),
             lots: Lots::default(),
             gangs: Gangs::default(),
             watch: Watch::default(),
@@ -329,6 +333,7 @@ impl Engine {
             self.unbound.remove(&uid);
             self.searches.drop(&uid);
             self.rooms.remove(&uid);
+            self.keep_leavers(&uid, now);
             self.queue.remove(&uid);
             self.break_promise(&uid);
             self.leave_gang(&uid, now);
@@ -621,6 +626,7 @@ impl Engine {
     /// What was to be done for a pod that waits is done: whoever has to go for it was asked to. It
     /// may be tried again when something helps it.
     pub fn done(&mut self, uid: &Uid, now: Moment) {
+        self.leavers_are_asked(uid, now);
         self.gang_done(uid, now);
         let Some(rejection) = self.rooms.remove(uid) else { return };
         if rejection.unschedulable.contains(Plugin::ElasticQuota) {
@@ -633,6 +639,7 @@ impl Engine {
     /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or
     /// no room was made. It is tried again after its back-off.
     pub fn undone(&mut self, uid: &Uid, now: Moment) {
+        self.keep_leavers(uid, now);
         self.gang_undone(uid, now);
         self.break_promise(uid);
         self.done(uid, now);

@@ -80,7 +80,8 @@ fn has_started(object: &PodGroup) -> bool {
     let was_whole = starts::is_whole(object);
     let told = condition::find(&status.conditions, SCHEDULED);
     match told.and_then(|own| GangState::read(&own.reason)) {
-        Some(GangState::Left) => true,
+        // Of one whose group has started beside it, nobody may have been bound.
+        Some(GangState::Left) => was_whole || has_ended || status.scheduled > 0,
         Some(GangState::Placed) => was_whole || has_ended,
         Some(_) => false,
         None => was_whole || has_ended && HAD_NODES.contains(&status.phase),

@@ -71,9 +71,8 @@ impl Ledger {
         gangs: &'a [GangId],
     ) -> impl Iterator<Item = (&'a GangId, &'a Uid, &'a PodRow)> {
         gangs.iter().flat_map(move |gang| {
-            let members = self.gangs.members(gang);
-            let rows = members.filter_map(move |uid| Some((gang, uid, self.pod(uid)?)));
-            rows.filter(|(_, _, row)| row.may_be_tried())
+            let waiting = self.gangs.waiting(gang);
+            waiting.filter_map(move |uid| Some((gang, uid, self.pod(uid)?)))
         })
     }
 
@@ -199,7 +198,7 @@ impl Ledger {
         let terms = self.gang_terms(gang)?;
         let min = terms.min_available.map_or(usize::MAX, |min| min as usize);
         let policy = self.gangs.policy(terms);
-        if policy == MatchPolicy::OnceSatisfied && has_started {
+        if policy == MatchPolicy::OnceSatisfied && has_started && !self.gangs.starts_anew(gang) {
             return Ok(0);
         }
         let counts = self.gangs.counts(gang);
@@ -243,6 +242,7 @@ impl Ledger {
             for uid in self.gangs.members(other) {
                 let is_later = |row: &PodRow| row.started.is_none_or(|started| started >= since);
                 let row = self.pod(uid).filter(|row| row.is_bound() && is_later(row));
+                let row = row.filter(|_| self.gangs.placed(other).contains(uid));
                 let own = row.and_then(|row| row.gang.as_ref()?.incarnation.as_ref());
                 if let Some(own) = own.filter(|own| own.group == group.key) {
                     by_count.entry(own.members).or_default().insert((other, uid));

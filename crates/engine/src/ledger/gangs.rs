@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
-use api::pod_group::{GangId, GangTerms, IncompleteStart, MatchPolicy};
+use api::pod_group::{GangId, GangTerms, MatchPolicy};
 
 use super::{Ledger, PodRow};
 use crate::fact::Uid;
@@ -15,20 +16,8 @@ use crate::moment::Moment;
 pub(crate) struct Counts {
     /// How many wait for a node and may be tried.
     pub(crate) waiting: usize,
-    /// How many have one.
+    /// How many have one, and do not go.
     pub(crate) placed: usize,
-}
-
-impl Counts {
-    /// What one member counts for.
-    pub(crate) fn of(row: &PodRow) -> Self {
-        Self { waiting: row.may_be_tried().into(), placed: row.is_placed().into() }
-    }
-
-    fn shift(&mut self, was: Self, is: Self) {
-        self.waiting = (self.waiting + is.waiting).saturating_sub(was.waiting);
-        self.placed = (self.placed + is.placed).saturating_sub(was.placed);
-    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -38,16 +27,23 @@ struct Gang {
     /// What its pods say, by when they were made.
     told: BTreeMap<(Moment, Uid), Box<GangTerms>>,
     members: BTreeSet<Uid>,
-    counts: Counts,
-    /// Members that have a node, in thought as well, and are not being deleted.
+    /// Members that wait for a node and may be tried.
+    waiting: BTreeSet<Uid>,
+    /// Members that have a node, in thought as well, and do not go.
     placed: BTreeSet<Uid>,
     /// Members that are bound and do not go.
     staying: BTreeSet<Uid>,
+    /// Members that have a node and have to go for others, and are not seen to go yet.
+    leaving: BTreeSet<Uid>,
     /// How many members were bound in this start and have ended, since as many stayed as there must be.
     ended: usize,
-    /// Whether any member was ever bound, for as long as its object is there or a member stays, and until its start
-    /// is taken back.
+    /// Whether any stayed when this was last settled.
+    stayed: bool,
+    /// Whether any member was ever bound, for as long as its object is there or a member stays, and until all are
+    /// deleted that were.
     has_started: bool,
+    /// Whether all were deleted that were bound, and nobody was bound since.
+    starts_anew: bool,
     /// Whether as many members were bound in this start as there must be, those that have ended among them.
     was_whole: bool,
 }
@@ -58,12 +54,22 @@ impl Gang {
     }
 
     /// A member may have a node by now, or none any longer.
-    fn follow(&mut self, uid: &Uid, row: &PodRow, was: Counts) {
-        self.counts.shift(was, Counts::of(row));
-        if row.is_placed() && !row.deleting {
-            self.placed.insert(uid.clone());
-        } else {
-            self.placed.remove(uid);
+    fn follow(&mut self, uid: &Uid, row: &PodRow) {
+        let goes = row.deleting || self.leaving.contains(uid);
+        keep(&mut self.waiting, uid, row.may_be_tried());
+        keep(&mut self.placed, uid, row.is_placed() && !goes);
+    }
+
+    /// It is told what becomes of a member.
+    fn see(&mut self, uid: &Uid, row: &PodRow) {
+        if row.deleting || !row.is_placed() {
+            self.leaving.remove(uid);
+        }
+        self.follow(uid, row);
+        if row.deleting || self.leaving.contains(uid) {
+            self.staying.remove(uid);
+        } else if row.is_bound() {
+            self.staying.insert(uid.clone());
         }
     }
 
@@ -76,21 +82,16 @@ impl Gang {
         }
         self.was_whole |= self.staying.len() + self.ended >= min;
         let stays = !self.staying.is_empty();
-        self.has_started = stays || self.has_started && self.object.is_some() && !self.is_over();
-        if !self.has_started {
+        // All were deleted that were bound. Where members have ended, fewer may come after them than there must be to
+        // start.
+        let is_over = self.stayed && !stays && self.ended == 0;
+        self.starts_anew = !stays && (self.starts_anew || is_over);
+        self.has_started = stays || self.has_started && self.object.is_some() && !is_over;
+        self.stayed = stays;
+        // Those who are to go may stay after all.
+        if !self.has_started && self.leaving.is_empty() {
             (self.ended, self.was_whole) = (0, false);
         }
-    }
-
-    /// Whether all were deleted that it had started with, so that it starts anew: after it was whole, or where its
-    /// object wants nobody who is there alone. Where members have ended, fewer may come after them than there must
-    /// be to start.
-    fn is_over(&self) -> bool {
-        let is_undone = || {
-            let terms = self.terms();
-            terms.is_some_and(|terms| terms.incomplete_start == IncompleteStart::Delete)
-        };
-        self.staying.is_empty() && self.ended == 0 && (self.was_whole || is_undone())
     }
 
     /// What counts: what its object says, or else the first pod that says how many there must be.
@@ -99,6 +100,26 @@ impl Gang {
         let readable = || self.told.values().find(|terms| terms.min_available.is_some());
         let any = || readable().or_else(|| self.told.values().next()).map(|terms| &**terms);
         object.or_else(any)
+    }
+}
+
+static NOBODY: BTreeSet<Uid> = BTreeSet::new();
+
+/// Whether a pod that has a node has to go for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// It is asked to.
+    Soon,
+    /// It stays.
+    Not,
+}
+
+/// Keeps a pod among others, or not.
+fn keep(all: &mut BTreeSet<Uid>, uid: &Uid, is_one: bool) {
+    match is_one {
+        true if !all.contains(uid) => drop(all.insert(uid.clone())),
+        true => {}
+        false => drop(all.remove(uid)),
     }
 }
 
@@ -131,26 +152,36 @@ impl Gangs {
 
     /// Pods of a gang, in the order of their uids.
     pub fn members(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
-        static NOBODY: BTreeSet<Uid> = BTreeSet::new();
         self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.members).iter()
     }
 
-    /// Those of them that have a node, in thought as well, and are not being deleted.
+    /// Those of them that wait for a node and may be tried, in the same order.
+    pub(crate) fn waiting(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
+        self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.waiting).iter()
+    }
+
+    /// Those of them that have a node, in thought as well, and do not go.
     pub(crate) fn placed(&self, gang: &GangId) -> &BTreeSet<Uid> {
-        static NOBODY: BTreeSet<Uid> = BTreeSet::new();
         self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.placed)
+    }
+
+    /// Those of them that have to go for others, and are not seen to go yet.
+    #[cfg(test)]
+    pub(crate) fn leaving(&self, gang: &GangId) -> &BTreeSet<Uid> {
+        self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.leaving)
     }
 
     /// How far they have come.
     pub(crate) fn counts(&self, gang: &GangId) -> Counts {
-        self.gangs.get(gang).map(|gang| gang.counts).unwrap_or_default()
+        let counts = |own: &Gang| Counts { waiting: own.waiting.len(), placed: own.placed.len() };
+        self.gangs.get(gang).map(counts).unwrap_or_default()
     }
 
     /// A member may have a node by now, or none any longer.
-    pub(crate) fn follow(&mut self, uid: &Uid, row: &PodRow, was: Counts) {
+    pub(crate) fn follow(&mut self, uid: &Uid, row: &PodRow) {
         let Some(own) = row.gang.as_deref() else { return };
         if let Some(gang) = self.gangs.get_mut(&own.gang) {
-            gang.follow(uid, row, was);
+            gang.follow(uid, row);
         }
     }
 
@@ -179,11 +210,16 @@ impl Gangs {
     }
 
     /// Whether any member was ever bound, for as long as its object is there, or a member that does not go. Once
-    /// all are deleted that were there when it was whole, it starts anew; so does one that never was, where its object
-    /// wants nobody who is there alone.
+    /// all are deleted that were bound, of whom none has ended, it starts anew.
     #[must_use]
     pub fn has_started(&self, gang: &GangId) -> bool {
         self.gangs.get(gang).is_some_and(|gang| gang.has_started)
+    }
+
+    /// Whether all were deleted that were bound, so that it starts whole once more, also beside others of its group
+    /// that run.
+    pub(crate) fn starts_anew(&self, gang: &GangId) -> bool {
+        self.gangs.get(gang).is_some_and(|gang| gang.starts_anew)
     }
 
     /// Whether as many members were bound since it has started as there must be; those that have ended count.
@@ -194,13 +230,13 @@ impl Gangs {
 
     /// Members of a gang that are bound and do not go, in the order of their uids.
     pub fn staying(&self, gang: &GangId) -> impl ExactSizeIterator<Item = &Uid> {
-        static NOBODY: BTreeSet<Uid> = BTreeSet::new();
         self.gangs.get(gang).map_or(&NOBODY, |gang| &gang.staying).iter()
     }
 
     /// A member was bound, which its object may not say yet.
     pub(crate) fn note_started(&mut self, gang: &GangId, member: &Uid) {
-        if let Some(gang) = self.gangs.get_mut(gang) {
+        let gang = self.gangs.get_mut(gang).filter(|gang| !gang.leaving.contains(member));
+        if let Some(gang) = gang {
             gang.staying.insert(member.clone());
             gang.settle();
         }
@@ -272,35 +308,26 @@ impl Gangs {
         }
     }
 
-    /// A pod is a member, and may have been one of the same gang before, as which it counted for this.
-    fn join(
-        &mut self,
-        uid: &Uid,
-        (own, row): (&Membership, &PodRow),
-        (before, was): (Option<&Membership>, Counts),
-    ) {
+    /// A pod is a member, and may have been one of the same gang before.
+    fn join(&mut self, uid: &Uid, (own, row): (&Membership, &PodRow), before: Option<&Membership>) {
         self.change(&own.gang, |gang| {
             gang.members.insert(uid.clone());
             if let Some(before) = before {
                 gang.told.remove(&(before.created, uid.clone()));
             }
-            gang.follow(uid, row, was);
-            if row.deleting {
-                gang.staying.remove(uid);
-            } else if row.is_bound() {
-                gang.staying.insert(uid.clone());
-            }
+            gang.see(uid, row);
             if let Some(terms) = &own.terms {
                 gang.told.insert((own.created, uid.clone()), terms.clone());
             }
         });
     }
 
-    fn leave(&mut self, uid: &Uid, own: &Membership, (was, is_gone): (Counts, bool)) {
+    fn leave(&mut self, uid: &Uid, own: &Membership, is_gone: bool) {
         self.change(&own.gang, |gang| {
             gang.members.remove(uid);
-            gang.counts.shift(was, Counts::default());
+            gang.waiting.remove(uid);
             gang.placed.remove(uid);
+            gang.leaving.remove(uid);
             // Who goes without being deleted has ended: who is deleted says so before he is gone, also where he is
             // given no time.
             gang.ended += usize::from(gang.staying.remove(uid) && is_gone);
@@ -341,21 +368,34 @@ impl Ledger {
         if !self.gangs.are_kept() {
             return;
         }
-        let old = self.pods.get(uid).and_then(|row| Some((row.gang.clone()?, Counts::of(row))));
+        let old = self.pods.get(uid).and_then(|row| row.gang.clone());
         let own = new.and_then(|row| Some((row.gang.as_deref()?, row)));
         // Whoever says something else than before is no other member.
-        let stays = |old: &Membership| own.is_some_and(|(own, _)| own.gang == old.gang);
-        let (same, left): (Option<_>, Option<_>) = match old {
-            Some(old) if stays(&old.0) => (Some(old), None),
+        let stays = |old: &Arc<Membership>| own.is_some_and(|(own, _)| own.gang == old.gang);
+        let (same, left) = match old {
+            Some(old) if stays(&old) => (Some(old), None),
             old => (None, old),
         };
-        if let Some((old, counts)) = left {
-            self.gangs.leave(uid, &old, (counts, new.is_none()));
+        if let Some(old) = left {
+            self.gangs.leave(uid, &old, new.is_none());
         }
-        let before = same.as_ref().map(|(old, _)| &**old);
-        let was = same.as_ref().map(|(_, was)| *was).unwrap_or_default();
         if let Some(own) = own {
-            self.gangs.join(uid, own, (before, was));
+            self.gangs.join(uid, own, same.as_deref());
         }
+    }
+
+    /// A pod that has a node has to go for others, or need not after all: until it is seen to go, its gang goes on
+    /// without it. Says which gang that is, where anything of it is otherwise by that.
+    pub(crate) fn see_off(&mut self, uid: &Uid, leaves: Leaves) -> Option<GangId> {
+        let row = self.pods.get(uid)?;
+        let id = &row.gang.as_deref()?.gang;
+        let gang = self.gangs.gangs.get_mut(id)?;
+        let is_news = match leaves {
+            Leaves::Soon => row.is_placed() && !row.deleting && gang.leaving.insert(uid.clone()),
+            Leaves::Not => gang.leaving.remove(uid),
+        };
+        gang.see(uid, row);
+        gang.settle();
+        is_news.then(|| id.clone())
     }
 }

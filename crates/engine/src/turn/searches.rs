@@ -388,6 +388,9 @@ impl Engine {
             let change = Change::PassedOver(self.entry_of(&other.uid));
             self.queue.notice(&self.ledger, change, now);
         }
+        if let Some(room) = waiting.room() {
+            self.see_off(uid, &room.victims, now);
+        }
         Verdict::Wait(waiting)
     }
 }

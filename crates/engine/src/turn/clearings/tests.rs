@@ -1,11 +1,12 @@
 mod leaving;
 mod lent;
 mod slices;
+mod whole;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::pod_group::{GangId, GangTerms};
+use api::pod_group::{GangId, GangTerms, MatchPolicy};
 use object::selector::label::Selector;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -17,7 +17,7 @@ use crate::ledger::Charged;
 use crate::moment::Moment;
 use crate::needs::{Amounts, Requests};
 use crate::plugin::Plugin;
-use crate::preemption::{LastResorts, Outcome, Room};
+use crate::preemption::{LastResorts, Outcome, Room, Victim};
 use crate::profile::LastResort;
 use crate::queue::{Change, Rejection};
 use crate::turn::clearings::Clearings;
@@ -194,6 +194,7 @@ impl Engine {
         let mut untold: BTreeSet<Uid> = BTreeSet::new();
         let own: BTreeSet<Uid> = places.iter().map(|(member, _)| member.clone()).collect();
         let (mut left, mut passed) = (Vec::new(), BTreeSet::new());
+        let mut leavers: Vec<(Uid, Vec<Victim>)> = Vec::new();
         let last = places.len().saturating_sub(1);
         for (number, (member, node)) in places.into_iter().enumerate() {
             let mut going = victims.remove(&node).unwrap_or_default();
@@ -210,6 +211,7 @@ impl Engine {
             }
             let name: Box<str> = self.ledger.nodes.name(node).into();
             left.extend(self.nominate(&member, Some(&name)));
+            leavers.push((member.clone(), going.clone()));
             let room = Room { node, victims: going, violations: 0, passed_over };
             let preemption = Some(Outcome::Room(room));
             let last_resorts = LastResorts { preemption, text: text.clone(), is_untried: false };
@@ -229,6 +231,9 @@ impl Engine {
         // They may find another place, and need not wait until that one is free.
         for change in left.into_iter().chain(passed.into_iter().map(Change::PassedOver)) {
             self.queue.notice(&self.ledger, change, now);
+        }
+        for (member, victims) in leavers {
+            self.see_off(&member, &victims, now);
         }
         self.due.pop_front()
     }

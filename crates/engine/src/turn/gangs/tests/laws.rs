@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::fact::NodeFact;
 use crate::gangs::Readiness;
-use crate::ledger::Counts;
 use crate::profile::LastResort;
 
 /// Gangs of 3, 2 and 4 at first, of which the last two start together.
@@ -109,8 +108,8 @@ struct World {
     lost: BTreeSet<Uid>,
     /// Pods for which something is to be done while they wait.
     telling: BTreeSet<Uid>,
-    /// How many members of each gang have to start at once, and whether those that go count with them.
-    mins: BTreeMap<&'static str, (usize, bool)>,
+    /// How many members of each gang have to start at once.
+    mins: BTreeMap<&'static str, usize>,
     /// Gangs of which some member was ever bound.
     started: BTreeSet<GangId>,
     /// Pods that are being bound, and of which gang each was when that began.
@@ -186,9 +185,8 @@ impl World {
                 let is_own = |fact: &PodFact| gang_of(fact).as_ref() == Some(own);
                 let members = self.facts.iter().filter(|(_, fact)| is_own(fact));
                 let rows = members.filter_map(|(uid, _)| self.engine.ledger().pod(uid));
-                let (min, counts_all) = self.mins[name];
-                let counts = |row: &&PodRow| row.is_placed() && (counts_all || !row.deleting);
-                let placed = rows.filter(counts).count();
+                let min = self.mins[name];
+                let placed = rows.filter(|row| row.is_placed() && !row.deleting).count();
                 assert!(placed >= min, "{placed} of {min} of {name} have a node, and it starts");
             }
         }
@@ -234,9 +232,7 @@ impl World {
             Step::Terms(number, min, match_policy) => {
                 let (name, _, with) = MINS[number];
                 let groups = groups(with);
-                let counts_all = match_policy == Some(MatchPolicy::WaitingAndRunning);
-                let least = usize::try_from(min).expect("it is small");
-                self.mins.insert(name, (least, counts_all));
+                self.mins.insert(name, usize::try_from(min).expect("it is small"));
                 self.tell(gang(name, GangTerms { groups, match_policy, ..terms(min) }));
             }
             Step::Node(number, millis, unschedulable) => {
@@ -329,9 +325,15 @@ impl World {
         let names = MINS.iter().map(|(name, ..)| id(name));
         let wrong = names.into_iter().find(|gang| {
             let rows = || ledger.gangs.members(gang).filter_map(|uid| ledger.pod(uid));
-            let placed = rows().filter(|row| row.is_placed()).count();
+            let leaving = ledger.gangs.leaving(gang);
+            let stays = |uid: &&Uid| {
+                let row = ledger.pod(uid).filter(|row| row.is_placed() && !row.deleting);
+                row.is_some() && !leaving.contains(*uid)
+            };
+            let placed = ledger.gangs.members(gang).filter(stays).count();
             let waiting = rows().filter(|row| row.may_be_tried()).count();
-            ledger.gangs.counts(gang) != Counts { waiting, placed }
+            let counts = ledger.gangs.counts(gang);
+            (counts.waiting, counts.placed) != (waiting, placed)
         });
         wrong.map(|gang| format!("{gang}: {:?}", ledger.gangs.counts(&gang)))
     }
@@ -381,8 +383,7 @@ impl World {
                 let members = engine.ledger().gangs.members(own);
                 let mut held = members.filter(|uid| !self.sent.contains_key(uid));
                 // Whoever goes is of the gang that was there before.
-                let stays = |row: &PodRow| row.is_placed() && !row.deleting;
-                let held = held.find(|uid| engine.ledger().pod(uid).is_some_and(stays));
+                let held = held.find(|uid| engine.ledger().gangs.placed(own).contains(*uid));
                 if let Some(uid) = held {
                     return Some(format!("{uid:?} of {name} has a node alone"));
                 }

@@ -1,0 +1,130 @@
+//! Gangs that go whole, and start whole again.
+
+use super::*;
+
+/// A gang of two that goes for another pod; what becomes of new members that come before both of the old ones
+/// are seen to go.
+fn taken_whole() -> Engine {
+    let mut engine = jobs();
+    engine.apply(gang("old", 2), START);
+    for (name, on_node) in [("o1", "n1"), ("o2", "n2")] {
+        engine.apply(node(on_node, 10_000), START);
+        engine.apply(on(member(name, "old", 10_000, 1), on_node), START);
+    }
+    assert!(engine.ledger().gangs.has_started(&GangId::new("default", "old")));
+    engine.apply(told(plain("one", 10_000, 9)), START);
+    engine
+}
+
+/// Decides until nothing is due: who is to be bound where, and for whom others have to go.
+fn settled(engine: &mut Engine) -> (Vec<String>, Vec<PodRef>) {
+    let (mut bound, mut askers) = (Vec::new(), Vec::new());
+    for _ in 0..1_000 {
+        let Some(Decision { pod, verdict, .. }) = engine.decide(START) else {
+            if engine.next_due(START).is_some_and(|due| due <= START) {
+                continue;
+            }
+            break;
+        };
+        match verdict {
+            Verdict::Bind(node, _) => bound.push(format!("{} to {node}", pod.name)),
+            Verdict::Wait(waiting) if waiting.room().is_some() => askers.push(pod),
+            _ => engine.done(&pod.uid, START),
+        }
+    }
+    (bound, askers)
+}
+
+#[test]
+fn who_comes_before_all_of_a_gang_that_goes_whole_are_asked_waits_for_the_others() {
+    let mut engine = taken_whole();
+    let (bound, askers) = settled(&mut engine);
+    assert_eq!((bound, askers.len()), (vec![], 1));
+    // The first is asked, and its controller is fast; there is room for one more.
+    engine.apply(Fact::PodGone(Uid::new("o1")), START);
+    engine.apply(node("n3", 10_000), START);
+    engine.apply(told(member("new-1", "old", 10_000, 1)), START);
+    let (bound, _) = settled(&mut engine);
+    assert!(bound.iter().all(|own| !own.starts_with("new-1")), "{bound:?}");
+    // The other is asked too, and is seen to go later on.
+    engine.done(&askers[0].uid, START);
+    assert!(settled(&mut engine).0.iter().all(|own| !own.starts_with("new-1")));
+    let leaving = PodFact { deleting: true, giving_way: true, ..member("o2", "old", 10_000, 1) };
+    engine.apply(on(leaving, "n2"), START);
+    assert!(settled(&mut engine).0.iter().all(|own| !own.starts_with("new-1")));
+    engine.apply(Fact::PodGone(Uid::new("o2")), START);
+    engine.apply(told(member("new-2", "old", 10_000, 1)), START);
+    engine.apply(node("n4", 10_000), START);
+    let (bound, _) = settled(&mut engine);
+    let new = bound.iter().filter(|own| own.starts_with("new-"));
+    assert_eq!(new.count(), 2, "both at once: {bound:?}");
+    assert!(engine.leavers.is_empty());
+}
+
+#[test]
+fn who_could_not_be_asked_to_go_stays_and_new_members_go_by_themselves() {
+    let check = |end: fn(&mut Engine, &Uid)| {
+        let mut engine = taken_whole();
+        let (_, askers) = settled(&mut engine);
+        engine.apply(Fact::PodGone(Uid::new("o1")), START);
+        engine.apply(told(member("new-1", "old", 10_000, 1)), START);
+        assert_eq!(settled(&mut engine).0, Vec::<String>::new());
+        end(&mut engine, &askers[0].uid);
+        engine.apply(node("n3", 10_000), START);
+        engine.apply(node("n4", 10_000), START);
+        let mut bound = settled(&mut engine).0;
+        bound.retain(|own| own.starts_with("new-1"));
+        assert_eq!(bound.len(), 1, "{bound:?}");
+        assert!(engine.leavers.is_empty());
+    };
+    check(|engine, asker| engine.undone(asker, START));
+    // Whoever they were to go for is gone before any was asked.
+    check(|engine, asker| engine.apply(Fact::PodGone(asker.clone()), START));
+}
+
+#[test]
+fn members_that_are_being_deleted_do_not_count_as_running() {
+    for policy in [MatchPolicy::WaitingAndRunning, MatchPolicy::OnlyWaiting] {
+        let mut engine = jobs();
+        let terms = GangTerms {
+            min_available: Some(2),
+            match_policy: Some(policy),
+            ..GangTerms::default()
+        };
+        let id = GangId::new("default", "g");
+        engine.apply(Fact::Gang { id, terms: Some(Box::new(terms)), has_started: false }, START);
+        engine.apply(node("n", 30_000), START);
+        for name in ["a", "b"] {
+            engine.apply(on(member(name, "g", 10_000, 1), "n"), START);
+            let going = PodFact { deleting: true, ..member(name, "g", 10_000, 1) };
+            engine.apply(on(going, "n"), START);
+        }
+        engine.apply(told(member("c", "g", 10_000, 1)), START);
+        assert_eq!(settled(&mut engine).0, Vec::<String>::new(), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_gang_that_goes_whole_starts_whole_again_also_where_others_of_its_group_run() {
+    let mut engine = jobs();
+    let both: BTreeSet<GangId> = ["ps", "old"].map(|name| GangId::new("default", name)).into();
+    for (name, min) in [("ps", 1), ("old", 2)] {
+        let terms =
+            GangTerms { min_available: Some(min), groups: both.clone(), ..GangTerms::default() };
+        let id = GangId::new("default", name);
+        engine.apply(Fact::Gang { id, terms: Some(Box::new(terms)), has_started: false }, START);
+    }
+    for (name, of, on_node) in [("p", "ps", "n0"), ("o1", "old", "n1"), ("o2", "old", "n2")] {
+        engine.apply(node(on_node, 10_000), START);
+        engine.apply(on(member(name, of, 10_000, 1), on_node), START);
+    }
+    for name in ["o1", "o2"] {
+        let going = PodFact { deleting: true, ..member(name, "old", 10_000, 1) };
+        engine.apply(on(going, "n1"), START);
+        engine.apply(Fact::PodGone(Uid::new(name)), START);
+    }
+    engine.apply(told(member("new-1", "old", 10_000, 1)), START);
+    assert_eq!(settled(&mut engine).0, Vec::<String>::new());
+    engine.apply(told(member("new-2", "old", 10_000, 1)), START);
+    assert_eq!(settled(&mut engine).0.len(), 2);
+}

@@ -1,0 +1,63 @@
+//! Members of gangs that have to go for others, from when that is decided: they are asked one after the other, and a
+//! controller may have made new ones before the last is asked. A gang that goes whole starts whole again, so
+//! that those who come meanwhile wait for each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::pod_group::GangId;
+
+use super::Engine;
+use crate::fact::Uid;
+use crate::ledger::Leaves;
+use crate::moment::Moment;
+use crate::preemption::Victim;
+
+/// Who is being asked to go, by for whom.
+#[derive(Debug, Default)]
+pub(super) struct Leavers(BTreeMap<Uid, BTreeSet<Uid>>);
+
+impl Leavers {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Engine {
+    /// These have to go for a pod: their gangs go on without them.
+    pub(super) fn see_off(&mut self, uid: &Uid, victims: &[Victim], now: Moment) {
+        let is_member = |uid: &Uid| self.member_of(uid).is_some();
+        let members = victims.iter().map(|own| &own.pod.uid).filter(|uid| is_member(uid));
+        let members: BTreeSet<Uid> = members.cloned().collect();
+        if members.is_empty() || !self.ledger.gangs.are_kept() {
+            return;
+        }
+        self.tell_gangs(&members, Leaves::Soon, now);
+        self.leavers.0.entry(uid.clone()).or_default().extend(members);
+    }
+
+    /// Those who have to go for a pod were asked to. Where it waits no longer nobody knows whether they were.
+    pub(super) fn leavers_are_asked(&mut self, uid: &Uid, now: Moment) {
+        let waits = self.unbound.get(uid).is_some()
+            && self.ledger.pod(uid).is_some_and(|row| row.node().is_none());
+        match waits {
+            true => drop(self.leavers.0.remove(uid)),
+            false => self.keep_leavers(uid, now),
+        }
+    }
+
+    /// Nobody has to go for a pod any longer: who was not asked yet stays, unless he has to go for another.
+    pub(super) fn keep_leavers(&mut self, uid: &Uid, now: Moment) {
+        let Some(mut own) = self.leavers.0.remove(uid) else { return };
+        own.retain(|uid| !self.leavers.0.values().any(|others| others.contains(uid)));
+        self.tell_gangs(&own, Leaves::Not, now);
+    }
+
+    fn tell_gangs(&mut self, members: &BTreeSet<Uid>, leaves: Leaves, now: Moment) {
+        let gangs = members.iter().filter_map(|uid| self.ledger.see_off(uid, leaves));
+        let gangs: BTreeSet<GangId> = gangs.collect();
+        if !gangs.is_empty() {
+            self.settle_gangs(&gangs.into_iter().collect::<Vec<_>>(), now);
+        }
+    }
+}
