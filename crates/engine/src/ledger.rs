@@ -48,8 +48,8 @@ pub use nodes::{NodeId, NodeIndex, Nodes, forbids};
 pub use owners::Owners;
 pub use passing::{Passing, Way};
 pub use pods_by_name::PodsByName;
-pub(crate) use quotas::Borrower;
 pub use quotas::{Belonging, Charged, QuotaHolder, QuotaHolders, Quotas};
+pub(crate) use quotas::{Borrower, Pledge};
 pub use reservations::{
     Adoption, Guests, Holding, Reservation, ReservationIndex, Reservations, Used as ReservationUse,
 };

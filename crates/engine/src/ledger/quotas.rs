@@ -76,7 +76,7 @@ struct Purse {
 
 /// What is kept for a pod that may use it and has not begun to.
 #[derive(Debug, Clone)]
-struct Pledge {
+pub(crate) struct Pledge {
     belonging: Id<Belonging>,
     amounts: Amounts,
     preemptible: Preemptible,
@@ -329,9 +329,7 @@ impl Quotas {
         let Charged { belonging, amounts, preemptible } = charged;
         let amounts = requests.get(amounts).charged.clone();
         self.belongings.hold_again(belonging);
-        self.enter(belonging, &amounts, Entry { charge: Charge::Pledged, preemptible, sign: 1 });
-        let old = self.pledges.insert(uid.clone(), Pledge { belonging, amounts, preemptible });
-        self.end_pledge(old);
+        self.put_pledge(uid, Pledge { belonging, amounts, preemptible });
     }
 
     /// Keeps nothing for a pod any longer, and says whether anything was.
@@ -343,6 +341,31 @@ impl Quotas {
         let was_kept = old.is_some();
         self.end_pledge(old);
         was_kept
+    }
+
+    /// What is kept for somebody, for as long as it does not count.
+    pub(crate) fn take_pledge(&mut self, uid: &Uid) -> Option<Pledge> {
+        let pledge = self.pledges.remove(uid)?;
+        self.count_pledge(&pledge, Way::Out);
+        Some(pledge)
+    }
+
+    /// It counts again.
+    pub(crate) fn put_pledge(&mut self, uid: &Uid, pledge: Pledge) {
+        self.count_pledge(&pledge, Way::In);
+        let old = self.pledges.insert(uid.clone(), pledge);
+        self.end_pledge(old);
+    }
+
+    /// It is not kept any longer.
+    pub(crate) fn drop_pledge(&mut self, pledge: Pledge) {
+        self.release(pledge.belonging);
+    }
+
+    fn count_pledge(&mut self, pledge: &Pledge, way: Way) {
+        let Pledge { belonging, amounts, preemptible } = pledge;
+        let (charge, preemptible, sign) = (Charge::Pledged, *preemptible, way.sign());
+        self.enter(*belonging, amounts, Entry { charge, preemptible, sign });
     }
 
     /// Whether something is kept for a pod, and it is charged otherwise by now.
@@ -363,16 +386,12 @@ impl Quotas {
 
     /// What is kept for a pod does not count, or does again, in thought; whether anything is kept.
     fn set_aside(&mut self, uid: &Uid, way: Way) -> bool {
-        let Some(Pledge { belonging, amounts, preemptible }) = self.pledges.get(uid).cloned()
-        else {
-            return false;
-        };
+        let Some(pledge) = self.pledges.get(uid).cloned() else { return false };
         // To look at it is no news, or it would be looked at for ever.
         if way == Way::Out {
             self.begin_thought();
         }
-        let entry = Entry { charge: Charge::Pledged, preemptible, sign: way.sign() };
-        self.enter(belonging, &amounts, entry);
+        self.count_pledge(&pledge, way);
         if way == Way::In {
             self.end_thought();
         }
@@ -380,9 +399,9 @@ impl Quotas {
     }
 
     fn end_pledge(&mut self, pledge: Option<Pledge>) {
-        let Some(Pledge { belonging, amounts, preemptible }) = pledge else { return };
-        self.enter(belonging, &amounts, Entry { charge: Charge::Pledged, preemptible, sign: -1 });
-        self.release(belonging);
+        let Some(pledge) = pledge else { return };
+        self.count_pledge(&pledge, Way::Out);
+        self.drop_pledge(pledge);
     }
 
     /// Whether what is kept is what pods were told that they may use.
@@ -621,13 +640,22 @@ impl Ledger {
     pub fn admit(&mut self, uid: &Uid) -> Result<(), QuotaRefusal> {
         let Some(charged) = self.pods.get(uid).and_then(|row| row.charged()) else { return Ok(()) };
         let was_resting = self.rouse(uid);
+        let answer = self.admit_as(uid, charged);
+        if was_resting {
+            self.rest(uid);
+        }
+        answer
+    }
+
+    /// The same of one that is charged like this, whoever it is.
+    ///
+    /// # Errors
+    /// Who has not, and of what.
+    pub(crate) fn admit_as(&mut self, uid: &Uid, charged: Charged) -> Result<(), QuotaRefusal> {
         let is_pledged = self.quotas.set_aside(uid, Way::Out);
         let answer = self.quotas.admit(charged, &self.asks.requests);
         if is_pledged {
             self.quotas.set_aside(uid, Way::In);
-        }
-        if was_resting {
-            self.rest(uid);
         }
         answer
     }

@@ -35,6 +35,8 @@ pub struct Part<'a> {
 pub enum Claim<'a> {
     /// What he asks for, besides all that is used.
     Asked(Part<'a>),
+    /// The same, besides all that is kept for others as well.
+    Besides(Part<'a>),
     /// What he uses already.
     Used(Part<'a>),
     /// What is known to be guaranteed.
@@ -44,7 +46,7 @@ pub enum Claim<'a> {
 impl<'a> Claim<'a> {
     fn part(self) -> Part<'a> {
         match self {
-            Self::Asked(part) | Self::Used(part) | Self::Due(part) => part,
+            Self::Asked(part) | Self::Besides(part) | Self::Used(part) | Self::Due(part) => part,
         }
     }
 
@@ -54,6 +56,7 @@ impl<'a> Claim<'a> {
         let is_within = |used: i128| used <= i128::from(cell.kept_min);
         let is_guaranteed = match self {
             Self::Asked(_) => is_within(cell.sums.used + i128::from(claimed)),
+            Self::Besides(_) => is_within(cell.sums.used + cell.sums.pledged + i128::from(claimed)),
             Self::Used(_) => is_within(cell.sums.used),
             Self::Due(_) => true,
         };
@@ -303,7 +306,7 @@ impl<'a> View<'a> {
         for name in own.amounts.names() {
             let cell = columns.get(name).map(|column| &column.cells[place]);
             match cell.filter(|cell| cell.max.is_some()) {
-                Some(cell) if Claim::Asked(own).is_backed(cell, name) => {
+                Some(cell) if Claim::Besides(own).is_backed(cell, name) => {
                     due.put(name, own.amounts.of(name));
                 }
                 Some(_) => undue.push(name.into()),

@@ -324,8 +324,13 @@ impl Engine {
         self.gangs.by_uid.remove(uid);
         self.gangs.refused.remove(uid);
         self.queue.remove(uid);
-        self.ledger.quotas.unpledge(uid);
+        self.break_promise(uid);
         self.drop_sum(uid);
+    }
+
+    /// The group that an entry of the queue stands for.
+    pub(super) fn group_of_entry(&self, uid: &Uid) -> Option<Group> {
+        self.gangs.by_uid.get(uid).map(|entry| self.ledger.group_of(&entry.gang))
     }
 
     /// What a group waits for before any node is looked at, and what it needs.
@@ -420,7 +425,7 @@ impl Engine {
     }
 
     /// No room is kept for members of a group that does not look for any.
-    fn keep_no_room_for(&mut self, group: &Group, now: Moment) {
+    pub(super) fn keep_no_room_for(&mut self, group: &Group, now: Moment) {
         let waiting = self.ledger.gang_waiting(&group.gangs);
         let awaited = waiting.filter(|(_, _, row)| row.nominated().is_some());
         let awaited: Vec<Uid> = awaited.map(|(_, uid, _)| uid.clone()).collect();

@@ -148,7 +148,7 @@ impl Engine {
         if self.is_promised(uid) {
             self.await_promised(uid);
         } else {
-            if self.lots.promises.has(uid) {
+            if self.has_promise(uid) {
                 self.end_promise(uid);
                 self.lots.retries.ask(uid, now);
             }
@@ -201,7 +201,7 @@ impl Engine {
 
     /// The same of one pod. For one for which room is made on a node something is divided all along.
     pub(super) fn follow_rest(&mut self, uid: &Uid) {
-        let is_awaited = self.ledger.nominated(uid).is_some() || self.lots.promises.has(uid);
+        let is_awaited = self.ledger.nominated(uid).is_some() || self.has_promise(uid);
         if self.queue.is_resting(uid) && !is_awaited {
             self.ledger.rest(uid);
         } else {
@@ -237,6 +237,10 @@ impl Engine {
 
     /// Wakes pods that quotas have room for now, in their order, and as many as fit.
     pub(super) fn notice_quotas(&mut self, now: Moment) {
+        if self.is_planning() {
+            // What is kept for the group does not count just now.
+            return;
+        }
         if self.queue.is_nobody_parked() {
             self.lots.line.clear();
             self.lots.looked = now;
@@ -271,7 +275,7 @@ impl Engine {
             if self.may_have_room_made(&uid) {
                 self.forget_vain(&uid);
                 self.queue.unpark(&uid);
-            } else if self.unbound.get(&uid).is_none() {
+            } else if self.unbound.get(&uid).is_none() && !self.is_gang_entry(&uid) {
                 self.lots.retries.forget(&uid);
             }
         }
@@ -299,11 +303,14 @@ impl Engine {
 
     /// Whether a pod waits for its quota, and somebody may make room for it.
     fn may_have_room_made(&mut self, uid: &Uid) -> bool {
-        let (Some(lot), Some(own)) = (self.queue.lot(uid), self.unbound.get(uid)) else {
+        let Some(lot) = self.queue.lot(uid).filter(|_| !self.has_promise(uid)) else {
             return false;
         };
-        let profile = own.profile;
-        !self.lots.promises.has(uid) && self.room_rule(uid, profile, lot).is_some()
+        match self.unbound.get(uid).map(|own| own.profile) {
+            Some(profile) => self.room_rule(uid, profile, lot).is_some(),
+            // Who makes room for a group is found out when it is planned.
+            None => self.is_gang_entry(uid),
+        }
     }
 
     fn line_up(&mut self, lots: impl IntoIterator<Item = Charged>) {
@@ -320,9 +327,9 @@ impl Engine {
         let uid = uid.clone();
         self.settle_cure(lot);
         self.follow_rests();
-        let is_promised = self.lots.promises.has(&uid);
+        let is_promised = self.has_promise(&uid);
         let answer = match is_promised {
-            true => self.ledger.admit(&uid),
+            true => self.admit_waiting(&uid, lot),
             false => self.ledger.quotas.admit(lot, &self.ledger.asks.requests),
         };
         match answer {

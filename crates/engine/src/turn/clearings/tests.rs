@@ -1,5 +1,6 @@
 mod leaving;
 mod lent;
+mod promised;
 mod slices;
 mod whole;
 

@@ -15,7 +15,7 @@ use super::{GangNews, LastWord, uid_of};
 use crate::decide::Looked;
 use crate::fact::{PodRef, Uid};
 use crate::gangs::{Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
-use crate::ledger::{Charged, PodRow};
+use crate::ledger::{Charged, Pledge, PodRow};
 use crate::moment::Moment;
 use crate::needs::Requests;
 use crate::plugin::Plugins;
@@ -46,6 +46,8 @@ pub(super) struct Planning {
     refused: Option<Refused>,
     /// What members asked that got no node in this turn, while nobody has got one since.
     in_vain: FxHashSet<Alike>,
+    /// What its quota keeps for it, which does not count meanwhile.
+    pledge: Option<Pledge>,
     began: Moment,
 }
 
@@ -105,7 +107,6 @@ impl Engine {
             self.settle_gangs(&[gang], now);
             return self.due.pop_front();
         };
-        self.ledger.quotas.unpledge(uid);
         let (members, least) = (self.by_size(&group), least_of(needs));
         let order = members.iter().map(|(_, uid)| uid.clone()).collect();
         let line = Line::new(&least, members);
@@ -118,6 +119,7 @@ impl Engine {
             self.liken(uid, now);
         }
         let terms = self.terms_of(&group);
+        let pledge = self.ledger.quotas.take_pledge(uid);
         self.gangs.planning = Some(Planning {
             uid: uid.clone(),
             order,
@@ -129,6 +131,7 @@ impl Engine {
             placed: Vec::new(),
             refused: None,
             in_vain: FxHashSet::default(),
+            pledge,
             began: now,
         });
         self.plan_on(now)
@@ -233,9 +236,10 @@ impl Engine {
     }
 
     /// Things are otherwise than when a plan began: all is taken back, and what that means is found out anew.
-    pub(super) fn plan_anew(&mut self, plan: &Planning, now: Moment) {
+    pub(super) fn plan_anew(&mut self, mut plan: Planning, now: Moment) {
         self.gangs.steps.note(plan.over(PlanEnd::Dropped, now));
         self.take_back(&plan.placed);
+        self.renew_promise(&mut plan);
         self.queue.again_at_once(&plan.uid, now);
         self.settle_gangs(&plan.group.gangs, now);
     }
@@ -293,9 +297,24 @@ impl Engine {
         let place = self.gangs.clearings.iter().position(|own| own.uid() == uid);
         let cleared = place.and_then(|place| self.gangs.clearings.remove(place));
         let planned = self.gangs.planning.take_if(|own| own.uid == *uid);
-        for plan in cleared.map(|own| own.plan).into_iter().chain(planned) {
+        for mut plan in cleared.map(|own| own.plan).into_iter().chain(planned) {
             self.gangs.steps.note(plan.over(PlanEnd::Dropped, now));
             self.take_back(&plan.placed);
+            self.renew_promise(&mut plan);
+        }
+    }
+
+    /// What was kept for a group is kept again while others leave for it, and else no longer.
+    fn renew_promise(&mut self, plan: &mut Planning) {
+        let pledge = plan.pledge.take();
+        match self.is_promised(&plan.uid) {
+            true => {
+                pledge.into_iter().for_each(|own| self.ledger.quotas.put_pledge(&plan.uid, own))
+            }
+            false => {
+                pledge.into_iter().for_each(|own| self.ledger.quotas.drop_pledge(own));
+                self.end_promise(&plan.uid);
+            }
         }
     }
 
@@ -303,16 +322,18 @@ impl Engine {
     fn keep_plan(&mut self, plan: Planning, now: Moment) -> Option<Decision> {
         // Some may have gone, or their nodes.
         if !self.stands(&plan) || !self.has_enough(&plan.least, &plan.placed) {
-            self.plan_anew(&plan, now);
+            self.plan_anew(plan, now);
             return None;
         }
         self.gangs.steps.note(plan.over(PlanEnd::Kept, now));
-        let Planning { uid, group, attempts, placed, least, .. } = plan;
+        let Planning { uid, group, attempts, placed, least, pledge, .. } = plan;
+        pledge.into_iter().for_each(|own| self.ledger.quotas.drop_pledge(own));
         self.refused.clear();
         let history = self.queue.placed(&uid).unwrap_or_default();
         self.gangs.by_uid.remove(&uid);
         self.gangs.refused.remove(&uid);
         self.drop_sum(&uid);
+        self.break_promise(&uid);
         let until = now.after(self.ledger.gang_wait(&group));
         let gangs = &self.ledger.gangs;
         let mut release = Release::new(group.clone(), until, history, least, gangs);
@@ -368,7 +389,7 @@ impl Engine {
         let first = plan.refused.take();
         let first = first.filter(|own| self.is_waiting_member(&plan.group, &own.uid));
         let Some(first) = first.filter(|_| self.stands(&plan)) else {
-            self.plan_anew(&plan, now);
+            self.plan_anew(plan, now);
             return None;
         };
         let Refused { uid: member, question, quota, placed: count } = first;
@@ -384,6 +405,7 @@ impl Engine {
         let whom = (&plan.group, &member);
         let waiting = refused(&mut self.ledger, decider, whom, quota, count).expect(KNOWN);
         let mut refusal = GroupRefusal { member, waiting, parked };
+        self.renew_promise(&mut plan);
         let had = plan.placed.len();
         match self.group_clearings(&mut plan, &mut refusal, now) {
             Some(clearings) => {
@@ -435,11 +457,16 @@ impl Engine {
         self.drop_sum(uid);
         let lot = Charged { amounts: self.ledger.asks.requests.hold(sum).0, ..charged };
         self.gangs.sums.insert(uid.clone(), lot);
-        match self.ledger.quotas.admit(lot, &self.ledger.asks.requests) {
+        match self.ledger.admit_as(uid, lot) {
             // Members are charged to several quotas, which together have too little: a lot is charged to
             // one. Each try costs a plan, and there is one in ten seconds at most.
             Ok(()) => self.queue.rest(uid, now),
             Err(_) => self.queue.park(uid, lot, quota, now),
+        }
+        match self.is_promised(uid) {
+            true => self.await_promised(uid),
+            // They could not use what is kept on nodes.
+            false => self.keep_no_room_for(group, now),
         }
     }
 

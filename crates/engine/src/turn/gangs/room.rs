@@ -13,7 +13,7 @@ use crate::clearing::{Cleared, Party, Seed, by_node};
 use crate::decide::Looked;
 use crate::fact::{PodRef, Uid};
 use crate::gangs::Group;
-use crate::ledger::Charged;
+use crate::ledger::{Charged, PodRow};
 use crate::moment::Moment;
 use crate::needs::{Amounts, Requests};
 use crate::plugin::Plugin;
@@ -78,13 +78,18 @@ impl Engine {
         let all: Vec<Uid> = missing.iter().chain(&plan.placed).cloned().collect();
         let untried = match row.may_preempt {
             false => Some(ClearingEnd::Never),
-            true => all.iter().any(|uid| self.is_leaving(uid)).then_some(ClearingEnd::Leaving),
+            true => {
+                let is_leaving = all.iter().any(|uid| self.is_leaving(uid));
+                let is_awaited = is_leaving || self.is_room_awaited(&plan.uid);
+                is_awaited.then_some(ClearingEnd::Leaving)
+            }
         };
         if let Some(end) = untried {
             self.gangs.steps.note(GangStep::Cleared { end, took: Duration::ZERO });
             refusal.waiting.last_resorts = end.untried();
             return None;
         }
+        self.end_promise(&plan.uid);
         self.give_up_useless(&all, now);
         let rows = missing.iter().filter_map(|uid| self.ledger.pod(uid));
         let priority = rows.fold(lowest, |least, row| least.min(row.priority));
@@ -141,7 +146,7 @@ impl Engine {
         // Who has to go is not asked for a group that is another one by now.
         let is_planned = |cleared: &Cleared| self.is_as_planned(&plan, cleared);
         if !self.stands(&plan) || !cleared.as_ref().map_or(true, is_planned) {
-            self.plan_anew(&plan, now);
+            self.plan_anew(plan, now);
             return None;
         }
         match cleared {
@@ -186,7 +191,8 @@ impl Engine {
         now: Moment,
     ) -> Option<Decision> {
         self.gangs.steps.note(plan.over(PlanEnd::Refused, now));
-        let Planning { uid, group, attempts, .. } = plan;
+        let Planning { uid, group, attempts, least, .. } = plan;
+        let charged = self.ledger.pod(&refusal.member).and_then(PodRow::charged);
         let places = cleared.plan;
         self.enqueue(&group, &uid, now);
         let text = format!("preempt success, alreadyWaitingForBound: {had}/{}", places.len());
@@ -227,6 +233,7 @@ impl Engine {
         let rejection = self.all_refusals(&group, refusal.waiting.rejection);
         self.tell_news(&group, &GangNews::Refused(text.into()));
         self.gangs.refused.remove(&uid);
+        self.promise_group(&uid, (&group, &least), charged, &leavers);
         self.gangs.rooms.insert(uid, GangRoom { untold, rejection, has_failed: false });
         // They may find another place, and need not wait until that one is free.
         for change in left.into_iter().chain(passed.into_iter().map(Change::PassedOver)) {
@@ -236,6 +243,23 @@ impl Engine {
             self.see_off(&member, &victims, now);
         }
         self.due.pop_front()
+    }
+
+    /// Keeps what a group asks for in the quota of one of its members, since these go for it.
+    fn promise_group(
+        &mut self,
+        uid: &Uid,
+        (group, least): (&Group, &BTreeMap<GangId, usize>),
+        charged: Option<Charged>,
+        leavers: &[(Uid, Vec<Victim>)],
+    ) {
+        let Some(own) = charged else { return };
+        let sum = Requests { charged: self.sum_of(group, least, own), ..Requests::default() };
+        let amounts = self.ledger.asks.requests.hold(sum).0;
+        let victims = leavers.iter().flat_map(|(_, victims)| victims);
+        let victims = victims.map(|own| own.pod.uid.clone()).collect();
+        self.promise_as(uid, Charged { amounts, ..own }, victims);
+        self.ledger.asks.requests.release(amounts);
     }
 
     /// What was to be done for a member that waits is done: once that is so for all, the group may be tried
@@ -265,6 +289,7 @@ impl Engine {
             None => self.queue.again(&entry, now),
             Some(room) => {
                 room.has_failed = true;
+                self.break_promise(&entry);
                 let Some(node) = self.ledger.nominated(uid).map(Box::<str>::from) else { return };
                 let group = self.ledger.group_of(&gang.gang);
                 let waiting = self.ledger.gang_waiting(&group.gangs);
@@ -282,10 +307,11 @@ impl Engine {
         // Where somebody could not be asked, it is the attempt that failed.
         let rejection = if room.has_failed { Rejection::default() } else { room.rejection };
         if !rejection.unschedulable.contains(Plugin::ElasticQuota) {
-            return self.queue.reject(uid, rejection, &self.ledger, now);
+            self.queue.reject(uid, rejection, &self.ledger, now);
+            return self.settle_promise(uid);
         }
         let least = self.least_of(group);
-        match self.short_quota(group, &least) {
+        match self.short_quota(uid, group, &least) {
             Some((quota, charged)) => self.park_group(uid, group, (&least, charged), &quota, now),
             None if self.is_in_one_quota(group) => self.queue.again_at_once(uid, now),
             // Each has room, and together they may have none: it would ask for more room at once.
@@ -305,6 +331,7 @@ impl Engine {
     /// The first quota that has no room for a group, and how those are charged that it has none for.
     fn short_quota(
         &mut self,
+        entry: &Uid,
         group: &Group,
         least: &BTreeMap<GangId, usize>,
     ) -> Option<(Box<str>, Charged)> {
@@ -316,7 +343,7 @@ impl Engine {
             let sum = Requests { charged: sum, ..Requests::default() };
             let amounts = self.ledger.asks.requests.hold(sum).0;
             let lot = Charged { amounts, ..own };
-            let refusal = self.ledger.quotas.admit(lot, &self.ledger.asks.requests).err();
+            let refusal = self.ledger.admit_as(entry, lot).err();
             self.ledger.asks.requests.release(amounts);
             if let Some(refusal) = refusal {
                 return Some((refusal.quota, own));

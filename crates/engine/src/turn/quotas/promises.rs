@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fact::{PodRef, Uid};
-use crate::ledger::Ledger;
+use crate::ledger::{Charged, Ledger};
 use crate::moment::Moment;
 use crate::preemption::Victim;
 use crate::queue::Standing;
@@ -75,9 +75,27 @@ impl Engine {
             return;
         }
         if let Some(charged) = self.ledger.pod(uid).and_then(|row| row.charged()) {
-            self.ledger.quotas.pledge(uid, charged, &self.ledger.asks.requests);
             let victims = victims.iter().map(|own| own.pod.uid.clone()).collect();
-            self.lots.promises.put(uid, victims);
+            self.promise_as(uid, charged, victims);
+        }
+    }
+
+    /// The same for one that is charged like this, whoever it is.
+    pub(in crate::turn) fn promise_as(&mut self, uid: &Uid, charged: Charged, victims: Box<[Uid]>) {
+        self.ledger.quotas.pledge(uid, charged, &self.ledger.asks.requests);
+        self.lots.promises.put(uid, victims);
+    }
+
+    /// Whether anything is kept for somebody while others leave.
+    pub(in crate::turn) fn has_promise(&self, uid: &Uid) -> bool {
+        self.lots.promises.has(uid)
+    }
+
+    /// Whether one that waits for its quota may be let in, where nothing that is kept for it counts.
+    pub(super) fn admit_waiting(&mut self, uid: &Uid, lot: Charged) -> Result<(), QuotaRefusal> {
+        match self.is_gang_entry(uid) {
+            true => self.ledger.admit_as(uid, lot),
+            false => self.ledger.admit(uid),
         }
     }
 
@@ -90,6 +108,11 @@ impl Engine {
     /// Whether room is kept for a pod for which somebody is still to go.
     pub(in crate::turn) fn is_promised(&self, uid: &Uid) -> bool {
         self.lots.promises.is_anybody_left(uid, &self.ledger)
+    }
+
+    /// Whether others are still to leave room in its quota for one that was refused there.
+    pub(in crate::turn) fn is_room_awaited(&self, uid: &Uid) -> bool {
+        self.lots.promises.refused.contains(uid) && self.is_promised(uid)
     }
 
     /// A pod that was promised room was refused by its quota.
@@ -122,10 +145,8 @@ impl Engine {
     /// for whom nobody is to go any longer is there for all.
     pub(super) fn redeem(&mut self, now: Moment) {
         for uid in self.lots.promises.refused.iter().cloned().collect::<Vec<Uid>>() {
-            if self.queue.lot(&uid).is_none() {
-                continue;
-            }
-            let Err(refusal) = self.ledger.admit(&uid) else {
+            let Some(lot) = self.queue.lot(&uid) else { continue };
+            let Err(refusal) = self.admit_waiting(&uid, lot) else {
                 self.queue.unpark(&uid);
                 continue;
             };
@@ -139,6 +160,9 @@ impl Engine {
 
     /// No node is kept any longer for a pod that its quota refuses, and it is told so.
     fn keep_no_node(&mut self, uid: &Uid, refusal: QuotaRefusal, now: Moment) {
+        if let Some(group) = self.group_of_entry(uid) {
+            return self.keep_no_room_for(&group, now);
+        }
         if self.ledger.nominated(uid).is_none() {
             return;
         }

@@ -17,7 +17,7 @@ fn taken_whole() -> Engine {
 }
 
 /// Decides until nothing is due: who is to be bound where, and for whom others have to go.
-fn settled(engine: &mut Engine) -> (Vec<String>, Vec<PodRef>) {
+pub(super) fn settled(engine: &mut Engine) -> (Vec<String>, Vec<PodRef>) {
     let (mut bound, mut askers) = (Vec::new(), Vec::new());
     for _ in 0..1_000 {
         let Some(Decision { pod, verdict, .. }) = engine.decide(START) else {

@@ -1,0 +1,109 @@
+//! What quotas keep for gangs while others leave for them.
+
+use super::whole::settled;
+use super::*;
+
+fn gone(engine: &mut Engine, name: &str) {
+    engine.apply(Fact::PodGone(Uid::new(name)), START);
+}
+
+fn going(engine: &mut Engine, fact: PodFact, node: &str) {
+    engine.apply(on(PodFact { deleting: true, giving_way: true, ..fact }, node), START);
+}
+
+#[test]
+fn what_others_leave_in_a_quota_for_a_gang_nobody_of_lower_priority_gets() {
+    let mut engine = jobs();
+    engine.apply(node("n", 20_000), START);
+    engine.apply(quota("q 0 4000"), START);
+    let old = |name: &str| of_quota(plain(name, 2_000, 0), "q");
+    for name in ["old-1", "old-2"] {
+        engine.apply(on(old(name), "n"), START);
+    }
+    for name in ["rest-1", "rest-2"] {
+        engine.apply(told(of_quota(plain(name, 2_000, 0), "q")), START);
+    }
+    assert_eq!(settled(&mut engine).0, Vec::<String>::new());
+    engine.apply(gang("g", 2), START);
+    for name in ["a", "b"] {
+        engine.apply(told(of_quota(member(name, "g", 2_000, 9), "q")), START);
+    }
+    let (victims, rooms, texts) = cleared(&mut engine);
+    assert_eq!(victims, names(&["old-1", "old-2"]), "{rooms:?} {texts:?}");
+    for name in ["old-1", "old-2"] {
+        going(&mut engine, old(name), "n");
+    }
+    // They go one after the other, and each leaves room for a smaller one.
+    gone(&mut engine, "old-1");
+    assert_eq!(settled(&mut engine).0, Vec::<String>::new());
+    gone(&mut engine, "old-2");
+    let mut bound = settled(&mut engine).0;
+    bound.sort_unstable();
+    assert_eq!(bound, ["a to n", "b to n"]);
+}
+
+#[test]
+fn a_gang_whose_room_in_its_quota_came_to_nothing_has_others_go_again() {
+    let mut engine = jobs();
+    engine.apply(node("n", 20_000), START);
+    engine.apply(quota("q 0 4000"), START);
+    let old = |name: &str| of_quota(plain(name, 2_000, 10), "q");
+    for name in ["old-1", "old-2"] {
+        engine.apply(on(old(name), "n"), START);
+    }
+    engine.apply(gang("g", 2), START);
+    for name in ["a", "b"] {
+        engine.apply(told(of_quota(member(name, "g", 2_000, 9), "q")), START);
+    }
+    assert_eq!(cleared(&mut engine).0, names(&[]), "they are more important");
+    // Others are there instead who are less important.
+    for (old, new) in [("old-1", "new-1"), ("old-2", "new-2")] {
+        gone(&mut engine, old);
+        engine.apply(on(of_quota(plain(new, 2_000, 0), "q"), "n"), START);
+    }
+    let mut victims = BTreeSet::new();
+    for seconds in 0..120 {
+        let now = START.after(std::time::Duration::from_secs(seconds));
+        while let Some(Decision { pod, verdict, .. }) = engine.decide(now) {
+            if let Verdict::Wait(waiting) = verdict
+                && let Some(room) = waiting.room()
+            {
+                victims.extend(room.victims.iter().map(|one| one.pod.name.to_string()));
+            }
+            engine.done(&pod.uid, now);
+        }
+    }
+    assert_eq!(victims, names(&["new-1", "new-2"]));
+}
+
+#[test]
+fn gangs_of_one_quota_take_back_no_more_than_it_is_guaranteed() {
+    let mut engine = jobs();
+    for number in 0..10 {
+        let name = format!("n{number}");
+        engine.apply(node(&name, 1_000), START);
+    }
+    engine.apply(quota("a 5000 10000"), START);
+    engine.apply(quota("b 5000 10000"), START);
+    for number in 0..10 {
+        let own = of_quota(plain(&format!("b{number}"), 1_000, 0), "b");
+        engine.apply(on(own, &format!("n{number}")), START);
+    }
+    for of in ["g1", "g2"] {
+        engine.apply(gang(of, 5), START);
+        for number in 0..5 {
+            let own = member(&format!("{of}-{number}"), of, 1_000, 0);
+            engine.apply(told(of_quota(own, "a")), START);
+        }
+    }
+    let mut gone = BTreeSet::new();
+    for _ in 0..3 {
+        let (victims, ..) = cleared(&mut engine);
+        for name in &victims {
+            let node = name.replace('b', "n");
+            going(&mut engine, of_quota(plain(name, 1_000, 0), "b"), &node);
+        }
+        gone.extend(victims);
+    }
+    assert_eq!(gone.len(), 5, "{gone:?}");
+}
