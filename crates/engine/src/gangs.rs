@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use api::pod_group::MatchPolicy;
 
-pub(crate) use line::{Line, Next, Seatless, least_of, refused, seat};
+pub(crate) use line::{Foremost, Line, Next, Seatless, least_of, refused, seat};
 pub use membership::{Incarnation, Membership};
 pub use readiness::{Group, Need, Readiness};
 pub use words::{GangRefusal, GangStamp, GangWait};

@@ -120,13 +120,32 @@ fn places(
         if !rule.sends(thought, &plan.gone) {
             return None;
         }
-        let place = |(number, member)| {
+        let mut place = |thought: &mut Speculation<'_>, number: usize| {
+            let member = &party.members[number];
             is_admitted(thought, deciders, member).ok()?;
             let own = own.get(&number).copied();
             let kept = own.filter(|node| place_on(thought, deciders, member, *node).is_some());
             kept.or_else(|| Some(place_anywhere(thought, deciders, member)?.0))
         };
-        party.members.iter().enumerate().map(place).collect()
+        let mut places: Vec<Option<NodeIndex>> = vec![None; party.members.len()];
+        let mut open: Vec<usize> = (0..party.members.len()).collect();
+        // Some may get a place beside others that come after them.
+        while !open.is_empty() {
+            let before = open.len();
+            for number in std::mem::take(&mut open) {
+                places[number] = place(thought, number);
+                if places[number].is_none() {
+                    if !thought.ledger().follows_others(&party.members[number].0) {
+                        return None;
+                    }
+                    open.push(number);
+                }
+            }
+            if open.len() == before {
+                return None;
+            }
+        }
+        places.into_iter().collect()
     })
 }
 

@@ -8,12 +8,15 @@ use api::pod_group::GangId;
 use super::{GangRefusal, Group, Need};
 use crate::decide::Decider;
 use crate::fact::{Allotment, Uid};
-use crate::ledger::{Charged, Ledger, PodRow};
+use crate::ledger::{Ask, Charged, Ledger, PodRow};
 use crate::needs::Amounts;
 use crate::preemption::LastResorts;
 use crate::quota::{Preemptible, QuotaRefusal};
 use crate::reservations::Place;
 use crate::turn::{Waiting, rejection, tie_of};
+
+/// How many members that are not needed are tried in one plan: the others come after whoever waits.
+const EXTRAS_MAX: usize = 512;
 
 /// Members that are still to be tried, and how many of them are needed.
 #[derive(Debug, Clone, Default)]
@@ -23,8 +26,14 @@ pub(crate) struct Line {
     extras: VecDeque<Uid>,
     /// How many members of each gang are still needed, and how many of it are still to be tried.
     needs: BTreeMap<GangId, (usize, usize)>,
+    /// How many of these were tried.
+    extras_tried: usize,
     /// Who was tried and got none.
     unplaced: Vec<(GangId, Uid)>,
+    /// Who got none and may get one beside others: they are tried again after them.
+    late: VecDeque<(GangId, Uid)>,
+    /// Whether anybody got one since the first of those was tried last.
+    has_moved: bool,
 }
 
 /// Who is to be tried next.
@@ -34,6 +43,8 @@ pub(crate) enum Next {
     Needed(GangId, Uid),
     /// One that is not.
     Extra(Uid),
+    /// Fewer are left than are needed, since nobody else gets a node any more.
+    Short,
     /// Nobody is left.
     Nobody,
 }
@@ -51,6 +62,12 @@ impl Line {
 
     /// Who is to be tried next.
     pub(crate) fn next(&mut self) -> Next {
+        if self.line.is_empty() && !self.late.is_empty() {
+            if !std::mem::take(&mut self.has_moved) {
+                return self.give_up_late();
+            }
+            self.line = std::mem::take(&mut self.late);
+        }
         while let Some((gang, uid)) = self.line.pop_front() {
             let (needed, left) = self.needs.entry(gang.clone()).or_default();
             *left -= usize::from(*left > 0);
@@ -59,11 +76,39 @@ impl Line {
             }
             self.extras.push_back(uid);
         }
-        self.extras.pop_front().map_or(Next::Nobody, Next::Extra)
+        if !self.late.is_empty() {
+            return self.next();
+        }
+        self.extras_tried += 1;
+        let extra = self.extras.pop_front().filter(|_| self.extras_tried <= EXTRAS_MAX);
+        extra.map_or(Next::Nobody, Next::Extra)
+    }
+
+    /// Nobody of those who were put back gets a node.
+    fn give_up_late(&mut self) -> Next {
+        for (gang, uid) in std::mem::take(&mut self.late) {
+            if let Some((_, left)) = self.needs.get_mut(&gang) {
+                *left -= usize::from(*left > 0);
+            }
+            self.unplaced.push((gang, uid));
+        }
+        match self.is_short() {
+            true => Next::Short,
+            false => self.next(),
+        }
+    }
+
+    /// A member that is needed got no node, and may get one when others have theirs.
+    pub(crate) fn put_back(&mut self, gang: GangId, uid: Uid) {
+        if let Some((_, left)) = self.needs.get_mut(&gang) {
+            *left += 1;
+        }
+        self.late.push_back((gang, uid));
     }
 
     /// A member that is needed has a node.
     pub(crate) fn placed(&mut self, gang: &GangId) {
+        self.has_moved = true;
         if let Some((needed, _)) = self.needs.get_mut(gang) {
             *needed -= usize::from(*needed > 0);
         }
@@ -88,7 +133,7 @@ impl Line {
     pub(crate) fn missing(&self) -> Vec<Uid> {
         let mut needed: BTreeMap<&GangId, usize> =
             self.needs.iter().map(|(gang, (needed, _))| (gang, *needed)).collect();
-        let members = self.unplaced.iter().chain(&self.line);
+        let members = self.unplaced.iter().chain(&self.late).chain(&self.line);
         let missing = members.filter(|(gang, _)| {
             let left = needed.entry(gang).or_default();
             let is_needed = *left > 0;
@@ -96,6 +141,45 @@ impl Line {
             is_needed
         });
         missing.map(|(_, uid)| uid.clone()).collect()
+    }
+}
+
+/// Sorts of members that get their nodes before the others: no node was left for them behind those.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Foremost(Vec<Ask>);
+
+/// For how many sorts a plan begins anew.
+const FOREMOST_MAX: usize = 2;
+
+impl Foremost {
+    /// A member got no node while these of its group had theirs: whether the plan is to begin anew with those like it.
+    pub(crate) fn add<'a>(
+        &mut self,
+        ledger: &Ledger,
+        member: &Uid,
+        placed: impl IntoIterator<Item = &'a Uid>,
+    ) -> bool {
+        let sort = |uid: &Uid| ledger.pod(uid).map(|row| row.ask.anonymous());
+        let Some(own) = sort(member) else { return false };
+        let is_news = self.0.len() < FOREMOST_MAX && !self.0.contains(&own);
+        let is_behind = placed.into_iter().any(|uid| sort(uid).is_some_and(|other| other != own));
+        if is_news && is_behind {
+            self.0.push(own);
+        }
+        is_news && is_behind
+    }
+
+    /// Members in their order, these before the others of their priority: whoever matters more goes first all the
+    /// same.
+    pub(crate) fn sort(&self, ledger: &Ledger, members: &mut [(GangId, Uid)]) {
+        let place = |uid: &Uid| {
+            let row = ledger.pod(uid)?;
+            let at = self.0.iter().rposition(|own| *own == row.ask.anonymous());
+            Some((Reverse(row.priority), Reverse(at)))
+        };
+        if !self.0.is_empty() {
+            members.sort_by_cached_key(|(_, uid)| place(uid));
+        }
     }
 }
 
@@ -152,6 +236,15 @@ pub(crate) fn refused(
 }
 
 impl Ledger {
+    /// Whether a pod that no node takes may be taken by one where others have theirs: it wants to be near some, or to
+    /// be spread like them.
+    pub(crate) fn follows_others(&self, uid: &Uid) -> bool {
+        self.pod(uid).is_some_and(|row| {
+            let is_near = !self.terms.affinity(row.ask.pod_affinity).near.is_empty();
+            is_near || self.terms.spread(row.ask.spread).iter().any(|own| own.binds)
+        })
+    }
+
     /// Members in the order in which they get nodes, of those that this holds of: the largest first, which
     /// are the hardest to place.
     pub(crate) fn gang_by_size(

@@ -11,7 +11,7 @@ use api::pod_group::{GangId, MatchPolicy};
 use super::{Explanation, QuotaExplanation, explain, explain_quota, quota::explain_charged};
 use crate::decide::Decider;
 use crate::fact::{Allotment, PodFact, Uid};
-use crate::gangs::{Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
+use crate::gangs::{Foremost, Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
 use crate::ledger::{Charged, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::Requests;
@@ -159,8 +159,16 @@ pub fn plan_group(
     let members = || ledger.gang_by_size(group, |uid| deciders.of.contains_key(uid));
     let members = members();
     let line = Line::new(&least, members.clone());
-    let mut thought = Thought { group, line, seats: Vec::new(), first: None, refused: None };
-    ledger.speculate(|own| thought.think(own, deciders));
+    let mut thought = Thought {
+        group,
+        line,
+        foremost: Foremost::default(),
+        seats: Vec::new(),
+        first: None,
+        late: None,
+        refused: None,
+    };
+    ledger.speculate(|own| thought.think(own, deciders, (&least, &members)));
     let Thought { seats, refused, .. } = thought;
     let refused = refused.map(|refused| {
         let lot =
@@ -194,41 +202,96 @@ fn whole(
 struct Thought<'a> {
     group: &'a Group,
     line: Line,
+    foremost: Foremost,
     seats: Vec<Seat>,
     /// The first member that got no node, why, and how many had one then.
     first: Option<(Uid, Seatless, usize)>,
+    /// The same of the last that may get one beside others.
+    late: Option<(Uid, Seatless, usize)>,
     refused: Option<GroupRefused>,
 }
 
 impl Thought<'_> {
-    fn think(&mut self, own: &mut Speculation<'_>, deciders: &mut Deciders<'_>) {
-        while let Next::Needed(gang, uid) = self.line.next() {
-            let Some(decider) = deciders.of.get(&uid).and_then(|own| deciders.all.get_mut(*own))
-            else {
-                continue;
+    fn think(
+        &mut self,
+        own: &mut Speculation<'_>,
+        deciders: &mut Deciders<'_>,
+        all: (&BTreeMap<GangId, usize>, &[(GangId, Uid)]),
+    ) {
+        let mark = own.mark();
+        loop {
+            let is_short = match self.line.next() {
+                Next::Needed(gang, uid) => {
+                    let Some(decider) =
+                        deciders.of.get(&uid).and_then(|own| deciders.all.get_mut(*own))
+                    else {
+                        continue;
+                    };
+                    self.try_member(own, decider, (&gang, uid));
+                    self.line.falls_short(&gang)
+                }
+                Next::Short => true,
+                Next::Extra(_) | Next::Nobody => return,
             };
-            match seat(own.ledger_mut(), decider, &uid) {
-                Ok((place, allotment)) => {
-                    if own.place(&uid, place.node, allotment.as_ref()).is_ok() {
-                        self.seats.push(Seat { member: uid, node: place.node, allotment });
-                        self.line.placed(&gang);
-                    }
-                }
-                Err(why) => {
-                    self.line.unplaced(gang.clone(), uid.clone());
-                    let count = self.seats.len();
-                    self.first.get_or_insert((uid, why, count));
-                }
-            }
-            if self.line.falls_short(&gang) {
+            if is_short && self.begins_anew(own.ledger_mut(), all) {
+                own.take_back(mark);
+            } else if is_short {
                 self.refuse(own.ledger_mut(), deciders);
             }
         }
     }
 
+    fn try_member(
+        &mut self,
+        own: &mut Speculation<'_>,
+        decider: &mut Decider,
+        (gang, uid): (&GangId, Uid),
+    ) {
+        match seat(own.ledger_mut(), decider, &uid) {
+            Ok((place, allotment)) => {
+                if own.place(&uid, place.node, allotment.as_ref()).is_ok() {
+                    self.seats.push(Seat { member: uid, node: place.node, allotment });
+                    self.line.placed(gang);
+                }
+            }
+            Err(why) => {
+                let count = self.seats.len();
+                let is_quota = matches!(why, Seatless::Quota(_));
+                if !is_quota && own.ledger_mut().follows_others(&uid) {
+                    self.line.put_back(gang.clone(), uid.clone());
+                    self.late = Some((uid, why, count));
+                } else {
+                    self.line.unplaced(gang.clone(), uid.clone());
+                    self.first.get_or_insert((uid, why, count));
+                }
+            }
+        }
+    }
+
+    /// Whether the plan begins anew, with those first that no node was left for behind others.
+    fn begins_anew(
+        &mut self,
+        ledger: &Ledger,
+        (least, members): (&BTreeMap<GangId, usize>, &[(GangId, Uid)]),
+    ) -> bool {
+        let refused = self.first.as_ref().or(self.late.as_ref()).filter(|_| self.refused.is_none());
+        let refused = refused.filter(|(_, why, _)| matches!(why, Seatless::Nodes));
+        let Some((member, ..)) = refused else { return false };
+        let placed = self.seats.iter().map(|seat| &seat.member);
+        if !self.foremost.add(ledger, member, placed) {
+            return false;
+        }
+        let mut members = members.to_vec();
+        self.foremost.sort(ledger, &mut members);
+        self.line = Line::new(least, members);
+        (self.first, self.late) = (None, None);
+        self.seats.clear();
+        true
+    }
+
     /// One that is needed gets no node.
     fn refuse(&mut self, ledger: &mut Ledger, deciders: &Deciders<'_>) {
-        let Some((member, why, placed)) = self.first.take() else { return };
+        let Some((member, why, placed)) = self.first.take().or(self.late.take()) else { return };
         let own = deciders.of.get(&member).and_then(|own| deciders.all.get(*own));
         let Some(decider) = own.filter(|_| self.refused.is_none()) else { return };
         let (refusal, quota) = match why {

@@ -14,7 +14,7 @@ use super::steps::{GangStep, PlanEnd};
 use super::{GangNews, LastWord, uid_of};
 use crate::decide::Looked;
 use crate::fact::{PodRef, Uid};
-use crate::gangs::{Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
+use crate::gangs::{Foremost, Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
 use crate::ledger::{Charged, Pledge, PodRow};
 use crate::moment::Moment;
 use crate::needs::Requests;
@@ -44,6 +44,9 @@ pub(super) struct Planning {
     terms: Vec<Option<GangTerms>>,
     pub(super) placed: Vec<Uid>,
     refused: Option<Refused>,
+    /// The last that got none and may get one beside others.
+    late: Option<Refused>,
+    foremost: Foremost,
     /// What members asked that got no node in this turn, while nobody has got one since.
     in_vain: FxHashSet<Alike>,
     /// What its quota keeps for it, which does not count meanwhile.
@@ -130,6 +133,8 @@ impl Engine {
             terms,
             placed: Vec::new(),
             refused: None,
+            late: None,
+            foremost: Foremost::default(),
             in_vain: FxHashSet::default(),
             pledge,
             began: now,
@@ -163,15 +168,16 @@ impl Engine {
                         Tried::Placed => plan.line.placed(&gang),
                         Tried::Gone => {}
                         Tried::Refused(refused) => {
-                            plan.line.unplaced(gang.clone(), uid);
-                            plan.refused = plan.refused.take().or(refused.map(|own| *own));
+                            self.leave_out(&mut plan, (gang.clone(), uid), refused.map(|own| *own));
                         }
                     }
-                    if plan.line.falls_short(&gang) {
+                    if plan.line.falls_short(&gang) && !self.begin_anew(&mut plan) {
                         return self.refuse_plan(plan, now);
                     }
                     cost
                 }
+                Next::Short if self.begin_anew(&mut plan) => 1,
+                Next::Short => return self.refuse_plan(plan, now),
                 // It is not needed.
                 Next::Extra(uid) => self.try_member(&mut plan, &uid).1,
                 Next::Nobody => return self.keep_plan(plan, now),
@@ -180,6 +186,38 @@ impl Engine {
         }
         self.gangs.planning = Some(plan);
         None
+    }
+
+    /// A member that is needed got no node.
+    fn leave_out(&self, plan: &mut Planning, member: (GangId, Uid), refused: Option<Refused>) {
+        let is_quota = refused.as_ref().is_some_and(|own| own.quota.is_some());
+        let (gang, uid) = member;
+        if !is_quota && self.ledger.follows_others(&uid) {
+            plan.line.put_back(gang, uid);
+            plan.late = refused.or(plan.late.take());
+        } else {
+            plan.line.unplaced(gang, uid);
+            plan.refused = plan.refused.take().or(refused);
+        }
+    }
+
+    /// Begins a plan anew, with those first that no node was left for behind others of their group; whether
+    /// that may help.
+    fn begin_anew(&mut self, plan: &mut Planning) -> bool {
+        let refused = plan.refused.as_ref().or(plan.late.as_ref());
+        let refused = refused.filter(|own| own.quota.is_none()).map(|own| own.uid.clone());
+        let Some(member) = refused else { return false };
+        if !plan.foremost.add(&self.ledger, &member, &plan.placed) {
+            return false;
+        }
+        self.take_back(&std::mem::take(&mut plan.placed));
+        let mut members = self.by_size(&plan.group);
+        plan.foremost.sort(&self.ledger, &mut members);
+        plan.order = members.iter().map(|(_, uid)| uid.clone()).collect();
+        plan.line = Line::new(&plan.least, members);
+        (plan.refused, plan.late) = (None, None);
+        plan.in_vain.clear();
+        true
     }
 
     /// Gives a member a node, and what that costs: one that asks the same as another that got none is not tried.
@@ -386,7 +424,7 @@ impl Engine {
     /// One that is needed gets no node: all is taken back, and all members hear why.
     fn refuse_plan(&mut self, plan: Planning, now: Moment) -> Option<Decision> {
         let mut plan = plan;
-        let first = plan.refused.take();
+        let first = plan.refused.take().or(plan.late.take());
         let first = first.filter(|own| self.is_waiting_member(&plan.group, &own.uid));
         let Some(first) = first.filter(|_| self.stands(&plan)) else {
             self.plan_anew(plan, now);

@@ -64,3 +64,100 @@ fn who_asks_the_same_as_another_that_got_no_node_is_tried_again_once_others_have
     let words = decided(&mut engine, START);
     assert!(words.iter().any(|own| own.starts_with("f3 to n")), "{words:?}");
 }
+
+/// A member of the gang g that asks for so much, and what else it says.
+fn saying(name: &str, app: &str, cpu: &str, spec: serde_json::Value) -> Fact {
+    let mut wire = serde_json::json!({
+        "metadata": { "name": name, "namespace": "default", "uid": name, "labels": {
+            "app": app, "pod-group.scheduling.sigs.k8s.io": "g" } },
+        "spec": { "schedulerName": "default-scheduler", "containers": [
+            { "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
+    });
+    if let (Some(own), serde_json::Value::Object(more)) = (wire["spec"].as_object_mut(), spec) {
+        own.extend(more);
+    }
+    let wire: api::Pod = serde_json::from_value(wire).unwrap();
+    Fact::from(&wire)
+}
+
+fn node_of(name: &str, millis: i64, label: (&str, &str)) -> Fact {
+    let Fact::Node(own) = node(name, millis) else { unreachable!() };
+    let labels = [(label.0.into(), label.1.into())].into();
+    Fact::Node(crate::fact::NodeFact { labels, ..own })
+}
+
+fn near(app: &str) -> serde_json::Value {
+    serde_json::json!({ "affinity": { "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": app } } }] } } })
+}
+
+fn bound_of(engine: &mut Engine) -> usize {
+    decided(engine, START).iter().filter(|own| own.contains(" to n")).count()
+}
+
+#[test]
+fn members_that_want_to_be_near_a_smaller_one_are_tried_again_when_that_has_its_node() {
+    let mut engine = engine();
+    engine.apply(node_of("n", 10_000, ("zone", "a")), START);
+    engine.apply(gang("g", terms(4)), START);
+    for (name, cpu) in [("f1", "2"), ("f2", "2"), ("f3", "500m")] {
+        engine.apply(saying(name, "follower", cpu, near("leader")), START);
+    }
+    engine.apply(saying("l", "leader", "1", serde_json::Value::Null), START);
+    assert_eq!(bound_of(&mut engine), 4);
+}
+
+#[test]
+fn members_that_only_want_to_be_near_one_who_is_nowhere_get_none() {
+    let mut engine = engine();
+    engine.apply(node_of("n", 10_000, ("zone", "a")), START);
+    engine.apply(gang("g", terms(3)), START);
+    for name in ["f1", "f2"] {
+        engine.apply(saying(name, "follower", "2", near("leader")), START);
+    }
+    engine.apply(saying("other", "other", "1", serde_json::Value::Null), START);
+    let words = decided(&mut engine, START);
+    assert!(words.iter().all(|own| own.contains("pod affinity rules")), "{words:?}");
+    assert_eq!(engine.ledger().pods().filter(|(_, row)| row.claim.is_some()).count(), 0);
+}
+
+#[test]
+fn no_member_takes_the_only_node_of_another() {
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        // Whichever of both nodes is better for the one that may go anywhere.
+        for disks in [["ssd", "hdd"], ["hdd", "ssd"]] {
+            let mut engine = engine();
+            for (name, disk) in ["n1", "n2"].into_iter().zip(disks) {
+                engine.apply(node_of(name, 1_000, ("disk", disk)), START);
+            }
+            engine.apply(gang("g", terms(2)), START);
+            engine.apply(saying(first, "any", "1", serde_json::Value::Null), START);
+            let only = serde_json::json!({ "nodeSelector": { "disk": "ssd" } });
+            engine.apply(saying(second, "picky", "1", only), START);
+            assert_eq!(bound_of(&mut engine), 2, "{first} {disks:?}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_gives_nodes_to_no_more_members_that_are_not_needed_than_to_some() {
+    let mut engine = engine();
+    let Fact::Node(mut large) = node("n", 1_000_000) else { unreachable!() };
+    large.pods_allowed = 10_000;
+    engine.apply(Fact::Node(large), START);
+    engine.apply(gang("g", terms(1)), START);
+    for number in 0..2_000 {
+        engine.apply(told(member(&format!("m{number:05}"), "g", 100)), START);
+    }
+    let mut first = None;
+    while first.is_none() {
+        first = engine.decide(START);
+    }
+    assert_eq!(engine.gangs.tried, 513);
+    assert_eq!(1 + bound_of(&mut engine), 513);
+    // The others are by themselves as soon as the gang has started.
+    engine.apply(bound(member("m00000", "g", 100), "n"), START);
+    engine.answered(&uid("m00000"), Answer::Done, START);
+    assert_eq!(bound_of(&mut engine), 2_000 - 513);
+}
