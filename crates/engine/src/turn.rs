@@ -9,6 +9,7 @@
 
 mod clearings;
 mod consultations;
+mod due;
 mod gangs;
 mod leavers;
 mod loads;
@@ -20,7 +21,7 @@ mod searches;
 mod unbound;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ use crate::queue::{self, Change, History, Pending, Plugin, Plugins, Popped, Queu
 use crate::reservations::{Place, Within};
 use consultations::Consultations;
 pub use consultations::{Advice, Counsel, Ticket};
+use due::Due;
 use gangs::Gangs;
 pub use gangs::{Candidate, ClearingEnd, GangNews, GangStep, PlanEnd};
 use leavers::Leavers;
@@ -156,7 +158,7 @@ pub struct Engine {
     preparations: Preparations,
     consultations: Consultations,
     /// Decisions that wait to be asked for.
-    due: VecDeque<Decision>,
+    due: Due,
     /// Why pods have no node, as long as the ledger is what it was.
     refused: Refused,
     /// Pods of which it is being found out.
@@ -192,7 +194,7 @@ impl Engine {
             unbound: AllUnbound::default(),
             preparations: Preparations::default(),
             consultations: Consultations::default(),
-            due: VecDeque::new(),
+            due: Due::default(),
             refused: Refused::default(),
             searches: Searches::default(),
             rooms: BTreeMap::new(),
@@ -388,7 +390,7 @@ impl Engine {
         self.advance_releases(now);
         self.settle_namers(now);
         self.tell_waiting(now);
-        if let Some(decision) = self.due.pop_front() {
+        if let Some(decision) = self.due.pop() {
             return Some(decision);
         }
         if self.is_planning() {
@@ -567,7 +569,7 @@ impl Engine {
         let decision = Decision { pod, scheduler, attempts, verdict, looked, gang: None };
         let is_ready = matches!(decision.verdict, Verdict::Bind(..));
         if !(is_ready && self.is_gang_ready(&decision, now)) {
-            self.due.push_back(decision);
+            self.due.push(decision);
         }
     }
 
@@ -575,9 +577,7 @@ impl Engine {
     /// whether there was any.
     fn recall(&mut self, uid: &Uid) -> bool {
         let is_prepared = self.preparations.drop(uid, &mut self.ledger);
-        let before = self.due.len();
-        self.due.retain(|decision| decision.pod.uid != *uid);
-        is_prepared || self.due.len() < before
+        self.due.drop_of(uid) || is_prepared
     }
 
     /// Services and controllers may have become known since the pod did.

@@ -14,6 +14,8 @@ use crate::ledger::{Ledger, PodRow};
 const TOLD_DEPTH: usize = 1;
 /// How many gangs are looked at to find out whether some wait for each other in a circle.
 const CIRCLE_MAX: usize = 64;
+/// How many names of theirs are.
+const CIRCLE_NAMES_MAX: usize = 512;
 
 /// Gangs that start at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,11 +140,11 @@ impl Ledger {
     /// What is wrong where a gang that has to start first names one of a group and not the same as that: each
     /// would wait for the other.
     fn names_others(&self, group: &Group, other: &GangId) -> Option<GangWait> {
-        let theirs = self.gangs.named(other);
-        let gang = group.gangs.iter().find(|gang| theirs.contains(*gang))?;
+        let gang = group.gangs.iter().find(|gang| self.gangs.names(other, gang))?;
         if self.gangs.has_started(gang) || self.gangs.has_started(other) {
             return None;
         }
+        let theirs = self.gangs.named(other);
         let ours = self.gangs.named(gang);
         let only = ours.symmetric_difference(&theirs).cloned().collect();
         Some(GangWait::Unlike { gang: gang.clone(), other: other.clone(), only })
@@ -156,10 +158,14 @@ impl Ledger {
         let mut line: Vec<(GangId, Option<usize>)> =
             first.map(|gang| (gang.clone(), None)).collect();
         let mut seen: BTreeSet<GangId> = line.iter().map(|(gang, _)| gang.clone()).collect();
-        let mut at = 0;
+        let (mut at, mut names) = (0, 0);
         while let Some((gang, _)) = line.get(at).filter(|_| at < CIRCLE_MAX) {
             let theirs = self.group_of(gang);
             at += 1;
+            names += theirs.gangs.len() + theirs.first.len();
+            if names > CIRCLE_NAMES_MAX {
+                return None;
+            }
             if !theirs.gangs.iter().all(|gang| is_ahead(&gang)) {
                 continue;
             }

@@ -256,6 +256,16 @@ impl Gangs {
         named
     }
 
+    /// Whether a gang says that another starts with it, or is that one.
+    pub(crate) fn names(&self, gang: &GangId, other: &GangId) -> bool {
+        gang == other || self.terms(gang).is_some_and(|terms| terms.groups.contains(other))
+    }
+
+    /// How many gangs one says start with it, or a few more.
+    pub(crate) fn names_count(&self, gang: &GangId) -> usize {
+        1 + self.terms(gang).map_or(0, |terms| terms.groups.len())
+    }
+
     /// Whether a gang says that these start with it, itself among them, and no others.
     pub(crate) fn names_all(&self, gang: &GangId, these: &BTreeSet<GangId>) -> bool {
         let Some(terms) = self.terms(gang) else { return these.len() == 1 && these.contains(gang) };

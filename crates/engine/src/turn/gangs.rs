@@ -593,14 +593,7 @@ impl Engine {
             let scheduler = self.profiles[own.profile].0.clone();
             self.gangs.told.insert(uid, wait.clone());
             let (verdict, looked) = (Verdict::Await(wait.clone()), Looked::default());
-            self.due.push_back(Decision {
-                pod,
-                scheduler,
-                attempts: 0,
-                verdict,
-                looked,
-                gang: None,
-            });
+            self.due.push(Decision { pod, scheduler, attempts: 0, verdict, looked, gang: None });
         }
     }
 

@@ -14,6 +14,8 @@ use crate::moment::Moment;
 
 /// How many gangs are looked at in one turn because of another that they name.
 const NAMERS_PER_TURN: usize = 32;
+/// How many names of a gang cost as much as a gang, each with each of the others.
+const NAMES_PER_NAMER: usize = 8;
 
 /// What those see of a gang that it has to start before.
 #[derive(Debug, PartialEq)]
@@ -145,14 +147,14 @@ impl Engine {
             && let Some(own) = self.gangs.namers.line.pop_front()
         {
             let Some(mut round) = self.gangs.namers.rounds.remove(&own) else { continue };
-            let some = self.next_namers(&own, round.after.as_ref(), left);
-            if some.len() == left {
+            let (some, cost) = self.next_namers(&own, round.after.as_ref(), left);
+            if cost >= left {
                 round.after = some.last().cloned();
             } else if std::mem::take(&mut round.again) {
                 round.after = None;
             } else {
                 self.settle_each(&some, now);
-                left -= some.len();
+                left -= cost;
                 continue;
             }
             self.gangs.namers.rounds.insert(own.clone(), round);
@@ -161,13 +163,13 @@ impl Engine {
         }
     }
 
-    /// So many of those that name a gang, after this one.
+    /// As many of those that name a gang, after this one, as cost so much, and what they do.
     fn next_namers(
         &self,
         (gang, whom): &(GangId, Whom),
         after: Option<&GangId>,
         most: usize,
-    ) -> BTreeSet<GangId> {
+    ) -> (BTreeSet<GangId>, usize) {
         let first = GangId::new(gang.namespace(), "");
         let after = match whom {
             Whom::All => after,
@@ -175,6 +177,15 @@ impl Engine {
         };
         let naming = self.ledger.gangs.naming(gang, after);
         let is_meant = |own: &&GangId| *whom == Whom::All || own.namespace() == gang.namespace();
-        naming.take_while(is_meant).take(most).cloned().collect()
+        let (mut some, mut cost) = (BTreeSet::new(), 0);
+        for own in naming.take_while(is_meant) {
+            if cost >= most {
+                break;
+            }
+            let names = self.ledger.gangs.names_count(own) / NAMES_PER_NAMER;
+            cost += 1 + names * names;
+            some.insert(own.clone());
+        }
+        (some, cost)
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
         let group = self.ledger.group_of(&gang);
         let Readiness::Ready(needs) = self.ledger.readiness(&group) else {
             self.settle_gangs(&[gang], now);
-            return self.due.pop_front();
+            return self.due.pop();
         };
         let (members, least) = (self.by_size(&group), least_of(needs));
         let order = members.iter().map(|(_, uid)| uid.clone()).collect();
@@ -382,7 +382,7 @@ impl Engine {
         }
         self.tell_placed(&group);
         self.release(release, now);
-        self.due.pop_front()
+        self.due.pop()
     }
 
     /// Whether these are as many of each gang as are needed.
@@ -479,7 +479,7 @@ impl Engine {
         self.tell_refused(&uid, &group, &waiting, (&member, attempts));
         // What is told of it meanwhile was left for now.
         self.settle_gangs(&group.gangs, now);
-        self.due.pop_front()
+        self.due.pop()
     }
 
     /// Has a group wait until its quota has room for all of it.
@@ -558,7 +558,7 @@ impl Engine {
             let Some(profile) = self.unbound.get(own).map(|own| own.profile) else { continue };
             last.told.insert(own.clone());
             self.gangs.told.remove(own);
-            self.due.push_back(Decision {
+            self.due.push(Decision {
                 pod: PodRef::of(own, row),
                 scheduler: self.profiles[profile].0.clone(),
                 attempts: last.attempts,

@@ -318,10 +318,12 @@ impl Engine {
     pub(super) fn end_release(&mut self, key: &str, now: Moment) {
         let Some(release) = self.gangs.releases.by_key.remove(key) else { return };
         self.gangs.releases.due.retain(|(_, own)| **own != *key);
+        let recalled = self.due.drop_all(release.members.keys().cloned());
         for (uid, member) in &release.members {
             self.gangs.releases.by_member.remove(uid);
+            let is_prepared = self.preparations.drop(uid, &mut self.ledger);
             // A Binding that is under way may be carried out: until that is known, its node is charged.
-            if self.recall(uid) || member.stage != Stage::Bound {
+            if is_prepared || recalled.contains(uid) || member.stage != Stage::Bound {
                 self.vacate(uid, now);
             }
         }

@@ -227,7 +227,7 @@ impl Engine {
             let (pod, scheduler) = (PodRef::of(&member, row), self.profiles[profile].0.clone());
             let (verdict, looked) = (Verdict::Wait(waiting), Looked::default());
             let gang = None;
-            self.due.push_back(Decision { pod, scheduler, attempts, verdict, looked, gang });
+            self.due.push(Decision { pod, scheduler, attempts, verdict, looked, gang });
             untold.insert(member);
         }
         let rejection = self.all_refusals(&group, refusal.waiting.rejection);
@@ -242,7 +242,7 @@ impl Engine {
         for (member, victims) in leavers {
             self.see_off(&member, &victims, now);
         }
-        self.due.pop_front()
+        self.due.pop()
     }
 
     /// Keeps what a group asks for in the quota of one of its members, since these go for it.

@@ -176,7 +176,7 @@ impl Engine {
         // Nobody tries it just now.
         let attempts = 0;
         let decision = self.decision(own.profile, pod, attempts, verdict);
-        self.due.push_back(decision);
+        self.due.push(decision);
     }
 
     /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried.
