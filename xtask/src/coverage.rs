@@ -352,6 +352,14 @@ fn ids(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn file(path: &str, text: &str) -> SourceFile {
+        SourceFile { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn test(path: &str, name: &str) -> SourceFile {
+        file(path, &format!("fn {name}() {{}}\n"))
+    }
+
     #[test]
     fn the_page_is_current() {
         is_current(&page(&repository::files().unwrap()).unwrap()).unwrap();
@@ -387,8 +395,6 @@ mod tests {
 
     #[test]
     fn the_page_counts_what_is_proved_and_refuses_unknown_ids() {
-        let file =
-            |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
         let specification = file(
             "docs/spec/12-gang.md",
             "# Gangs\n1. not here\n## 7. Acceptance scenarios\n| G1 | a |\n| G4 | b |\n## 8. End\n| G5 | c |\n",
@@ -403,11 +409,10 @@ mod tests {
 
     #[test]
     fn what_has_another_outcome_or_is_not_called_yet_is_counted_apart_and_says_why() {
-        let file = SourceFile {
-            path: "docs/spec/12-gang.md".to_owned(),
-            text: "# Gangs\n## 7. Acceptance scenarios\n| G1 | a |\n| G2 | b |\n| G3 | c |\n"
-                .to_owned(),
-        };
+        let file = file(
+            "docs/spec/12-gang.md",
+            "# Gangs\n## 7. Acceptance scenarios\n| G1 | a |\n| G2 | b |\n| G3 | c |\n",
+        );
         let ids = ["s12_g1", "s12_g2", "s12_g3"];
         let tests = ids.map(|id| (id.to_owned(), vec![format!("{id}_holds")]));
         let uncalled =
@@ -426,11 +431,7 @@ mod tests {
     #[test]
     fn what_nobody_calls_yet_is_proved_where_it_is_and_nowhere_else() {
         let check = |path: &str, more: &str, expected: usize| {
-            let file = |path: &str, name: &str| SourceFile {
-                path: path.to_owned(),
-                text: format!("fn {name}() {{}}\n"),
-            };
-            let files = [file(path, "s12_g3_holds"), file("crates/c/src/d.rs", more)];
+            let files = [test(path, "s12_g3_holds"), test("crates/c/src/d.rs", more)];
             let uncalled = [Uncalled { place: "crates/a/src/b", until: "", ids: &["s12_g3"] }];
             assert_eq!(stale_uncalled(&files, &uncalled).len(), expected, "{path} {more}");
         };
@@ -442,15 +443,12 @@ mod tests {
 
     #[test]
     fn another_outcome_has_a_test_and_an_entry_that_names_it() {
-        let check = |test: &str, entry: &str, is_fine: bool| {
-            let file = |path: &str, text: String| SourceFile { path: path.to_owned(), text };
+        let check = |id: &str, entry: &str, is_fine: bool| {
             let page = format!("### other\n\nG2\n\n### gangs\n\n{entry}\n\n### last\n\nG2\n");
-            let files = [
-                file(DIFFERENCES, page),
-                file("crates/a/src/b.rs", format!("fn {test}_holds() {{}}\n")),
-            ];
+            let files =
+                [file(DIFFERENCES, &page), test("crates/a/src/b.rs", &format!("{id}_holds"))];
             let findings = stale(&files, &[("s12_g2", "gangs")]);
-            assert_eq!(findings.is_empty(), is_fine, "{test} {entry}: {findings:?}");
+            assert_eq!(findings.is_empty(), is_fine, "{id} {entry}: {findings:?}");
         };
         check("s12_g2", "| G2 | a | b |", true);
         check("s12_g2", "as in scenario g2, so", true);

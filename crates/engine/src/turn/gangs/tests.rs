@@ -254,26 +254,30 @@ fn a_gang_that_is_made_again_while_its_old_members_go_starts_whole_once_more() {
     check(true, false, waits);
 }
 
+/// A gang of which these members are bound.
+fn started(terms: GangTerms, members: &[&str]) -> Engine {
+    let mut engine = engine();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(gang("g", terms), START);
+    for name in members {
+        engine.apply(bound(member(name, "g", 1_000), "n"), START);
+    }
+    engine
+}
+
+/// One of them is asked to go.
+fn going(name: &str) -> Fact {
+    bound(PodFact { deleting: true, ..member(name, "g", 1_000) }, "n")
+}
+
 #[test]
 fn a_gang_that_was_taken_whole_starts_whole_again_and_one_of_which_members_ended_does_not() {
     let waits = "again waits: gang default/g waits for members: collected 1/2";
     let check = |ended: &[&str], deleted: &[&str], expected: &str| {
-        let mut engine = engine();
-        engine.apply(node("n", 10_000), START);
-        engine.apply(gang("g", terms(2)), START);
-        for name in ["a", "b", "c"] {
-            engine.apply(bound(member(name, "g", 1_000), "n"), START);
-        }
-        for name in ended {
-            engine.apply(Fact::PodGone(uid(name)), START);
-        }
-        for name in deleted {
-            let own = PodFact { deleting: true, ..member(name, "g", 1_000) };
-            engine.apply(bound(own, "n"), START);
-        }
-        for name in deleted {
-            engine.apply(Fact::PodGone(uid(name)), START);
-        }
+        let mut engine = started(terms(2), &["a", "b", "c"]);
+        ended.iter().for_each(|name| engine.apply(Fact::PodGone(uid(name)), START));
+        deleted.iter().for_each(|name| engine.apply(going(name), START));
+        deleted.iter().for_each(|name| engine.apply(Fact::PodGone(uid(name)), START));
         engine.apply(told(member("again", "g", 1_000)), START);
         assert_eq!(decided(&mut engine, SOON), [expected], "{ended:?} {deleted:?}");
     };
@@ -287,19 +291,11 @@ fn a_gang_that_was_taken_whole_starts_whole_again_and_one_of_which_members_ended
 #[test]
 fn a_start_in_part_that_is_undone_begins_anew_unless_a_member_has_ended() {
     let check = |says: IncompleteStart, ended: &[&str], deleted: &[&str], expected: &str| {
-        let mut engine = engine();
-        engine.apply(node("n", 10_000), START);
         let own = GangTerms { incomplete_start: says, ..terms(3) };
-        engine.apply(gang("g", own), START);
-        for name in ["a", "b"] {
-            engine.apply(bound(member(name, "g", 1_000), "n"), START);
-        }
-        for name in ended {
-            engine.apply(Fact::PodGone(uid(name)), START);
-        }
+        let mut engine = started(own, &["a", "b"]);
+        ended.iter().for_each(|name| engine.apply(Fact::PodGone(uid(name)), START));
         for name in deleted {
-            let own = PodFact { deleting: true, ..member(name, "g", 1_000) };
-            engine.apply(bound(own, "n"), START);
+            engine.apply(going(name), START);
             engine.apply(Fact::PodGone(uid(name)), START);
         }
         assert!(!engine.ledger().gangs.was_whole(&id("g")));
