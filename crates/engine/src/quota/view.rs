@@ -149,6 +149,21 @@ impl<'a> View<'a> {
         places.into_iter().flatten().map(|place| &*placement.names[place])
     }
 
+    /// What the quotas right below one are guaranteed of the resources that it counts, also that which they hand
+    /// on.
+    pub(super) fn guaranteed_below(
+        &self,
+        quota: &str,
+    ) -> impl Iterator<Item = (&'a str, i64)> + use<'a> {
+        let Reckoning { placement, columns } = self.reckoning;
+        placement.find(quota).into_iter().flat_map(move |place| {
+            let counted = columns.iter().filter(move |(_, own)| own.cells[place].max.is_some());
+            counted.flat_map(move |(name, own)| {
+                placement.children[place].clone().map(move |at| (&**name, own.cells[at].min))
+            })
+        })
+    }
+
     /// What the quotas right below the root share: what the default and the system quota leave.
     #[must_use]
     pub fn shared(&self) -> ByResource {
@@ -281,9 +296,11 @@ impl<'a> View<'a> {
             let Some(column) = columns.get(name) else { return false };
             let amount = own.amounts.of(name);
             let counts = |at: usize| column.cells[at].max.is_some();
+            // What a quota gets for those below is not for its own pods.
+            let is_held = |at: usize| counts(at) || column.cells[at].hands_on && at != place;
             let is_lent = |at: usize| {
                 let cell = &column.cells[at];
-                !counts(at) || without(cell.sums.used, amount) >= i128::from(cell.kept_min)
+                !is_held(at) || without(cell.sums.used, amount) >= i128::from(cell.kept_min)
             };
             other.is_backed(&column.cells[theirs], name)
                 && placement.chain(place).any(counts)

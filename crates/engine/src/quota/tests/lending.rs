@@ -110,6 +110,31 @@ fn who_says_nothing_of_a_resource_that_one_above_counts_only_borrows_it() {
 }
 
 #[test]
+fn what_is_handed_on_is_guaranteed_to_those_below_and_not_to_who_hands_it_on() {
+    let quotas = [
+        "org< min=9/9 max=9/9",
+        "p<org max=9",
+        "a<p min=0/4 max=9/9",
+        "b<p max=9/9",
+        "r<org min=0/5 max=9/9",
+    ];
+    let mut tree = tree(Options::default(), "9/9", &quotas);
+    take(&mut tree, "b 0/4");
+    ask(&mut tree, "r 0/5");
+    assert!(may_take_back(&mut tree, "r 0/5"));
+    assert!(
+        !is_lent(&mut tree, "b 0/1", "r 0/5"),
+        "those below one use no more than they are guaranteed"
+    );
+    assert!(is_lent(&mut tree, "b 0/1", "a 0/1"));
+    take(&mut tree, "b 0/1");
+    assert!(is_lent(&mut tree, "b 0/1", "r 0/5"));
+    take(&mut tree, "b 0/-5");
+    take(&mut tree, "p 0/1");
+    assert!(is_lent(&mut tree, "p 0/1", "a 0/1") && is_lent(&mut tree, "p 0/1", "r 0/1"));
+}
+
+#[test]
 fn where_what_is_in_use_is_guaranteed_nothing_is_taken_back() {
     for guarantees_usage in [false, true] {
         let options = Options { guarantees_usage, ..Options::default() };

@@ -242,10 +242,24 @@ fn what_is_lent_is_what_others_use_of_a_guarantee() {
 }
 
 #[test]
-fn a_parent_that_does_not_count_a_resource_has_none_to_hand_on() {
-    let mut tree = tree(Options::default(), "100/100", &["p< max=100", "a<p min=1/1 max=50/50"]);
-    ask(&mut tree, "a 5/5");
-    check(&mut tree, |own| &own.runtime, &["p 5", "a 5/0"]);
+fn a_parent_that_does_not_count_a_resource_hands_on_what_those_below_would_get_in_its_place() {
+    let whole = |capacity: &str, quotas: &[&str], asked: &[&str], expected: &[&str]| {
+        let mut tree = tree(Options::default(), capacity, quotas);
+        asked.iter().for_each(|text| ask(&mut tree, text));
+        check(&mut tree, |own| &own.runtime, expected);
+    };
+    whole("100/100", &["p< max=100", "a<p min=1/1 max=50/50"], &["a 5/5"], &["p 5", "a 5/5"]);
+    // Its weight is theirs together, also two levels below.
+    let quotas = ["p< max=9", "q<p max=9", "a<q max=0/60", "b<p max=0/30", "r< max=0/90"];
+    let asked = ["a 0/99", "b 0/99", "r 0/99"];
+    whole("9/90", &quotas, &asked, &["p 0", "q 0", "a 0/30", "b 0/15", "r 0/45"]);
+    // So is what it is guaranteed, and what it does not lend is what they do not.
+    let quotas =
+        ["p< max=9 keeps", "a<p min=0/20 max=0/90 keeps", "b<p min=0/10 max=0/90", "r< max=0/90"];
+    whole("9/90", &quotas, &["r 0/99"], &["a 0/20", "b 0/0", "r 0/70"]);
+    let quotas = ["p< max=9", "a<p min=0/20 max=0/90 weight=0/0", "r< max=0/90"];
+    whole("9/90", &quotas, &["a 0/30", "r 0/99"], &["a 0/20", "r 0/70"]);
+    whole("9/10", &quotas, &["a 0/30", "r 0/99"], &["a 0/10", "r 0/0"]);
 }
 
 #[test]
