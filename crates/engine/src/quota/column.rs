@@ -93,10 +93,8 @@ pub(super) struct Cell {
     pub demand: i128,
     /// What is used, and what the quotas below are guaranteed.
     pub allocated: i128,
-    /// What of its guarantee can be kept, of what the one above may use now: it is divided by this.
-    pub scaled_min: i64,
-    /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it uses
-    /// beyond this is borrowed, whatever those beside it ask for.
+    /// What of its guarantee can be kept, of what the one above may use or would get if it asked: it is divided by
+    /// this, and what is used beyond it is borrowed, whatever those beside it ask for.
     pub kept_min: i64,
     /// How much it may use now.
     pub runtime: i64,
@@ -171,7 +169,7 @@ impl Cell {
     fn floor(&self, guarantees_usage: bool) -> i64 {
         let guaranteed = amount(self.guaranteed()).min(self.most());
         let guaranteed = if guarantees_usage { guaranteed } else { 0 };
-        self.scaled_min.max(guaranteed)
+        self.kept_min.max(guaranteed)
     }
 
     fn member(&self, rank: usize, guarantees_usage: bool) -> Member {
@@ -231,7 +229,6 @@ impl Column {
         }
         if options.limit == Limit::Max {
             for cell in &mut own.cells {
-                cell.scaled_min = cell.min;
                 cell.kept_min = cell.min;
                 cell.runtime = cell.most();
             }
@@ -384,19 +381,13 @@ impl Column {
 
     /// What of their guarantees those below a quota can keep, of which so much is divided now.
     fn scale_below(&mut self, (place, capacity): (usize, i64), sharing: &[usize]) {
+        // What the one above leaves to others since nobody below asks for it, it gets back for those who do. While
+        // it leaves any, it has all that is asked for below: to be sure of more takes nothing from anybody.
+        let most = if place == ROOT { capacity } else { capacity.max(self.cells[place].kept_min) };
         let mins: Vec<i64> = sharing.iter().map(|at| self.cells[*at].min).collect();
         // Nobody keeps his whatever there is.
-        let scaled = |capacity| match self.options.scales_min {
-            true => scale(capacity, 0, &mins),
-            false => mins.clone(),
-        };
-        let now = scaled(capacity);
-        // What the one above leaves to others since nobody below asks for it, it gets back for those who do.
-        let most = if place == ROOT { capacity } else { capacity.max(self.cells[place].kept_min) };
-        let whenever = (most != capacity && now != mins).then(|| scaled(most));
-        for (number, at) in sharing.iter().enumerate() {
-            let kept = whenever.as_ref().unwrap_or(&now)[number];
-            self.cells[*at].scaled_min = now[number];
+        let kept = if self.options.scales_min { scale(most, 0, &mins) } else { mins };
+        for (at, kept) in sharing.iter().zip(kept) {
             let before = std::mem::replace(&mut self.cells[*at].kept_min, kept);
             self.stale[*at] |= before != kept;
         }

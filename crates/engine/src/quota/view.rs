@@ -93,8 +93,6 @@ pub struct Standing {
     pub non_preemptible_used: ByResource,
     /// How much it may use now.
     pub runtime: ByResource,
-    /// What of its guarantee can be kept, of what the one above may use now: what is divided by.
-    pub scaled_min: ByResource,
     /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it is
     /// guaranteed, whatever those beside it ask for.
     pub kept_min: ByResource,
@@ -223,7 +221,6 @@ impl<'a> View<'a> {
             put(|own| &mut own.guaranteed, cell.guaranteed());
         }
         if place != ROOT && !Placement::is_apart(place) {
-            put(|own| &mut own.scaled_min, i128::from(cell.scaled_min));
             put(|own| &mut own.kept_min, i128::from(cell.kept_min));
             put(|own| &mut own.borrowed, cell.borrowed());
         }

@@ -273,13 +273,15 @@ proptest! {
             prop_assert!(!is_enough || given <= i128::from(has), "{} have {} of {}", name, given, has);
             let is_sound = options.scales_min && !options.guarantees_usage;
             let is_sound = is_sound && options.limit == Limit::Runtime;
-            prop_assert!(!is_sound || floors <= i128::from(has), "{} are sure of {} of {}", name, floors, has);
-            // What those of one parent keep in any case is there or would be.
+            // What those of one parent are sure of is there or would be, and where it would be it is not asked for.
             let kept = sum(&|own| own.kept_min);
             prop_assert!(!is_sound || kept <= i128::from(has.max(above.kept_min)), "{} keep {}", name, kept);
+            let demand = below.iter().map(Cell::limited_demand).sum::<i128>();
+            let is_sound = is_sound && (name == ROOT_QUOTA || above.demand >= demand);
+            prop_assert!(!is_sound || given <= i128::from(has), "{} have {} of {}", name, given, has);
             for own in &below {
                 prop_assert!(own.runtime <= own.max.unwrap_or(i64::MAX), "{:?}", own);
-                prop_assert!((own.scaled_min..=own.min).contains(&own.kept_min), "{:?}", own);
+                prop_assert!((0..=own.min).contains(&own.kept_min), "{:?}", own);
                 // What is guaranteed and can be kept is given first, as far as it is asked for. What a quota hands
                 // on is what is asked for below.
                 let asked = if own.hands_on { own.limited_demand() } else { own.limited_request() };
@@ -328,5 +330,5 @@ proptest! {
 /// What a quota gets before anything is divided, but for what it does not ask for.
 fn floor(options: Options, own: &Cell) -> i64 {
     let used = amount(own.guaranteed()).min(own.max.unwrap_or(i64::MAX));
-    if options.guarantees_usage { own.scaled_min.max(used) } else { own.scaled_min }
+    if options.guarantees_usage { own.kept_min.max(used) } else { own.kept_min }
 }

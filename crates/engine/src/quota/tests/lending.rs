@@ -46,7 +46,6 @@ fn who_uses_what_it_is_guaranteed_borrows_nothing_however_little_its_parent_asks
     let mut tree = tree(Options::default(), "192", &quotas);
     ["vision 30", "speech 10"].iter().for_each(|text| take(&mut tree, text));
     check(&mut tree, |own| &own.runtime, &["org 40", "vision 30", "speech 10"]);
-    check(&mut tree, |own| &own.scaled_min, &["org 80", "vision 24", "speech 16"]);
     check(&mut tree, |own| &own.kept_min, &["org 80", "vision 48", "speech 32"]);
     check(&mut tree, |own| &own.borrowed, &["org 0", "vision 0", "speech 0"]);
     let lent = |tree: &mut QuotaTree| {

@@ -116,7 +116,7 @@ impl<'a> Reference<'a> {
             if is_short { capacity * min(fact) / mins } else { min(fact) }
         };
         let floors = sharing.iter().map(|fact| {
-            let scaled = scaled(fact, capacity);
+            let scaled = scaled(fact, capacity.max(above.kept));
             let most = self.of(&fact.max).unwrap_or(i64::MAX);
             if self.options.guarantees_usage {
                 scaled.max(self.guaranteed(fact).min(most))
