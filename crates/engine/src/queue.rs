@@ -34,7 +34,7 @@ pub use arrivals::{Arrivals, Cause, Line};
 pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use moves::{MOVES_KEPT, Move, Moves};
-pub(crate) use parked::Cure;
+pub(crate) use parked::{Cure, InTurn};
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
@@ -260,7 +260,7 @@ pub struct Queue {
     /// Those that wait for their quotas.
     parked: parked::Parked,
     /// Pods that have come to rest or have been roused since somebody asked; none where nobody asks.
-    turned: Option<Vec<Uid>>,
+    turned: Option<rests::Turned>,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.

@@ -6,7 +6,7 @@
 //! lot be let in.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::ops::Bound;
 
 use super::{Place, Plugin, Plugins, Queue, Rejection, Turn, arrivals};
 use crate::fact::Uid;
@@ -31,40 +31,60 @@ struct Lot {
     by_turn: BTreeSet<Turn>,
 }
 
+/// A lot by the turn of its first pod.
+pub(crate) type InTurn = (Turn, Charged);
+
 /// All lots.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parked {
     lots: BTreeMap<Charged, Lot>,
-    by_quota: BTreeMap<Box<str>, BTreeSet<Charged>>,
+    by_quota: BTreeMap<Box<str>, BTreeSet<InTurn>>,
 }
 
 impl Parked {
     /// A pod waits whose lot this quota has refused last.
     pub(super) fn join(&mut self, lot: Charged, turn: Turn) {
-        let own = self.lots.entry(lot).or_default();
-        own.by_turn.insert(turn);
-        let quota = own.refused_by.clone();
-        self.by_quota.entry(quota).or_default().insert(lot);
+        self.change(lot, |own| _ = own.by_turn.insert(turn));
     }
 
     /// A pod waits no longer.
     pub(super) fn leave(&mut self, lot: Charged, turn: &Turn) {
-        let Some(own) = self.lots.get_mut(&lot) else { return };
-        own.by_turn.remove(turn);
-        if own.by_turn.is_empty() {
-            let quota = std::mem::take(&mut own.refused_by);
+        self.change(lot, |own| _ = own.by_turn.remove(turn));
+    }
+
+    /// A lot becomes another one, or is there no longer where nobody is in it.
+    fn change(&mut self, lot: Charged, change: impl FnOnce(&mut Lot)) {
+        let own = self.lots.entry(lot).or_default();
+        let (quota, first) = (own.refused_by.clone(), own.by_turn.first().cloned());
+        change(own);
+        let new = own.by_turn.first().cloned();
+        if own.refused_by != quota || new != first {
+            let refused_by = own.refused_by.clone();
+            if let Some(first) = first {
+                self.forget(&quota, (first, lot));
+            }
+            if let Some(new) = new.clone() {
+                self.by_quota.entry(refused_by).or_default().insert((new, lot));
+            }
+        }
+        if new.is_none() {
             self.lots.remove(&lot);
-            self.forget(&quota, lot);
         }
     }
 
-    fn forget(&mut self, quota: &str, lot: Charged) {
+    fn forget(&mut self, quota: &str, lot: InTurn) {
         if let Some(lots) = self.by_quota.get_mut(quota) {
             lots.remove(&lot);
             if lots.is_empty() {
                 self.by_quota.remove(quota);
             }
         }
+    }
+
+    /// The turns of the pods of a lot from here on.
+    pub(super) fn turns(&self, lot: Charged, from: Bound<Turn>) -> impl Iterator<Item = &Turn> {
+        let own = self.lots.get(&lot).into_iter();
+        own.flat_map(move |own| own.by_turn.range((from.clone(), Bound::Unbounded)))
     }
 
     /// The quota that refused a lot last, where a pod waits there.
@@ -79,11 +99,8 @@ impl Parked {
     }
 
     pub(super) fn refuse(&mut self, lot: Charged, by: &str) {
-        let Some(own) = self.lots.get_mut(&lot) else { return };
-        if *own.refused_by != *by {
-            let before = std::mem::replace(&mut own.refused_by, by.into());
-            self.forget(&before, lot);
-            self.by_quota.entry(by.into()).or_default().insert(lot);
+        if self.lots.get(&lot).is_some_and(|own| *own.refused_by != *by) {
+            self.change(lot, |own| own.refused_by = by.into());
         }
     }
 }
@@ -156,22 +173,24 @@ impl Queue {
         };
         own.cure = cure;
         if let Some(turned) = &mut self.turned {
-            turned.extend(own.by_turn.iter().map(|(_, _, uid)| uid.clone()));
+            turned.put_lot(lot);
         }
     }
 
-    /// Lots that any of these quotas refused.
-    pub(crate) fn lots_refused_by<'a>(
-        &'a self,
-        quotas: impl IntoIterator<Item = &'a Box<str>>,
-    ) -> impl Iterator<Item = Charged> {
-        let quotas = quotas.into_iter().filter_map(|quota| self.parked.by_quota.get(quota));
-        quotas.flatten().copied()
+    /// The first lot that a quota refused, or the next one after another.
+    pub(crate) fn lot_refused_by(&self, quota: &str, after: Option<&InTurn>) -> Option<&InTurn> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.parked.by_quota.get(quota)?.range((from, Bound::Unbounded)).next()
     }
 
-    /// All lots.
-    pub(crate) fn lots(&self) -> impl Iterator<Item = Charged> {
-        self.parked.lots.keys().copied()
+    /// The quota that refused a lot last.
+    pub(crate) fn refusing(&self, lot: Charged) -> Option<&str> {
+        self.parked.lots.get(&lot).map(|own| &*own.refused_by)
+    }
+
+    /// All quotas that refused a lot.
+    pub(crate) fn quotas_refusing(&self) -> impl Iterator<Item = &str> {
+        self.parked.by_quota.keys().map(|quota| &**quota)
     }
 
     /// Whether nobody waits for a quota.
@@ -186,12 +205,10 @@ impl Queue {
         self.parked.lots.values().map(|lot| lot.by_turn.len()).sum()
     }
 
-    /// Lots whose first pod waits for too long.
-    pub(crate) fn lots_overdue(&self, now: Moment) -> Vec<Charged> {
-        let waited =
-            |lot: &Lot| lot.by_turn.first().map_or(Duration::ZERO, |(_, at, _)| now.since(*at));
-        let lots = self.parked.lots.iter();
-        lots.filter(|(_, lot)| waited(lot) > self.settings.wait_max).map(|(key, _)| *key).collect()
+    /// Whether the first pod of a lot waits for too long.
+    pub(crate) fn is_overdue(&self, lot: Charged, now: Moment) -> bool {
+        let first = self.first_of_lot(lot);
+        first.is_some_and(|(_, since, _)| now.since(*since) > self.settings.wait_max)
     }
 
     /// A pod that waited for its quota for too long may be let in, and nothing had woken it.

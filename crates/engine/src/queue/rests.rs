@@ -2,9 +2,35 @@
 //! nodes refused them, or they may not be tried, or they are too many or too large for what their quota may
 //! ever use.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
 use super::parked::Cure;
-use super::{Place, Queue};
+use super::{Place, Queue, Turn};
 use crate::fact::Uid;
+use crate::ledger::Charged;
+
+/// Pods that have come to rest or have been roused, maybe several times, until somebody asks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Turned {
+    pods: VecDeque<Uid>,
+    /// Lots of which all have, and the pod of each after which it goes on.
+    lots: VecDeque<Charged>,
+    after: BTreeMap<Charged, Option<Turn>>,
+}
+
+impl Turned {
+    /// All of a lot have. Where it is gone through already, that begins anew.
+    pub(super) fn put_lot(&mut self, lot: Charged) {
+        if self.after.insert(lot, None).is_none() {
+            self.lots.push_back(lot);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.lots.is_empty()
+    }
+}
 
 impl Place {
     /// Whether a pod there may be one that can use nothing.
@@ -17,13 +43,35 @@ impl Queue {
     /// Remembers which pods come to rest or are roused.
     #[must_use]
     pub fn telling_turns(mut self) -> Self {
-        self.turned = Some(Vec::new());
+        self.turned = Some(Turned::default());
         self
     }
 
-    /// Pods that have come to rest or have been roused since this was last asked, maybe several times.
-    pub(crate) fn take_turned(&mut self) -> Vec<Uid> {
-        self.turned.as_mut().map(std::mem::take).unwrap_or_default()
+    /// So many of the pods that have come to rest or have been roused since this was last asked, maybe several times.
+    pub(crate) fn take_turned(&mut self, most: usize) -> Vec<Uid> {
+        let Some(turned) = &mut self.turned else { return Vec::new() };
+        let mut taken: Vec<Uid> = turned.pods.drain(..most.min(turned.pods.len())).collect();
+        while taken.len() < most
+            && let Some(lot) = turned.lots.pop_front()
+        {
+            let after = turned.after.remove(&lot).flatten();
+            let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let some = self.parked.turns(lot, after).take(most - taken.len());
+            let mut last = None;
+            taken.extend(
+                some.inspect(|turn| last = Some((*turn).clone())).map(|(_, _, uid)| uid.clone()),
+            );
+            if taken.len() == most {
+                turned.after.insert(lot, last);
+                turned.lots.push_back(lot);
+            }
+        }
+        taken
+    }
+
+    /// Whether any have of whom nobody has asked yet.
+    pub(crate) fn has_turned(&self) -> bool {
+        self.turned.as_ref().is_some_and(|turned| !turned.is_empty())
     }
 
     /// Whether a pod waits for something else than that its quota may use more, or may not be tried.
@@ -41,7 +89,7 @@ impl Queue {
         if place.may_be_rest()
             && let Some(turned) = &mut self.turned
         {
-            turned.push(uid.clone());
+            turned.pods.push_back(uid.clone());
         }
     }
 }

@@ -80,6 +80,9 @@ pub(super) struct Cell {
     pub min: i64,
     /// Its ceiling; none where it does not count the resource.
     pub max: Option<i64>,
+    /// Whether it does not count the resource, and some quota below does: it gets what those would get in its
+    /// place, and hands that on.
+    pub hands_on: bool,
     /// Its part of what is idle.
     pub weight: i64,
     /// Whether others get what it is guaranteed and does not ask for.
@@ -90,16 +93,33 @@ pub(super) struct Cell {
     pub demand: i128,
     /// What is used, and what the quotas below are guaranteed.
     pub allocated: i128,
-    /// What of its guarantee can be kept, of what the one above may use now: it is divided by this.
-    pub scaled_min: i64,
-    /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it uses
-    /// beyond this is borrowed, whatever those beside it ask for.
+    /// What of its guarantee can be kept, of what the one above may use or would get if it asked: it is divided by
+    /// this, and what is used beyond it is borrowed, whatever those beside it ask for.
     pub kept_min: i64,
     /// How much it may use now.
     pub runtime: i64,
 }
 
 impl Cell {
+    /// Whether it has a part of the resource.
+    pub fn has_part(&self) -> bool {
+        self.max.is_some() || self.hands_on
+    }
+
+    /// What it gets at most.
+    fn most(&self) -> i64 {
+        self.max.unwrap_or(if self.hands_on { i64::MAX } else { 0 })
+    }
+
+    /// Stands for one below that has a part, beside those that it stands for already. It keeps nothing for
+    /// them: what they do not lend they ask for.
+    fn stand_for(&mut self, below: &Self, options: Options) {
+        self.hands_on = true;
+        self.is_lendable = !options.guarantees_usage;
+        self.min = self.min.saturating_add(below.min);
+        self.weight = self.weight.saturating_add(below.weight);
+    }
+
     /// What it asks for: what is guaranteed and not lent is always asked for.
     pub fn request(&self) -> i128 {
         let kept = if self.is_lendable { 0 } else { i128::from(self.min) };
@@ -113,9 +133,11 @@ impl Cell {
     }
 
     /// The same of what is divided for: what somebody could use now, and in any case as much of what is asked
-    /// for as is guaranteed. Who has borrowed that has to hear that it is wanted.
+    /// for as is guaranteed. Who has borrowed that has to hear that it is wanted. Those below who are guaranteed
+    /// something say so themselves.
     pub fn limited_demand(&self) -> i128 {
-        let own = self.request().min(i128::from(self.min));
+        let guaranteed = if self.hands_on { 0 } else { self.min };
+        let own = self.request().min(i128::from(guaranteed));
         self.demand.max(own).min(self.max.map_or(i128::MAX, i128::from))
     }
 
@@ -145,9 +167,9 @@ impl Cell {
     /// What it gets before anything is divided. Of what the quotas below are guaranteed beyond its ceiling it
     /// could use nothing.
     fn floor(&self, guarantees_usage: bool) -> i64 {
-        let most = self.max.unwrap_or(0);
-        let guaranteed = if guarantees_usage { amount(self.guaranteed()).min(most) } else { 0 };
-        self.scaled_min.max(guaranteed)
+        let guaranteed = amount(self.guaranteed()).min(self.most());
+        let guaranteed = if guarantees_usage { guaranteed } else { 0 };
+        self.kept_min.max(guaranteed)
     }
 
     fn member(&self, rank: usize, guarantees_usage: bool) -> Member {
@@ -194,6 +216,10 @@ impl Column {
         for place in (1..own.cells.len()).rev() {
             let (child, parent) = (own.cells[place], placement.parents[place]);
             let above = &mut own.cells[parent];
+            // What the root has is not handed on, but divided.
+            if parent != ROOT && above.max.is_none() && child.has_part() {
+                above.stand_for(&child, options);
+            }
             above.sums.add_uses(&child.sums, 1);
             if !Placement::is_apart(place) {
                 above.sums.request += child.limited_request();
@@ -203,9 +229,8 @@ impl Column {
         }
         if options.limit == Limit::Max {
             for cell in &mut own.cells {
-                cell.scaled_min = cell.min;
                 cell.kept_min = cell.min;
-                cell.runtime = cell.max.unwrap_or(0);
+                cell.runtime = cell.most();
             }
         }
         own
@@ -339,13 +364,13 @@ impl Column {
     fn divide_below(&mut self, place: usize, below: &Range<usize>) {
         let options = self.options;
         let capacity = self.capacity_below(place);
-        let counting = |at: &usize| self.cells[*at].max.is_some();
-        let counting: Vec<usize> = below.clone().filter(counting).collect();
-        self.scale_below((place, capacity), &counting);
+        let has_part = |at: &usize| self.cells[*at].has_part();
+        let sharing: Vec<usize> = below.clone().filter(has_part).collect();
+        self.scale_below((place, capacity), &sharing);
         // Those of one parent are side by side by name, so that the place is the rank.
         let member = |at: &usize| self.cells[*at].member(*at, options.guarantees_usage);
-        let members: Vec<Member> = counting.iter().map(member).collect();
-        for (at, runtime) in counting.into_iter().zip(divide(capacity, &members)) {
+        let members: Vec<Member> = sharing.iter().map(member).collect();
+        for (at, runtime) in sharing.into_iter().zip(divide(capacity, &members)) {
             let before = std::mem::replace(&mut self.cells[at].runtime, runtime);
             self.stale[at] |= before != runtime;
             if before < runtime && !self.is_thought {
@@ -355,20 +380,14 @@ impl Column {
     }
 
     /// What of their guarantees those below a quota can keep, of which so much is divided now.
-    fn scale_below(&mut self, (place, capacity): (usize, i64), counting: &[usize]) {
-        let mins: Vec<i64> = counting.iter().map(|at| self.cells[*at].min).collect();
-        // Nobody keeps his whatever there is.
-        let scaled = |capacity| match self.options.scales_min {
-            true => scale(capacity, 0, &mins),
-            false => mins.clone(),
-        };
-        let now = scaled(capacity);
-        // What the one above leaves to others since nobody below asks for it, it gets back for those who do.
+    fn scale_below(&mut self, (place, capacity): (usize, i64), sharing: &[usize]) {
+        // What the one above leaves to others since nobody below asks for it, it gets back for those who do. While
+        // it leaves any, it has all that is asked for below: to be sure of more takes nothing from anybody.
         let most = if place == ROOT { capacity } else { capacity.max(self.cells[place].kept_min) };
-        let whenever = (most != capacity && now != mins).then(|| scaled(most));
-        for (number, at) in counting.iter().enumerate() {
-            let kept = whenever.as_ref().unwrap_or(&now)[number];
-            self.cells[*at].scaled_min = now[number];
+        let mins: Vec<i64> = sharing.iter().map(|at| self.cells[*at].min).collect();
+        // Nobody keeps his whatever there is.
+        let kept = if self.options.scales_min { scale(most, 0, &mins) } else { mins };
+        for (at, kept) in sharing.iter().zip(kept) {
             let before = std::mem::replace(&mut self.cells[*at].kept_min, kept);
             self.stale[*at] |= before != kept;
         }

@@ -113,10 +113,14 @@ impl QuotaFact {
         (listed > NAMESPACES_MAX).then_some(Misplaced::TooManyNamespaces(listed))
     }
 
-    /// What it says of one resource: its guarantee, its ceiling where it counts the resource, its weight.
+    /// What it says of one resource: its guarantee, its ceiling where it counts the resource, its weight. Of what it
+    /// does not count it says nothing.
     pub(super) fn of(&self, resource: &str) -> (i64, Option<i64>, i64) {
         let amount = |list: &ByResource| list.get(resource).copied();
-        (amount(&self.min).unwrap_or(0), amount(&self.max), amount(&self.weight).unwrap_or(0))
+        match amount(&self.max) {
+            None => (0, None, 0),
+            max => (amount(&self.min).unwrap_or(0), max, amount(&self.weight).unwrap_or(0)),
+        }
     }
 }
 

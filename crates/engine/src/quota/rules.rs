@@ -86,7 +86,7 @@ pub fn judge(
 
 /// What of the rules a quota that is there breaks, the worst first, beside where it is in its tree. Where two do
 /// not go together of which one is above the other, the one below says so, but for guarantees that add up to too
-/// much.
+/// much. That one does not count what the other does is no fault: a quota hands on what it does not count.
 #[must_use]
 pub fn faults(view: View<'_>, quota: &ElasticQuota) -> Vec<Rule> {
     let judge = Judge::of(view, quota, (Pods::default(), Keys::default()));
@@ -97,8 +97,7 @@ pub fn faults(view: View<'_>, quota: &ElasticQuota) -> Vec<Rule> {
         let parent = register.get(&judge.terms.parent).filter(|own| !is_reserved(&own.name));
         faults.extend(parent.into_iter().flat_map(|parent| judge.beside_parent(parent)));
         if !judge.terms.allows_force_update && !judge.terms.is_root {
-            let below = view.below(name).filter_map(|name| register.get(name));
-            let beyond = beyond(below, &judge.fact.min);
+            let beyond = beyond(view.guaranteed_below(name), &judge.fact.min);
             faults.extend(beyond.map(|(resource, sum, min)| Rule::MinBelowChildren {
                 resource,
                 sum,
@@ -140,12 +139,13 @@ impl<'a> Judge<'a> {
         if !parent.is_parent {
             rules.push(Rule::ParentIsLeaf { parent: parent.name.clone() });
         }
-        rules.extend(self.keys_differ(parent, &self.fact));
-        let min_without_parent = self.min_without(parent);
+        // What the parent does not count it hands on, and whoever counts that above it says what is wrong.
+        let counts = |resource: &str| parent.max.contains_key(resource);
+        let min_without_parent = self.min_without(parent, counts);
         let is_beyond =
             min_without_parent.is_none() && !self.terms.allows_force_update && !self.terms.is_root;
         rules.extend(min_without_parent);
-        rules.extend(is_beyond.then(|| self.min_above(parent)).flatten());
+        rules.extend(is_beyond.then(|| self.min_above(parent, counts)).flatten());
         rules
     }
 
@@ -241,9 +241,11 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// It alone is guaranteed more than the one above.
-    fn min_above(&self, parent: &QuotaFact) -> Option<Rule> {
-        let (resource, own, min) = beyond([&self.fact].into_iter(), &parent.min)?;
+    /// It alone is guaranteed more than the one above, of such resources.
+    fn min_above(&self, parent: &QuotaFact, of: impl Fn(&str) -> bool) -> Option<Rule> {
+        let own = self.fact.min.iter().filter(|(resource, _)| of(resource));
+        let own = own.map(|(resource, min)| (&**resource, *min));
+        let (resource, own, min) = beyond(own, &parent.min)?;
         Some(Rule::MinAboveParent { parent: parent.name.clone(), resource, own, min })
     }
 
@@ -343,7 +345,7 @@ impl<'a> Judge<'a> {
         if let Some(rule) = pairs.find_map(|(above, below)| self.keys_differ(above, below)) {
             return Err(rule);
         }
-        match parent.and_then(|parent| self.min_without(parent)) {
+        match parent.and_then(|parent| self.min_without(parent, |_| true)) {
             Some(rule) => Err(rule),
             None => Ok(()),
         }
@@ -359,9 +361,10 @@ impl<'a> Judge<'a> {
         Some(Rule::KeysDiffer { other: other.name.clone(), resource })
     }
 
-    /// It is guaranteed something that the one above is not.
-    fn min_without(&self, parent: &QuotaFact) -> Option<Rule> {
-        let resource = self.fact.min.keys().find(|key| !parent.min.contains_key(*key))?.clone();
+    /// It is guaranteed such a resource, and the one above is not.
+    fn min_without(&self, parent: &QuotaFact, of: impl Fn(&str) -> bool) -> Option<Rule> {
+        let mut named = self.fact.min.keys();
+        let resource = named.find(|key| of(key) && !parent.min.contains_key(*key))?.clone();
         Some(Rule::MinWithoutParent { parent: parent.name.clone(), resource })
     }
 
@@ -370,12 +373,14 @@ impl<'a> Judge<'a> {
         let quota = &self.fact.name;
         if let Some(parent) = parent {
             let beside = self.register.children(&parent.name).filter(|own| own.name != *quota);
-            if let Some((resource, sum, min)) = beyond(beside.chain([&self.fact]), &parent.min) {
+            if let Some((resource, sum, min)) =
+                beyond(mins(beside.chain([&self.fact])), &parent.min)
+            {
                 let parent = parent.name.clone();
                 return Err(Rule::MinsAboveParent { parent, resource, sum, min });
             }
         }
-        match beyond(self.register.children(quota), &self.fact.min) {
+        match beyond(mins(self.register.children(quota)), &self.fact.min) {
             Some((resource, sum, min)) => Err(Rule::MinBelowChildren { resource, sum, min }),
             None => Ok(()),
         }
@@ -423,14 +428,19 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// All that quotas are guaranteed.
+fn mins<'a>(facts: impl Iterator<Item = &'a QuotaFact>) -> impl Iterator<Item = (&'a str, i64)> {
+    facts.flat_map(|fact| fact.min.iter().map(|(resource, min)| (&**resource, *min)))
+}
+
 /// The first resource of which guarantees add up to more than one: its name, the sum and the one.
 fn beyond<'a>(
-    facts: impl Iterator<Item = &'a QuotaFact>,
+    mins: impl Iterator<Item = (&'a str, i64)>,
     most: &ByResource,
 ) -> Option<(Box<str>, i64, i64)> {
     let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
-    for (resource, min) in facts.flat_map(|fact| &fact.min) {
-        *sums.entry(resource).or_default() += i128::from(*min);
+    for (resource, min) in mins {
+        *sums.entry(resource).or_default() += i128::from(min);
     }
     sums.into_iter().find_map(|(resource, sum)| {
         let most = most.get(resource).copied().unwrap_or(0);

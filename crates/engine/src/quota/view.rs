@@ -96,8 +96,6 @@ pub struct Standing {
     pub non_preemptible_used: ByResource,
     /// How much it may use now.
     pub runtime: ByResource,
-    /// What of its guarantee can be kept, of what the one above may use now: what is divided by.
-    pub scaled_min: ByResource,
     /// What of its guarantee can be kept, of what the one above may use or would get if it asked: what it is
     /// guaranteed, whatever those beside it ask for.
     pub kept_min: ByResource,
@@ -150,6 +148,21 @@ impl<'a> View<'a> {
         let placement = &self.reckoning.placement;
         let places = placement.find(quota).map(|place| placement.children[place].clone());
         places.into_iter().flatten().map(|place| &*placement.names[place])
+    }
+
+    /// What the quotas right below one are guaranteed of the resources that it counts, also that which they hand
+    /// on.
+    pub(super) fn guaranteed_below(
+        &self,
+        quota: &str,
+    ) -> impl Iterator<Item = (&'a str, i64)> + use<'a> {
+        let Reckoning { placement, columns } = self.reckoning;
+        placement.find(quota).into_iter().flat_map(move |place| {
+            let counted = columns.iter().filter(move |(_, own)| own.cells[place].max.is_some());
+            counted.flat_map(move |(name, own)| {
+                placement.children[place].clone().map(move |at| (&**name, own.cells[at].min))
+            })
+        })
     }
 
     /// What the quotas right below the root share: what the default and the system quota leave.
@@ -211,7 +224,6 @@ impl<'a> View<'a> {
             put(|own| &mut own.guaranteed, cell.guaranteed());
         }
         if place != ROOT && !Placement::is_apart(place) {
-            put(|own| &mut own.scaled_min, i128::from(cell.scaled_min));
             put(|own| &mut own.kept_min, i128::from(cell.kept_min));
             put(|own| &mut own.borrowed, cell.borrowed());
         }
@@ -284,9 +296,11 @@ impl<'a> View<'a> {
             let Some(column) = columns.get(name) else { return false };
             let amount = own.amounts.of(name);
             let counts = |at: usize| column.cells[at].max.is_some();
+            // What a quota gets for those below is not for its own pods.
+            let is_held = |at: usize| counts(at) || column.cells[at].hands_on && at != place;
             let is_lent = |at: usize| {
                 let cell = &column.cells[at];
-                !counts(at) || without(cell.sums.used, amount) >= i128::from(cell.kept_min)
+                !is_held(at) || without(cell.sums.used, amount) >= i128::from(cell.kept_min)
             };
             other.is_backed(&column.cells[theirs], name)
                 && placement.chain(place).any(counts)

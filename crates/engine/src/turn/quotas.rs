@@ -4,11 +4,11 @@
 mod laws;
 mod promises;
 mod retries;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod vain;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,19 +20,24 @@ use crate::ledger::{Charged, Ledger};
 use crate::moment::Moment;
 use crate::plugin::{Plugin, Plugins};
 use crate::preemption::LastResorts;
-use crate::queue::{Cure, Rejection, Turn};
+use crate::queue::{Cure, Rejection};
 use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
 use promises::Promises;
 use retries::Retries;
+use sweep::Sweep;
 pub(super) use vain::Among;
 use vain::Vain;
 
-/// How many pods are woken at once.
+/// How many lots are looked at in one turn because quotas may have more room.
 const WOKEN_MAX: usize = 256;
+/// How many are in one turn because they may have been overlooked.
+const OVERDUE_MAX: usize = 64;
+/// Of how many pods quotas hear in one turn that they have come to rest or have been roused.
+const TURNED_MAX: usize = 1024;
 /// For how many pods it is looked again at once whether others of their quota can make room.
 const RETRIED_MAX: usize = 4;
-/// Of how many lots the first pod is looked at again when others have got a node.
+/// Of how many lots the first pod is looked at again in one turn because others have got a node.
 const NOTICED_MAX: usize = 256;
 /// How often it is looked whether quotas have room for pods that wait for too long.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(30);
@@ -40,12 +45,16 @@ const OVERDUE_INTERVAL: Duration = Duration::from_secs(30);
 /// Lots of pods that are still to be held against their quotas.
 #[derive(Debug, Default)]
 pub(super) struct Lots {
-    /// By the turns of their first pods.
-    line: BTreeMap<Turn, Charged>,
-    /// Whether they waited for too long.
-    is_overdue: bool,
-    /// When it was last looked for those.
+    /// Of quotas that may have more room.
+    freed: Sweep,
+    /// Of all quotas: those that have waited for too long.
+    overdue: Sweep,
+    /// Whether nothing has happened since that was begun, so that they were overlooked.
+    are_overlooked: bool,
+    /// When it was last begun.
     looked: Moment,
+    /// Of quotas of which others have got a node.
+    joined: Sweep,
     /// How many pods were woken and refused by a quota again.
     woken_in_vain: u64,
     /// What is kept for pods while others leave for them.
@@ -99,7 +108,7 @@ impl Engine {
         if !self.heeds_quotas(question.profile) {
             return None;
         }
-        self.follow_rests();
+        self.follow_rest(&pod.uid);
         let refusal = self.ledger.admit(&pod.uid).err();
         let is_promised = self.is_promised(&pod.uid);
         if !is_promised {
@@ -191,10 +200,10 @@ impl Engine {
         }
     }
 
-    /// Has quotas hear of pods that have come to rest or have been roused: for those that nodes refused, or
-    /// that may not be tried, nothing is divided that others could use.
+    /// Has quotas hear of some of the pods that have come to rest or have been roused: for those that nodes refused,
+    /// or that may not be tried, nothing is divided that others could use.
     pub(super) fn follow_rests(&mut self) {
-        for uid in self.queue.take_turned() {
+        for uid in self.queue.take_turned(TURNED_MAX) {
             self.follow_rest(&uid);
         }
     }
@@ -224,8 +233,11 @@ impl Engine {
 
     /// Whether somebody may be let in by a quota whom it refused before.
     pub(super) fn are_lots_due(&self) -> bool {
+        let Lots { freed, overdue, joined, .. } = &self.lots;
+        let is_under_way = [freed, overdue, joined].into_iter().any(|sweep| !sweep.is_done());
         let has_news = || self.ledger.quotas.forest().has_news() || self.ledger.quotas.has_joined();
-        !self.lots.line.is_empty() || !self.queue.is_nobody_parked() && has_news()
+        let is_anybody = !self.queue.is_nobody_parked();
+        is_under_way || self.queue.has_turned() || is_anybody && has_news()
     }
 
     /// When it is looked for pods that wait for their quotas for too long, or that others may make room for.
@@ -241,34 +253,33 @@ impl Engine {
             // What is kept for the group does not count just now.
             return;
         }
+        let Lots { freed, overdue, joined, .. } = &mut self.lots;
         if self.queue.is_nobody_parked() {
-            self.lots.line.clear();
+            [freed, overdue, joined].into_iter().for_each(Sweep::clear);
             self.lots.looked = now;
             return;
         }
         self.notice_members(now);
         if self.ledger.quotas.forest().has_news() {
-            let freed = self.ledger.quotas.take_freed();
-            if !freed.is_nobody() {
-                self.redeem(now);
-            }
-            let lots: BTreeSet<Charged> = match freed {
-                Freed::All => self.queue.lots().collect(),
-                Freed::These(quotas) => self.queue.lots_refused_by(&quotas).collect(),
-            };
-            self.lots.is_overdue &= lots.is_empty();
-            self.line_up(lots);
+            self.notice_freed(now);
         }
         if now.since(self.lots.looked) >= OVERDUE_INTERVAL {
             self.lots.looked = now;
-            let overdue = self.queue.lots_overdue(now);
             // Where others are looked at anyway, nobody knows who was overlooked.
-            self.lots.is_overdue = self.lots.line.is_empty();
-            self.line_up(overdue);
+            self.lots.are_overlooked = self.lots.freed.is_done();
+            for quota in self.queue.quotas_refusing() {
+                self.lots.overdue.begin_or_repeat(quota, &self.queue);
+            }
         }
         for _ in 0..WOKEN_MAX {
-            let Some((_, lot)) = self.lots.line.pop_first() else { break };
-            self.let_in(lot, now);
+            let Some(step) = self.lots.freed.take() else { break };
+            self.let_in(step.lot(), now);
+            self.lots.freed.go_on(step, &self.queue);
+        }
+        for _ in 0..OVERDUE_MAX {
+            let Some(step) = self.lots.overdue.take() else { break };
+            self.let_in_overdue(step.lot(), now);
+            self.lots.overdue.go_on(step, &self.queue);
         }
         for _ in 0..RETRIED_MAX {
             let Some(uid) = self.lots.retries.next(now) else { return };
@@ -286,18 +297,36 @@ impl Engine {
         self.lots.retries.rest(uid, now);
     }
 
+    /// Quotas may have more room: their lots are looked at from the most important one on.
+    fn notice_freed(&mut self, now: Moment) {
+        let freed = self.ledger.quotas.take_freed();
+        if !freed.is_nobody() {
+            self.redeem(now);
+        }
+        let Lots { freed: sweep, .. } = &mut self.lots;
+        let mut begin = |quota: &str| usize::from(sweep.begin(quota, &self.queue));
+        let begun: usize = match freed {
+            Freed::All => self.queue.quotas_refusing().map(begin).sum(),
+            Freed::These(quotas) => quotas.iter().map(|quota| begin(quota)).sum(),
+        };
+        self.lots.are_overlooked &= begun == 0;
+    }
+
     /// Others have a node by now who may make room for pods that wait for their quotas.
     fn notice_members(&mut self, now: Moment) {
-        if !self.ledger.quotas.has_joined() {
-            return;
+        if self.ledger.quotas.has_joined() {
+            let quotas = self.ledger.quotas.take_joined();
+            self.forget_vain_of(&quotas);
+            for quota in &quotas {
+                self.lots.joined.begin_or_repeat(quota, &self.queue);
+            }
         }
-        let quotas = self.ledger.quotas.take_joined();
-        let lots: Vec<Charged> = self.queue.lots_refused_by(&quotas).collect();
-        self.forget_vain_of(&lots);
-        for lot in lots.into_iter().take(NOTICED_MAX) {
-            if let Some((_, _, uid)) = self.queue.first_of_lot(lot) {
+        for _ in 0..NOTICED_MAX {
+            let Some(step) = self.lots.joined.take() else { return };
+            if let Some((_, _, uid)) = self.queue.first_of_lot(step.lot()) {
                 self.lots.retries.ask(uid, now);
             }
+            self.lots.joined.go_on(step, &self.queue);
         }
     }
 
@@ -313,41 +342,43 @@ impl Engine {
         }
     }
 
-    fn line_up(&mut self, lots: impl IntoIterator<Item = Charged>) {
-        for lot in lots {
-            if let Some(turn) = self.queue.first_of_lot(lot) {
-                self.lots.line.insert(turn.clone(), lot);
-            }
+    /// Wakes the first pod of a lot that has waited for too long, where its quota has room for it.
+    fn let_in_overdue(&mut self, lot: Charged, now: Moment) {
+        if !self.queue.is_overdue(lot, now) {
+            return;
+        }
+        let woken = self.let_in(lot, now);
+        if let Some(uid) = woken.filter(|_| self.lots.are_overlooked) {
+            self.queue.note_overdue(&uid);
         }
     }
 
-    /// Wakes the first pod of a lot, where its quota has room for it.
-    fn let_in(&mut self, lot: Charged, now: Moment) {
-        let Some((_, _, uid)) = self.queue.first_of_lot(lot) else { return };
+    /// Wakes the first pod of a lot, where its quota has room for it; it is returned where nobody had told it so.
+    fn let_in(&mut self, lot: Charged, now: Moment) -> Option<Uid> {
+        let (_, _, uid) = self.queue.first_of_lot(lot)?;
         let uid = uid.clone();
         self.settle_cure(lot);
-        self.follow_rests();
+        self.follow_rest(&uid);
         let is_promised = self.has_promise(&uid);
         let answer = match is_promised {
             true => self.admit_waiting(&uid, lot),
             false => self.ledger.quotas.admit(lot, &self.ledger.asks.requests),
         };
         match answer {
-            Ok(()) if is_promised => self.queue.unpark(&uid),
             Ok(()) => {
-                // Nobody else is told that there is room which this one was told of.
-                self.ledger.quotas.pledge(&uid, lot, &self.ledger.asks.requests);
-                self.queue.unpark(&uid);
-                if self.lots.is_overdue {
-                    self.queue.note_overdue(&uid);
+                if !is_promised {
+                    // Nobody else is told that there is room which this one was told of.
+                    self.ledger.quotas.pledge(&uid, lot, &self.ledger.asks.requests);
                 }
-                self.line_up([lot]);
+                self.queue.unpark(&uid);
+                (!is_promised).then_some(uid)
             }
             Err(refusal) => {
                 self.queue.refuse_lot(lot, &refusal.quota);
                 if self.ledger.quotas.takes_back() {
                     self.lots.retries.ask(&uid, now);
                 }
+                None
             }
         }
     }

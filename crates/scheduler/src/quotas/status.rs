@@ -53,7 +53,6 @@ impl Fault {
                 Rule::MinAboveParent { .. } => "MinAboveParent",
                 Rule::MinBelowChildren { .. } => "MinBelowChildren",
                 Rule::MinWithoutParent { .. } => "MinWithoutParent",
-                Rule::KeysDiffer { .. } => "KeysDiffer",
                 Rule::ParentIsLeaf { .. } => "ParentIsLeaf",
                 Rule::TreeDiffers { .. } => "TreeDiffers",
                 Rule::NamespaceTaken { .. } => "NamespaceTaken",

@@ -315,12 +315,12 @@ fn a_quota_says_which_rule_it_breaks_beside_its_parent() {
         "False ParentIsLeaf: it names the parent p, which is none: set \
          quota.scheduling.koordinator.sh/is-parent there or name another",
     );
-    let keys = "False KeysDiffer: it and quota p do not both have memory in max: name it in both or in \
-                neither";
     let memory = |list: &str| json!({ "spec": { list: { "memory": "1Gi" } } });
-    check_other(parent(memory("max")), "q", child(json!({})), keys);
-    check_other(parent(json!({})), "q", child(memory("max")), keys);
+    // What a quota does not name it hands on, and what one below does not name it is not held to.
+    let in_force = "True InForce: ";
+    check_other(parent(memory("max")), "q", child(json!({})), in_force);
     let guaranteed = json!({ "spec": { "min": { "memory": "1Gi" }, "max": { "memory": "1Gi" } } });
+    check_other(parent(json!({})), "q", child(guaranteed.clone()), in_force);
     check_both(
         parent(memory("max")),
         ("q", child(guaranteed)),
@@ -339,6 +339,28 @@ fn a_quota_says_which_rule_it_breaks_beside_its_parent() {
         "False TreeDiffers: it is of tree t, and quota p of tree : name a parent of its own tree",
     );
     check_other(parent(tree), "q", child(json!({})), "True InForce: ");
+}
+
+#[test]
+fn what_a_quota_hands_on_counts_where_guarantees_are_added_up() {
+    let mut world = world();
+    let quota = |parent: Option<&str>, min: &str, max: &str| {
+        let labels = json!({ IS_PARENT_LABEL: "true", PARENT_LABEL: parent });
+        let spec = json!({ "min": { "cpu": "4", "memory": min }, "max": { "memory": max } });
+        json!({ "metadata": { "labels": labels }, "spec": spec })
+    };
+    let org = world.quota("org", quota(None, "1Gi", "9Gi"));
+    let mut mid = quota(Some("org"), "", "");
+    mid["spec"] = json!({});
+    let mid = world.quota("mid", mid);
+    let leaf = world.quota("leaf", quota(Some("mid"), "2Gi", "9Gi"));
+    world.settle(START);
+    assert!(world.condition(&org, "Ready").starts_with(
+        "False MinBelowChildren: it has min 1Gi of memory, and those below it have 2Gi"
+    ));
+    for in_force in [mid, leaf] {
+        assert_eq!(world.condition(&in_force, "Ready"), "True InForce: ");
+    }
 }
 
 #[test]

@@ -63,6 +63,23 @@ fn a_ceiling_holds_for_pods_of_quotas_below_that_say_nothing_of_the_resource() {
 }
 
 #[test]
+fn who_hands_a_resource_on_refuses_nobody_for_it_and_ceilings_above_hold() {
+    let options = Options { limit: Limit::Max, ..Options::default() };
+    for options in [Options::default(), options] {
+        let quotas = ["org< max=9/6", "p<org max=9", "a<p max=9/5", "b<p max=9/5"];
+        let mut tree = tree(options, "9/9", &quotas);
+        ["p 1/1", "a 1/3", "b 1/3"].iter().for_each(|text| ask(&mut tree, text));
+        tree.add_used("a", &amounts("1/3"), 1, Preemptible::Yes);
+        tree.add_used("p", &amounts("1/1"), 1, Preemptible::Yes);
+        check(&mut tree, |own| &own.used, &["p 2", "org 2/4"]);
+        check_answer(&mut tree, "b 1/2", "admitted");
+        let refused = answer(&mut tree, "b", "1/3", Preemptible::Yes);
+        assert!(refused.starts_with("Insufficient quotas, quotaNameTopo: [org p b]"), "{refused}");
+        assert!(refused.ends_with("exceedDimensions: [memory]"), "{refused}");
+    }
+}
+
+#[test]
 fn s12_a2_a_quota_admits_no_more_than_it_may_use_now() {
     let mut tree = tree(Options::default(), "1000/2", &["q< max=10000/20"]);
     ask(&mut tree, "q 1000/3");

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::reference::{Charged, Own, Reference, Share};
 use super::*;
+use crate::quota::column::Cell;
+use crate::quota::tree::Reckoning;
 
 /// Something that a tree is told.
 #[derive(Debug, Clone)]
@@ -154,6 +156,13 @@ fn standings(tree: &mut QuotaTree) -> Vec<Option<Standing>> {
     NAMES.iter().map(|name| view.standing(name)).collect()
 }
 
+/// What a quota has of a resource; none where it has no part.
+fn part(view: View<'_>, name: &str, resource: &str) -> Option<Cell> {
+    let Reckoning { placement, columns } = view.reckoning;
+    let cell = columns.get(resource)?.cells[placement.find(name)?];
+    cell.has_part().then_some(cell)
+}
+
 proptest! {
     #[test]
     fn a_tree_that_was_looked_at_all_along_is_what_one_is_that_was_not(
@@ -188,10 +197,8 @@ proptest! {
             let facts = view.register().iter().collect();
             let own = Reference { options, resource, facts, charged, capacity };
             let told: BTreeMap<Box<str>, Share> = NAMES[..5].iter().filter_map(|name| {
-                let standing = view.standing(name)?;
-                let of = |list: &ByResource| list.get(resource).copied();
-                let (runtime, kept) = (of(&standing.runtime)?, of(&standing.kept_min)?);
-                Some(((*name).into(), Share { runtime, kept }))
+                let own = part(view, name, resource)?;
+                Some(((*name).into(), Share { runtime: own.runtime, kept: own.kept_min }))
             }).collect();
             prop_assert_eq!(told, own.shares(), "{}", resource);
         }
@@ -250,43 +257,36 @@ proptest! {
         let mut tree = QuotaTree::new(options);
         play(&mut tree, &steps, |_, _| ());
         let view = tree.view();
-        let shared = view.shared();
-        for name in NAMES {
-            let below: Vec<&QuotaFact> = view.register().children(name).collect();
-            let below: Vec<(&QuotaFact, Standing)> = below.into_iter()
-                .filter(|fact| !matches!(&*fact.name, ROOT_QUOTA | DEFAULT_QUOTA | SYSTEM_QUOTA))
-                .filter_map(|fact| Some((fact, view.standing(&fact.name)?))).collect();
-            for resource in ["cpu", "memory"] {
-                let of = |list: &ByResource| list.get(resource).copied().unwrap_or(0);
-                let (mut sum, mut floors) = (0, 0);
-                for (fact, standing) in &below {
-                    prop_assert!(of(&standing.runtime) <= of(&fact.max), "{:?}", fact);
-                    sum += of(&standing.runtime);
-                    floors += floor(options, fact, standing, resource);
-                }
-                let has = match name {
-                    ROOT_QUOTA => of(&shared),
-                    _ => view.standing(name).map_or(0, |standing| of(&standing.runtime)),
-                };
-                let is_enough = options.limit == Limit::Runtime && floors <= has;
-                prop_assert!(!is_enough || sum <= has, "{} have {} of {}", name, sum, has);
-                // What is guaranteed and can be kept is given first, as far as it is asked for.
-                for (fact, standing) in &below {
-                    let asked = of(&standing.limited_request);
-                    let least = floor(options, fact, standing, resource).min(asked);
-                    prop_assert!(of(&standing.runtime) >= least, "{:?}", fact);
-                }
-                let is_sound = options.scales_min && !options.guarantees_usage;
-                let is_sound = is_sound && options.limit == Limit::Runtime;
-                prop_assert!(!is_sound || floors <= has, "{} are sure of {} of {}", name, floors, has);
-                // What those of one parent keep in any case is there or would be.
-                let sum_kept: i64 = below.iter().map(|(_, own)| of(&own.kept_min)).sum();
-                let own = view.standing(name).map_or(0, |own| of(&own.kept_min));
-                prop_assert!(!is_sound || sum_kept <= has.max(own), "{} keep {}", name, sum_kept);
-                for (fact, standing) in &below {
-                    let least = of(&standing.scaled_min);
-                    prop_assert!((least..=of(&fact.min)).contains(&of(&standing.kept_min)));
-                }
+        for (name, resource) in NAMES.into_iter().flat_map(|name| [(name, "cpu"), (name, "memory")]) {
+            // What a quota hands on is divided like what it counts itself.
+            let above = part(view, name, resource).unwrap_or_default();
+            let has = match name {
+                ROOT_QUOTA => view.shared().get(resource).copied().unwrap_or(0),
+                _ => above.runtime,
+            };
+            let below = view.below(name).filter_map(|name| part(view, name, resource));
+            let below: Vec<Cell> = below.collect();
+            let sum = |of: &dyn Fn(&Cell) -> i64| below.iter().map(|own| i128::from(of(own))).sum::<i128>();
+            let floors = sum(&|own| floor(options, own));
+            let is_enough = options.limit == Limit::Runtime && floors <= i128::from(has);
+            let given = sum(&|own| own.runtime);
+            prop_assert!(!is_enough || given <= i128::from(has), "{} have {} of {}", name, given, has);
+            let is_sound = options.scales_min && !options.guarantees_usage;
+            let is_sound = is_sound && options.limit == Limit::Runtime;
+            // What those of one parent are sure of is there or would be, and where it would be it is not asked for.
+            let kept = sum(&|own| own.kept_min);
+            prop_assert!(!is_sound || kept <= i128::from(has.max(above.kept_min)), "{} keep {}", name, kept);
+            let demand = below.iter().map(Cell::limited_demand).sum::<i128>();
+            let is_sound = is_sound && (name == ROOT_QUOTA || above.demand >= demand);
+            prop_assert!(!is_sound || given <= i128::from(has), "{} have {} of {}", name, given, has);
+            for own in &below {
+                prop_assert!(own.runtime <= own.max.unwrap_or(i64::MAX), "{:?}", own);
+                prop_assert!((0..=own.min).contains(&own.kept_min), "{:?}", own);
+                // What is guaranteed and can be kept is given first, as far as it is asked for. What a quota hands
+                // on is what is asked for below.
+                let asked = if own.hands_on { own.limited_demand() } else { own.limited_request() };
+                let least = i128::from(floor(options, own)).min(asked);
+                prop_assert!(i128::from(own.runtime) >= least, "{:?}", own);
             }
         }
     }
@@ -328,12 +328,7 @@ proptest! {
 }
 
 /// What a quota gets before anything is divided, but for what it does not ask for.
-fn floor(options: Options, fact: &QuotaFact, standing: &Standing, resource: &str) -> i64 {
-    let of = |list: &ByResource| list.get(resource).copied().unwrap_or(0);
-    let used = of(&standing.guaranteed).min(of(&fact.max));
-    if options.guarantees_usage {
-        of(&standing.scaled_min).max(used)
-    } else {
-        of(&standing.scaled_min)
-    }
+fn floor(options: Options, own: &Cell) -> i64 {
+    let used = amount(own.guaranteed()).min(own.max.unwrap_or(i64::MAX));
+    if options.guarantees_usage { own.kept_min.max(used) } else { own.kept_min }
 }

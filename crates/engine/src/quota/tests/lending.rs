@@ -46,7 +46,6 @@ fn who_uses_what_it_is_guaranteed_borrows_nothing_however_little_its_parent_asks
     let mut tree = tree(Options::default(), "192", &quotas);
     ["vision 30", "speech 10"].iter().for_each(|text| take(&mut tree, text));
     check(&mut tree, |own| &own.runtime, &["org 40", "vision 30", "speech 10"]);
-    check(&mut tree, |own| &own.scaled_min, &["org 80", "vision 24", "speech 16"]);
     check(&mut tree, |own| &own.kept_min, &["org 80", "vision 48", "speech 32"]);
     check(&mut tree, |own| &own.borrowed, &["org 0", "vision 0", "speech 0"]);
     let lent = |tree: &mut QuotaTree| {
@@ -107,6 +106,31 @@ fn who_says_nothing_of_a_resource_that_one_above_counts_only_borrows_it() {
     let mut tree = super::tree(Options::default(), "9/9", &quotas);
     take(&mut tree, "b 1/9");
     assert!(!is_lent(&mut tree, "b 1/9", "a 1/4"));
+}
+
+#[test]
+fn what_is_handed_on_is_guaranteed_to_those_below_and_not_to_who_hands_it_on() {
+    let quotas = [
+        "org< min=9/9 max=9/9",
+        "p<org max=9",
+        "a<p min=0/4 max=9/9",
+        "b<p max=9/9",
+        "r<org min=0/5 max=9/9",
+    ];
+    let mut tree = tree(Options::default(), "9/9", &quotas);
+    take(&mut tree, "b 0/4");
+    ask(&mut tree, "r 0/5");
+    assert!(may_take_back(&mut tree, "r 0/5"));
+    assert!(
+        !is_lent(&mut tree, "b 0/1", "r 0/5"),
+        "those below one use no more than they are guaranteed"
+    );
+    assert!(is_lent(&mut tree, "b 0/1", "a 0/1"));
+    take(&mut tree, "b 0/1");
+    assert!(is_lent(&mut tree, "b 0/1", "r 0/5"));
+    take(&mut tree, "b 0/-5");
+    take(&mut tree, "p 0/1");
+    assert!(is_lent(&mut tree, "p 0/1", "a 0/1") && is_lent(&mut tree, "p 0/1", "r 0/1"));
 }
 
 #[test]

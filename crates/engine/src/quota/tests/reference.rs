@@ -49,13 +49,28 @@ impl<'a> Reference<'a> {
         list.get(self.resource).copied()
     }
 
+    /// Whether a quota has a part: it counts the resource, or one below does for which it stands.
+    fn has_part(&self, fact: &QuotaFact) -> bool {
+        self.of(&fact.max).is_some() || self.below(&fact.name).iter().any(|own| self.has_part(own))
+    }
+
+    /// What a quota is guaranteed, and its weight: together those of the quotas below where it does not count the
+    /// resource itself.
+    fn terms(&self, fact: &QuotaFact) -> (i64, i64) {
+        if self.of(&fact.max).is_some() {
+            return (self.of(&fact.min).unwrap_or(0), self.of(&fact.weight).unwrap_or(0));
+        }
+        let below = self.below(&fact.name).into_iter().map(|own| self.terms(own));
+        below.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
+    }
+
     /// What is charged to a quota itself, also where it does not count the resource: one above it may.
     fn own(&self, fact: &QuotaFact) -> Own {
         self.charged.get(&*fact.name).copied().unwrap_or_default()
     }
 
     fn is_lendable(&self, fact: &QuotaFact) -> bool {
-        fact.is_lendable && !self.options.guarantees_usage
+        (fact.is_lendable || self.of(&fact.max).is_none()) && !self.options.guarantees_usage
     }
 
     /// What is asked for, together with what of it is divided for.
@@ -79,7 +94,7 @@ impl<'a> Reference<'a> {
         (below + self.own(fact).used).max(self.of(&fact.min).unwrap_or(0))
     }
 
-    /// What each quota gets that counts the resource.
+    /// What each quota gets that has a part.
     pub(super) fn shares(&self) -> BTreeMap<Box<str>, Share> {
         let used = |name: &str| self.charged.get(name).map_or(0, |own| own.used);
         let shared = self.capacity - used(DEFAULT_QUOTA) - used(SYSTEM_QUOTA);
@@ -92,24 +107,24 @@ impl<'a> Reference<'a> {
     fn divide(&self, parent: &str, above: Share, shares: &mut BTreeMap<Box<str>, Share>) {
         let capacity = above.runtime;
         let below = self.below(parent);
-        let counts = |fact: &&&QuotaFact| self.of(&fact.max).is_some();
-        let counting: Vec<&QuotaFact> = below.iter().filter(counts).copied().collect();
-        let min = |fact: &QuotaFact| self.of(&fact.min).unwrap_or(0);
-        let mins: i64 = counting.iter().map(|fact| min(fact)).sum();
+        let sharing: Vec<&QuotaFact> =
+            below.iter().filter(|fact| self.has_part(fact)).copied().collect();
+        let min = |fact: &QuotaFact| self.terms(fact).0;
+        let mins: i64 = sharing.iter().map(|fact| min(fact)).sum();
         let scaled = |fact: &QuotaFact, capacity: i64| {
             let is_short = self.options.scales_min && mins > capacity;
             if is_short { capacity * min(fact) / mins } else { min(fact) }
         };
-        let floors = counting.iter().map(|fact| {
-            let scaled = scaled(fact, capacity);
-            let most = self.of(&fact.max).unwrap_or(0);
+        let floors = sharing.iter().map(|fact| {
+            let scaled = scaled(fact, capacity.max(above.kept));
+            let most = self.of(&fact.max).unwrap_or(i64::MAX);
             if self.options.guarantees_usage {
                 scaled.max(self.guaranteed(fact).min(most))
             } else {
                 scaled
             }
         });
-        let members: Vec<(&QuotaFact, i64, i64)> = counting
+        let members: Vec<(&QuotaFact, i64, i64)> = sharing
             .iter()
             .zip(floors)
             .map(|(fact, floor)| (*fact, self.limited(fact).1, floor))
@@ -132,7 +147,7 @@ impl<'a> Reference<'a> {
             if self.is_lendable(fact) { (*request).min(*floor) } else { *floor }
         };
         let mut has: Vec<i64> = members.iter().map(base).collect();
-        let weight = |at: usize| self.of(&members[at].0.weight).unwrap_or(0);
+        let weight = |at: usize| self.terms(members[at].0).1;
         loop {
             let rest = capacity - has.iter().sum::<i64>();
             let is_in = |at: &usize| weight(*at) > 0 && members[*at].1 > has[*at];

@@ -138,14 +138,14 @@ fn s12_q10_and_what_all_of_them_keep() {
 fn s12_q11_guarantees_shrink_together_where_there_is_too_little() {
     let mut tree = family(Options::default(), "200000", &["a", "b", "c"]);
     let scaled = ["p 200000", "a 66666", "b 66666", "c 66666"];
-    check(&mut tree, |own| &own.scaled_min, &scaled);
+    check(&mut tree, |own| &own.kept_min, &scaled);
     check(&mut tree, |own| &own.runtime, &["p 200000", "a 66667", "b 66667", "c 66666"]);
 }
 
 #[test]
 fn s12_q12_also_that_of_one_who_asks_for_nothing() {
     let mut tree = family(Options::default(), "200000", &["a", "c"]);
-    check(&mut tree, |own| &own.scaled_min, &["a 66666", "b 66666", "c 66666"]);
+    check(&mut tree, |own| &own.kept_min, &["a 66666", "b 66666", "c 66666"]);
     check(&mut tree, |own| &own.runtime, &["a 100000", "b 0", "c 100000"]);
 }
 
@@ -154,16 +154,25 @@ fn s12_q13_or_stay_what_they_are_and_are_more_than_there_is() {
     let options = Options { scales_min: false, ..Options::default() };
     let mut tree = family(options, "200000", &["a", "b", "c"]);
     check(&mut tree, |own| &own.runtime, &["p 300000", "a 100000", "b 100000", "c 100000"]);
-    check(&mut tree, |own| &own.scaled_min, &["p 300000", "a 100000"]);
+    check(&mut tree, |own| &own.kept_min, &["p 300000", "a 100000"]);
 }
 
 #[test]
 fn s12_q14_and_are_whole_again_when_there_is_enough() {
     let mut tree = family(Options::default(), "200000", &["a", "b", "c"]);
-    check(&mut tree, |own| &own.scaled_min, &["p 200000", "a 66666"]);
+    check(&mut tree, |own| &own.kept_min, &["p 200000", "a 66666"]);
     tree.set_capacity(list("600000"));
-    check(&mut tree, |own| &own.scaled_min, &["p 300000", "a 100000", "b 100000", "c 100000"]);
+    check(&mut tree, |own| &own.kept_min, &["p 300000", "a 100000", "b 100000", "c 100000"]);
     check(&mut tree, |own| &own.runtime, &["p 600000", "a 200000", "b 200000", "c 200000"]);
+}
+
+#[test]
+fn who_asks_for_no_more_than_it_is_guaranteed_gets_it_however_little_those_beside_it_ask_for() {
+    let quotas =
+        ["org< min=80 max=96", "vision<org min=48 max=80 weight=0", "speech<org min=32 max=64"];
+    let mut tree = tree(Options::default(), "192", &quotas);
+    ask(&mut tree, "vision 40");
+    check(&mut tree, |own| &own.runtime, &["org 40", "vision 40", "speech 0"]);
 }
 
 #[test]
@@ -242,10 +251,24 @@ fn what_is_lent_is_what_others_use_of_a_guarantee() {
 }
 
 #[test]
-fn a_parent_that_does_not_count_a_resource_has_none_to_hand_on() {
-    let mut tree = tree(Options::default(), "100/100", &["p< max=100", "a<p min=1/1 max=50/50"]);
-    ask(&mut tree, "a 5/5");
-    check(&mut tree, |own| &own.runtime, &["p 5", "a 5/0"]);
+fn a_parent_that_does_not_count_a_resource_hands_on_what_those_below_would_get_in_its_place() {
+    let whole = |capacity: &str, quotas: &[&str], asked: &[&str], expected: &[&str]| {
+        let mut tree = tree(Options::default(), capacity, quotas);
+        asked.iter().for_each(|text| ask(&mut tree, text));
+        check(&mut tree, |own| &own.runtime, expected);
+    };
+    whole("100/100", &["p< max=100", "a<p min=1/1 max=50/50"], &["a 5/5"], &["p 5", "a 5/5"]);
+    // Its weight is theirs together, also two levels below.
+    let quotas = ["p< max=9", "q<p max=9", "a<q max=0/60", "b<p max=0/30", "r< max=0/90"];
+    let asked = ["a 0/99", "b 0/99", "r 0/99"];
+    whole("9/90", &quotas, &asked, &["p 0", "q 0", "a 0/30", "b 0/15", "r 0/45"]);
+    // So is what it is guaranteed, and what it does not lend is what they do not.
+    let quotas =
+        ["p< max=9 keeps", "a<p min=0/20 max=0/90 keeps", "b<p min=0/10 max=0/90", "r< max=0/90"];
+    whole("9/90", &quotas, &["r 0/99"], &["a 0/20", "b 0/0", "r 0/70"]);
+    let quotas = ["p< max=9", "a<p min=0/20 max=0/90 weight=0/0", "r< max=0/90"];
+    whole("9/90", &quotas, &["a 0/30", "r 0/99"], &["a 0/20", "r 0/70"]);
+    whole("9/10", &quotas, &["a 0/30", "r 0/99"], &["a 0/10", "r 0/0"]);
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::fact::{DEFAULT_SCHEDULER, Fact, PodFact};
 use crate::preemption::Nominating;
@@ -563,4 +565,86 @@ fn what_rests_and_is_roused_leaves_nothing_behind() {
     assert_eq!(demand(&mut engine), (7_000, 7_000));
     engine.apply(gone("one"), START);
     assert_eq!(demand(&mut engine), (0, 0));
+}
+
+/// One with a node of 500 and a quota that has refused so many pods, each in a lot of its own: all but the last one
+/// in their order ask for 1,000 and more, and that for 400.
+fn refusing(lots: i64) -> Engine {
+    let mut engine = engine();
+    engine.apply(node("n", 500), START);
+    engine.apply(quota("a< 0 9000"), START);
+    engine.apply(bound(member("holds", "a", 200)), START);
+    for number in 1..lots {
+        let own = member(&format!("large-{number:04}"), "a", 1_000 + number);
+        engine.apply(told(PodFact { priority: 9, ..own }), START);
+    }
+    engine.apply(told(member("small", "a", 400)), START);
+    for _ in 0..lots {
+        let decision = engine.decide(START).expect("each is told");
+        engine.done(&decision.pod.uid, START);
+    }
+    assert!(engine.decide(START).is_none());
+    engine
+}
+
+/// In how many turns a pod gets its node, where all but the last find out nothing else.
+fn turns_until_placed(engine: &mut Engine, now: Moment) -> usize {
+    for turn in 1..99 {
+        if let Some(decision) = engine.decide(now) {
+            assert_eq!(&*decision.pod.name, "small");
+            assert!(matches!(decision.verdict, Verdict::Bind(..)));
+            return turn;
+        }
+        assert_eq!(engine.next_due(now), Some(now), "there are more");
+    }
+    panic!("it was forgotten");
+}
+
+#[test]
+fn of_many_lots_of_a_quota_so_many_are_looked_at_in_a_turn_and_the_last_one_as_well() {
+    let lots = 3 * WOKEN_MAX + 1;
+    let mut engine = refusing(i64::try_from(lots).unwrap());
+    engine.apply(gone("holds"), START);
+    assert_eq!(turns_until_placed(&mut engine, START), 4);
+}
+
+#[test]
+fn of_many_lots_that_have_waited_for_too_long_so_many_are_looked_at_in_a_turn() {
+    let lots = 3 * OVERDUE_MAX + 1;
+    let mut engine = refusing(i64::try_from(lots).unwrap());
+    // Nobody hears that there is room.
+    engine.apply(gone("holds"), START);
+    drop(engine.ledger.quotas.take_freed());
+    let later = START.after(Settings::default().queue.wait_max + OVERDUE_INTERVAL);
+    assert_eq!(turns_until_placed(&mut engine, later), 4);
+}
+
+#[test]
+fn of_many_pods_that_are_roused_together_quotas_hear_in_several_turns_and_of_all() {
+    let mut engine = engine();
+    engine.apply(node("n", 500), START);
+    engine.apply(quota("a< 0 500"), START);
+    let pods = 2 * TURNED_MAX + 9;
+    for number in 0..pods {
+        engine.apply(told(member(&format!("p{number}"), "a", 1_000)), START);
+    }
+    let demand = |engine: &mut Engine| {
+        let view = engine.ledger.quotas.forest_mut().view("").expect("there is a tree");
+        let demand = view.standing("a").expect("it has a place").limited_demand["cpu"];
+        usize::try_from(demand / 1_000).unwrap()
+    };
+    while engine.next_due(START) == Some(START) {
+        if let Some(decision) = engine.decide(START) {
+            engine.done(&decision.pod.uid, START);
+        }
+    }
+    assert_eq!(demand(&mut engine), 0, "they are larger than their quota may ever use");
+    engine.apply(quota("a< 0 90000000"), START);
+    let mut heard = vec![demand(&mut engine)];
+    while engine.next_due(START) == Some(START) {
+        assert!(engine.decide(START).is_none(), "there is no room for any of them");
+        heard.push(demand(&mut engine));
+    }
+    assert!(heard.windows(2).all(|two| two[1] - two[0] <= TURNED_MAX), "{heard:?}");
+    assert_eq!(heard.last(), Some(&pods));
 }

@@ -4,6 +4,8 @@
 //! which mean something else once it is gone. It stands for nobody any longer when others have got a node who
 //! may go for it, or when it is looked again for it.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use crate::clearing::Fruitless;
@@ -71,7 +73,8 @@ impl Engine {
     }
 
     /// Pods of some quotas have got a node: those that were refused by any of these may have others go.
-    pub(super) fn forget_vain_of(&mut self, lots: &[Charged]) {
-        self.lots.vain.0.retain(|_, own| own.among == Among::OwnQuota && !lots.contains(&own.lot));
+    pub(super) fn forget_vain_of(&mut self, quotas: &BTreeSet<Box<str>>) {
+        let refused = |lot| self.queue.refusing(lot).is_some_and(|quota| quotas.contains(quota));
+        self.lots.vain.0.retain(|_, own| own.among == Among::OwnQuota && !refused(own.lot));
     }
 }

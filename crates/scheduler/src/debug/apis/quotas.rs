@@ -124,7 +124,7 @@ fn shown(view: View<'_>, name: &str, version: u64) -> Option<Value> {
         "max": said(|own| &own.max),
         "min": said(|own| &own.min),
         "sharedWeight": said(|own| &own.weight),
-        "autoScaleMin": list(&standing.scaled_min),
+        "autoScaleMin": list(&standing.kept_min),
         "used": list(&standing.used),
         "nonPreemptibleUsed": list(&standing.non_preemptible_used),
         "request": list(&standing.request),
