@@ -554,6 +554,7 @@ impl Ledger {
         let old = self.pods.get(&fact.uid).map(|row| &**row);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| fact.node.is_none());
+        let seen_off = !fact.deleting && old.is_some_and(|old| old.seen_off);
         let lost = old.and_then(|old| old.astray.as_deref());
         self.astray.follow(&fact.uid, lost, astray.map(|name| &**name));
         if fact.node.is_some() && old.is_some_and(|old| old.claim.is_some()) {
@@ -576,6 +577,7 @@ impl Ledger {
             priority: fact.priority,
             deleting: fact.deleting,
             giving_way: fact.giving_way,
+            seen_off,
             is_spared: fact.is_spared,
             gated: !fact.gates.is_empty(),
             may_preempt: fact.may_preempt,

@@ -542,6 +542,6 @@ pub(crate) fn ineligible(
     let helped = |node: &NodeIndex| examined.code_of(*node) == Some(Code::Unschedulable);
     let Some(node) = nominated.filter(helped) else { return Ok(None) };
     let mut lower = ledger.residents.below(node, row.priority).iter();
-    let leaving = lower.any(|(_, uid)| ledger.pod(uid).is_some_and(|row| row.giving_way));
+    let leaving = lower.any(|(_, uid)| ledger.pod(uid).is_some_and(PodRow::gives_way));
     Ok(leaving.then_some(NoRoom::Leaving))
 }

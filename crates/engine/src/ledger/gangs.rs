@@ -33,7 +33,7 @@ struct Gang {
     placed: BTreeSet<Uid>,
     /// Members that are bound and do not go.
     staying: BTreeSet<Uid>,
-    /// Members that have a node and have to go for others, and are not seen to go yet.
+    /// Members that have to go for others, and are not seen to go yet.
     leaving: BTreeSet<Uid>,
     /// How many members were bound in this start and have ended, since as many stayed as there must be.
     ended: usize,
@@ -55,18 +55,16 @@ impl Gang {
 
     /// A member may have a node by now, or none any longer.
     fn follow(&mut self, uid: &Uid, row: &PodRow) {
-        let goes = row.deleting || self.leaving.contains(uid);
+        let goes = row.deleting || row.seen_off;
         keep(&mut self.waiting, uid, row.may_be_tried());
         keep(&mut self.placed, uid, row.is_placed() && !goes);
     }
 
     /// It is told what becomes of a member.
     fn see(&mut self, uid: &Uid, row: &PodRow) {
-        if row.deleting || !row.is_placed() {
-            self.leaving.remove(uid);
-        }
+        keep(&mut self.leaving, uid, row.seen_off);
         self.follow(uid, row);
-        if row.deleting || self.leaving.contains(uid) {
+        if row.deleting || row.seen_off {
             self.staying.remove(uid);
         } else if row.is_bound() {
             self.staying.insert(uid.clone());
@@ -394,18 +392,16 @@ impl Ledger {
         }
     }
 
-    /// A pod that has a node has to go for others, or need not after all: until it is seen to go, its gang goes on
-    /// without it. Says which gang that is, where anything of it is otherwise by that.
+    /// A pod that has a node has to go for others, or need not after all: until it is seen to go, it counts as one that
+    /// goes. Says which gang goes on without it, or with it again.
     pub(crate) fn see_off(&mut self, uid: &Uid, leaves: Leaves) -> Option<GangId> {
-        let row = self.pods.get(uid)?;
-        let id = &row.gang.as_deref()?.gang;
+        let row = self.pods.get_mut(uid)?;
+        let before = row.seen_off;
+        row.seen_off = leaves == Leaves::Soon && row.is_placed() && !row.deleting;
+        let id = &row.gang.as_deref().filter(|_| row.seen_off != before)?.gang;
         let gang = self.gangs.gangs.get_mut(id)?;
-        let is_news = match leaves {
-            Leaves::Soon => row.is_placed() && !row.deleting && gang.leaving.insert(uid.clone()),
-            Leaves::Not => gang.leaving.remove(uid),
-        };
         gang.see(uid, row);
         gang.settle();
-        is_news.then(|| id.clone())
+        Some(id.clone())
     }
 }

@@ -25,6 +25,8 @@ pub struct PodRow {
     pub deleting: bool,
     /// Whether it is being deleted to make room for another pod.
     pub giving_way: bool,
+    /// Whether it has to go for others, and is not seen to go yet.
+    pub(crate) seen_off: bool,
     /// Whether it is not to be pushed out for a reservation, or inside one.
     pub is_spared: bool,
     /// Whether something keeps it from being tried at all.
@@ -123,6 +125,11 @@ impl PodRow {
     #[must_use]
     pub fn is_placed(&self) -> bool {
         self.is_bound() || self.claim.is_some()
+    }
+
+    /// Whether it goes to make room for others, or has to.
+    pub(crate) fn gives_way(&self) -> bool {
+        self.giving_way || self.seen_off
     }
 
     /// Whether it waits for a node and may be tried, by itself or with its gang.

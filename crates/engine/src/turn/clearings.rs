@@ -227,7 +227,8 @@ impl Engine {
         // What was only lent is taken back from pods of any priority.
         let may_go = |own: &PodRow| own.priority < row.priority || quota(own) != quota(row);
         let mut others = self.ledger.residents.on(node).iter();
-        others.any(|(_, uid)| self.ledger.pod(uid).is_some_and(|own| own.giving_way && may_go(own)))
+        others
+            .any(|(_, uid)| self.ledger.pod(uid).is_some_and(|own| own.gives_way() && may_go(own)))
     }
 
     /// The node on which room is being made for a pod, where that is there.
@@ -257,7 +258,7 @@ impl Engine {
     /// The node that somebody leaves by this who had to go for others.
     pub(super) fn cleared_by(&self, fact: &Fact) -> Option<Box<str>> {
         let Fact::PodGone(uid) = fact else { return None };
-        let row = self.ledger.pod(uid).filter(|row| row.giving_way)?;
+        let row = self.ledger.pod(uid).filter(|row| row.gives_way())?;
         Some(self.ledger.nodes.name(row.node()?).into())
     }
 

@@ -1,6 +1,6 @@
-//! Members of gangs that have to go for others, from when that is decided: they are asked one after the other, and a
-//! controller may have made new ones before the last is asked. A gang that goes whole starts whole again, so
-//! that those who come meanwhile wait for each other.
+//! Pods that have to go for others, from when that is decided: they are asked one after the other, and are seen to go
+//! later still. Meanwhile nobody else is asked for the same room. And a controller may have made new members of a gang
+//! before the last is asked: a gang that goes whole starts whole again, so that those who come wait for each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,16 +24,11 @@ impl Leavers {
 }
 
 impl Engine {
-    /// These have to go for a pod: their gangs go on without them.
+    /// These have to go for a pod.
     pub(super) fn see_off(&mut self, uid: &Uid, victims: &[Victim], now: Moment) {
-        let is_member = |uid: &Uid| self.member_of(uid).is_some();
-        let members = victims.iter().map(|own| &own.pod.uid).filter(|uid| is_member(uid));
-        let members: BTreeSet<Uid> = members.cloned().collect();
-        if members.is_empty() || !self.ledger.gangs.are_kept() {
-            return;
-        }
-        self.tell_gangs(&members, Leaves::Soon, now);
-        self.leavers.0.entry(uid.clone()).or_default().extend(members);
+        let victims: BTreeSet<Uid> = victims.iter().map(|own| own.pod.uid.clone()).collect();
+        self.tell_leavers(&victims, Leaves::Soon, now);
+        self.leavers.0.entry(uid.clone()).or_default().extend(victims);
     }
 
     /// Those who have to go for a pod were asked to. Where it waits no longer nobody knows whether they were.
@@ -50,11 +45,11 @@ impl Engine {
     pub(super) fn keep_leavers(&mut self, uid: &Uid, now: Moment) {
         let Some(mut own) = self.leavers.0.remove(uid) else { return };
         own.retain(|uid| !self.leavers.0.values().any(|others| others.contains(uid)));
-        self.tell_gangs(&own, Leaves::Not, now);
+        self.tell_leavers(&own, Leaves::Not, now);
     }
 
-    fn tell_gangs(&mut self, members: &BTreeSet<Uid>, leaves: Leaves, now: Moment) {
-        let gangs = members.iter().filter_map(|uid| self.ledger.see_off(uid, leaves));
+    fn tell_leavers(&mut self, pods: &BTreeSet<Uid>, leaves: Leaves, now: Moment) {
+        let gangs = pods.iter().filter_map(|uid| self.ledger.see_off(uid, leaves));
         let gangs: BTreeSet<GangId> = gangs.collect();
         if !gangs.is_empty() {
             self.settle_gangs(&gangs.into_iter().collect::<Vec<_>>(), now);

@@ -128,3 +128,27 @@ fn a_gang_that_goes_whole_starts_whole_again_also_where_others_of_its_group_run(
     engine.apply(told(member("new-2", "old", 10_000, 1)), START);
     assert_eq!(settled(&mut engine).0.len(), 2);
 }
+
+#[test]
+fn while_who_was_asked_is_not_seen_to_go_nobody_else_is_asked() {
+    for of in [None, Some("g")] {
+        let mut engine = jobs();
+        for name in ["n1", "n2"] {
+            engine.apply(node(name, 10_000), START);
+            engine.apply(on(plain(&format!("{name}-old"), 10_000, 1), name), START);
+        }
+        engine.apply(gang("g", 1), START);
+        let own = of.map_or_else(|| plain("a", 10_000, 9), |of| member("a", of, 10_000, 9));
+        engine.apply(told(own), START);
+        let (victims, ..) = cleared(&mut engine);
+        assert_eq!(victims.len(), 1, "{of:?}");
+        // It is tried again before the watch shows that anybody goes.
+        engine.apply(node("n1", 10_001), START);
+        engine.apply(node("n2", 10_001), START);
+        assert_eq!(cleared(&mut engine).0, names(&[]), "{of:?}");
+        let victim = victims.first().unwrap();
+        engine.apply(Fact::PodGone(Uid::new(victim)), START);
+        let bound = settled(&mut engine).0;
+        assert_eq!(bound, [format!("a to {}", victim.replace("-old", ""))]);
+    }
+}
