@@ -118,22 +118,10 @@ impl Engine {
         self.lots.retries.forget(uid);
     }
 
-    /// Wakes pods that room was kept for, where there is enough by now. What is kept for one
-    /// for whom nobody is to go any longer is there for all.
+    /// Quotas have more room: pods that they refused, and that room is kept for, may have enough.
     pub(super) fn redeem(&mut self, now: Moment) {
         for uid in self.lots.promises.refused.iter().cloned().collect::<Vec<Uid>>() {
-            if self.queue.lot(&uid).is_none() {
-                continue;
-            }
-            let Err(refusal) = self.ledger.admit(&uid) else {
-                self.queue.unpark(&uid);
-                continue;
-            };
-            if !self.is_promised(&uid) {
-                self.end_promise(&uid);
-                self.lots.retries.ask(&uid, now);
-                self.keep_no_node(&uid, refusal, now);
-            }
+            self.settle_promise(&uid, now);
         }
     }
 
@@ -155,19 +143,44 @@ impl Engine {
         self.due.push_back(decision);
     }
 
-    /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried.
-    pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid) {
+    /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried. Those that
+    /// their quotas refused are looked at all together, when these have the room.
+    pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid, now: Moment) {
         let awaiting = self.lots.promises.awaiting.get(victim).cloned();
         for uid in awaiting.into_iter().flatten() {
-            self.settle_promise(&uid);
+            if self.queue.lot(&uid).is_none() {
+                self.settle_promise(&uid, now);
+            }
         }
     }
 
-    /// The same of one that somebody may have gone for.
-    pub(in crate::turn) fn settle_promise(&mut self, uid: &Uid) {
+    /// Wakes a pod that waits for its quota, and that room was kept for, where there is enough by now. What is
+    /// kept for one that is not to be tried, and for whom nobody is to go any longer, is there for all.
+    pub(in crate::turn) fn settle_promise(&mut self, uid: &Uid, now: Moment) {
+        let is_parked = self.queue.lot(uid).is_some();
+        let refusal = if is_parked { self.ledger.admit(uid).err() } else { None };
+        if is_parked && refusal.is_none() {
+            return self.queue.unpark(uid);
+        }
         let sleeps = self.queue.standing(uid) == Some(Standing::Waiting);
-        if sleeps && self.queue.lot(uid).is_none() && !self.is_promised(uid) {
+        if !sleeps || self.is_promised(uid) {
+            return;
+        }
+        match refusal {
+            Some(refusal) => {
+                self.lose_promise(uid, now);
+                self.keep_no_node(uid, refusal, now);
+            }
+            None => _ = self.end_promise(uid),
+        }
+    }
+
+    /// Nobody goes any longer for a pod that its quota refuses: what was kept for it is there for all, and it is
+    /// looked again who may make room.
+    pub(super) fn lose_promise(&mut self, uid: &Uid, now: Moment) {
+        if self.lots.promises.has(uid) {
             self.end_promise(uid);
+            self.lots.retries.ask(uid, now);
         }
     }
 }
