@@ -98,15 +98,5 @@ pub struct ResourceMap {
 
 /// Brings a list into the order of its names; of several with one name the last counts.
 fn sort_by_name<N: Ord, T>(all: &mut Vec<(N, T)>) {
-    if all.is_sorted_by(|(one, _), (next, _)| one < next) {
-        return;
-    }
-    all.sort_by(|(one, _), (other, _)| one.cmp(other));
-    all.dedup_by(|later, kept| {
-        let is_same = later.0 == kept.0;
-        if is_same {
-            std::mem::swap(later, kept);
-        }
-        is_same
-    });
+    object::list::sort(all, |(one, _), (other, _)| one.cmp(other));
 }

@@ -270,7 +270,7 @@ impl Engine {
         }
         self.wake_awaited(cleared.as_deref(), now);
         if let Some(uid) = gone {
-            self.settle_promises(&uid);
+            self.settle_promises(&uid, now);
         }
         if self.ledger.reservations.epoch() != invited {
             self.invite_all(now);
@@ -633,7 +633,7 @@ impl Engine {
             return self.wait_for_quota(uid, now);
         }
         self.queue.reject(uid, rejection, &self.ledger, now);
-        self.settle_promise(uid);
+        self.settle_promise(uid, now);
     }
 
     /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or

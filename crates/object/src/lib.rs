@@ -12,6 +12,7 @@ pub mod condition;
 pub mod field;
 pub mod json;
 pub mod jsonpath;
+pub mod list;
 pub mod names;
 pub mod patch;
 pub mod quantity;

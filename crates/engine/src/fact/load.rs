@@ -94,14 +94,7 @@ fn sort_alike(pods: &mut Vec<UsageOfPod>) {
     fn key(own: &UsageOfPod) -> (u64, &str, &str) {
         (hash_of(own), own.0.namespace(), own.0.name())
     }
-    pods.sort_by(|one, other| key(one).cmp(&key(other)));
-    pods.dedup_by(|later, kept| {
-        let is_same = later.0 == kept.0;
-        if is_same {
-            std::mem::swap(later, kept);
-        }
-        is_same
-    });
+    object::list::sort(pods, |one, other| key(one).cmp(&key(other)));
 }
 
 impl LoadReport {

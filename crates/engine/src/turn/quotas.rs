@@ -157,10 +157,7 @@ impl Engine {
         if self.is_promised(uid) {
             self.await_promised(uid);
         } else {
-            if self.has_promise(uid) {
-                self.end_promise(uid);
-                self.lots.retries.ask(uid, now);
-            }
+            self.lose_promise(uid, now);
             waiting.last_resorts.is_untried = true;
             left = self.nominate(uid, None);
         }

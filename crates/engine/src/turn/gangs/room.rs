@@ -308,7 +308,7 @@ impl Engine {
         let rejection = if room.has_failed { Rejection::default() } else { room.rejection };
         if !rejection.unschedulable.contains(Plugin::ElasticQuota) {
             self.queue.reject(uid, rejection, &self.ledger, now);
-            return self.settle_promise(uid);
+            return self.settle_promise(uid, now);
         }
         let least = self.least_of(group);
         match self.short_quota(uid, group, &least) {

@@ -141,20 +141,10 @@ impl Engine {
         self.lots.retries.forget(uid);
     }
 
-    /// Wakes pods that room was kept for, where there is enough by now. What is kept for one
-    /// for whom nobody is to go any longer is there for all.
+    /// Quotas have more room: pods that they refused, and that room is kept for, may have enough.
     pub(super) fn redeem(&mut self, now: Moment) {
         for uid in self.lots.promises.refused.iter().cloned().collect::<Vec<Uid>>() {
-            let Some(lot) = self.queue.lot(&uid) else { continue };
-            let Err(refusal) = self.admit_waiting(&uid, lot) else {
-                self.queue.unpark(&uid);
-                continue;
-            };
-            if !self.is_promised(&uid) {
-                self.end_promise(&uid);
-                self.lots.retries.ask(&uid, now);
-                self.keep_no_node(&uid, refusal, now);
-            }
+            self.settle_promise(&uid, now);
         }
     }
 
@@ -179,19 +169,44 @@ impl Engine {
         self.due.push(decision);
     }
 
-    /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried.
-    pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid) {
+    /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried. Those that
+    /// their quotas refused are looked at all together, when these have the room.
+    pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid, now: Moment) {
         let awaiting = self.lots.promises.awaiting.get(victim).cloned();
         for uid in awaiting.into_iter().flatten() {
-            self.settle_promise(&uid);
+            if self.queue.lot(&uid).is_none() {
+                self.settle_promise(&uid, now);
+            }
         }
     }
 
-    /// The same of one that somebody may have gone for.
-    pub(in crate::turn) fn settle_promise(&mut self, uid: &Uid) {
+    /// Wakes a pod that waits for its quota, and that room was kept for, where there is enough by now. What is
+    /// kept for one that is not to be tried, and for whom nobody is to go any longer, is there for all.
+    pub(in crate::turn) fn settle_promise(&mut self, uid: &Uid, now: Moment) {
+        let lot = self.queue.lot(uid);
+        let refusal = lot.and_then(|lot| self.admit_waiting(uid, lot).err());
+        if lot.is_some() && refusal.is_none() {
+            return self.queue.unpark(uid);
+        }
         let sleeps = self.queue.standing(uid) == Some(Standing::Waiting);
-        if sleeps && self.queue.lot(uid).is_none() && !self.is_promised(uid) {
+        if !sleeps || self.is_promised(uid) {
+            return;
+        }
+        match refusal {
+            Some(refusal) => {
+                self.lose_promise(uid, now);
+                self.keep_no_node(uid, refusal, now);
+            }
+            None => _ = self.end_promise(uid),
+        }
+    }
+
+    /// Nobody goes any longer for a pod that its quota refuses: what was kept for it is there for all, and it is
+    /// looked again who may make room.
+    pub(super) fn lose_promise(&mut self, uid: &Uid, now: Moment) {
+        if self.has_promise(uid) {
             self.end_promise(uid);
+            self.lots.retries.ask(uid, now);
         }
     }
 }

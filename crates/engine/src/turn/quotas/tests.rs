@@ -337,18 +337,25 @@ fn leaving(engine: &mut Engine, fact: PodFact, node: &str) {
     engine.apply(told(PodFact { deleting: true, giving_way: true, node, ..fact }), START);
 }
 
+/// One in which v, of quota o, leaves the only node for p, of quota a.
+fn leaving_for_p(way: LastResort) -> Engine {
+    let mut engine = pushing(way);
+    engine.apply(node("n", 4_000), START);
+    engine.apply(quota("a< 4000 4000"), START);
+    engine.apply(quota("o< 0 9000"), START);
+    engine.apply(bound(member("v", "o", 4_000)), START);
+    engine.apply(told(PodFact { priority: 9, ..member("p", "a", 4_000) }), START);
+    assert_eq!(all_decided(&mut engine, START), ["p waits for v to go"]);
+    assert_eq!(engine.ledger().nominated(&Uid::new("p")), Some("n"));
+    leaving(&mut engine, member("v", "o", 4_000), "n");
+    engine
+}
+
 #[test]
 fn whom_others_leave_a_node_for_has_room_in_its_quota_kept_until_it_comes_there() {
     let by_priority = LastResort::DefaultPreemption(crate::preemption::Settings::default());
     for way in [by_priority, LastResort::Coscheduling] {
-        let mut engine = pushing(way);
-        engine.apply(node("n", 4_000), START);
-        engine.apply(quota("a< 4000 4000"), START);
-        engine.apply(quota("o< 0 9000"), START);
-        engine.apply(bound(member("v", "o", 4_000)), START);
-        engine.apply(told(PodFact { priority: 9, ..member("p", "a", 4_000) }), START);
-        assert_eq!(all_decided(&mut engine, START), ["p waits for v to go"]);
-        leaving(&mut engine, member("v", "o", 4_000), "n");
+        let mut engine = leaving_for_p(way);
         engine.apply(node("m", 2_000), START);
         engine.apply(told(member("q", "a", 2_000)), START);
         let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
@@ -389,16 +396,7 @@ fn nobody_leaves_a_node_for_a_pod_whose_quota_has_let_in_others_meanwhile() {
 #[test]
 fn a_pod_that_its_quota_refuses_keeps_no_node_and_is_told_so() {
     let by_priority = LastResort::DefaultPreemption(crate::preemption::Settings::default());
-    let mut engine = pushing(by_priority);
-    engine.apply(node("n", 4_000), START);
-    engine.apply(quota("a< 4000 4000"), START);
-    engine.apply(quota("o< 0 9000"), START);
-    engine.apply(bound(member("v", "o", 4_000)), START);
-    engine.apply(told(PodFact { priority: 9, ..member("p", "a", 4_000) }), START);
-    assert_eq!(all_decided(&mut engine, START), ["p waits for v to go"]);
-    let uid = Uid::new("p");
-    assert_eq!(engine.ledger().nominated(&uid), Some("n"));
-    leaving(&mut engine, member("v", "o", 4_000), "n");
+    let (mut engine, uid) = (leaving_for_p(by_priority), Uid::new("p"));
     engine.apply(quota("a< 3000 3000"), START);
     engine.apply(told(PodFact { priority: 1, ..pod("low", 4_000) }), START);
     engine.apply(gone("v"), START);
