@@ -156,22 +156,8 @@ impl Clearing {
         self.comings != ledger.nodes.comings()
     }
 
-    /// Does more of it; none where it is not over. For whom nothing is divided now may be tried as soon as
-    /// somebody has gone: who has others go is to be within what quotas allow then as well, or the same would
-    /// happen again and again.
+    /// Does more of it; none where it is not over.
     pub(crate) fn advance(
-        &mut self,
-        ledger: &mut Ledger,
-        deciders: &mut Deciders,
-        work: &mut Work,
-    ) -> Option<Result<Cleared, Uncleared>> {
-        let rested = ledger.quotas.rouse_all();
-        let answer = self.advance_roused(ledger, deciders, work);
-        ledger.quotas.rest_again(rested);
-        answer
-    }
-
-    fn advance_roused(
         &mut self,
         ledger: &mut Ledger,
         deciders: &mut Deciders,

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::cache::{Cache, INFEASIBLE, Plan, Question, Raw};
-use crate::fact::Allotment;
+use crate::fact::{Allotment, Uid};
 use crate::ledger::{Ask, Holding, Ledger, NodeIndex};
 use crate::node_set::NodeSet;
 use crate::plugin::{
@@ -311,6 +311,18 @@ impl Decider {
             let mut filters = self.profile.filters.iter();
             filters.find_map(|filter| Some((filter.plugin(), filter.refusal(ledger, ask, node)?)))
         })
+    }
+
+    /// Whether no node would take a pod whoever left it.
+    #[must_use]
+    pub fn is_hopeless(&self, ledger: &Ledger, uid: &Uid) -> bool {
+        let is_curable = |ask: Ask| {
+            ledger.nodes.present().iter().any(|node| {
+                let refusal = self.refusal(ledger, ask, node);
+                refusal.is_none_or(|(_, refusal)| refusal.code == Code::Unschedulable)
+            })
+        };
+        ledger.pod(uid).is_none_or(|row| !is_curable(row.ask))
     }
 
     /// What of a node is the pod's own from now on, besides amounts; of CPUs some of these first.

@@ -103,6 +103,8 @@ pub struct Rejection {
     pub unschedulable: Plugins,
     /// They wait for something, and have it tried at once when that is there.
     pub pending: Plugins,
+    /// Whether no node would take it whoever left it.
+    pub is_hopeless: bool,
 }
 
 impl Rejection {
@@ -119,6 +121,7 @@ impl Rejection {
         Self {
             unschedulable: self.unschedulable.and(other.unschedulable),
             pending: self.pending.and(other.pending),
+            is_hopeless: self.is_hopeless && other.is_hopeless,
         }
     }
 }

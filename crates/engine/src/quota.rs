@@ -59,7 +59,6 @@ pub use belongs::{DefaultQuota, belongs};
 pub(crate) use column::Charge;
 pub use divide::{Member, divide};
 pub use fact::{QuotaFact, amounts};
-pub(crate) use forest::Rested;
 pub use forest::{Forest, QuotaRef, Settings, Shared, Trees};
 pub use placement::{Misplaced, RESOURCES_MAX};
 pub use refusal::{Bound, Excess, QuotaRefusal, RefusalReason};

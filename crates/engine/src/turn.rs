@@ -743,7 +743,8 @@ pub(crate) fn rejection(examination: &Examination) -> Rejection {
         0 => Plugins::from_iter([Plugin::Other]),
         _ => examination.plugins(),
     };
-    Rejection { unschedulable, pending: Plugins::default() }
+    let is_hopeless = examination.curable().next().is_none();
+    Rejection { unschedulable, is_hopeless, ..Rejection::default() }
 }
 
 #[cfg(test)]

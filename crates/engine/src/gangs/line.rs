@@ -10,6 +10,7 @@ use crate::decide::Decider;
 use crate::fact::{Allotment, Uid};
 use crate::ledger::{Ask, Charged, Ledger, PodRow};
 use crate::needs::Amounts;
+use crate::pool::Id;
 use crate::preemption::LastResorts;
 use crate::quota::{Preemptible, QuotaRefusal};
 use crate::reservations::Place;
@@ -159,7 +160,7 @@ impl Foremost {
         member: &Uid,
         placed: impl IntoIterator<Item = &'a Uid>,
     ) -> bool {
-        let sort = |uid: &Uid| ledger.pod(uid).map(|row| row.ask.anonymous());
+        let sort = |uid: &Uid| ledger.pod(uid).map(|row| whereabouts(row.ask));
         let Some(own) = sort(member) else { return false };
         let is_news = self.0.len() < FOREMOST_MAX && !self.0.contains(&own);
         let is_behind = placed.into_iter().any(|uid| sort(uid).is_some_and(|other| other != own));
@@ -174,13 +175,19 @@ impl Foremost {
     pub(crate) fn sort(&self, ledger: &Ledger, members: &mut [(GangId, Uid)]) {
         let place = |uid: &Uid| {
             let row = ledger.pod(uid)?;
-            let at = self.0.iter().rposition(|own| *own == row.ask.anonymous());
+            let at = self.0.iter().rposition(|own| *own == whereabouts(row.ask));
             Some((Reverse(row.priority), Reverse(at)))
         };
         if !self.0.is_empty() {
             members.sort_by_cached_key(|(_, uid)| place(uid));
         }
     }
+}
+
+/// What of an ask says which nodes it may go to, however much is free there.
+fn whereabouts(ask: Ask) -> Ask {
+    let (requests, taken, images) = (Id::at(0), Id::at(0), Id::at(0));
+    Ask { requests, taken, images, load: None, like: None, ..ask.anonymous() }
 }
 
 /// How many members of each gang are needed.

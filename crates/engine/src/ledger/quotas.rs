@@ -28,7 +28,7 @@ use crate::needs::{Amounts, Requests};
 use crate::pool::{Id, Pool};
 use crate::quota::{
     Account, Charge, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef, QuotaRefusal,
-    Rested, Settings, Shared,
+    Settings, Shared,
 };
 
 /// Taints of nodes that are not ready, or of which nothing is heard.
@@ -208,18 +208,6 @@ impl Quotas {
     pub(crate) fn end_thought(&mut self) {
         if self.is_kept {
             self.forest.end_thought();
-        }
-    }
-
-    /// Has something be divided in thought for those too who could use nothing now; none where all could.
-    pub(crate) fn rouse_all(&mut self) -> Option<Rested> {
-        (!self.resting.is_empty()).then(|| self.forest.rouse_all())
-    }
-
-    /// Everything is as it was before all were roused.
-    pub(crate) fn rest_again(&mut self, rested: Option<Rested>) {
-        if let Some(rested) = rested {
-            self.forest.rest_again(&rested);
         }
     }
 

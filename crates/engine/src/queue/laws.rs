@@ -152,7 +152,7 @@ impl World {
             let nodes = self.ledger.nodes.present().iter();
             let refused = nodes.filter_map(|node| self.decider.refusal(&self.ledger, ask, node));
             let unschedulable = refused.map(|(plugin, _)| plugin).collect();
-            let rejection = Rejection { unschedulable, pending: Plugins::default() };
+            let rejection = Rejection { unschedulable, ..Rejection::default() };
             self.queue.reject(&uid, rejection, &self.ledger, self.now);
         }
     }
@@ -238,7 +238,7 @@ fn with_pods(count: u8) -> (Queue, Ledger) {
 
 fn refused() -> Rejection {
     let unschedulable = Plugins::from_iter([Plugin::NodeResourcesFit]);
-    Rejection { unschedulable, pending: Plugins::default() }
+    Rejection { unschedulable, ..Rejection::default() }
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_change_is_held_only_against_groups_whose_refusal_it_may_cure() {
     let now = START.after(Duration::from_secs(1));
     let by = |plugins: &[Plugin]| Rejection {
         unschedulable: plugins.iter().copied().collect(),
-        pending: Plugins::default(),
+        ..Rejection::default()
     };
     while let Some(next) = queue.pop(now) {
         queue.reject(&next.uid, by(&[Plugin::NodeResourcesFit, Plugin::NodePorts]), &ledger, now);
@@ -392,7 +392,7 @@ fn what_one_is_refused_for_the_others_wait_for() {
     queue.notice(&ledger, room, now);
     assert_eq!(queue.pop(now).unwrap().uid, one);
     let unschedulable = Plugins::from_iter([Plugin::InterPodAffinity]);
-    let otherwise = Rejection { unschedulable, pending: Plugins::default() };
+    let otherwise = Rejection { unschedulable, ..Rejection::default() };
     queue.reject(&one, otherwise, &ledger, now);
     queue.notice(&ledger, Change::Namespace, now);
     assert_eq!(queue.pop(now).unwrap().uid, other);

@@ -114,7 +114,7 @@ impl Queue {
         self.pass_on(&entry);
         entry.rejection = Rejection {
             unschedulable: Plugins::from_iter([Plugin::ElasticQuota]),
-            pending: Plugins::default(),
+            ..Rejection::default()
         };
         (entry.place, entry.leftover, entry.probe) = (Place::Parked(lot), false, None);
         self.arrived(uid, entry.place, arrivals::FAILED);
@@ -131,7 +131,7 @@ impl Queue {
         let Some(mut entry) = self.take(uid) else { return };
         entry.rejection = Rejection {
             unschedulable: Plugins::from_iter([Plugin::ElasticQuota]),
-            pending: Plugins::default(),
+            ..Rejection::default()
         };
         self.fail(&mut entry, now);
         entry.place = Place::ErrorBackoff;

@@ -1,5 +1,5 @@
 //! Pods that can use nothing of their quota, however much is divided for it, until something else happens:
-//! nodes refused them, or they may not be tried, or they are too many or too large for what their quota may
+//! no node would take them whoever left it, or they may not be tried, or they are too many or too large for what their quota may
 //! ever use.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -78,7 +78,8 @@ impl Queue {
     #[must_use]
     pub fn is_resting(&self, uid: &Uid) -> bool {
         self.pods.get(uid).is_some_and(|entry| match entry.place {
-            Place::Waiting | Place::Gated => true,
+            Place::Waiting => entry.rejection.is_hopeless,
+            Place::Gated => true,
             Place::Parked(lot) => self.parked.cure(lot) == Cure::Else,
             _ => false,
         })

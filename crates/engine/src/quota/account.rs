@@ -59,15 +59,6 @@ impl Account {
         }
     }
 
-    /// What of the requests is for those who could use nothing now.
-    pub(super) fn resting(&self) -> Amounts {
-        let mut resting = Amounts::default();
-        for (resource, own) in self.0.iter().filter(|(_, own)| own.resting != 0) {
-            resting.put(resource, i64::try_from(own.resting).unwrap_or(i64::MAX));
-        }
-        resting
-    }
-
     pub(crate) fn get(&self, resource: &str) -> Option<Charges> {
         self.0.get(resource).copied()
     }

@@ -46,11 +46,6 @@ pub struct Settings {
     pub shared: Shared,
 }
 
-/// What was asked for by those who could use nothing, while something is divided for them in thought.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Rested(Vec<(QuotaRef, Amounts)>);
-
 /// A quota and the tree that it is in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaRef {
@@ -168,34 +163,6 @@ impl Forest {
         self.thoughts = self.thoughts.saturating_sub(1);
         if self.thoughts == 0 {
             self.trees.values_mut().for_each(QuotaTree::end_thought);
-        }
-    }
-
-    /// Has something be divided in thought for those too who could use nothing now, until [`Self::rest_again`] is
-    /// given what this answers.
-    pub(crate) fn rouse_all(&mut self) -> Rested {
-        self.begin_thought();
-        let resting = self.trees.iter().flat_map(|(tree, own)| {
-            own.resting().map(|(name, amounts)| {
-                (QuotaRef { tree: tree.clone(), name: name.into() }, amounts)
-            })
-        });
-        let rested = Rested(resting.collect());
-        self.shift_rested(&rested, -1);
-        rested
-    }
-
-    /// Everything is as it was before all were roused.
-    pub(crate) fn rest_again(&mut self, rested: &Rested) {
-        self.shift_rested(rested, 1);
-        self.end_thought();
-    }
-
-    fn shift_rested(&mut self, Rested(all): &Rested, sign: i64) {
-        for (quota, amounts) in all {
-            if let Some(tree) = self.trees.get_mut(&quota.tree) {
-                tree.add_resting(&quota.name, amounts, sign);
-            }
         }
     }
 

@@ -153,12 +153,6 @@ impl QuotaTree {
         self.charge(quota, more, Entry { charge: Charge::Resting, preemptible, sign });
     }
 
-    /// What of each quota is asked for by those who could use nothing now.
-    pub(super) fn resting(&self) -> impl Iterator<Item = (&str, Amounts)> {
-        let all = self.accounts.iter().map(|(quota, own)| (&**quota, own.resting()));
-        all.filter(|(_, own)| !own.is_nothing())
-    }
-
     pub(crate) fn charge(&mut self, quota: &str, more: &Amounts, entry: Entry) {
         if !self.accounts.contains_key(quota) {
             self.accounts.insert(quota.into(), Account::default());

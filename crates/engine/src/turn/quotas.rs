@@ -85,7 +85,7 @@ impl Waiting {
                 ..Examination::default()
             }),
             last_resorts: LastResorts::default(),
-            rejection: Rejection { unschedulable: plugins, pending: Plugins::default() },
+            rejection: Rejection { unschedulable: plugins, ..Rejection::default() },
             gang: None,
         }
     }

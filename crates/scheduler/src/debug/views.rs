@@ -199,7 +199,7 @@ impl Fate {
             Verdict::Prepare(node, _) => Self::Prepare(node.clone()),
             Verdict::Consult(_, nodes) => Self::Consult(nodes.len()),
             Verdict::Wait(waiting) => {
-                let Rejection { unschedulable, pending } = waiting.rejection;
+                let Rejection { unschedulable, pending, .. } = waiting.rejection;
                 let message = cut(message.to_owned(), MESSAGE_KEPT);
                 Self::Wait(message.into(), unschedulable.and(pending))
             }

@@ -1,13 +1,15 @@
 //! Objects that are listed become facts of a ledger, as far as the scheduler that runs would take them in.
 //!
 //! A ledger of objects alone has no queue. What a queue would say of quotas is taken from what is written on pods: for one
-//! that nodes refused nothing is divided that others could use.
+//! that nodes refused, and that none would take whoever left it, nothing is divided that others could use.
 
 use std::sync::Arc;
 
 use api::ElasticQuota;
+use engine::decide::Decider;
 use engine::fact::{Fact, PodFact, Uid};
 use engine::ledger::Ledger;
+use engine::profile::Profile;
 use engine::quota::QuotaRefusal;
 
 use crate::config::Configuration;
@@ -19,14 +21,16 @@ use crate::quotas;
 /// What is listed, on its way into a ledger.
 pub(super) struct Intake<'a> {
     configuration: &'a Configuration,
-    /// Pods for which nothing is divided.
+    /// Pods that may not be tried: nothing is divided for them.
     resting: Vec<Uid>,
+    /// Pods that nodes refused.
+    refused: Vec<Uid>,
     unread: Vec<String>,
 }
 
 impl<'a> Intake<'a> {
     pub(super) fn new(configuration: &'a Configuration) -> Self {
-        Self { configuration, resting: Vec::new(), unread: Vec::new() }
+        Self { configuration, resting: Vec::new(), refused: Vec::new(), unread: Vec::new() }
     }
 
     /// Has a ledger know of an object; of a pod, what this makes of it.
@@ -44,8 +48,13 @@ impl<'a> Intake<'a> {
             Message::Pod(news) => {
                 let PodNews { mut fact, written } = *news;
                 noted(&mut fact);
-                if self.rests(&fact, &written) {
-                    self.resting.push(fact.uid.clone());
+                if self.waits_alone(&fact, &written) {
+                    let all = match fact.gates.is_empty() {
+                        true if is_refused(&written) => Some(&mut self.refused),
+                        true => None,
+                        false => Some(&mut self.resting),
+                    };
+                    all.into_iter().for_each(|all| all.push(fact.uid.clone()));
                 }
                 ledger.apply(Fact::Pod(Box::new(fact)));
             }
@@ -63,27 +72,35 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Whether a pod waits for something that is not its quota, by what is written on it. A member of a gang waits with
-    /// the others, and something is divided for it all along.
-    fn rests(&self, fact: &PodFact, written: &Written) -> bool {
+    /// Whether a pod is ours and waits, with no room made for it. A member of a gang waits with the others, and something
+    /// is divided for it all along.
+    fn waits_alone(&self, fact: &PodFact, written: &Written) -> bool {
         let mut own = self.configuration.profiles.iter();
         let is_own = own.any(|profile| *profile.scheduler_name == *fact.scheduler);
         let waits = fact.node.is_none() && !fact.deleting && written.nominated.is_empty();
-        if !is_own || !waits || fact.gang.is_some() {
-            return false;
-        }
-        let told = written.scheduled.as_ref().filter(|told| told.is_false);
-        let is_refused = told.is_some_and(|told| {
-            REFUSALS.contains(&&*told.reason) && !QuotaRefusal::is_told_by(&told.message)
-        });
-        is_refused || !fact.gates.is_empty()
+        is_own && waits && fact.gang.is_none()
     }
 
     /// All are told: what could not be read, in words.
     pub(super) fn end(self, ledger: &mut Ledger) -> Vec<String> {
+        if ledger.quotas.are_kept() && !self.refused.is_empty() {
+            // Of what else a profile reads nothing may be known here.
+            let decider = Decider::new(Profile::kubernetes(), ledger, 0);
+            let hopeless = self.refused.iter().filter(|uid| decider.is_hopeless(ledger, uid));
+            let hopeless: Vec<&Uid> = hopeless.collect();
+            hopeless.into_iter().for_each(|uid| ledger.rest(uid));
+        }
         self.resting.iter().for_each(|uid| ledger.rest(uid));
         self.unread
     }
+}
+
+/// Whether a pod waits for something that is not its quota, by what is written on it.
+fn is_refused(written: &Written) -> bool {
+    let told = written.scheduled.as_ref().filter(|told| told.is_false);
+    told.is_some_and(|told| {
+        REFUSALS.contains(&&*told.reason) && !QuotaRefusal::is_told_by(&told.message)
+    })
 }
 
 #[cfg(test)]
@@ -140,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn of_quotas_pods_that_nodes_refused_ask_for_nothing_that_others_could_use() {
+    fn of_quotas_pods_that_no_node_would_take_ask_for_nothing_that_others_could_use() {
         let check = |told: Option<(&str, &str)>, change: fn(&mut PodNews), expected: i64| {
             let mut waiting = pod("waits", "a", None, told);
             change(&mut waiting);
@@ -149,7 +166,9 @@ mod tests {
         let full = "0/1 nodes are available: 1 Insufficient cpu.";
         let no_quota = "0/1 nodes are available: Insufficient quotas, quotaName: a, runtime: cpu 4, \
                         used: cpu 0, pod's request: cpu 6, exceedDimensions: [cpu]";
-        check(Some(("Unschedulable", full)), |_| (), 6000);
+        check(Some(("Unschedulable", full)), |_| (), 4000);
+        let too_large = |own: &mut PodNews| own.fact.needs.requests.charged.cpu_millis = 9000;
+        check(Some(("Unschedulable", full)), too_large, 6000);
         check(Some(("Unschedulable", no_quota)), |_| (), 4000);
         check(Some(("SchedulerError", full)), |_| (), 4000);
         check(None, |_| (), 4000);

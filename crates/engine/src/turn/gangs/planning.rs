@@ -18,7 +18,6 @@ use crate::gangs::{Foremost, Group, Line, Next, Readiness, Seatless, least_of, r
 use crate::ledger::{Charged, Pledge, PodRow};
 use crate::moment::Moment;
 use crate::needs::Requests;
-use crate::plugin::Plugins;
 use crate::queue::{Change, Rejection};
 use crate::quota::QuotaRefusal;
 use crate::reason::Reason;
@@ -521,7 +520,7 @@ impl Engine {
             let decider = &mut self.profiles[profile].1;
             unschedulable = unschedulable.and(decider.refusing(&self.ledger, ask));
         }
-        Rejection { unschedulable, pending: Plugins::default() }
+        Rejection { unschedulable, ..rejection }
     }
 
     /// Tells members why they have no nodes: all of them where it is for another reason than before, and the

@@ -7,7 +7,7 @@ use crate::profile::{LastResort, Profile};
 use crate::queue::Standing;
 use crate::quota::{self, ByResource, QuotaFact};
 use crate::turn::tests::{START, decided, node, pod, told};
-use crate::turn::{Answer, Settings};
+use crate::turn::{Answer, Decision, Settings};
 
 fn engine() -> Engine {
     by(Profile::kubernetes())
@@ -484,6 +484,48 @@ fn what_could_use_nothing_now_is_no_reason_to_keep_others_from_what_there_is() {
     let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
     assert_eq!(words.iter().filter(|own| own.contains(" to n3")).count(), 1, "{words:?}");
     assert!(words[0].starts_with("stuck-1 to n3"), "{words:?}");
+}
+
+#[test]
+fn who_only_lacks_the_room_that_others_use_has_a_share_all_the_same() {
+    let mut engine = clearing();
+    engine.apply(node("n", 10_000), START);
+    for quota_of in ["a< 0 20000", "b< 0 20000"] {
+        engine.apply(quota(quota_of), START);
+    }
+    let shares = |engine: &mut Engine| {
+        let view = engine.quota_view("").expect("there is a tree");
+        ["a", "b"].map(|name| view.standing(name).expect("it has a place").runtime["cpu"])
+    };
+    for number in 0..10 {
+        engine.apply(told(member(&format!("b{number}"), "b", 1_000)), START);
+    }
+    assert_eq!(all_decided(&mut engine, START).len(), 10);
+    assert_eq!(shares(&mut engine), [0, 10_000]);
+    // Those of a find no room, and b uses more than its share from now on.
+    for number in 0..10 {
+        engine.apply(told(member(&format!("a{number}"), "a", 1_000)), START);
+    }
+    all_decided(&mut engine, START);
+    assert_eq!(shares(&mut engine), [5_000, 5_000]);
+    // Pods that may not be tried ask for nothing that others could use, also while room is made.
+    for number in 0..10 {
+        engine.apply(Fact::PodGone(Uid::new(&format!("a{number}"))), START);
+        let gated = member(&format!("gated{number}"), "a", 1_000);
+        engine.apply(told(PodFact { gates: ["later".into()].into(), ..gated }), START);
+    }
+    all_decided(&mut engine, START);
+    assert_eq!(shares(&mut engine), [0, 10_000]);
+    let urgent = PodFact { priority: 9, ..member("urgent", "b", 2_000) };
+    engine.apply(told(urgent), START);
+    let mut victims = 0;
+    for _ in 0..100 {
+        let Some(Decision { verdict, .. }) = engine.decide(START) else { continue };
+        if let Verdict::Wait(waiting) = verdict {
+            victims += waiting.room().map_or(0, |room| room.victims.len());
+        }
+    }
+    assert_eq!(victims, 2, "as many as it needs");
 }
 
 /// How many pods of each of these quotas have nodes when all is quiet.
