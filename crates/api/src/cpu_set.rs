@@ -20,8 +20,8 @@ pub struct CpuSet {
 impl CpuSet {
     /// No CPU.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { words: Vec::new() }
     }
 
     /// Reads a list of numbers and ranges.
@@ -126,10 +126,20 @@ impl CpuSet {
         self.combined(other, |own, other| own & other)
     }
 
+    /// How many are among others, too.
+    #[must_use]
+    pub fn count_among(&self, other: &Self) -> usize {
+        let both = self.words.iter().zip(&other.words);
+        both.map(|(own, other)| (own & other).count_ones() as usize).sum()
+    }
+
     /// Each of them, the lowest first.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().zip(0_u32..).flat_map(|(word, place)| {
-            (0..WORD).filter(move |bit| word & (1 << bit) != 0).map(move |bit| place * WORD + bit)
+            let without_lowest = |left: &u64| Some(left & left.wrapping_sub(1));
+            let left = std::iter::successors(Some(*word), without_lowest);
+            let bits = left.take_while(|left| *left != 0).map(u64::trailing_zeros);
+            bits.map(move |bit| place * WORD + bit)
         })
     }
 }
@@ -198,6 +208,7 @@ mod tests {
             prop_assert_eq!(a.and(&b), set(&(&one | &two)));
             prop_assert_eq!(a.without(&b), set(&(&one - &two)));
             prop_assert_eq!(a.among(&b), set(&(&one & &two)));
+            prop_assert_eq!(a.count_among(&b), (&one & &two).len());
             let mut less = a.clone();
             one.iter().for_each(|cpu| less.remove(*cpu));
             prop_assert_eq!(less, CpuSet::new());

@@ -415,14 +415,18 @@ const BLOCK: usize = 512;
 /// One of the nodes with the highest total, by a number that differs from pod to pod; none where
 /// no node can take the pod.
 fn best(totals: &[i32], draw: u64) -> Option<NodeIndex> {
-    let most = totals.iter().copied().fold(i32::MIN, i32::max);
+    let highest = |totals: &[i32]| totals.iter().copied().fold(i32::MIN, i32::max);
+    let of_blocks: Vec<i32> = totals.chunks(BLOCK).map(highest).collect();
+    let most = highest(&of_blocks);
     if most <= INFEASIBLE / 2 {
         return None;
     }
     let count = |totals: &[i32]| totals.iter().map(|total| u32::from(*total == most)).sum::<u32>();
-    let mut left = (draw % u64::from(count(totals))) as u32;
-    for (number, block) in totals.chunks(BLOCK).enumerate() {
-        let own = count(block);
+    let blocks = totals.chunks(BLOCK).zip(of_blocks);
+    let counts: Vec<u32> =
+        blocks.map(|(block, highest)| if highest == most { count(block) } else { 0 }).collect();
+    let mut left = (draw % u64::from(counts.iter().sum::<u32>())) as u32;
+    for (number, (block, own)) in totals.chunks(BLOCK).zip(counts).enumerate() {
         if left < own {
             let mut equal = block.iter().enumerate().filter(|(_, total)| **total == most);
             return equal.nth(left as usize).map(|(at, _)| NodeIndex::at(number * BLOCK + at));

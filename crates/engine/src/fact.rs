@@ -12,6 +12,7 @@ mod pod_terms;
 mod reservation;
 mod storage;
 mod storage_wire;
+mod uid;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ pub use storage::{
     Attachment, Capacity, Claim, ClaimReference, Class, CsiDriver, CsiNode, Driver, InTree,
     PersistentVolume, Source, StorageFact, TopologyRequirement, Version, Zone,
 };
+pub use uid::Uid;
 
 use crate::gangs::Membership;
 use crate::ledger::PodRow;
@@ -131,18 +133,6 @@ pub struct Budget {
     pub allowed: i32,
     /// Names of pods whose going is counted already.
     pub going: BTreeSet<Box<str>>,
-}
-
-/// What the API server calls an object, for as long as it exists.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid(pub Arc<str>);
-
-impl Uid {
-    /// The uid with this text.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(text.into())
-    }
 }
 
 /// Which pod, or which reservation.

@@ -235,6 +235,7 @@ impl Ledger {
                 let node = self.nodes.put(&fact, &mut self.symbols);
                 self.terms.topologies.follow(node, &self.nodes, &self.symbols);
                 self.settle_cpus(node);
+                self.place_report(node);
                 self.settle_astray(&fact.name);
                 self.settle_load(node);
                 if is_new {
@@ -246,6 +247,7 @@ impl Ledger {
                 if let Some(node) = self.nodes.remove(&name, &mut self.symbols) {
                     self.terms.topologies.follow(node, &self.nodes, &self.symbols);
                     self.settle_cpus(node);
+                    self.place_report(node);
                     self.settle_load(node);
                 }
             }

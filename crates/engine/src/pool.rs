@@ -129,6 +129,8 @@ pub struct Pool<T> {
     by_hash: Sharded<u64, Numbers>,
     free: Vec<u32>,
     stamps: u64,
+    /// The number that was last held by its value: who comes next is mostly one of the same sort.
+    recent: u32,
 }
 
 impl<T> Default for Pool<T> {
@@ -139,6 +141,7 @@ impl<T> Default for Pool<T> {
             by_hash: Sharded::default(),
             free: Vec::new(),
             stamps: 0,
+            recent: 0,
         }
     }
 }
@@ -146,9 +149,14 @@ impl<T> Default for Pool<T> {
 impl<T: Hash + Eq + Clone> Pool<T> {
     /// The number of a value, held once more. The second part tells whether the value is new.
     pub fn hold(&mut self, value: T) -> (Id<T>, bool) {
+        if let Some(id) = self.find_recent(&value) {
+            self.hold_again(id);
+            return (id, false);
+        }
         let hash = FxBuildHasher.hash_one(&value);
         if let Some(id) = self.find_hashed(hash, &value) {
-            self.holders[id.get()] += 1;
+            self.recent = id.number;
+            self.hold_again(id);
             return (id, false);
         }
         self.stamps += 1;
@@ -169,6 +177,7 @@ impl<T: Hash + Eq + Clone> Pool<T> {
             Some(numbers) => numbers.add(id.number),
             None => drop(self.by_hash.insert(hash, Numbers::One(id.number))),
         }
+        self.recent = id.number;
         (id, true)
     }
 
@@ -177,8 +186,9 @@ impl<T: Hash + Eq + Clone> Pool<T> {
     where
         T: Borrow<Q>,
     {
-        match self.find(value) {
+        match self.find_recent(value).or_else(|| self.find(value)) {
             Some(id) => {
+                self.recent = id.number;
                 self.hold_again(id);
                 id
             }
@@ -216,6 +226,17 @@ impl<T: Hash + Eq + Clone> Pool<T> {
         T: Borrow<Q>,
     {
         self.find_hashed(FxBuildHasher.hash_one(value), value)
+    }
+
+    fn find_recent<Q: ?Sized + Eq>(&self, value: &Q) -> Option<Id<T>>
+    where
+        T: Borrow<Q>,
+    {
+        if self.holders.is_empty() {
+            return None;
+        }
+        let held = self.slots[self.recent as usize].value.as_ref()?;
+        (held.borrow() == value).then_some(Id { number: self.recent, of: PhantomData })
     }
 
     fn find_hashed<Q: ?Sized + Eq>(&self, hash: u64, value: &Q) -> Option<Id<T>>

@@ -734,7 +734,7 @@ const KNOWN: &str = "the queue holds pods that the ledger knows";
 
 /// A number that differs from pod to pod and chooses among equal nodes.
 pub(crate) fn tie_of(uid: &Uid) -> u64 {
-    FxBuildHasher.hash_one(uid)
+    uid.number()
 }
 
 /// Who refused a pod. Where there is no node to refuse, any change may bring one.

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::CpuSet;
+use rustc_hash::FxHashSet;
 
 use super::topology::{Cpu, CpuTopology};
 
@@ -140,20 +141,19 @@ impl Free {
     /// How many there are besides these.
     #[must_use]
     pub fn besides(taken: &CpuSet, topology: &CpuTopology) -> Self {
-        Self::of(topology, |cpu| !taken.contains(cpu.id))
+        Self::of(topology.by_core(), taken, topology.threads())
     }
 
-    /// How many of some.
+    /// The same on one NUMA node.
     #[must_use]
-    pub fn within(cpus: &CpuSet, taken: &CpuSet, topology: &CpuTopology) -> Self {
-        Self::of(topology, |cpu| cpus.contains(cpu.id) && !taken.contains(cpu.id))
+    pub fn within(numa: u32, taken: &CpuSet, topology: &CpuTopology) -> Self {
+        Self::of(topology.of_numa_by_core(numa), taken, topology.threads())
     }
 
-    fn of(topology: &CpuTopology, is_free: impl Fn(&Cpu) -> bool) -> Self {
-        let threads = topology.threads();
+    fn of(by_core: &[Cpu], taken: &CpuSet, threads: usize) -> Self {
         let (mut all, mut whole, mut cores) = (0_usize, 0_usize, 0_usize);
-        for core in topology.by_core().chunk_by(|one, next| one.core == next.core) {
-            let free = core.iter().filter(|cpu| is_free(cpu)).count();
+        for core in cores_of(by_core) {
+            let free = core.iter().filter(|cpu| !taken.contains(cpu.id)).count();
             all += free;
             cores += usize::from(free > 0);
             whole += usize::from(free > 0 && free == threads);
@@ -212,17 +212,22 @@ pub enum NotTaken {
 /// # Errors
 /// Why it gets none.
 pub fn take(topology: &CpuTopology, held: &Held, want: &Want) -> Result<CpuSet, NotTaken> {
-    let times_max = want.times_max.unwrap_or(1);
-    let is_free = |cpu: &u32| held.times(*cpu) < times_max;
-    let all = topology.all().without(&held.reserved);
-    let mut free: CpuSet = all.iter().filter(is_free).collect();
+    let mut free = match want.times_max.unwrap_or(1) {
+        1 => topology.all().without(&held.taken()),
+        times_max => {
+            let all = topology.all().without(&held.reserved);
+            all.iter().filter(|cpu| held.times(*cpu) < times_max).collect()
+        }
+    };
     if let Some(binding) = want.binding.filter(|_| want.is_required) {
         free = suitable(topology, &free, binding);
     }
     let take = |preferred: CpuSet, rest: CpuSet| {
         let first = want.count.min(preferred.len());
-        let mut taken = Taking::new(topology, held, want, preferred).take(first)?;
-        taken = taken.and(&Taking::new(topology, held, want, rest).take(want.count - first)?);
+        let mut taken = Taking::new(topology, held, want, rest).take(want.count - first)?;
+        if first > 0 {
+            taken = taken.and(&Taking::new(topology, held, want, preferred).take(first)?);
+        }
         match want.binding.filter(|_| want.is_required) {
             Some(binding) if !is_bound(topology, &taken, binding) => {
                 Err(NotTaken::Unbindable(binding))
@@ -240,32 +245,33 @@ pub fn take(topology: &CpuTopology, held: &Held, want: &Want) -> Result<CpuSet, 
 
 /// CPUs that can be taken where it must be done like this.
 fn suitable(topology: &CpuTopology, free: &CpuSet, binding: Binding) -> CpuSet {
-    let cores = by_core(topology, free);
-    match binding {
-        Binding::FullCores => {
-            let whole = cores.into_values().filter(|cpus| cpus.len() == topology.threads());
-            whole.flatten().map(|cpu| cpu.id).collect()
-        }
-        Binding::SpreadByCores => {
-            cores.into_values().filter_map(|cpus| cpus.first().map(|cpu| cpu.id)).collect()
-        }
-    }
+    let free = by_core(topology, free);
+    let cores = cores_of(&free);
+    let chosen: Vec<&[Cpu]> = match binding {
+        Binding::FullCores => cores.filter(|cpus| cpus.len() == topology.threads()).collect(),
+        Binding::SpreadByCores => cores.map(|cpus| &cpus[..1]).collect(),
+    };
+    chosen.into_iter().flatten().map(|cpu| cpu.id).collect()
 }
 
 fn is_bound(topology: &CpuTopology, taken: &CpuSet, binding: Binding) -> bool {
-    let cores = by_core(topology, taken).len();
+    let cores = cores_of(&by_core(topology, taken)).count();
     match binding {
         Binding::FullCores => cores * topology.threads() == taken.len(),
         Binding::SpreadByCores => cores == taken.len(),
     }
 }
 
-fn by_core(topology: &CpuTopology, cpus: &CpuSet) -> BTreeMap<u32, Vec<Cpu>> {
-    let mut cores = BTreeMap::<u32, Vec<Cpu>>::new();
-    for cpu in topology.cpus().iter().filter(|cpu| cpus.contains(cpu.id)) {
-        cores.entry(cpu.core).or_default().push(*cpu);
-    }
-    cores
+/// Where CPUs are, those of one core beside each other.
+fn by_core(topology: &CpuTopology, cpus: &CpuSet) -> Vec<Cpu> {
+    let mut all = Vec::with_capacity(cpus.len());
+    all.extend(topology.by_core().iter().filter(|cpu| cpus.contains(cpu.id)));
+    all
+}
+
+/// Those of each core, of CPUs that lie like this.
+fn cores_of(by_core: &[Cpu]) -> impl Iterator<Item = &[Cpu]> {
+    by_core.chunk_by(|one, next| one.core == next.core)
 }
 
 /// CPUs while some are being taken.
@@ -301,8 +307,10 @@ impl<'a> Taking<'a> {
     fn new(topology: &'a CpuTopology, held: &'a Held, want: &'a Want, free: CpuSet) -> Self {
         let apart =
             |sort: Exclusive, is: fn(&Hold) -> bool, of: fn(&Cpu) -> u32| -> BTreeSet<u32> {
-                let holds =
-                    held.holds.iter().filter(|(_, hold)| want.exclusive == sort && is(hold));
+                if want.exclusive != sort {
+                    return BTreeSet::new();
+                }
+                let holds = held.holds.iter().filter(|(_, hold)| is(hold));
                 holds.filter_map(|(cpu, _)| topology.find(*cpu).map(of)).collect()
             };
         Self {
@@ -362,18 +370,24 @@ impl<'a> Taking<'a> {
     }
 
     /// Lists of CPUs by NUMA node or socket, of these cores, those with more CPUs first.
-    fn grouped(&self, by: Group, mut cores: Vec<impl AsRef<[Cpu]>>) -> Vec<(u32, Vec<Cpu>)> {
+    fn gathered(&self, by: Group, mut cores: Vec<impl AsRef<[Cpu]>>) -> Vec<(u32, Vec<Cpu>)> {
         cores.sort_by_key(|cpus| {
             let cpus = cpus.as_ref();
             (Reverse(cpus.len()), self.times(cpus), cpus.first().map(|cpu| cpu.core))
         });
+        let all = cores.iter().map(|cpus| cpus.as_ref().len()).sum();
         let mut groups = BTreeMap::<u32, Vec<Cpu>>::new();
         for cpus in &cores {
             let cpus = cpus.as_ref();
             let group = cpus.first().map_or(0, |cpu| by.of(cpu));
-            groups.entry(group).or_default().extend(cpus);
+            groups.entry(group).or_insert_with(|| Vec::with_capacity(all)).extend(cpus);
         }
-        let mut groups: Vec<(u32, Vec<Cpu>)> = groups.into_iter().collect();
+        groups.into_iter().collect()
+    }
+
+    /// The same, better ones first.
+    fn grouped(&self, by: Group, cores: Vec<impl AsRef<[Cpu]>>) -> Vec<(u32, Vec<Cpu>)> {
+        let mut groups = self.gathered(by, cores);
         let strategy = self.want.strategy;
         groups.sort_by_cached_key(|(group, cpus)| match by {
             Group::Numa => {
@@ -391,8 +405,7 @@ impl<'a> Taking<'a> {
     fn whole_cores(&self) -> Vec<Cow<'a, [Cpu]>> {
         let (topology, free) = (self.topology, &self.free);
         let threads = topology.threads();
-        let cores = topology.by_core().chunk_by(|one, next| one.core == next.core);
-        let whole = cores.filter_map(|cpus: &'a [Cpu]| {
+        let whole = cores_of(topology.by_core()).filter_map(|cpus: &'a [Cpu]| {
             let is_free = |cpu: &&Cpu| free.contains(cpu.id);
             let is_whole = cpus.iter().filter(is_free).count() == threads;
             is_whole.then(|| match cpus.len() == threads {
@@ -401,7 +414,9 @@ impl<'a> Taking<'a> {
                 false => cpus.iter().filter(is_free).copied().collect(),
             })
         });
-        whole.collect()
+        let mut cores = Vec::with_capacity(free.len() / threads.max(1));
+        cores.extend(whole);
+        cores
     }
 
     fn take_cores(&mut self, count: usize) {
@@ -411,7 +426,7 @@ impl<'a> Taking<'a> {
                 cores.retain(|cpus| {
                     !heeds || cpus.iter().all(|cpu| !self.numas_apart.contains(&cpu.numa))
                 });
-                let groups = self.numa_groups_of(&cores);
+                let groups = self.numa_groups_of(cores);
                 if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
                     return self.give(cpus[..count].iter().map(|cpu| cpu.id));
                 }
@@ -445,21 +460,22 @@ impl<'a> Taking<'a> {
     }
 
     /// NUMA nodes with the whole cores that they have, better ones first by what these are.
-    fn numa_groups_of(&self, cores: &[Cow<'_, [Cpu]>]) -> Vec<(u32, Vec<Cpu>)> {
-        let mut groups = self.grouped(Group::Numa, cores.to_vec());
+    fn numa_groups_of(&self, cores: Vec<Cow<'_, [Cpu]>>) -> Vec<(u32, Vec<Cpu>)> {
+        let mut groups = self.gathered(Group::Numa, cores);
+        let mut sockets = BTreeMap::<u32, usize>::new();
+        for cpu in groups.iter().flat_map(|(_, cpus)| cpus) {
+            *sockets.entry(cpu.socket).or_default() += 1;
+        }
         let strategy = self.want.strategy;
-        let whole = |is: &dyn Fn(&Cpu) -> bool| {
-            cores.iter().flat_map(|cpus| cpus.iter()).filter(|cpu| is(cpu)).count()
-        };
         groups.sort_by_key(|(group, cpus)| {
-            let socket = cpus.first().map_or(0, |cpu| cpu.socket);
-            let around = whole(&|cpu: &Cpu| cpu.socket == socket);
-            (strategy.rank(cpus.len()), strategy.rank(around), *group)
+            let around = cpus.first().and_then(|cpu| sockets.get(&cpu.socket));
+            (strategy.rank(cpus.len()), strategy.rank(around.copied().unwrap_or(0)), *group)
         });
         groups
     }
 
     fn take_threads(&mut self, count: usize) {
+        let free = by_core(self.topology, &self.free);
         for (by, most) in
             [(Group::Numa, self.topology.per_numa()), (Group::Socket, self.topology.per_socket())]
         {
@@ -471,16 +487,17 @@ impl<'a> Taking<'a> {
                     Group::Numa => self.is_apart(cpu),
                     Group::Socket => self.cores_apart.contains(&cpu.core),
                 };
-                let cores = by_core(self.topology, &self.free).into_values();
-                let mut cores: Vec<Vec<Cpu>> = cores.collect();
+                let mut cores: Vec<&[Cpu]> = cores_of(&free).collect();
                 if heeds {
                     cores.retain(|cpus| !cpus.iter().any(is_apart));
                 }
                 let mut groups = self.grouped(by, cores);
                 for (_, cpus) in &mut groups {
                     cpus.sort_by_key(|cpu| (self.times(&[*cpu]), cpu.id));
-                    let mut seen = BTreeSet::new();
-                    cpus.retain(|cpu| !heeds || seen.insert(cpu.core));
+                    if heeds {
+                        let mut seen = FxHashSet::default();
+                        cpus.retain(|cpu| seen.insert(cpu.core));
+                    }
                 }
                 if let Some((_, cpus)) = groups.into_iter().find(|(_, cpus)| cpus.len() >= count) {
                     let spread = spread(cpus, self.topology.threads());
@@ -496,8 +513,8 @@ impl<'a> Taking<'a> {
             if self.left(count) == 0 {
                 return;
             }
-            let mut cores: Vec<Vec<Cpu>> =
-                by_core(self.topology, &self.free).into_values().collect();
+            let free = by_core(self.topology, &self.free);
+            let mut cores: Vec<&[Cpu]> = cores_of(&free).collect();
             if heeds {
                 cores.retain(|cpus| !cpus.iter().any(|cpu| self.is_apart(cpu)));
             }
@@ -519,7 +536,7 @@ impl<'a> Taking<'a> {
                     first.core,
                 )
             });
-            let cpus: Vec<Cpu> = cores.into_iter().flatten().collect();
+            let cpus: Vec<Cpu> = cores.into_iter().flatten().copied().collect();
             let left = self.left(count);
             let spread = spread(cpus, self.topology.threads());
             self.give(spread.iter().take(left).map(|cpu| cpu.id));
@@ -534,7 +551,7 @@ fn spread(cpus: Vec<Cpu>, threads: usize) -> Vec<Cpu> {
     }
     let (mut spread, mut left) = (Vec::with_capacity(cpus.len()), cpus);
     while !left.is_empty() {
-        let mut seen = BTreeSet::new();
+        let mut seen = FxHashSet::default();
         let (now, later): (Vec<Cpu>, Vec<Cpu>) =
             left.into_iter().partition(|cpu| seen.insert(cpu.core));
         spread.extend(now);

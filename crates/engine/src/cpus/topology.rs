@@ -1,6 +1,7 @@
 //! How the CPUs of a machine are laid out.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use api::CpuSet;
 
@@ -18,16 +19,45 @@ pub struct Cpu {
 }
 
 /// How the CPUs of a machine are laid out: sorted by their numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default)]
 pub struct CpuTopology {
     cpus: Box<[Cpu]>,
     /// The same, those of one core beside each other.
     by_core: Box<[Cpu]>,
+    /// Their numbers.
+    all: CpuSet,
     cores: usize,
-    /// The CPUs of each NUMA node, by its number.
-    numas: Box<[(u32, CpuSet)]>,
+    /// By their numbers.
+    numas: Box<[Numa]>,
     sockets: usize,
 }
+
+/// The CPUs of a NUMA node.
+#[derive(Debug, Clone, Default)]
+struct Numa {
+    number: u32,
+    cpus: CpuSet,
+    /// The same, those of one core beside each other.
+    by_core: Vec<Cpu>,
+}
+
+// All the rest follows from which CPUs there are.
+impl PartialEq for CpuTopology {
+    fn eq(&self, other: &Self) -> bool {
+        self.cpus == other.cpus
+    }
+}
+
+impl Eq for CpuTopology {}
+
+impl Hash for CpuTopology {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.cpus.hash(state);
+    }
+}
+
+/// What is said of a NUMA node that is not there.
+static NO_CPUS: CpuSet = CpuSet::new();
 
 impl CpuTopology {
     /// The layout of these CPUs; of several with one number the first counts.
@@ -43,12 +73,17 @@ impl CpuTopology {
             all.len()
         };
         let (cores, sockets) = (count(|cpu| cpu.core), count(|cpu| cpu.socket));
-        let mut numas = BTreeMap::<u32, CpuSet>::new();
-        cpus.iter().for_each(|cpu| numas.entry(cpu.numa).or_default().insert(cpu.id));
         let mut by_core = cpus.clone();
         by_core.sort_by_key(|cpu| (cpu.core, cpu.id));
-        let (cpus, by_core) = (cpus.into(), by_core.into());
-        Self { cpus, by_core, cores, numas: numas.into_iter().collect(), sockets }
+        let mut numas = BTreeMap::<u32, Numa>::new();
+        for cpu in &by_core {
+            let new = || Numa { number: cpu.numa, ..Numa::default() };
+            let numa = numas.entry(cpu.numa).or_insert_with(new);
+            numa.cpus.insert(cpu.id);
+            numa.by_core.push(*cpu);
+        }
+        let (numas, all) = (numas.into_values().collect(), cpus.iter().map(|cpu| cpu.id).collect());
+        Self { cpus: cpus.into(), by_core: by_core.into(), all, cores, numas, sockets }
     }
 
     /// Whether anything is known.
@@ -71,15 +106,25 @@ impl CpuTopology {
 
     /// Their numbers.
     #[must_use]
-    pub fn all(&self) -> CpuSet {
-        self.cpus.iter().map(|cpu| cpu.id).collect()
+    pub fn all(&self) -> &CpuSet {
+        &self.all
+    }
+
+    fn numa(&self, number: u32) -> Option<&Numa> {
+        let place = self.numas.binary_search_by_key(&number, |own| own.number).ok()?;
+        Some(&self.numas[place])
     }
 
     /// Those of one NUMA node.
     #[must_use]
-    pub fn of_numa(&self, numa: u32) -> CpuSet {
-        let place = self.numas.binary_search_by_key(&numa, |(own, _)| *own);
-        place.map(|place| self.numas[place].1.clone()).unwrap_or_default()
+    pub fn of_numa(&self, numa: u32) -> &CpuSet {
+        self.numa(numa).map_or(&NO_CPUS, |own| &own.cpus)
+    }
+
+    /// The CPUs of one NUMA node, those of one core beside each other.
+    #[must_use]
+    pub fn of_numa_by_core(&self, numa: u32) -> &[Cpu] {
+        self.numa(numa).map_or(&[], |own| &own.by_core)
     }
 
     /// Where a CPU is.

@@ -280,13 +280,13 @@ impl NodeCpus {
         let of = |(id, _): &(u32, Amounts)| {
             let cpus = layout.topology.of_numa(*id);
             let mut own = ZoneUse {
-                free: Free::within(&cpus, taken, &layout.topology),
-                reserved: small(cpus.among(&self.held.reserved).len()),
+                free: Free::within(*id, taken, &layout.topology),
+                reserved: small(cpus.count_among(&self.held.reserved)),
                 taken: self.zones.get(id).cloned().unwrap_or_default(),
                 ..ZoneUse::default()
             };
             for ((set, is_told), times) in &self.sets {
-                let here = set.among(&cpus).len();
+                let here = set.count_among(cpus);
                 let held = i64::from(*times).saturating_mul(small(here).into());
                 own.bound = own.bound.saturating_add(held);
                 own.untold = own.untold.saturating_add(if *is_told { 0 } else { held });

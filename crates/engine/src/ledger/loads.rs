@@ -20,12 +20,16 @@ pub use settings::{EstimateSettings, ScoreSettings, Settings, Stale};
 use super::{Ask, Asks, Ledger, NodeIndex, PodRow};
 use crate::fact::{LoadReport, LoadTimes, Uid};
 use crate::moment::Moment;
+use crate::shared::Chunked;
 use book::{Known, Resident};
 
 /// Loads of all nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Loads {
     reports: FxHashMap<Box<str>, Arc<LoadReport>>,
+    /// The same by the place of the node, for every pod that comes to one. That of a place that is free means
+    /// nothing.
+    placed: Chunked<Option<Arc<LoadReport>>>,
     books: Vec<Arc<Book>>,
     /// When reports will be old, soonest first, by book.
     expiries: BTreeSet<(Moment, usize, NodeIndex)>,
@@ -103,6 +107,12 @@ impl Loads {
         self.reports.get(node).map(|report| &**report)
     }
 
+    /// The same of the node at a place.
+    #[must_use]
+    pub fn report_at(&self, node: NodeIndex) -> Option<&LoadReport> {
+        reported(&self.placed, node)
+    }
+
     /// A node whose report is old by now, and was not taken for it.
     #[must_use]
     pub fn expired(&self, now: Moment) -> Option<NodeIndex> {
@@ -114,6 +124,10 @@ impl Loads {
     pub fn next_expiry(&self) -> Option<Moment> {
         self.expiries.first().map(|(at, ..)| *at)
     }
+}
+
+fn reported(placed: &Chunked<Option<Arc<LoadReport>>>, node: NodeIndex) -> Option<&LoadReport> {
+    (node.get() < placed.len()).then(|| placed[node.get()].as_deref()).flatten()
 }
 
 /// How much more can be used of a node, by book, for pods that earn money and for others.
@@ -171,7 +185,17 @@ impl Ledger {
             None => self.loads.reports.remove(&node),
         };
         if let Some(node) = place {
+            self.place_report(node);
             self.settle_load(node);
+        }
+    }
+
+    /// There is another node at a place, or it reports something else.
+    pub(super) fn place_report(&mut self, node: NodeIndex) {
+        let report = self.loads.reports.get(self.nodes.name(node)).cloned();
+        if report.is_some() || node.get() < self.loads.placed.len() {
+            self.loads.placed.grow(node.get() + 1);
+            self.loads.placed[node.get()] = report;
         }
     }
 
@@ -199,7 +223,7 @@ impl Ledger {
         let allocatable = nodes.resources.allowed(node);
         let rules = nodes.load_rules(node).cloned();
         let known = Known {
-            report: loads.reports.get(nodes.name(node)).map(|report| &**report),
+            report: reported(&loads.placed, node),
             rules: rules.as_deref(),
             allocatable: &allocatable,
             now: loads.now,
@@ -238,7 +262,7 @@ impl Ledger {
         }
         let Some(is) = Resident::of(new, &self.asks) else { return true };
         let was = Resident { times: old.load_times.as_deref().copied().unwrap_or_default(), ..is };
-        let Some(report) = self.loads.report(self.nodes.name(node)) else { return true };
+        let Some(report) = self.loads.report_at(node) else { return true };
         let mut books = self.loads.books();
         was.times == is.times
             || books.all(|book| book.is_early(report, &was) == book.is_early(report, &is))
@@ -249,7 +273,7 @@ impl Ledger {
     /// that.
     pub fn stale_reports(&self) -> impl Iterator<Item = (NodeIndex, Option<Moment>, Stale)> {
         let stale = |node: NodeIndex| {
-            let at = self.loads.report(self.nodes.name(node))?.at;
+            let at = self.loads.report_at(node)?.at;
             let mut books = self.loads.books();
             let book = books.find(|book| book.expiry(node).is_none())?;
             let sides = [false, true].map(|is_prod| book.rooms(is_prod));
@@ -269,7 +293,7 @@ impl Ledger {
     /// its pods are taken to use beyond that. None where it reports nothing.
     #[must_use]
     pub fn taken_to_use(&self, book: &Book, node: NodeIndex) -> Option<Vec<i64>> {
-        let report = self.loads.report(self.nodes.name(node));
+        let report = self.loads.report_at(node);
         let rows = self.residents.on(node).iter().filter_map(|(_, uid)| self.pods.get(uid));
         book.taken(report, rows.filter_map(|row| Resident::of(row, &self.asks)))
     }
@@ -280,7 +304,7 @@ impl Ledger {
         let rows = self.residents.on(node).iter().filter_map(|(_, uid)| self.pods.get(uid));
         let residents: Vec<Resident<'_>> =
             rows.filter_map(|row| Resident::of(row, &self.asks)).collect();
-        book.account(self.loads.report(self.nodes.name(node)), &residents)
+        book.account(self.loads.report_at(node), &residents)
     }
 
     /// What a pod is taken to use by a book.
@@ -294,7 +318,7 @@ impl Ledger {
     #[must_use]
     pub fn overload(&self, book: &Book, estimate: &Estimate, node: NodeIndex) -> Option<Overload> {
         let known = Known {
-            report: self.loads.report(self.nodes.name(node)),
+            report: self.loads.report_at(node),
             rules: self.nodes.load_rules(node).map(|rules| &**rules),
             allocatable: &self.nodes.resources.allowed(node),
             now: self.loads.now,
@@ -307,7 +331,7 @@ impl Ledger {
     pub fn load_seen(&self, book: &Book, ask: Ask, node: NodeIndex) -> (View, Option<Moment>) {
         let rules = self.nodes.load_rules(node).map(|rules| &**rules);
         let view = book.view(rules, self.estimate(book, ask).is_prod);
-        (view, self.loads.report(self.nodes.name(node)).and_then(|report| report.at))
+        (view, self.loads.report_at(node).and_then(|report| report.at))
     }
 
     /// When a pod got its node, for those who look at loads; nothing is kept where nobody does.

@@ -156,10 +156,11 @@ impl Score for LoadAware {
             let (mut sum, mut least) = (0, SCORE_MAX);
             for (at, more) in estimate.amounts.iter().enumerate() {
                 let (used, capacity) = (used[at][node].saturating_add(*more), capacity[at][node]);
-                sum += weights[at] * idle(used, capacity);
+                let idle = idle(used, capacity);
+                sum += weights[at] * idle;
                 // What the node does not have cannot be short.
                 if capacity != 0 {
-                    least = least.min(idle(used, capacity));
+                    least = least.min(idle);
                 }
             }
             let score = (sum + score.dominant * least) / whole;
@@ -178,5 +179,9 @@ fn idle(used: i64, capacity: i64) -> i64 {
         return 0;
     }
     let free = i128::from(capacity) - i128::from(used.max(0));
-    i64::try_from(free * i128::from(SCORE_MAX) / i128::from(capacity)).unwrap_or(0)
+    // Numbers of twice the length are dear to divide, and almost never needed.
+    match i64::try_from(free * i128::from(SCORE_MAX)) {
+        Ok(free) => free / capacity,
+        Err(_) => i64::try_from(free * i128::from(SCORE_MAX) / i128::from(capacity)).unwrap_or(0),
+    }
 }

@@ -49,13 +49,17 @@ impl Account {
     }
 
     fn change(&mut self, resource: &str, change: impl FnOnce(&mut Charges)) {
-        if !self.0.contains_key(resource) {
-            self.0.insert(resource.into(), Charges::default());
+        if let Some(charges) = self.0.get_mut(resource) {
+            change(charges);
+            if *charges == Charges::default() {
+                self.0.remove(resource);
+            }
+            return;
         }
-        let Some(charges) = self.0.get_mut(resource) else { return };
-        change(charges);
-        if *charges == Charges::default() {
-            self.0.remove(resource);
+        let mut charges = Charges::default();
+        change(&mut charges);
+        if charges != Charges::default() {
+            self.0.insert(resource.into(), charges);
         }
     }
 

@@ -154,14 +154,16 @@ impl QuotaTree {
     }
 
     pub(crate) fn charge(&mut self, quota: &str, more: &Amounts, entry: Entry) {
-        if !self.accounts.contains_key(quota) {
-            self.accounts.insert(quota.into(), Account::default());
-        }
-        let Some(account) = self.accounts.get_mut(quota) else { return };
-        for (resource, delta) in account.enter(more, entry) {
-            if let Some(reckoning) = &mut self.reckoning {
-                reckoning.charge(quota, resource, (entry.charge, entry.preemptible), delta);
+        let account = match self.accounts.get_mut(quota) {
+            Some(account) => account,
+            None => self.accounts.entry(quota.into()).or_default(),
+        };
+        let charges = account.enter(more, entry);
+        match &mut self.reckoning {
+            Some(reckoning) => {
+                reckoning.charge(quota, (entry.charge, entry.preemptible), charges);
             }
+            None => charges.for_each(drop),
         }
         if account.is_empty() {
             self.accounts.remove(quota);
@@ -325,10 +327,19 @@ impl QuotaTree {
 }
 
 impl Reckoning {
-    fn charge(&mut self, quota: &str, resource: &str, how: (Charge, Preemptible), delta: i128) {
-        let place = self.placement.find(quota).filter(|place| *place != ROOT);
-        let Some(place) = place else { return };
-        let Some(column) = self.columns.get_mut(resource) else { return };
-        column.charge(&self.placement, place, how, delta);
+    fn charge<'a>(
+        &mut self,
+        quota: &str,
+        how: (Charge, Preemptible),
+        charges: impl Iterator<Item = (&'a str, i128)>,
+    ) {
+        let Self { placement, columns } = self;
+        let place = placement.find(quota).filter(|place| *place != ROOT);
+        for (resource, delta) in charges {
+            let column = columns.get_mut(resource);
+            if let Some((place, column)) = place.zip(column) {
+                column.charge(placement, place, how, delta);
+            }
+        }
     }
 }

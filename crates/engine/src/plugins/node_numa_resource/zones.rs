@@ -227,7 +227,7 @@ fn room(
 pub(super) fn put_cpus(layout: &CpuLayout, cpus: &CpuSet, zones: &mut Vec<(u32, Amounts)>) {
     zones.iter_mut().for_each(|(_, amounts)| amounts.cpu_millis = 0);
     for (id, _) in &layout.zones {
-        let here = millis(cpus.among(&layout.topology.of_numa(*id)).len());
+        let here = millis(cpus.count_among(layout.topology.of_numa(*id)));
         match zones.iter_mut().find(|(own, _)| own == id) {
             Some((_, amounts)) => amounts.cpu_millis = here,
             None if here > 0 => {
@@ -253,7 +253,7 @@ pub(super) fn take_of_each(
 ) -> Result<CpuSet, NotTaken> {
     let mut taken = CpuSet::new();
     for (zone, amounts) in pieces {
-        let others = layout.topology.all().without(&layout.topology.of_numa(*zone));
+        let others = layout.topology.all().without(layout.topology.of_numa(*zone));
         let mut held = own.held.clone();
         held.reserved = held.reserved.and(&others);
         let count = usize::try_from(amounts.cpu_millis / MILLIS).unwrap_or(0);
