@@ -146,7 +146,12 @@ fn is_borrowed(
     own: &QuotaRef,
     other: (&QuotaRef, &Amounts),
 ) -> bool {
-    let Some(charged) = ledger.pod(uid).and_then(PodRow::charged) else { return false };
+    let Some(row) = ledger.pod(uid) else { return false };
+    let Some(charged) = row.charged() else { return false };
+    if row.goes() {
+        // It costs nobody anything.
+        return true;
+    }
     let amounts = ledger.asks.requests.get(charged.amounts).charged.clone();
     is_lent(ledger, (own, &amounts), other)
 }

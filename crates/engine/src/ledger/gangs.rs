@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::pod_group::{GangId, GangTerms, MatchPolicy};
 
-use super::{Ledger, PodRow};
+use super::{Ledger, PodRow, Way};
 use crate::fact::Uid;
 use crate::gangs::{Membership, Settings};
 use crate::moment::Moment;
@@ -55,16 +55,15 @@ impl Gang {
 
     /// A member may have a node by now, or none any longer.
     fn follow(&mut self, uid: &Uid, row: &PodRow) {
-        let goes = row.deleting || row.seen_off;
         keep(&mut self.waiting, uid, row.may_be_tried());
-        keep(&mut self.placed, uid, row.is_placed() && !goes);
+        keep(&mut self.placed, uid, row.is_placed() && !row.goes());
     }
 
     /// It is told what becomes of a member.
     fn see(&mut self, uid: &Uid, row: &PodRow) {
         keep(&mut self.leaving, uid, row.seen_off);
         self.follow(uid, row);
-        if row.deleting || row.seen_off {
+        if row.goes() {
             self.staying.remove(uid);
         } else if row.is_bound() {
             self.staying.insert(uid.clone());
@@ -398,6 +397,10 @@ impl Ledger {
         let row = self.pods.get_mut(uid)?;
         let before = row.seen_off;
         row.seen_off = leaves == Leaves::Soon && row.is_placed() && !row.deleting;
+        if row.seen_off != before && row.is_placed() && self.quotas.are_kept() {
+            let way = if row.seen_off { Way::In } else { Way::Out };
+            self.quotas.shift_leaving(row.charged(), &self.asks.requests, way);
+        }
         let id = &row.gang.as_deref().filter(|_| row.seen_off != before)?.gang;
         let gang = self.gangs.gangs.get_mut(id)?;
         gang.see(uid, row);

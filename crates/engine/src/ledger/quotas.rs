@@ -60,6 +60,8 @@ pub(crate) struct User {
     pub(crate) priority: i32,
     /// Whether it may have to go for others of the quota.
     pub(crate) yields: bool,
+    /// Whether it goes, or has to.
+    pub(crate) goes: bool,
 }
 
 /// What pods that belong together add up to.
@@ -312,6 +314,18 @@ impl Quotas {
         view.is_some_and(|view| view.is_beyond_runtime(own, preemptible))
     }
 
+    /// What a pod uses is of one that goes, or is not any longer.
+    pub(super) fn shift_leaving(
+        &mut self,
+        charged: Option<Charged>,
+        requests: &Pool<Requests>,
+        way: Way,
+    ) {
+        let Some(Charged { belonging, amounts, preemptible }) = charged else { return };
+        let entry = Entry { charge: Charge::Leaving, preemptible, sign: way.sign() };
+        self.enter(belonging, &requests.get(amounts).charged, entry);
+    }
+
     /// Keeps what a pod asks for, since it was told that it may use it.
     pub(crate) fn pledge(&mut self, uid: &Uid, charged: Charged, requests: &Pool<Requests>) {
         let Charged { belonging, amounts, preemptible } = charged;
@@ -538,10 +552,14 @@ impl Ledger {
         &mut self,
         uid: &Uid,
         charged: Option<Charged>,
-        User { priority, yields }: User,
+        User { priority, yields, goes }: User,
         way: Way,
     ) {
-        let Some(Charged { belonging, amounts, preemptible }) = charged else { return };
+        let Some(own) = charged else { return };
+        if goes {
+            self.quotas.shift_leaving(charged, &self.asks.requests, way);
+        }
+        let Charged { belonging, amounts, preemptible } = own;
         let entry = Entry { charge: Charge::Used, preemptible, sign: way.sign() };
         self.quotas.enter(belonging, &self.asks.requests.get(amounts).charged, entry);
         let is_real = !self.quotas.forest.is_thought();
@@ -575,6 +593,13 @@ impl Ledger {
         let (old, new) = (self.pods.get(uid).map(|row| state(row)), new.map(state));
         if old == new {
             return;
+        }
+        if let (Some((charged, true, was)), Some((own, true, is))) = (old, new)
+            && (charged, was) == (own, User { goes: was.goes, ..is })
+        {
+            // It goes, or need not after all, and uses what it used.
+            let way = if is.goes { Way::In } else { Way::Out };
+            return self.quotas.shift_leaving(charged, &self.asks.requests, way);
         }
         if let Some((charged, ..)) = old
             && self.quotas.resting.remove(uid)

@@ -106,7 +106,7 @@ impl PodRow {
     /// As somebody who uses a quota.
     pub(crate) fn user(&self) -> User {
         let stays = self.is_spared || self.is_object || self.preemptible == Preemptible::No;
-        User { priority: self.priority, yields: !stays }
+        User { priority: self.priority, yields: !stays, goes: self.goes() }
     }
 
     /// Whether it is no pod but a reservation.
@@ -125,6 +125,11 @@ impl PodRow {
     #[must_use]
     pub fn is_placed(&self) -> bool {
         self.is_bound() || self.claim.is_some()
+    }
+
+    /// Whether it goes, or has to.
+    pub(crate) fn goes(&self) -> bool {
+        self.deleting || self.seen_off
     }
 
     /// Whether it goes to make room for others, or has to.

@@ -23,6 +23,8 @@ pub(crate) struct Charges {
     pub fixed_pledged: i128,
     /// What of the request is for those who could use nothing now.
     pub resting: i128,
+    /// What of the use is of those who are going.
+    pub leaving: i128,
 }
 
 /// Which charge is meant.
@@ -36,6 +38,8 @@ pub(crate) enum Charge {
     Pledged,
     /// What of the request is for those who could use nothing now: nothing is divided for them.
     Resting,
+    /// What of the use is of those who are going.
+    Leaving,
 }
 
 impl Charges {
@@ -47,6 +51,10 @@ impl Charges {
             Charge::Pledged => (&mut self.pledged, &mut self.fixed_pledged),
             Charge::Resting => {
                 self.resting += delta;
+                return;
+            }
+            Charge::Leaving => {
+                self.leaving += delta;
                 return;
             }
         };
@@ -66,6 +74,7 @@ impl Charges {
     /// Adds all but the requests, of which those above hear only what ceilings allow.
     fn add_uses(&mut self, other: &Self, sign: i128) {
         self.used += sign * other.used;
+        self.leaving += sign * other.leaving;
         self.fixed_request += sign * other.fixed_request;
         self.fixed_used += sign * other.fixed_used;
         self.pledged += sign * other.pledged;
@@ -249,11 +258,12 @@ impl Column {
         for above in placement.chain(place).chain([ROOT]) {
             self.cells[above].sums.add_uses(&charges, 1);
         }
-        if delta < 0 && charge != Charge::Request && !self.is_thought {
+        let frees = !matches!(charge, Charge::Request | Charge::Leaving);
+        if delta < 0 && frees && !self.is_thought {
             self.freed.extend(placement.chain(place));
         }
         match charge {
-            Charge::Pledged => {}
+            Charge::Pledged | Charge::Leaving => {}
             Charge::Request => self.climb_demand(placement, place, (delta, delta)),
             Charge::Resting => {
                 self.cells[place].sums.resting += delta;

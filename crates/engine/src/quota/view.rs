@@ -300,7 +300,9 @@ impl<'a> View<'a> {
             let is_held = |at: usize| counts(at) || column.cells[at].hands_on && at != place;
             let is_lent = |at: usize| {
                 let cell = &column.cells[at];
-                !is_held(at) || without(cell.sums.used, amount) >= i128::from(cell.kept_min)
+                // Who goes already leaves no less of the guarantee.
+                let staying = cell.sums.used - cell.sums.leaving;
+                !is_held(at) || without(staying, amount) >= i128::from(cell.kept_min)
             };
             other.is_backed(&column.cells[theirs], name)
                 && placement.chain(place).any(counts)
@@ -345,8 +347,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a quota cannot have room for so much however much it may use: this is more than its ceiling or one
-    /// above it by itself, or never makes room and is beyond what the quota is guaranteed.
+    /// Whether a quota cannot have room for so much however much it may use: this is more than there is, or than its
+    /// ceiling or one above it, by itself, or never makes room and is beyond what the quota is guaranteed.
     #[must_use]
     pub fn is_beyond_runtime(&self, own: Part<'_>, preemptible: Preemptible) -> bool {
         let placement = &self.reckoning.placement;
@@ -356,7 +358,9 @@ impl<'a> View<'a> {
         let asked = self.asked(own.amounts);
         let is_too_large = |asked: &Asked<'_>| {
             let is_above = |max: i64| asked.amount > max;
-            placement.chain(place).any(|at| asked.column.cells[at].max.is_some_and(is_above))
+            let is_shared = !Placement::is_apart(place) && asked.column.cells[place].has_part();
+            is_shared && is_above(asked.column.shared())
+                || placement.chain(place).any(|at| asked.column.cells[at].max.is_some_and(is_above))
         };
         asked.iter().any(is_too_large)
             || preemptible == Preemptible::No

@@ -662,8 +662,11 @@ fn of_many_lots_that_have_waited_for_too_long_so_many_are_looked_at_in_a_turn() 
 #[test]
 fn of_many_pods_that_are_roused_together_quotas_hear_in_several_turns_and_of_all() {
     let mut engine = engine();
-    engine.apply(node("n", 500), START);
+    engine.apply(node("n", 1_500), START);
     engine.apply(quota("a< 0 500"), START);
+    engine.apply(quota("b< 1000 1000"), START);
+    let other = PodFact { node: Some("n".into()), ..member("other", "b", 1_000) };
+    engine.apply(told(other), START);
     let pods = 2 * TURNED_MAX + 9;
     for number in 0..pods {
         engine.apply(told(member(&format!("p{number}"), "a", 1_000)), START);

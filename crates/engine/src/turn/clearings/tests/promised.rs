@@ -107,3 +107,28 @@ fn gangs_of_one_quota_take_back_no_more_than_it_is_guaranteed() {
     }
     assert_eq!(gone.len(), 5, "{gone:?}");
 }
+
+#[test]
+fn while_others_leave_nobody_takes_what_their_quota_is_guaranteed() {
+    let mut engine = jobs();
+    engine.apply(quota("a 30000 100000"), START);
+    engine.apply(quota("b 60000 100000"), START);
+    for number in 0..6 {
+        let name = format!("n{number}");
+        engine.apply(node(&name, 16_000), START);
+        for which in ["x", "y"] {
+            let own = of_quota(plain(&format!("{name}-{which}"), 8_000, 0), "b");
+            engine.apply(on(own, &name), START);
+        }
+    }
+    for number in 0..3 {
+        engine.apply(told(of_quota(plain(&format!("a{number}"), 10_000, 0), "a")), START);
+    }
+    let (victims, ..) = cleared(&mut engine);
+    assert_eq!(victims.len(), 4, "b keeps 64 of its 60, and not 48: {victims:?}");
+    for name in &victims {
+        let node = name.split('-').next().unwrap();
+        going(&mut engine, of_quota(plain(name, 8_000, 0), "b"), node);
+    }
+    assert_eq!(cleared(&mut engine).0, names(&[]));
+}
