@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::held::{Held, Spare, overused, reduced, spares, use_of, used};
 use crate::judge::{self, Judge};
-use crate::rules::{Place, Resident, View, exceeds};
+use crate::rules::{Place, Resident, View, overfills};
 use crate::shapes::{BATCH, Shape};
 use crate::shares::{self, Share, Shares};
 use batches::is_with_gang;
@@ -418,11 +418,8 @@ impl Onlooker {
         let there = own.pods.iter().filter(|(uid, one)| {
             one.node.as_ref().or_else(|| own.claims.get(*uid)).is_some_and(|own| **own == **node)
         });
-        // Ports that pods have in common are no fault of a reservation.
-        let there: Vec<Shape> =
-            there.map(|(_, one)| Shape { port: None, ..one.shape.clone() }).collect();
-        let found = exceeds(&reduced(place, spare), &there.iter().collect::<Vec<_>>());
-        if let Some(what) = found {
+        let there: Vec<&Shape> = there.map(|(_, one)| &one.shape).collect();
+        if let Some(what) = overfills(&reduced(place, spare), &there) {
             let what = format!("{plan:?} is too much for {node} as far as it knows: {what}");
             self.violated(&what);
         }
