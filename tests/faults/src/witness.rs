@@ -400,6 +400,8 @@ impl Onlooker {
         let knows = judge::Known { pods: pods.collect(), places: &own.places };
         self.judge.decided(self.who, (&pod.uid.0, &pod.name, node), &knows);
         own.claims.insert(pod.uid.clone(), node.to_owned());
+        // Each refusal excuses one more decision.
+        own.kept.remove(&pod.uid);
     }
 
     /// A reservation is to hold something on a node, as far as that is known to have it.
