@@ -415,7 +415,8 @@ impl Onlooker {
         let Some(place) = own.places.get(&**node) else {
             return self.violated(&format!("{} is placed where no node is", pod.name));
         };
-        self.judge.is_to_hold(self.who, &pod.uid.0, (node, place));
+        let adopts = held.adopts.iter().map(|pod| &*pod.uid.0);
+        self.judge.is_to_hold(self.who, &pod.uid.0, (node, place), adopts);
         let spare = own.spares(None).get(&**node).copied().unwrap_or_default();
         let there = own.pods.iter().filter(|(uid, one)| {
             one.node.as_ref().or_else(|| own.claims.get(*uid)).is_some_and(|own| **own == **node)

@@ -73,10 +73,26 @@ impl Judge {
         });
     }
 
-    /// A scheduler decided that a reservation holds something on a node, which it knew like this.
-    pub fn is_to_hold(&self, who: usize, uid: &str, (node, known): (&str, &Place)) {
+    /// A scheduler decided that a reservation holds something on a node, which it knew like this, and takes
+    /// over pods there.
+    pub fn is_to_hold<'a>(
+        &self,
+        who: usize,
+        uid: &str,
+        (node, known): (&str, &Place),
+        adopts: impl Iterator<Item = &'a str>,
+    ) {
         let site = (node.to_owned(), known.clone());
-        self.with(|truth| truth.sites.insert((who, uid.to_owned()), site));
+        self.with(|truth| {
+            truth.sites.insert((who, uid.to_owned()), site);
+            truth.adopted.entry(uid.to_owned()).or_default().extend(adopts.map(str::to_owned));
+        });
+    }
+
+    /// Whether a reservation that takes over as many pods as it needs did so with all of these.
+    fn has_taken_over(&self, own: &Held, pods: &[&Standing]) -> bool {
+        let adopted = self.with(|truth| truth.adopted.get(&own.uid).cloned()).unwrap_or_default();
+        own.takes_over && own.takes_many && pods.iter().all(|pod| adopted.contains(&pod.uid))
     }
 
     /// Whether a reservation ever got a node.
@@ -112,7 +128,10 @@ impl Judge {
             let used = snapshot.used_of(own, &shapes);
             let users: Vec<&Standing> =
                 snapshot.living().filter(|pod| pod.uses == own.uid).collect();
-            self.judge_use(&own.uid, overused(own, used), &users, &[]);
+            // It is for one pod that comes; those that it took over were there together.
+            let is_once = own.is_once && !self.has_taken_over(own, &users);
+            let own = Held { is_once, ..own.clone() };
+            self.judge_use(&own.uid, overused(&own, used), &users, &[]);
         }
     }
 
