@@ -212,7 +212,7 @@ impl Clearing {
                     thought,
                     deciders,
                     (node, units),
-                    (&aim.party.members, &mut kinds, aim.rule),
+                    (&aim.party.members, &mut kinds, aim),
                     work,
                 )
             });

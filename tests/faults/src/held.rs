@@ -85,6 +85,8 @@ pub struct Held {
     pub is_default: bool,
     pub is_once: bool,
     pub takes_over: bool,
+    /// It takes over as many as it needs.
+    pub takes_many: bool,
     pub is_going: bool,
     pub priority: i32,
     /// Pods that it says use it, and how much of its CPU.
@@ -132,6 +134,7 @@ impl Held {
             is_default: !matches!(spec["allocatePolicy"].as_str(), Some("Restricted" | "Aligned")),
             is_once: spec["allocateOnce"] != false,
             takes_over: spec["preAllocation"] == true,
+            takes_many: spec["preAllocationPolicy"]["enableMultiple"] == true,
             is_going: !metadata["deletionTimestamp"].is_null(),
             // Where it says nothing, nothing goes before it.
             priority: priority.and_then(|one| one.parse().ok()).unwrap_or(i32::MAX),

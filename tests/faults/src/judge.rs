@@ -204,6 +204,8 @@ struct Truth {
     excused_uses: BTreeSet<String>,
     /// Reservations that got a node or another size: when, and by which scheduler.
     held: BTreeMap<String, (Order, usize)>,
+    /// Pods that each reservation was to take over.
+    adopted: BTreeMap<String, BTreeSet<String>>,
     /// Where schedulers decided that reservations hold something, and what they knew of the node.
     sites: BTreeMap<(usize, String), (String, Place)>,
     /// Quotas, and since when they are so; none where one is gone.

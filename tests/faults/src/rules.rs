@@ -128,17 +128,24 @@ impl View<'_> {
 
 /// What of a node one more pod takes too much of.
 pub fn crowds(place: &Place, others: &[&Shape], shape: &Shape) -> Option<String> {
-    // Ports that others have in common are no fault of this pod.
     if let Some(port) = shape.port.filter(|port| others.iter().any(|one| one.port == Some(*port))) {
         return Some(format!("port {port} is taken"));
     }
-    let all = others.iter().copied().chain([shape]);
-    let portless: Vec<Shape> = all.map(|one| Shape { port: None, ..one.clone() }).collect();
-    exceeds(place, &portless.iter().collect::<Vec<_>>())
+    let all: Vec<&Shape> = others.iter().copied().chain([shape]).collect();
+    overfills(place, &all)
 }
 
 /// What of a node these pods take too much of.
 pub fn exceeds(place: &Place, pods: &[&Shape]) -> Option<String> {
+    let mut ports: Vec<u16> = pods.iter().filter_map(|pod| pod.port).collect();
+    ports.sort_unstable();
+    let twice = ports.windows(2).find(|pair| pair[0] == pair[1]);
+    overfills(place, pods).or_else(|| twice.map(|twice| format!("port {} twice", twice[0])))
+}
+
+/// What of a node's amounts these pods take too much of: ports that some of them have in common are no fault of
+/// what else comes there.
+pub fn overfills(place: &Place, pods: &[&Shape]) -> Option<String> {
     let cpu: i64 = pods.iter().map(|pod| pod.cpu_millis).sum();
     let memory: i64 = pods.iter().map(|pod| pod.memory_mega * MEGA).sum();
     let count = i64::try_from(pods.len()).unwrap_or(i64::MAX);
@@ -148,11 +155,5 @@ pub fn exceeds(place: &Place, pods: &[&Shape]) -> Option<String> {
     if memory > place.memory_bytes {
         return Some(format!("{memory} of {} bytes", place.memory_bytes));
     }
-    if count > place.pods {
-        return Some(format!("{count} of {} pods", place.pods));
-    }
-    let mut ports: Vec<u16> = pods.iter().filter_map(|pod| pod.port).collect();
-    ports.sort_unstable();
-    let twice = ports.windows(2).find(|pair| pair[0] == pair[1])?;
-    Some(format!("port {} twice", twice[0]))
+    (count > place.pods).then(|| format!("{count} of {} pods", place.pods))
 }

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::held::{Held, Spare, overused, reduced, spares, use_of, used};
 use crate::judge::{self, Judge};
-use crate::rules::{Place, Resident, View, exceeds};
+use crate::rules::{Place, Resident, View, overfills};
 use crate::shapes::{BATCH, Shape};
 use crate::shares::{self, Share, Shares};
 use batches::is_with_gang;
@@ -400,6 +400,8 @@ impl Onlooker {
         let knows = judge::Known { pods: pods.collect(), places: &own.places };
         self.judge.decided(self.who, (&pod.uid.0, &pod.name, node), &knows);
         own.claims.insert(pod.uid.clone(), node.to_owned());
+        // Each refusal excuses one more decision.
+        own.kept.remove(&pod.uid);
     }
 
     /// A reservation is to hold something on a node, as far as that is known to have it.
@@ -413,16 +415,14 @@ impl Onlooker {
         let Some(place) = own.places.get(&**node) else {
             return self.violated(&format!("{} is placed where no node is", pod.name));
         };
-        self.judge.is_to_hold(self.who, &pod.uid.0, (node, place));
+        let adopts = held.adopts.iter().map(|pod| &*pod.uid.0);
+        self.judge.is_to_hold(self.who, &pod.uid.0, (node, place), adopts);
         let spare = own.spares(None).get(&**node).copied().unwrap_or_default();
         let there = own.pods.iter().filter(|(uid, one)| {
             one.node.as_ref().or_else(|| own.claims.get(*uid)).is_some_and(|own| **own == **node)
         });
-        // Ports that pods have in common are no fault of a reservation.
-        let there: Vec<Shape> =
-            there.map(|(_, one)| Shape { port: None, ..one.shape.clone() }).collect();
-        let found = exceeds(&reduced(place, spare), &there.iter().collect::<Vec<_>>());
-        if let Some(what) = found {
+        let there: Vec<&Shape> = there.map(|(_, one)| &one.shape).collect();
+        if let Some(what) = overfills(&reduced(place, spare), &there) {
             let what = format!("{plan:?} is too much for {node} as far as it knows: {what}");
             self.violated(&what);
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use api::pod_group::GangId;
 
 use super::offer::{Kinds, Offer, Step};
-use super::plan::{Plan, Seed, is_admitted, node_of, place_anywhere};
+use super::plan::{Plan, Seed, is_admitted, place_anywhere};
 use super::unit::{Importance, Left, Unit};
 use super::{Aim, Deciders, Member, Party, Rule};
 use crate::fact::Uid;
@@ -179,7 +179,7 @@ impl Gathering {
             let (worth, node, offer, step) = top;
             let own = &offers[offer].steps[step];
             let (mut left, mark) = (self.left.clone(), thought.mark());
-            let Some(units) = sent_again(thought, own, aim, &mut left, work) else {
+            let Some(units) = sent_again(thought, (own, node), aim, &mut left, work) else {
                 thought.take_back(mark);
                 self.ask_again(thought, deciders, node, aim, offers, work);
                 continue;
@@ -215,7 +215,7 @@ impl Gathering {
         let units = Unit::on(thought.ledger_mut(), node, aim, work);
         let mut kinds = Kinds::of(thought.ledger(), &members);
         let mark = thought.mark();
-        let asked = (&members[..], &mut kinds, aim.rule);
+        let asked = (&members[..], &mut kinds, aim);
         let offer = Offer::of(thought, deciders, (node, units), asked, work);
         thought.take_back(mark);
         if let Some(offer) = offer {
@@ -305,19 +305,17 @@ impl Users {
 /// Sends away the units of a step, as they are by now; none where one may not go any longer.
 fn sent_again(
     thought: &mut Speculation<'_>,
-    step: &Step,
+    (step, node): (&Step, NodeIndex),
     aim: Aim<'_>,
     left: &mut Left,
     work: &mut Work,
 ) -> Option<Vec<Unit>> {
     let mut units: Vec<Unit> = Vec::with_capacity(step.units.len());
     for unit in &step.units {
-        let first = unit.pods.iter().find(|uid| node_of(thought, uid).is_some());
-        // All of it have gone with others.
-        let Some(first) = first.cloned() else { continue };
-        let unit = Unit::of(thought.ledger_mut(), &first, aim, left, work).ok()?;
-        unit.leave(thought);
-        units.push(unit);
+        // Nothing of it may be there, since all of it have gone with others.
+        let unit = unit.by_now(thought.ledger_mut(), node, aim, left, work).ok()?;
+        unit.iter().for_each(|unit| unit.leave(thought));
+        units.extend(unit);
     }
     Some(units)
 }

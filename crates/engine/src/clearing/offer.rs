@@ -6,8 +6,8 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use rustc_hash::FxBuildHasher;
 
 use super::plan::place_on;
-use super::unit::{Importance, Unit};
-use super::{Deciders, Member, Rule};
+use super::unit::{Importance, Left, Unit};
+use super::{Aim, Deciders, Member};
 use crate::ledger::{Ask, Charged, Ledger, NodeIndex};
 use crate::search::Work;
 use crate::speculate::Speculation;
@@ -82,15 +82,13 @@ impl Offer {
         thought: &mut Speculation<'_>,
         deciders: &Deciders,
         (node, units): (NodeIndex, Vec<Unit>),
-        (members, kinds, rule): (&[Member], &mut Kinds, &Rule),
+        (members, kinds, aim): (&[Member], &mut Kinds, Aim<'_>),
         work: &mut Work,
     ) -> Option<Self> {
         let (mut steps, mut gone) = (Vec::new(), Vec::new());
         for unit in units {
             work.spend(unit.pods.len());
-            if !rule.still_holds(thought.ledger_mut(), &unit) {
-                continue;
-            }
+            let Some(unit) = unit_by_now(thought, (unit, node), aim, work) else { continue };
             unit.leave(thought);
             gone.push(unit);
             let mut count = 0;
@@ -116,4 +114,20 @@ impl Offer {
     pub(super) fn members(&self) -> usize {
         self.steps.iter().map(|step| step.members).sum()
     }
+}
+
+/// Who goes of a unit of a node, where others went before; none where it stays. What is offered goes when it
+/// is its turn, as long as nobody else has gone: a node would be asked for the same without end otherwise.
+fn unit_by_now(
+    thought: &mut Speculation<'_>,
+    (unit, node): (Unit, NodeIndex),
+    aim: Aim<'_>,
+    work: &mut Work,
+) -> Option<Unit> {
+    if aim.rule.is_lasting(&unit) {
+        return Some(unit);
+    }
+    let own = unit.by_now(thought.ledger_mut(), node, aim, &mut Left::new(), work).ok()??;
+    // Which disruption budgets it breaks was found out beside the others of the node.
+    Some(if own.pods == unit.pods { unit } else { own })
 }

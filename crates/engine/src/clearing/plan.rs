@@ -2,7 +2,7 @@
 
 use super::unit::{Extent, Unit};
 use super::{Deciders, Member, Party};
-use crate::fact::{Allotment, Uid};
+use crate::fact::Allotment;
 use crate::judge::Trial;
 use crate::ledger::NodeIndex;
 use crate::reservations::Place;
@@ -129,9 +129,4 @@ pub(super) fn place_anywhere(
     let own = decider.allot(ledger, ask, &place).ok()?;
     thought.place(uid, place.node, own.as_ref()).ok()?;
     Some((place.node, own))
-}
-
-/// Where a pod is in thought.
-pub(super) fn node_of(thought: &Speculation<'_>, uid: &Uid) -> Option<NodeIndex> {
-    thought.ledger().pod(uid).and_then(|row| row.node())
 }

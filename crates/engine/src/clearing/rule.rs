@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Unit;
+use super::unit::{Extent, Unit};
 use crate::fact::Uid;
 use crate::ledger::{Borrower, Ledger, NodeIndex, PodRow};
 use crate::needs::Amounts;
@@ -85,17 +85,9 @@ impl Rule {
         own.is_some_and(|own| own != *quota) && !gang.iter().all(|uid| self.may_go(ledger, uid))
     }
 
-    /// Whether it still may where others have gone since in thought: what was borrowed may be by now what its
-    /// quota is guaranteed, and there may be enough of it.
-    pub(super) fn still_holds(&self, ledger: &mut Ledger, unit: &Unit) -> bool {
-        match self {
-            Self::Lower { .. } => true,
-            Self::Quota { wants: None, .. } => true,
-            Self::Quota { .. } => {
-                self.may_all_go(ledger, &unit.pods.iter().collect::<Vec<&Uid>>())
-                    && unit.pods.iter().any(|uid| self.helps(ledger, uid))
-            }
-        }
+    /// Whether it says the same of a unit whoever else has gone.
+    pub(super) fn is_lasting(&self, unit: &Unit) -> bool {
+        matches!(self, Self::Lower { borrower: None, .. }) && unit.extent == Extent::Pod
     }
 
     /// Whether it is of any use that a pod goes which may: of what is taken back it uses something that is

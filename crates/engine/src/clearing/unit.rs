@@ -155,6 +155,32 @@ impl Unit {
         Ok(Self { pods, extent, importance })
     }
 
+    /// What goes by now of those who were to leave a node: others may have gone since in thought, so that there
+    /// are too few left of a gang, or that what was borrowed is guaranteed. Nothing where none is there any longer.
+    ///
+    /// # Errors
+    /// Who stays, where nobody of them may go, or it would be of no use on that node.
+    pub(super) fn by_now(
+        &self,
+        ledger: &mut Ledger,
+        node: NodeIndex,
+        aim: Aim<'_>,
+        left: &mut Left,
+        work: &mut Work,
+    ) -> Result<Option<Self>, Stays> {
+        let is_there = |uid: &&Uid| ledger.pod(uid).and_then(PodRow::node) == Some(node);
+        let there: Vec<&Uid> = self.pods.iter().filter(is_there).collect();
+        let mut stays = Ok(None);
+        for uid in there {
+            match Self::of(ledger, uid, aim, left, work) {
+                // Another one of them may be of use.
+                Err(Stays::Pod) => stays = Err(Stays::Pod),
+                found => return found.map(Some),
+            }
+        }
+        stays
+    }
+
     /// The gang of which all go, where there is more than one of it.
     pub(super) fn whole_gang(&self) -> Option<&GangId> {
         match &self.extent {

@@ -6,7 +6,7 @@ use api::CpuSet;
 
 use super::{Judge, Order, Snapshot, Standing, Truth};
 use crate::held::{Held, Spare, overused, reduced, spares, use_of};
-use crate::rules::{Place, exceeds};
+use crate::rules::{Place, overfills};
 use crate::shapes::Shape;
 
 impl Snapshot {
@@ -73,10 +73,26 @@ impl Judge {
         });
     }
 
-    /// A scheduler decided that a reservation holds something on a node, which it knew like this.
-    pub fn is_to_hold(&self, who: usize, uid: &str, (node, known): (&str, &Place)) {
+    /// A scheduler decided that a reservation holds something on a node, which it knew like this, and takes
+    /// over pods there.
+    pub fn is_to_hold<'a>(
+        &self,
+        who: usize,
+        uid: &str,
+        (node, known): (&str, &Place),
+        adopts: impl Iterator<Item = &'a str>,
+    ) {
         let site = (node.to_owned(), known.clone());
-        self.with(|truth| truth.sites.insert((who, uid.to_owned()), site));
+        self.with(|truth| {
+            truth.sites.insert((who, uid.to_owned()), site);
+            truth.adopted.entry(uid.to_owned()).or_default().extend(adopts.map(str::to_owned));
+        });
+    }
+
+    /// Whether a reservation that takes over as many pods as it needs did so with all of these.
+    fn has_taken_over(&self, own: &Held, pods: &[&Standing]) -> bool {
+        let adopted = self.with(|truth| truth.adopted.get(&own.uid).cloned()).unwrap_or_default();
+        own.takes_over && own.takes_many && pods.iter().all(|pod| adopted.contains(&pod.uid))
     }
 
     /// Whether a reservation ever got a node.
@@ -103,10 +119,7 @@ impl Judge {
             let held: Vec<&Held> = snapshot.held.iter().filter(|own| own.node == *name).collect();
             let there: Vec<&Shape> = pods.iter().filter_map(|pod| shapes.get(&pod.name)).collect();
             let left = reduced(place, spares.get(name).copied().unwrap_or_default());
-            // What is wrong with the pods themselves is not for want of what is held.
-            let alone = exceeds(place, &there);
-            let found = exceeds(&left, &there).filter(|_| !held.is_empty());
-            let found = found.filter(|what| alone.as_ref() != Some(what));
+            let found = overfills(&left, &there).filter(|_| !held.is_empty());
             let found = found.map(|what| format!("with what is held there: {what}; {held:?}"));
             self.judge_use(name, found, &pods, &held);
             self.judge_use(&format!("CPUs of {name}"), twice(&pods), &pods, &[]);
@@ -115,7 +128,10 @@ impl Judge {
             let used = snapshot.used_of(own, &shapes);
             let users: Vec<&Standing> =
                 snapshot.living().filter(|pod| pod.uses == own.uid).collect();
-            self.judge_use(&own.uid, overused(own, used), &users, &[]);
+            // It is for one pod that comes; those that it took over were there together.
+            let is_once = own.is_once && !self.has_taken_over(own, &users);
+            let own = Held { is_once, ..own.clone() };
+            self.judge_use(&own.uid, overused(&own, used), &users, &[]);
         }
     }
 
@@ -169,10 +185,7 @@ impl Judge {
                     .filter(|pod| !pod.is_ended && (pod.node == **name || pod.nominated == **name));
                 let there: Vec<&Shape> = there.filter_map(|pod| shapes.get(&pod.name)).collect();
                 let mut others = snapshot.held.iter().filter(|other| other.node == **name);
-                // Ports that pods have in common are no fault of a reservation.
-                let there: Vec<Shape> =
-                    there.iter().map(|one| Shape { port: None, ..(*one).clone() }).collect();
-                exceeds(&left, &there.iter().collect::<Vec<_>>()).is_none()
+                overfills(&left, &there).is_none()
                     && others.all(|other| other.is_default == own.is_default)
                     && !place.is_cordoned
                     && !place.is_tainted
@@ -195,4 +208,81 @@ fn twice(pods: &[&Standing]) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use api::reservation::ALLOCATED;
+    use chassis::clock::Clock;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::draw::Draw;
+    use crate::judge::Reading;
+    use crate::log::Log;
+
+    fn place(cpu_millis: i64) -> Place {
+        let zone = String::new();
+        let (memory_bytes, pods) = (i64::MAX, 10);
+        Place { zone, cpu_millis, memory_bytes, pods, is_cordoned: false, is_tainted: false }
+    }
+
+    /// A judge who knows of a node with 2000m, where 500m are held and three pods have come with 500m each.
+    /// Somebody else brought the second to the port of the first.
+    fn judge() -> Judge {
+        let judge = Judge::new(&Log::new(&Clock::manual(Timestamp::UNIX_EPOCH).0));
+        judge.placed("n", Some(place(2000)));
+        for (name, port) in [("a", Some(80)), ("b", Some(80)), ("c", None)] {
+            let drawn = Shape::of_members(&mut Draw::new(1, "uses"));
+            judge.expect(name, &Shape { cpu_millis: 500, memory_mega: 0, port, ..drawn });
+        }
+        let of_ours = |name: &str| {
+            judge.landed(&judge.sent(1, (name.to_owned(), name.to_owned(), "n".to_owned())));
+        };
+        of_ours("a");
+        judge.taken("b", "b", "n");
+        judge.read(1, Reading::Pods, judge.now());
+        judge.held(1, "r");
+        of_ours("c");
+        judge
+    }
+
+    /// Whether it is found fault with so much CPU and these pods, of which this one uses what is held.
+    fn finds_fault(judge: &Judge, cpu_millis: i64, pods: &[&str], user: &str) -> bool {
+        let pod = |name: &&str| {
+            let uses = if *name == user { "r" } else { "" };
+            let told = json!({ ALLOCATED: json!({ "uid": uses }).to_string() });
+            let metadata = json!({ "uid": name, "name": name, "annotations": told });
+            Standing::read(&json!({ "metadata": metadata, "spec": { "nodeName": "n" } }))
+        };
+        let status = json!({ "phase": "Available", "nodeName": "n",
+                             "allocatable": { "cpu": "500m" } });
+        let held = Held::read(&json!({ "metadata": { "uid": "r" }, "status": status }));
+        judge.inspect_uses(&Snapshot {
+            places: [("n".to_owned(), place(cpu_millis))].into(),
+            pods: pods.iter().map(pod).collect(),
+            held: vec![held],
+            ..Snapshot::default()
+        });
+        judge.log().failed().is_some()
+    }
+
+    #[test]
+    fn a_node_that_became_smaller_is_excused_until_it_carries_all_again() {
+        let judge = judge();
+        assert!(!finds_fault(&judge, 2000, &["a", "b", "c"], "a"));
+        judge.placed("n", Some(place(1000)));
+        assert!(!finds_fault(&judge, 1000, &["a", "b", "c"], "a"), "the pods alone are too much");
+        assert!(!finds_fault(&judge, 1000, &["b", "c"], "a"), "with what is held, they still are");
+        assert!(!finds_fault(&judge, 1000, &["c"], "a"));
+        assert!(finds_fault(&judge, 1000, &["b", "c"], "a"), "by now somebody should have known");
+    }
+
+    #[test]
+    fn ports_that_pods_have_in_common_are_no_fault_of_what_is_held_and_hide_none() {
+        let judge = judge();
+        assert!(!finds_fault(&judge, 2000, &["a", "b", "c"], ""));
+        assert!(finds_fault(&judge, 1500, &["a", "b", "c"], ""));
+    }
 }

@@ -40,6 +40,32 @@ impl Knowledge {
         Accounts::reckoned(&self.shares, regime, capacity, users)
     }
 
+    /// The quota that a pod is charged to, where the one that it names is there.
+    fn quota_of(&self, shape: &Shape) -> Option<&'static str> {
+        shape.quota.filter(|name| self.shares.contains_key(*name))
+    }
+
+    /// Why not all of these may go for the quota of a pod, if so.
+    fn must_stay(&self, regime: Regime, victims: &[&Shape], asker: &Shape) -> Option<String> {
+        if !regime.preempts_in_quotas {
+            return Some(format!("not all are less important of {victims:?}"));
+        }
+        if let Some(other) = victims.iter().find(|victim| self.quota_of(victim).is_none()) {
+            return Some(format!("nothing was lent to {other:?}"));
+        }
+        let (within, across): (Vec<&Shape>, Vec<&Shape>) =
+            victims.iter().partition(|victim| victim.quota == asker.quota);
+        if within.iter().any(|victim| victim.priority >= asker.priority) {
+            return Some(format!("in its quota not all are less important of {within:?}"));
+        }
+        let accounts = self.accounts(regime);
+        if !across.is_empty() && !accounts.is_guaranteed(asker) {
+            let own = &accounts.by_name;
+            return Some(format!("{asker:?} is not guaranteed what {across:?} use: {own:?}"));
+        }
+        accounts.robbed(&across, asker)
+    }
+
     /// What of a quota those use who are going.
     fn leaving(&self, quota: &str) -> Amount {
         let going = self.pods.values().filter(|known| known.is_going && known.node.is_some());
@@ -121,8 +147,9 @@ impl Onlooker {
             all.clear();
         }
         all.extend(room.victims.iter().map(|victim| victim.uid.clone()));
+        let all = all.clone();
         let mut victims: Vec<&Shape> = Vec::new();
-        for uid in &*all {
+        for uid in &all {
             let Some(known) = own.pods.get(uid) else {
                 self.violated(&format!("{uid:?} has to go for {name} and nobody told of it"));
                 continue;
@@ -133,7 +160,7 @@ impl Onlooker {
             // Who never has to go for others of his quota may use what was only lent to it all the same.
             let stays = match known.shape.tenure {
                 Tenure::Movable => false,
-                Tenure::Spared => known.shape.quota == asker.quota,
+                Tenure::Spared => own.quota_of(&known.shape) == own.quota_of(asker),
                 Tenure::Fixed => true,
             };
             if stays {
@@ -148,23 +175,9 @@ impl Onlooker {
             own.rest.batch.for_gangs += count;
             return;
         }
-        let names: Vec<&str> = room.victims.iter().map(|victim| &*victim.name).collect();
-        if !regime.preempts_in_quotas {
-            return self.violated(&format!("{names:?} must not go for {name}: {victims:?}"));
-        }
-        let (within, across): (Vec<&Shape>, Vec<&Shape>) =
-            victims.iter().partition(|victim| victim.quota == asker.quota);
-        if within.iter().any(|victim| victim.priority >= asker.priority) {
-            self.violated(&format!("{names:?} must not go for {name} in its quota: {within:?}"));
-        }
-        let accounts = own.accounts(regime);
-        if !across.is_empty() && !accounts.is_guaranteed(asker) {
-            let what =
-                format!("{name} is not guaranteed what it asks for, and {names:?} go for it");
-            self.violated(&format!("{what}: {asker:?} {across:?} {:?}", accounts.by_name));
-        }
-        if let Some(what) = accounts.robbed(&across, asker) {
-            self.violated(&format!("{names:?} must not go for {name}: {what}"));
+        if let Some(why) = own.must_stay(regime, &victims, asker) {
+            let names: Vec<&str> = room.victims.iter().map(|victim| &*victim.name).collect();
+            self.violated(&format!("{names:?} must not go for {name}: {why}"));
         }
         let is_within =
             |uid: &Uid| own.pods.get(uid).is_some_and(|known| known.shape.quota == asker.quota);

@@ -114,3 +114,43 @@ fn where_it_is_given_up_for_a_pod_of_a_quota_it_is_looked_again_after_a_while() 
     });
     assert_eq!(room.as_deref(), Some("low"));
 }
+
+#[test]
+fn a_node_that_offers_somebody_who_has_to_stay_is_not_asked_without_end() {
+    let check = |size: i64, expected: &[&str]| {
+        let mut engine = engine(&[LastResort::Coscheduling]);
+        engine.apply(node("n", 30_000), START);
+        engine.apply(gang("old", 2), START);
+        // Two of it can go one by one, and both of them only with the third.
+        for name in ["o1", "o2"] {
+            engine.apply(on(member(name, "old", 10_000, 1), "n"), START);
+        }
+        let stays = PodFact { is_spared: true, ..member("o3", "old", 10_000, 1) };
+        engine.apply(on(stays, "n"), START);
+        engine.apply(told(plain("new", size, 9)), START);
+        let (victims, _, texts) = cleared(&mut engine);
+        assert_eq!(victims, names(expected), "{size} {texts:?}");
+        assert!(engine.searches.is_empty(), "{size}: it is still looked for");
+    };
+    check(10_000, &["o1"]);
+    check(20_000, &[]);
+}
+
+#[test]
+fn a_gang_that_goes_whole_is_offered_by_the_node_that_has_to_be_left() {
+    let mut engine = engine(&[LastResort::ElasticQuota]);
+    let Fact::Node(mut closed) = node("closed", 20_000) else { unreachable!() };
+    closed.unschedulable = true;
+    engine.apply(Fact::Node(closed), START);
+    engine.apply(node("full", 2_000), START);
+    engine.apply(quota("owner 5000 10000"), START);
+    engine.apply(quota("borrower 0 20000"), START);
+    engine.apply(gang("old", 2), START);
+    for (name, node) in [("a", "closed"), ("b", "full")] {
+        engine.apply(on(of_quota(member(name, "old", 2_000, 100), "borrower"), node), START);
+    }
+    engine.apply(told(of_quota(plain("own", 2_000, 1), "owner")), START);
+    let (victims, _, texts) = cleared(&mut engine);
+    assert_eq!(victims, names(&["a", "b"]), "{texts:?}");
+    assert!(engine.searches.is_empty(), "it is still looked for");
+}
