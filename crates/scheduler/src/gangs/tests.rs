@@ -423,7 +423,9 @@ fn a_new_leader_reads_off_a_group_whether_its_gang_has_started() {
     let none = || json!({});
     let ended = || json!({ "phase": "Failed", "scheduled": 4, "succeeded": 3, "failed": 1 });
     check(None, None, none(), false);
-    check(Some("MembersLeft"), None, none(), true);
+    // It may have heard that from others of its group, when nobody of its own was bound.
+    check(Some("MembersLeft"), None, none(), false);
+    check(Some("MembersLeft"), None, json!({ "scheduled": 1 }), true);
     // Nobody may have been bound, or all were deleted before that could be said.
     check(Some("Placed"), None, none(), false);
     check(Some("Placed"), None, ended(), true);
