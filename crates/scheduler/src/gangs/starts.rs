@@ -31,13 +31,12 @@ pub(super) enum Start {
 }
 
 /// Whether it is to be said of a group how its gang has started: it asks for that, or has heard of it.
-pub(super) fn is_told(group: &PodGroup) -> bool {
-    is_asked(group) || condition::find(&group.status.conditions, STARTED).is_some()
+pub(super) fn is_told(group: &PodGroup, terms: &GangTerms) -> bool {
+    is_asked(terms) || condition::find(&group.status.conditions, STARTED).is_some()
 }
 
 /// Whether a group wants no members that are there alone, and says how many there must be.
-pub(super) fn is_asked(group: &PodGroup) -> bool {
-    let terms = GangTerms::of_group(group);
+pub(super) fn is_asked(terms: &GangTerms) -> bool {
     let has_min = terms.min_available.is_some_and(|min| min > 0);
     has_min && terms.incomplete_start == IncompleteStart::Delete
 }
