@@ -260,7 +260,7 @@ pub struct Queue {
     /// Those that wait for their quotas.
     parked: parked::Parked,
     /// Pods that have come to rest or have been roused since somebody asked; none where nobody asks.
-    turned: Option<Vec<Uid>>,
+    turned: Option<BTreeSet<Uid>>,
     /// When the pods in flight were popped, by the length of the log then.
     flights: BTreeSet<(u64, Uid)>,
     /// What changed since the first of the pods in flight was popped.
