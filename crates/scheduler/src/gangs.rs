@@ -32,7 +32,7 @@ use crate::dismissals::{DismissOrder, Dismissals};
 use crate::message::Receipt;
 use crate::pace::{Outcome, WritePace};
 use crate::reservations::time;
-use starts::Start;
+use starts::{LINE_AGAIN, Start};
 
 /// The condition that says whether enough members have nodes.
 const SCHEDULED: &str = "Scheduled";
@@ -247,6 +247,8 @@ struct Own {
     told: Option<GangState>,
     /// How far its start has come, where the group asks for that or has asked for it.
     start: Option<Start>,
+    /// The first of its members that have to go for whom there was no place in line, and when it is looked again.
+    left_out: Option<(Uid, Moment)>,
 }
 
 /// All groups, and what is written of them.
@@ -297,7 +299,7 @@ impl Groups {
                 let told = condition::find(&object.status.conditions, SCHEDULED);
                 let told = told.and_then(|own| GangState::read(&own.reason));
                 let start = starts::is_told(&object, &terms).then(|| Start::read(&object));
-                self.all.insert(key, Own { object, terms, said, told, start });
+                self.all.insert(key, Own { object, terms, said, told, start, left_out: None });
             }
         }
     }
@@ -434,13 +436,23 @@ impl Own {
         let mut start = self.start?.next(ledger, &gang, now);
         let is_asked = starts::is_asked(&self.terms);
         let due_of = |start: Start| start.due(ledger, &gang).filter(|_| is_asked);
-        if due_of(start).is_some_and(|due| due <= now) {
-            line.extend(starts::leftovers(ledger, &self.object, min).into_iter());
-            start = start.again(now);
+        let is_due = due_of(start).is_some_and(|due| due <= now);
+        if !is_due {
+            self.left_out = None;
+        } else if self.left_out.as_ref().is_none_or(|(_, at)| *at <= now) {
+            let all = starts::leftovers(ledger, &self.object, min).into_iter();
+            let from = self.left_out.take().map(|(from, _)| from);
+            let left = all.skip_while(|own| from.as_ref().is_some_and(|from| own.pod.uid < *from));
+            match line.extend(left) {
+                // They are asked only when all of them are in line.
+                Some(order) => self.left_out = Some((order.pod.uid, now.after(LINE_AGAIN))),
+                None => start = start.again(now),
+            }
         }
         self.start = Some(start);
         let due = due_of(start);
-        Some((start.condition(min, due), due))
+        let again = self.left_out.as_ref().map(|(_, at)| *at);
+        Some((start.condition(min, due), again.or(due)))
     }
 
     /// What is to be told, where that is something else than before.

@@ -1,3 +1,5 @@
+mod asking;
+
 use std::time::Duration;
 
 use api::Node;
