@@ -32,7 +32,7 @@ use crate::later::{Busy, HELD_MAX};
 use crate::message::Receipt;
 use crate::pace::{INTERVAL, Outcome, WritePace};
 pub(crate) use meters::QuotaMeters;
-use meters::Shown;
+use meters::{Reach, Series, Shown};
 use reading::Read;
 use revokes::Revokes;
 pub use revokes::Revoking;
@@ -91,6 +91,8 @@ pub(crate) struct Statements {
     /// Until when no conditions are written, since the server drops them.
     plain_until: Moment,
     revokes: Revokes,
+    reach: Reach,
+    series: Series,
 }
 
 /// What a quota says, where the quotas of every cluster count in this namespace alone, if in one; none where it counts for
@@ -156,7 +158,7 @@ impl Statements {
     /// A quota is gone, and nothing is shown of it any longer.
     pub(crate) fn remove(&mut self, key: &Key, meters: &QuotaMeters) {
         if let Some(mut own) = self.all.remove(key) {
-            own.shown.follow(Shown::default(), meters);
+            own.shown.follow(Shown::default(), meters, &mut self.series);
         }
         self.touched.remove(key);
         self.round.remove(key);
@@ -282,7 +284,8 @@ impl Statements {
                 Some(namespace) => Seen::elsewhere(namespace),
                 None => Seen::of(engine, &own.read),
             };
-            own.shown.follow(Shown::of(&seen), meters);
+            let reach = self.reach.of(engine, &seen.tree);
+            own.shown.follow(Shown::of(&seen, &reach), meters, &mut self.series);
             if self.is_idle {
                 continue;
             }

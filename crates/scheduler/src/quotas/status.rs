@@ -148,6 +148,8 @@ pub(super) struct Seen {
     pub standing: Standing,
     /// What it says, where it counts.
     pub fact: Option<Arc<QuotaFact>>,
+    /// The tree that it is in.
+    pub tree: Box<str>,
     /// What is wrong with it, the worst first.
     pub faults: Vec<Fault>,
     /// What is used beyond what may be.
@@ -182,7 +184,7 @@ impl Seen {
         let faults = misplaced.into_iter().chain(malformed).chain(senseless).collect();
         let standing = view.standing(name).unwrap_or_default();
         let overuse = Overuse::of(&standing.used, &standing.runtime, &own.fact.max);
-        Self { standing, fact: Some(own.fact.clone()), faults, overuse }
+        Self { standing, fact: Some(own.fact.clone()), tree, faults, overuse }
     }
 }
 

@@ -1,4 +1,5 @@
 mod reads;
+mod shown;
 
 use api::Node;
 use api::elastic_quota::{

@@ -1,0 +1,82 @@
+//! What is shown of quotas.
+
+use super::*;
+use crate::quotas::meters::SERIES_MAX;
+
+/// Lines of quotas with this text in them.
+fn lines(world: &World, text: &str) -> Vec<String> {
+    let all = world.metrics.render();
+    let all = all.lines().filter(|line| line.starts_with("scheduler_elastic_quota"));
+    all.filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+fn left_out(world: &World) -> usize {
+    let all = world.metrics.render();
+    let name = "gantry_scheduler_elastic_quota_series_left_out ";
+    all.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+}
+
+#[test]
+fn resources_that_nobody_can_have_are_not_shown() {
+    let mut world = world();
+    let mut max = json!({ "cpu": "8", "memory": "8Gi" });
+    for number in 0..60 {
+        max[format!("made.up/r{number}")] = "1".into();
+    }
+    world.quota("a", json!({ "spec": { "max": max } }));
+    world.settle(START);
+    assert_eq!(lines(&world, "made.up"), [""; 0]);
+    for resource in ["cpu", "memory"] {
+        assert!(!lines(&world, &format!("resource=\"{resource}\"")).is_empty(), "{resource}");
+    }
+    // Some node has one of them by now.
+    let node = json!({ "metadata": { "name": "n2" },
+                       "status": { "allocatable": { "made.up/r7": "1", "pods": "9" } } });
+    let node: Node = serde_json::from_value(node).unwrap();
+    world.engine.apply(Fact::Node(NodeFact::from(&node)), START);
+    world.settle(after(2));
+    assert!(!lines(&world, "made.up/r7").is_empty());
+    assert_eq!(lines(&world, "made.up").len(), lines(&world, "made.up/r7").len());
+}
+
+#[test]
+fn of_quotas_so_many_series_are_shown_and_how_many_are_not_is_counted() {
+    let mut world = world();
+    let node = |resources: Value| -> Node {
+        let wire = json!({ "metadata": { "name": "n1" }, "status": { "allocatable": resources } });
+        serde_json::from_value(wire).unwrap()
+    };
+    let mut all = json!({});
+    for number in 0..64 {
+        all[format!("made.up/r{number}")] = "1".into();
+    }
+    world.engine.apply(Fact::Node(NodeFact::from(&node(all.clone()))), START);
+    all["cpu"] = Value::Null;
+    let keys: Vec<Key> = (0..200)
+        .map(|number| {
+            world.quota(&format!("q{number}"), json!({ "spec": { "min": null, "max": all } }))
+        })
+        .collect();
+    world.settle(START);
+    let shown = lines(&world, "").len();
+    let each = lines(&world, "name=\"q0\"").len();
+    assert!(each > 0 && shown <= SERIES_MAX && shown + each > SERIES_MAX, "{shown}, {each}");
+    assert_eq!(left_out(&world), keys.len() * each - shown, "each is shown whole or not at all");
+    // Those for which there is room by now are shown.
+    for key in &keys[100..109] {
+        world.own.remove(key, &world.meters.quotas);
+        world.engine.apply(
+            Fact::QuotaGone { namespace: key.namespace().into(), name: key.name().into() },
+            START,
+        );
+    }
+    for _ in 0..keys.len() {
+        world.settle(after(2));
+    }
+    let shown = lines(&world, "").len();
+    assert!(shown <= SERIES_MAX && shown + each > SERIES_MAX, "{shown}");
+    for key in &keys {
+        world.own.remove(key, &world.meters.quotas);
+    }
+    assert_eq!((lines(&world, "").len(), left_out(&world)), (0, 0));
+}
