@@ -162,7 +162,7 @@ impl Shown {
         }
         Self {
             name: fact.name.to_string(),
-            tree: fact.tree_id.to_string(),
+            tree: seen.tree.to_string(),
             is_parent: fact.is_parent,
             parent: fact.parent.to_string(),
             fields,

@@ -1,4 +1,7 @@
-//! What is shown of quotas.
+//! What is shown of quotas, and what is told of trees.
+
+use api::elastic_quota::{IS_ROOT_LABEL, TOTAL_RESOURCE};
+use engine::quota::Trees;
 
 use super::*;
 use crate::quotas::meters::SERIES_MAX;
@@ -79,4 +82,34 @@ fn of_quotas_so_many_series_are_shown_and_how_many_are_not_is_counted() {
         world.own.remove(key, &world.meters.quotas);
     }
     assert_eq!((lines(&world, "").len(), left_out(&world)), (0, 0));
+}
+
+/// The same cluster, where quotas say which tree they are of.
+fn forest() -> World {
+    let quota = Settings { trees: Trees::Many, ..Settings::default() };
+    let profile = Profile { quota: Some(quota), ..Profile::kubernetes() };
+    let world = world();
+    let engine = Engine::new(turn::Settings::default(), vec![("s".into(), profile)], START);
+    World { engine, ..world }
+}
+
+/// What makes a quota the root of a tree of so many CPUs.
+fn root(tree: &str, cpu: u32) -> Value {
+    json!({ "metadata": {
+        "labels": { IS_ROOT_LABEL: "true", IS_PARENT_LABEL: "true", TREE_ID_LABEL: tree },
+        "annotations": { TOTAL_RESOURCE: json!({ "cpu": cpu }).to_string() } } })
+}
+
+#[test]
+fn a_quota_is_shown_in_the_tree_that_it_is_in_also_where_only_those_above_it_say_which() {
+    let mut world = forest();
+    world.quota("pool", root("t1", 8));
+    world.quota("team", json!({ "metadata": { "labels": { PARENT_LABEL: "pool" } } }));
+    world.quota("other", json!({}));
+    world.settle(START);
+    for (name, tree) in [("pool", "t1"), ("team", "t1"), ("other", "")] {
+        let lines = lines(&world, &format!("name=\"{name}\""));
+        assert!(!lines.is_empty(), "{name}");
+        assert!(lines.iter().all(|line| line.contains(&format!("tree=\"{tree}\""))), "{lines:?}");
+    }
 }
