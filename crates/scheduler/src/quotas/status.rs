@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::condition::{self, Condition};
 use api::elastic_quota::{
-    ALLOCATED, CHILD_REQUEST, DEFAULT_QUOTA, GUARANTEED, NON_PREEMPTIBLE_REQUEST,
+    ALLOCATED, CHILD_REQUEST, DEFAULT_QUOTA, GUARANTEED, IS_ROOT_LABEL, NON_PREEMPTIBLE_REQUEST,
     NON_PREEMPTIBLE_USED, REQUEST, ROOT_QUOTA, RUNTIME, SYSTEM_QUOTA,
 };
 use api::{ElasticQuota, Malformed};
@@ -13,7 +13,9 @@ use chassis::words::cut;
 use engine::Engine;
 use engine::moment::Moment;
 use engine::quota::rules::{Rule, faults};
-use engine::quota::{ByResource, Misplaced, QuotaFact, Standing, quantities, quantity};
+use engine::quota::{
+    ByResource, Forest, Misplaced, QuotaFact, Standing, Trees, quantities, quantity,
+};
 use serde_json::{Map, Value, json};
 
 use super::reading::Read;
@@ -41,6 +43,14 @@ pub(super) enum Fault {
     Malformed(Malformed),
     /// What it says makes no sense.
     Senseless(Rule),
+    /// Its tree has this root too.
+    SeveralRoots {
+        tree: Box<str>,
+        /// The one that says what the tree has.
+        first: Box<str>,
+        /// One that does not.
+        other: Box<str>,
+    },
 }
 
 impl Fault {
@@ -51,6 +61,7 @@ impl Fault {
             Self::Reserved { .. } => "Reserved",
             Self::Misplaced(_) | Self::Disregarded(_) => "Misplaced",
             Self::Malformed(_) => "Malformed",
+            Self::SeveralRoots { .. } => "SeveralRoots",
             Self::Senseless(rule) => match rule {
                 Rule::MinAboveParent { .. } => "MinAboveParent",
                 Rule::MinBelowChildren { .. } => "MinBelowChildren",
@@ -85,6 +96,12 @@ impl fmt::Display for Fault {
                 write!(f, "{what}; until then it counts as if it were not there")
             }
             Self::Senseless(rule) => write!(f, "it {rule}"),
+            Self::SeveralRoots { tree, first, other } => write!(
+                f,
+                "tree {tree} has two roots: {first}, which alone says what the tree has, as the first by name, \
+                 and {other}; delete the one that no profile names any longer, or set {IS_ROOT_LABEL} of it to \
+                 false"
+            ),
         }
     }
 }
@@ -141,6 +158,26 @@ impl fmt::Display for Overuse {
     }
 }
 
+/// What the roots of a tree say of it beside each other, where this quota is one of them; nothing where it is the only
+/// one.
+fn several_roots(forest: &Forest, own: &QuotaFact) -> Option<Fault> {
+    let says = |fact: &&QuotaFact| {
+        fact.is_root
+            && fact.tree_id == own.tree_id
+            && fact.total.is_some()
+            && fact.excess().is_none()
+    };
+    let are_heeded = forest.settings().trees == Trees::Many && !own.tree_id.is_empty();
+    if !are_heeded || !says(&own) {
+        return None;
+    }
+    let mut roots = forest.register().iter().filter(says).map(|fact| &fact.name);
+    let first = roots.next()?;
+    let other = if *first == own.name { roots.next()? } else { &own.name };
+    let (tree, first, other) = (own.tree_id.clone(), first.clone(), other.clone());
+    Some(Fault::SeveralRoots { tree, first, other })
+}
+
 /// What is to be seen of a quota, besides what is written on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -171,7 +208,7 @@ impl Seen {
             let namespace = in_force.namespace.clone();
             return Self { faults: vec![Fault::NameTaken { namespace }], ..Self::default() };
         }
-        let tree = forest.find(name).tree;
+        let (tree, roots) = (forest.find(name).tree, several_roots(forest, &own.fact));
         let Some(view) = engine.quota_view(&tree) else { return Self::default() };
         let misplaced = view.misplaced().find(|(other, _)| *other == name);
         let misplaced = misplaced.map(|(_, why)| match is_always(name) {
@@ -181,7 +218,7 @@ impl Seen {
         let malformed = own.terms.malformed.iter().cloned().map(Fault::Malformed);
         let read = (&own.terms, &*own.fact);
         let senseless = faults(view, &own.object, read).into_iter().map(Fault::Senseless);
-        let faults = misplaced.into_iter().chain(malformed).chain(senseless).collect();
+        let faults = misplaced.into_iter().chain(malformed).chain(senseless).chain(roots).collect();
         let standing = view.standing(name).unwrap_or_default();
         let overuse = Overuse::of(&standing.used, &standing.runtime, &own.fact.max);
         Self { standing, fact: Some(own.fact.clone()), tree, faults, overuse }

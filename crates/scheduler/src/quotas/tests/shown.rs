@@ -113,3 +113,21 @@ fn a_quota_is_shown_in_the_tree_that_it_is_in_also_where_only_those_above_it_say
         assert!(lines.iter().all(|line| line.contains(&format!("tree=\"{tree}\""))), "{lines:?}");
     }
 }
+
+#[test]
+fn two_roots_of_one_tree_are_told_on_both_with_which_of_them_counts() {
+    let mut world = forest();
+    let [old, new] = ["a-old", "b-new"].map(|name| world.quota(name, root("t1", 8)));
+    let other = world.quota("c", root("t2", 8));
+    world.settle(START);
+    let told = "False SeveralRoots: tree t1 has two roots: a-old, which alone says what the tree has, as the \
+                first by name, and b-new; delete the one that no profile names any longer, or set \
+                quota.scheduling.koordinator.sh/is-root of it to false";
+    assert_eq!(world.condition(&old, "Ready"), told);
+    assert_eq!(world.condition(&new, "Ready"), told);
+    assert_eq!(world.condition(&other, "Ready"), "True InForce: ");
+    let more = json!({ "metadata": { "labels": { IS_ROOT_LABEL: "false" } } });
+    world.show(&old, object::patch::merge::apply(world.objects[&old].clone(), more).unwrap());
+    world.settle(after(2));
+    assert_eq!(world.condition(&new, "Ready"), "True InForce: ");
+}
