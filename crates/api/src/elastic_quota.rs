@@ -10,13 +10,13 @@ use object::condition::Condition;
 use serde::{Deserialize, Serialize};
 
 pub use pod::{PREEMPTIBLE_LABEL, QUOTA_NAME_LABEL, is_preemptible, quota_name};
-pub(crate) use terms::KEYS_FIX;
 pub use terms::{
     ADMISSION, ALLOW_FORCE_UPDATE_LABEL, ALLOW_LENT_LABEL, IGNORE_DEFAULT_TREE_LABEL,
-    IS_PARENT_LABEL, IS_ROOT_LABEL, MAX_STRICT_CHECK_RESOURCE_KEYS, NAMESPACES, PARENT_LABEL,
-    PROFILE_LABEL, QuotaTerms, SHARED_WEIGHT, TOTAL_RESOURCE, TREE_ID_LABEL,
+    IS_PARENT_LABEL, IS_ROOT_LABEL, MAX_STRICT_CHECK_RESOURCE_KEYS, NAMESPACES, NAMESPACES_MAX,
+    PARENT_LABEL, PROFILE_LABEL, QuotaTerms, SHARED_WEIGHT, TOTAL_RESOURCE, TREE_ID_LABEL,
     UNSCHEDULABLE_RESOURCE,
 };
+pub(crate) use terms::{KEYS_BOUNDS, KEYS_FIX};
 
 use crate::object_meta::ObjectMeta;
 use crate::pod::ResourceList;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use object::selector::label::LabelSelector;
 use serde::{Deserialize, Serialize};
 
-use crate::elastic_quota::{KEYS_FIX, TREE_ID_LABEL};
-use crate::malformed::{Malformed, list_annotation};
+use crate::elastic_quota::{KEYS_BOUNDS, KEYS_FIX, TREE_ID_LABEL};
+use crate::malformed::{Malformed, UnreadList, names_annotation};
 use crate::object_meta::ObjectMeta;
 use crate::resource::resource;
 use crate::wire;
@@ -73,7 +73,8 @@ impl ElasticQuotaProfile {
         if told.trim().is_empty() {
             return Ok(RESOURCE_KEYS_UNLESS_TOLD.map(Box::from).to_vec());
         }
-        let keys: Option<Vec<Box<str>>> = list_annotation(annotations, RESOURCE_KEYS, KEYS_FIX)?;
+        let keys = names_annotation(annotations, RESOURCE_KEYS, KEYS_BOUNDS, KEYS_FIX);
+        let keys = keys.map_err(UnreadList::malformed)?;
         let keys = keys.filter(|keys| !keys.is_empty() && keys.iter().all(|key| !key.is_empty()));
         keys.ok_or_else(|| Malformed::new(RESOURCE_KEYS, told, KEYS_FIX))
     }

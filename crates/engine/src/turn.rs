@@ -270,6 +270,7 @@ impl Engine {
         }
         self.wake_awaited(cleared.as_deref(), now);
         if let Some(uid) = gone {
+            self.queue.forget_turn(&uid);
             self.settle_promises(&uid, now);
         }
         if self.ledger.reservations.epoch() != invited {

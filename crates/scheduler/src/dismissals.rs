@@ -1,7 +1,8 @@
 //! Pods that are asked to go for something that they are part of: a few at once, by way of the API server, which heeds
 //! disruption budgets.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use api::{ElasticQuota, PodGroup};
 use chassis::events::Subject;
@@ -10,7 +11,8 @@ use engine::fact::{PodRef, Uid};
 
 /// How many pods are asked to go at once.
 const UNDER_WAY_MAX: usize = 16;
-/// How many may be in line: those beyond them are looked at again when all of these were asked.
+/// How many of one namespace may be in line while nobody else is: those beyond them are looked at again when these were
+/// asked. Of several namespaces, whoever joins may have his part of as many in line.
 pub(crate) const LINE_MAX: usize = 4096;
 
 /// What a pod is part of that it has to go for.
@@ -72,21 +74,26 @@ pub struct DismissOrder {
     pub words: Box<str>,
 }
 
-/// Who has to go, one after the other.
+/// Who has to go, one after the other, and one namespace after the other: it is that of what they are part of, so that
+/// those of one quota or gang keep their order.
 #[derive(Debug, Default)]
 pub(crate) struct Dismissals {
-    line: VecDeque<DismissOrder>,
+    lines: BTreeMap<Box<str>, VecDeque<DismissOrder>>,
+    /// The namespace of the last one that was asked.
+    last: Box<str>,
+    /// How many are in line.
+    count: usize,
     under_way: BTreeSet<Uid>,
 }
 
 impl Dismissals {
-    /// How many more may stand in line.
+    /// How many more may stand in line, whoever they are.
     pub(crate) fn room(&self) -> usize {
-        LINE_MAX.saturating_sub(self.line.len())
+        LINE_MAX.saturating_sub(self.count)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.lines.is_empty()
     }
 
     /// Pods that are being asked to go.
@@ -99,10 +106,22 @@ impl Dismissals {
         self.under_way.len() < UNDER_WAY_MAX
     }
 
-    /// These have to go too, as far as there is room for them.
-    pub(crate) fn extend(&mut self, orders: impl Iterator<Item = DismissOrder>) {
-        let room = self.room();
-        self.line.extend(orders.take(room));
+    /// These have to go too, as far as there is room for them. The first one is returned for whom there is none.
+    pub(crate) fn extend(
+        &mut self,
+        orders: impl Iterator<Item = DismissOrder>,
+    ) -> Option<DismissOrder> {
+        for order in orders {
+            let namespace = order.object.0.namespace();
+            let is_new = !self.lines.contains_key(namespace);
+            let share = (LINE_MAX / (self.lines.len() + usize::from(is_new))).max(1);
+            if self.lines.get(namespace).map_or(0, VecDeque::len) >= share {
+                return Some(order);
+            }
+            self.lines.entry(namespace.into()).or_default().push_back(order);
+            self.count += 1;
+        }
+        None
     }
 
     /// A pod was asked to go, or cannot be for now.
@@ -119,10 +138,98 @@ impl Dismissals {
             return None;
         }
         loop {
-            let order = self.line.pop_front()?;
+            let order = self.pop()?;
             if has_to(&order) && self.under_way.insert(order.pod.uid.clone()) {
                 return Some(order);
             }
         }
+    }
+
+    /// The first one in line of the namespace whose turn it is.
+    fn pop(&mut self) -> Option<DismissOrder> {
+        let after = (Bound::Excluded(&*self.last), Bound::Unbounded);
+        let next =
+            self.lines.range::<str, _>(after).next().or_else(|| self.lines.first_key_value());
+        let namespace = next?.0.clone();
+        let line = self.lines.get_mut(&namespace)?;
+        let order = line.pop_front();
+        if line.is_empty() {
+            self.lines.remove(&namespace);
+        }
+        self.count = self.count.saturating_sub(1);
+        self.last = namespace;
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(namespace: &str, number: usize) -> DismissOrder {
+        let name = format!("{namespace}-{number}");
+        let pod = PodRef {
+            uid: Uid::new(&name),
+            namespace: namespace.into(),
+            name: name.as_str().into(),
+            is_reservation: false,
+        };
+        let object = (Key::namespaced(namespace, "g"), "u".into());
+        DismissOrder { pod, cause: Cause::Gang, object, words: "".into() }
+    }
+
+    /// Has so many of a namespace join, and says how many of them are in line by that.
+    fn join(own: &mut Dismissals, namespace: &str, count: usize) -> usize {
+        let left = own.extend((0..count).map(|number| order(namespace, number)));
+        let names = |number: usize| order(namespace, number).pod.name;
+        left.map_or(count, |left| (0..count).find(|own| names(*own) == left.pod.name).unwrap())
+    }
+
+    fn asked(own: &mut Dismissals, count: usize) -> Vec<String> {
+        let mut names = Vec::new();
+        for _ in 0..count {
+            let Some(order) = own.next(|_| true) else { break };
+            own.answered(&order.pod.uid);
+            names.push(order.pod.name.to_string());
+        }
+        names
+    }
+
+    #[test]
+    fn whoever_fills_the_line_keeps_nobody_else_out_of_it() {
+        let mut own = Dismissals::default();
+        assert_eq!(join(&mut own, "a", LINE_MAX + 7), LINE_MAX);
+        assert_eq!((own.room(), join(&mut own, "a", 1)), (0, 0));
+        assert_eq!(join(&mut own, "b", LINE_MAX), LINE_MAX / 2);
+        assert_eq!(join(&mut own, "c", LINE_MAX), LINE_MAX / 3);
+        assert_eq!(asked(&mut own, 6), ["a-0", "b-0", "c-0", "a-1", "b-1", "c-1"]);
+        assert_eq!(asked(&mut own, usize::MAX).len(), LINE_MAX + LINE_MAX / 2 + LINE_MAX / 3 - 6);
+        assert_eq!((own.is_empty(), own.room()), (true, LINE_MAX));
+    }
+
+    #[test]
+    fn one_of_each_namespace_is_always_in_line() {
+        let mut own = Dismissals::default();
+        for number in 0..2 * LINE_MAX {
+            assert_eq!(
+                join(&mut own, &format!("n{number}"), 2),
+                1 + usize::from(number < LINE_MAX / 2)
+            );
+        }
+    }
+
+    #[test]
+    fn so_many_are_asked_at_once_and_each_once() {
+        let mut own = Dismissals::default();
+        join(&mut own, "a", 100);
+        assert!(own.extend([order("a", 0)].into_iter()).is_none());
+        let orders: Vec<DismissOrder> = std::iter::from_fn(|| own.next(|_| true)).collect();
+        assert_eq!(orders.len(), UNDER_WAY_MAX);
+        own.answered(&orders[0].pod.uid);
+        assert!(
+            own.next(|own| *own.pod.name == *"a-99").is_some(),
+            "others need not go any longer"
+        );
+        assert_eq!(own.next(|_| true), None);
     }
 }

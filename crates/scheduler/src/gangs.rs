@@ -32,7 +32,7 @@ use crate::dismissals::{DismissOrder, Dismissals};
 use crate::message::Receipt;
 use crate::pace::{Outcome, WritePace};
 use crate::reservations::time;
-use starts::Start;
+use starts::{LINE_AGAIN, Start};
 
 /// The condition that says whether enough members have nodes.
 const SCHEDULED: &str = "Scheduled";
@@ -66,9 +66,14 @@ pub struct GroupOrder {
 
 /// What a group says of its gang.
 pub(crate) fn fact(object: &PodGroup) -> Fact {
+    fact_of(object, GangTerms::of_group(object))
+}
+
+/// The same of one of which this was read.
+fn fact_of(object: &PodGroup, terms: GangTerms) -> Fact {
     let id = GangId::new(&object.metadata.namespace, &object.metadata.name);
     let has_started = has_started(object);
-    Fact::Gang { id, terms: Some(Box::new(GangTerms::of_group(object))), has_started }
+    Fact::Gang { id, terms: Some(Box::new(terms)), has_started }
 }
 
 /// Whether a group says that its gang has started, as a scheduler wrote it that led before: members were bound, and
@@ -201,8 +206,7 @@ fn scheduled(news: &GangNews) -> Condition {
 
 /// Whether what is said of a gang can be meant, as a condition; none where it can and that was never in
 /// question.
-fn valid(object: &PodGroup) -> Option<Condition> {
-    let terms = GangTerms::of_group(object);
+fn valid(object: &PodGroup, terms: &GangTerms) -> Option<Condition> {
     let mut words: Vec<String> = terms.malformed.iter().map(ToString::to_string).collect();
     if object.spec.min_member == 0 {
         words.push(
@@ -236,11 +240,15 @@ fn valid(object: &PodGroup) -> Option<Condition> {
 #[derive(Debug)]
 struct Own {
     object: Arc<PodGroup>,
+    /// What it says, which is read once.
+    terms: GangTerms,
     said: Option<GangNews>,
     /// What was last told of it.
     told: Option<GangState>,
     /// How far its start has come, where the group asks for that or has asked for it.
     start: Option<Start>,
+    /// The first of its members that have to go for whom there was no place in line, and when it is looked again.
+    left_out: Option<(Uid, Moment)>,
 }
 
 /// All groups, and what is written of them.
@@ -265,11 +273,17 @@ impl Groups {
         Self { is_idle: true, ..Self::default() }
     }
 
-    /// A group is there, or is now this.
-    pub(crate) fn put(&mut self, object: Arc<PodGroup>, now: Moment) {
-        if self.is_idle {
-            return;
+    /// A group is there, or is now this: what it says of its gang.
+    pub(crate) fn put(&mut self, object: Arc<PodGroup>, now: Moment) -> Fact {
+        let terms = GangTerms::of_group(&object);
+        let fact = fact_of(&object, terms.clone());
+        if !self.is_idle {
+            self.keep(object, terms, now);
         }
+        fact
+    }
+
+    fn keep(&mut self, object: Arc<PodGroup>, terms: GangTerms, now: Moment) {
         let metadata = &object.metadata;
         let key = Key::namespaced(&metadata.namespace, &metadata.name);
         let id = GangId::new(&metadata.namespace, &metadata.name);
@@ -277,15 +291,15 @@ impl Groups {
         match self.all.get_mut(&key) {
             Some(own) => {
                 let start = own.start.unwrap_or_else(|| Start::read(&object));
-                own.start = starts::is_told(&object).then_some(start);
-                own.object = object;
+                own.start = starts::is_told(&object, &terms).then_some(start);
+                (own.object, own.terms) = (object, terms);
             }
             None => {
                 let said = self.early.remove(&id);
                 let told = condition::find(&object.status.conditions, SCHEDULED);
                 let told = told.and_then(|own| GangState::read(&own.reason));
-                let start = starts::is_told(&object).then(|| Start::read(&object));
-                self.all.insert(key, Own { object, said, told, start });
+                let start = starts::is_told(&object, &terms).then(|| Start::read(&object));
+                self.all.insert(key, Own { object, terms, said, told, start, left_out: None });
             }
         }
     }
@@ -370,7 +384,7 @@ impl Groups {
         while let Some(key) = self.pace.next(now) {
             let Some(own) = self.all.get_mut(&key) else { continue };
             let (start, due) = own.starts(ledger, &mut self.leftovers, now).unzip();
-            let said = own.said.iter().map(scheduled).chain(valid(&own.object));
+            let said = own.said.iter().map(scheduled).chain(valid(&own.object, &own.terms));
             let said: Vec<Condition> = said.chain(start).collect();
             let due = due.flatten();
             let Some(conditions) = differing(&own.object, &said, now) else {
@@ -405,7 +419,7 @@ impl Own {
         let metadata = &self.object.metadata;
         let gang = GangId::new(&metadata.namespace, &metadata.name);
         let is_partial = matches!(self.start, Some(Start::Partial { .. }));
-        is_partial && starts::is_asked(&self.object) && !ledger.gangs.was_whole(&gang)
+        is_partial && starts::is_asked(&self.terms) && !ledger.gangs.was_whole(&gang)
     }
 
     /// How far its start has come, as a condition, and when that is to be looked at again; none where the group does
@@ -420,15 +434,25 @@ impl Own {
         let gang = GangId::new(&metadata.namespace, &metadata.name);
         let min = usize::try_from(self.object.spec.min_member).unwrap_or_default();
         let mut start = self.start?.next(ledger, &gang, now);
-        let is_asked = starts::is_asked(&self.object);
+        let is_asked = starts::is_asked(&self.terms);
         let due_of = |start: Start| start.due(ledger, &gang).filter(|_| is_asked);
-        if due_of(start).is_some_and(|due| due <= now) {
-            line.extend(starts::leftovers(ledger, &self.object, min).into_iter());
-            start = start.again(now);
+        let is_due = due_of(start).is_some_and(|due| due <= now);
+        if !is_due {
+            self.left_out = None;
+        } else if self.left_out.as_ref().is_none_or(|(_, at)| *at <= now) {
+            let all = starts::leftovers(ledger, &self.object, min).into_iter();
+            let from = self.left_out.take().map(|(from, _)| from);
+            let left = all.skip_while(|own| from.as_ref().is_some_and(|from| own.pod.uid < *from));
+            match line.extend(left) {
+                // They are asked only when all of them are in line.
+                Some(order) => self.left_out = Some((order.pod.uid, now.after(LINE_AGAIN))),
+                None => start = start.again(now),
+            }
         }
         self.start = Some(start);
         let due = due_of(start);
-        Some((start.condition(min, due), due))
+        let again = self.left_out.as_ref().map(|(_, at)| *at);
+        Some((start.condition(min, due), again.or(due)))
     }
 
     /// What is to be told, where that is something else than before.

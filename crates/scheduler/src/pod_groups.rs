@@ -13,6 +13,7 @@ mod status;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::pod_group::{POD_GROUP_LABEL, PodGroupStatus};
 use api::{Pod, PodGroup};
@@ -49,6 +50,7 @@ pub(crate) async fn run(own: Caretaker) {
         members: members.store(&mut synced),
         by_group,
         written: Kept::default(),
+        looks: Looks::default(),
     });
     let inbox = mailbox.clone();
     groups.subscribe(move |change| inbox.add(change.key.clone()));
@@ -70,6 +72,33 @@ struct Shell {
     by_group: IndexId,
     /// What was last written of groups that are there.
     written: Kept<Written>,
+    looks: Looks,
+}
+
+/// When groups were looked at that are there. A look takes as long as its group has pods, and shares a thread with whoever
+/// binds: one whose pods change all the time is looked at once a second, as often as it may be written.
+#[derive(Default)]
+struct Looks(Kept<Rest>);
+
+impl Looks {
+    /// Begins a look; how long the group is still left alone, where it is.
+    fn begin(&self, key: &Key, now: Moment) -> Result<(), Duration> {
+        self.0.with(|looks| {
+            let rest = looks.entry(key.clone()).or_default();
+            match rest.left(now) {
+                Some(left) => Err(left),
+                None => {
+                    *rest = rest.after(Outcome::Kept, now);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// A group is gone, or is to be looked at again as soon as that was not in vain.
+    fn forget(&self, key: &Key) {
+        self.0.with(|looks| looks.remove(key));
+    }
 }
 
 /// What was last written of a group.
@@ -118,6 +147,7 @@ impl Reconciler for Shell {
         let group = self.groups.get(&key).filter(|own| !own.metadata.is_going());
         let Some(group) = group else {
             self.written.with(|written| written.remove(&key));
+            self.looks.forget(&key);
             return Ok(Requeue::OnChange);
         };
         let metadata = &group.metadata;
@@ -127,14 +157,17 @@ impl Reconciler for Shell {
         if let Some(left) = rest.left(now(&self.client)) {
             return Ok(Requeue::After(left));
         }
+        if let Err(left) = self.looks.begin(&key, now(&self.client)) {
+            return Ok(Requeue::After(left));
+        }
         let told = last.map_or_else(|| group.status.clone(), |last| last.over(&group));
-        let seen = {
-            let members = self.members.read();
-            let own = members.find(self.by_group, key.as_str());
-            own.map(|(_, member)| &**member).collect::<Seen>()
-        };
         let time = Time::from(self.client.clock().now());
-        let next = status::next(&told, group.spec.min_member, &seen, time);
+        let next = {
+            let members = self.members.read();
+            let own = || members.find(self.by_group, key.as_str()).map(|(_, member)| &**member);
+            let (seen, owners) = (own().collect::<Seen>(), || status::owners(own()));
+            status::next(&told, group.spec.min_member, &seen, owners, time)
+        };
         let Some(patch) = status::patch(&metadata.uid, &told, &next) else {
             return Ok(Requeue::OnChange);
         };
@@ -148,7 +181,11 @@ impl Reconciler for Shell {
                 Ok(left.into())
             }
             Err(error) if error.is_not_found() => Ok(Requeue::OnChange),
-            Err(error) => Err(Failure::of(format!("write the status of PodGroup {key}"))(error)),
+            Err(error) => {
+                // Whoever fails is tried again when the mailbox says so.
+                self.looks.forget(&key);
+                Err(Failure::of(format!("write the status of PodGroup {key}"))(error))
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! [`status`], without I/O.
 
 mod meters;
+mod reading;
 mod revokes;
 mod status;
 pub mod tree;
@@ -31,7 +32,8 @@ use crate::later::{Busy, HELD_MAX};
 use crate::message::Receipt;
 use crate::pace::{INTERVAL, Outcome, WritePace};
 pub(crate) use meters::QuotaMeters;
-use meters::Shown;
+use meters::{Reach, Series, Shown};
+use reading::Read;
 use revokes::Revokes;
 pub use revokes::Revoking;
 use status::{Conditions, Seen};
@@ -53,9 +55,7 @@ pub struct QuotaOrder {
 /// A quota as the API server shows it.
 #[derive(Debug)]
 struct Own {
-    object: Arc<ElasticQuota>,
-    /// What of it cannot be read.
-    malformed: Vec<Malformed>,
+    read: Read,
     shown: Shown,
 }
 
@@ -91,6 +91,8 @@ pub(crate) struct Statements {
     /// Until when no conditions are written, since the server drops them.
     plain_until: Moment,
     revokes: Revokes,
+    reach: Reach,
+    series: Series,
 }
 
 /// What a quota says, where the quotas of every cluster count in this namespace alone, if in one; none where it counts for
@@ -128,28 +130,27 @@ impl Statements {
     /// A pod that has to go, where any has to by now.
     pub(crate) fn next_revoke(&mut self, engine: &mut Engine, now: Moment) -> Option<DismissOrder> {
         let Self { revokes, all, .. } = self;
-        let uid = |key: &Key| all.get(key).map(|own| own.object.metadata.uid.as_str().into());
+        let uid = |key: &Key| all.get(key).map(|own| own.read.object.metadata.uid.as_str().into());
         revokes.next(engine, uid, now)
     }
 
     /// A quota is there, or is now this: what it says, read; none where it counts for nothing.
     pub(crate) fn put(&mut self, object: Arc<ElasticQuota>) -> Option<QuotaFact> {
-        let (fact, malformed) = read(&object, self.reserved.as_deref());
-        self.set(object, malformed);
+        let read = Read::of(object);
+        let counts = status::reserved(self.reserved.as_deref(), &read.object).is_none();
+        let fact = counts.then(|| QuotaFact::clone(&read.fact));
+        self.set(read);
         fact
     }
 
-    fn set(&mut self, object: Arc<ElasticQuota>, malformed: Vec<Malformed>) {
-        let key = Key::new(&object.metadata.namespace, &object.metadata.name);
-        let version = |own: &ElasticQuota| Version::of(&own.metadata).0;
+    fn set(&mut self, read: Read) {
+        let key = Key::new(&read.object.metadata.namespace, &read.object.metadata.name);
+        let version = |own: &Read| Version::of(&own.object.metadata).0;
         match self.all.get_mut(&key) {
             // What was written is known before the watch tells, which may still tell of what was before.
-            Some(own) if version(&own.object) > version(&object) => return,
-            Some(own) => (own.object, own.malformed) = (object, malformed),
-            None => {
-                let shown = Shown::default();
-                self.all.insert(key.clone(), Own { object, malformed, shown });
-            }
+            Some(own) if version(&own.read) > version(&read) => return,
+            Some(own) => own.read = read,
+            None => drop(self.all.insert(key.clone(), Own { read, shown: Shown::default() })),
         }
         self.touched.insert(key);
     }
@@ -157,7 +158,7 @@ impl Statements {
     /// A quota is gone, and nothing is shown of it any longer.
     pub(crate) fn remove(&mut self, key: &Key, meters: &QuotaMeters) {
         if let Some(mut own) = self.all.remove(key) {
-            own.shown.follow(Shown::default(), meters);
+            own.shown.follow(Shown::default(), meters, &mut self.series);
         }
         self.touched.remove(key);
         self.round.remove(key);
@@ -184,11 +185,12 @@ impl Statements {
             return;
         }
         let conditions = self.conditions(now);
-        let says = |own: &Arc<ElasticQuota>| status::patch(own, seen, conditions, now).is_none();
-        let outcome = Outcome::of(wrote, || object.as_ref().is_none_or(says));
+        let answered = object.map(Read::of);
+        let says = |own: &Read| status::patch(own, seen, conditions, now).is_none();
+        let outcome = Outcome::of(wrote, || answered.as_ref().is_none_or(says));
         self.pace.settle(&key, &flight, outcome, now);
-        if let Some(object) = object {
-            self.put(object);
+        if let Some(read) = answered {
+            self.set(read);
         }
     }
 
@@ -277,17 +279,18 @@ impl Statements {
             }
             let key = self.round.pop_first()?;
             let Some(own) = self.all.get_mut(&key) else { continue };
-            let reserved = status::reserved(self.reserved.as_deref(), &own.object);
+            let reserved = status::reserved(self.reserved.as_deref(), &own.read.object);
             let seen = match reserved {
                 Some(namespace) => Seen::elsewhere(namespace),
-                None => Seen::of(engine, &own.object, &own.malformed),
+                None => Seen::of(engine, &own.read),
             };
-            own.shown.follow(Shown::of(&seen), meters);
+            let reach = self.reach.of(engine, &seen.tree);
+            own.shown.follow(Shown::of(&seen, &reach), meters, &mut self.series);
             if self.is_idle {
                 continue;
             }
             // What is being written may be all that differs: it is compared again when that is known.
-            if let Some(patch) = status::patch(&own.object, &seen, conditions, now)
+            if let Some(patch) = status::patch(&own.read, &seen, conditions, now)
                 && self.pace.admits(&key, now)
             {
                 let has_conditions = patch["status"]["conditions"].is_array();

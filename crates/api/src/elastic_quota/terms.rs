@@ -1,7 +1,7 @@
 //! What labels and annotations say of a quota.
 
 use crate::elastic_quota::{ElasticQuota, ROOT_QUOTA};
-use crate::malformed::{Malformed, annotation, flag, list_annotation};
+use crate::malformed::{ListBounds, Malformed, UnreadList, annotation, flag, names_annotation};
 use crate::object_meta::ObjectMeta;
 use crate::pod::ResourceList;
 
@@ -35,9 +35,25 @@ pub const ADMISSION: &str = "quota.scheduling.koordinator.sh/admission";
 pub const MAX_STRICT_CHECK_RESOURCE_KEYS: &str =
     "quota.scheduling.koordinator.sh/max-strict-check-resource-keys";
 
+/// How many namespaces a quota may list.
+pub const NAMESPACES_MAX: usize = 1_000;
+
 const AMOUNTS_FIX: &str = r#"write JSON such as {"cpu":"4","memory":"8Gi"}"#;
 const NAMESPACES_FIX: &str = r#"write JSON such as ["team-a","team-b"]"#;
 pub(crate) const KEYS_FIX: &str = r#"write JSON such as ["cpu","memory"]"#;
+
+/// What a list of namespaces may say: names of 63 letters in quotes, and a space between them.
+const NAMESPACES_BOUNDS: ListBounds = ListBounds {
+    entries: NAMESPACES_MAX,
+    bytes: 68 * NAMESPACES_MAX,
+    fix: "list at most 1000 namespaces, in at most 68000 bytes of JSON",
+};
+/// What a list of resources may say: no quota counts more than 64.
+pub(crate) const KEYS_BOUNDS: ListBounds = ListBounds {
+    entries: 64,
+    bytes: 32 << 10,
+    fix: "name at most 64 resources, in at most 32768 bytes of JSON",
+};
 
 /// What labels and annotations say of a quota.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,8 +110,12 @@ impl QuotaTerms {
             total_resource: reader.amounts(TOTAL_RESOURCE),
             unschedulable_resource: reader.amounts(UNSCHEDULABLE_RESOURCE),
             admission: reader.amounts(ADMISSION),
-            namespaces: reader.names(NAMESPACES, NAMESPACES_FIX),
-            max_strict_check_resource_keys: reader.names(MAX_STRICT_CHECK_RESOURCE_KEYS, KEYS_FIX),
+            namespaces: reader.names(NAMESPACES, NAMESPACES_BOUNDS, NAMESPACES_FIX),
+            max_strict_check_resource_keys: reader.names(
+                MAX_STRICT_CHECK_RESOURCE_KEYS,
+                KEYS_BOUNDS,
+                KEYS_FIX,
+            ),
             malformed: reader.malformed,
         };
         // Where all weights are nothing nobody would get anything, which nobody can mean.
@@ -140,10 +160,10 @@ impl Reader<'_> {
         self.kept(read)
     }
 
-    fn names(&mut self, key: &'static str, fix: &'static str) -> Vec<Box<str>> {
-        let read = || list_annotation(&self.metadata.annotations, key, fix);
+    fn names(&mut self, key: &'static str, bounds: ListBounds, fix: &'static str) -> Vec<Box<str>> {
+        let read = || names_annotation(&self.metadata.annotations, key, bounds, fix);
         let read = if self.is_told(key) { read() } else { Ok(None) };
-        self.kept(read).unwrap_or_default()
+        self.kept(read.map_err(UnreadList::malformed)).unwrap_or_default()
     }
 }
 
@@ -232,6 +252,30 @@ mod tests {
         for key in [NAMESPACES, MAX_STRICT_CHECK_RESOURCE_KEYS] {
             check(false, key, &names);
         }
+    }
+
+    #[test]
+    fn a_list_that_says_more_than_it_may_counts_as_if_it_were_not_there() {
+        let check = |key: &'static str, names: &[String], told: Option<&str>| {
+            let own = terms(json!({}), json!({ key: json!(names).to_string() }));
+            let error = own.malformed.first().map(ToString::to_string);
+            assert_eq!(error.as_deref(), told, "{key}");
+            let read = own.namespaces.len() + own.max_strict_check_resource_keys.len();
+            assert_eq!(read, if told.is_none() { names.len() } else { 0 }, "{key}");
+        };
+        let names =
+            |count: usize| (0..count).map(|own| format!("{own:0>63}")).collect::<Vec<String>>();
+        check(NAMESPACES, &names(NAMESPACES_MAX), None);
+        let fix = "list at most 1000 namespaces, in at most 68000 bytes of JSON";
+        let told = format!(r#"{NAMESPACES} has the value "more than 1000 entries": {fix}"#);
+        check(NAMESPACES, &names(NAMESPACES_MAX + 1), Some(&told));
+        let told = format!(r#"{NAMESPACES} has the value "264001 bytes": {fix}"#);
+        check(NAMESPACES, &names(4_000), Some(&told));
+        let key = MAX_STRICT_CHECK_RESOURCE_KEYS;
+        check(key, &names(64), None);
+        let fix = "name at most 64 resources, in at most 32768 bytes of JSON";
+        let told = format!(r#"{key} has the value "more than 64 entries": {fix}"#);
+        check(key, &names(65), Some(&told));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use object::time;
 
-use crate::malformed::{Malformed, list_annotation};
+use crate::malformed::{ListBounds, Malformed, UnreadList, names_annotation};
 use crate::pod::Pod;
 use crate::pod_group::PodGroup;
 
@@ -52,6 +52,12 @@ const NAMESPACE_MAX: usize = 63;
 
 /// How many gangs may start together.
 pub const GANG_GROUPS_MAX: usize = 64;
+/// What a list of them may say: some may be named more than once.
+const GROUPS_BOUNDS: ListBounds = ListBounds {
+    entries: 4 * GANG_GROUPS_MAX,
+    bytes: 64 << 10,
+    fix: "name at most 64 gangs that start together, in at most 65536 bytes of JSON",
+};
 
 const COUNT_FIX: &str = "write a whole number such as 4";
 const NAME_FIX: &str = "write at most 253 letters, none of them a slash or a comma";
@@ -264,14 +270,17 @@ impl GangTerms {
         let mut malformed = Vec::new();
         let mut min_available = kept(&mut malformed, least.map(Some));
         let total = total_number(annotations, min_available);
-        let mut groups = kept(&mut malformed, groups(annotations)).unwrap_or_default();
-        if groups.len() > GANG_GROUPS_MAX {
-            // With whom it starts is not known: it cannot.
-            let (value, fix) =
-                (format!("{} gangs", groups.len()), "name at most 64 gangs that start together");
-            malformed.insert(0, Malformed::new(GANG_GROUPS, &value, fix));
-            (groups, min_available) = (BTreeSet::new(), None);
-        }
+        let groups = groups(annotations).unwrap_or_else(|error| {
+            match error {
+                // With whom it starts is not known: it cannot.
+                UnreadList::TooMuch(error) => {
+                    min_available = None;
+                    malformed.insert(0, error);
+                }
+                UnreadList::Otherwise(error) => malformed.push(error),
+            }
+            BTreeSet::new()
+        });
         Self {
             min_available,
             waiting_time: kept(&mut malformed, waiting),
@@ -359,13 +368,18 @@ fn match_policy(annotations: &BTreeMap<String, String>) -> Result<Option<MatchPo
     told.map(|(key, word)| MatchPolicy::parse(key, word)).transpose()
 }
 
-fn groups(annotations: &BTreeMap<String, String>) -> Result<Option<BTreeSet<GangId>>, Malformed> {
-    let Some(text) = told(annotations, GANG_GROUPS) else { return Ok(None) };
+/// Gangs that start together; none where this one starts by itself.
+fn groups(annotations: &BTreeMap<String, String>) -> Result<BTreeSet<GangId>, UnreadList> {
+    let Some(text) = told(annotations, GANG_GROUPS) else { return Ok(BTreeSet::new()) };
     let fix = r#"write JSON such as ["team-a/workers","team-a/servers"]"#;
-    let ids: Option<Vec<Box<str>>> = list_annotation(annotations, GANG_GROUPS, fix)?;
-    let ids: Option<BTreeSet<GangId>> =
-        ids.unwrap_or_default().iter().map(|id| GangId::parse(id)).collect();
-    ids.map(Some).ok_or_else(|| Malformed::new(GANG_GROUPS, text, fix))
+    let ids = names_annotation(annotations, GANG_GROUPS, GROUPS_BOUNDS, fix)?.unwrap_or_default();
+    let ids: Option<BTreeSet<GangId>> = ids.iter().map(|id| GangId::parse(id)).collect();
+    let ids = ids.ok_or_else(|| UnreadList::Otherwise(Malformed::new(GANG_GROUPS, text, fix)))?;
+    if ids.len() > GANG_GROUPS_MAX {
+        let count = format!("{} gangs", ids.len());
+        return Err(UnreadList::TooMuch(Malformed::new(GANG_GROUPS, &count, GROUPS_BOUNDS.fix)));
+    }
+    Ok(ids)
 }
 
 #[cfg(test)]
@@ -501,6 +515,8 @@ mod tests {
         };
         check(GANG_GROUPS_MAX, None);
         check(GANG_GROUPS_MAX + 1, Some((GANG_GROUPS, "65 gangs")));
+        check(4 * GANG_GROUPS_MAX + 1, Some((GANG_GROUPS, "more than 256 entries")));
+        check(20_000, Some((GANG_GROUPS, "208891 bytes")));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Pods that can use nothing of their quota, however much is divided for it, until something else happens:
-//! no node would take them whoever left it, or they may not be tried, or they are too many or too large for what their quota may
-//! ever use.
+//! no node would take them whoever left it, or they may not be tried, or they are too many or too large for what
+//! their quota may ever use.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use super::parked::Cure;
@@ -10,10 +10,10 @@ use super::{Place, Queue, Turn};
 use crate::fact::Uid;
 use crate::ledger::Charged;
 
-/// Pods that have come to rest or have been roused, maybe several times, until somebody asks.
+/// Pods that have come to rest or have been roused, until somebody asks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Turned {
-    pods: VecDeque<Uid>,
+    pods: BTreeSet<Uid>,
     /// Lots of which all have, and the pod of each after which it goes on.
     lots: VecDeque<Charged>,
     after: BTreeMap<Charged, Option<Turn>>,
@@ -50,7 +50,8 @@ impl Queue {
     /// So many of the pods that have come to rest or have been roused since this was last asked, maybe several times.
     pub(crate) fn take_turned(&mut self, most: usize) -> Vec<Uid> {
         let Some(turned) = &mut self.turned else { return Vec::new() };
-        let mut taken: Vec<Uid> = turned.pods.drain(..most.min(turned.pods.len())).collect();
+        let first = std::iter::from_fn(|| turned.pods.pop_first());
+        let mut taken: Vec<Uid> = first.take(most).collect();
         while taken.len() < most
             && let Some(lot) = turned.lots.pop_front()
         {
@@ -74,6 +75,19 @@ impl Queue {
         self.turned.as_ref().is_some_and(|turned| !turned.is_empty())
     }
 
+    /// A pod is gone: nobody has to hear that it was roused, however long nobody asks.
+    pub(crate) fn forget_turn(&mut self, uid: &Uid) {
+        if let Some(turned) = &mut self.turned {
+            turned.pods.remove(uid);
+        }
+    }
+
+    /// How many pods are remembered that have come to rest or have been roused.
+    #[cfg(test)]
+    pub(crate) fn turned_count(&self) -> usize {
+        self.turned.as_ref().map_or(0, |turned| turned.pods.len())
+    }
+
     /// Whether a pod waits for something else than that its quota may use more, or may not be tried.
     #[must_use]
     pub fn is_resting(&self, uid: &Uid) -> bool {
@@ -90,7 +104,7 @@ impl Queue {
         if place.may_be_rest()
             && let Some(turned) = &mut self.turned
         {
-            turned.pods.push_back(uid.clone());
+            turned.pods.insert(uid.clone());
         }
     }
 }

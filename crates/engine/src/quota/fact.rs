@@ -72,26 +72,31 @@ impl QuotaFact {
     #[must_use]
     pub fn read(wire: &ElasticQuota) -> (Self, Vec<Malformed>) {
         let terms = QuotaTerms::of(wire);
+        (Self::said_by(wire, &terms), terms.malformed)
+    }
+
+    /// What an object says whose labels and annotations say this.
+    #[must_use]
+    pub fn said_by(wire: &ElasticQuota, terms: &QuotaTerms) -> Self {
         let max = amounts(&wire.spec.max);
         let weight = terms.shared_weight.as_ref().map(amounts).unwrap_or_default();
-        let fact = Self {
+        Self {
             name: wire.metadata.name.as_str().into(),
             namespace: wire.metadata.namespace.as_str().into(),
             created: wire.metadata.creation_timestamp.map(Moment::from).unwrap_or_default(),
-            parent: terms.parent,
+            parent: terms.parent.clone(),
             is_parent: terms.is_parent,
             is_lendable: terms.is_lendable,
             min: capped(&amounts(&wire.spec.min), &max),
             weight: of_all(&weight, &max),
             max,
-            tree_id: terms.tree_id,
+            tree_id: terms.tree_id.clone(),
             is_root: terms.is_root,
             total: terms.total_resource.as_ref().map(amounts),
             unschedulable: terms.unschedulable_resource.as_ref().map(amounts).unwrap_or_default(),
             is_counted_twice: terms.ignores_default_tree,
-            namespaces: terms.namespaces,
-        };
-        (fact, terms.malformed)
+            namespaces: terms.namespaces.clone(),
+        }
     }
 
     /// What it says more of than anybody may; then it counts for nothing.

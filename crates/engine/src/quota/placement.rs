@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+pub(super) use api::elastic_quota::NAMESPACES_MAX;
 use api::elastic_quota::{DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA};
 
 use super::{QuotaFact, Register};
@@ -21,8 +22,6 @@ const ALWAYS: [&str; 3] = [ROOT_QUOTA, DEFAULT_QUOTA, SYSTEM_QUOTA];
 pub const RESOURCES_MAX: usize = 64;
 /// How long the name of a resource may be: a prefix, a slash and a name, as the API server takes them.
 pub(super) const RESOURCE_NAME_MAX: usize = 253 + 1 + 63;
-/// How many namespaces it may list.
-pub(super) const NAMESPACES_MAX: usize = 1_000;
 /// How many quotas there may be from one up to the root: each is asked about each pod.
 pub(super) const LEVELS_MAX: usize = 32;
 

@@ -75,21 +75,29 @@ pub fn judge(
     pods: Pods<'_>,
     keys: Keys,
 ) -> Result<(), RuleRefusal> {
-    let judge = |wire| Judge::of(view, wire, (pods, keys));
-    let (quota, judged) = match change {
-        Change::Create(quota) => (quota, judge(quota).create()),
-        Change::Update { old, new } => (new, judge(new).update(old)),
-        Change::Delete(quota) => (quota, judge(quota).delete()),
+    let (Change::Create(quota) | Change::Update { new: quota, .. } | Change::Delete(quota)) =
+        change;
+    let terms = QuotaTerms::of(quota);
+    let fact = QuotaFact::said_by(quota, &terms);
+    let judge = Judge::of(view, quota, (&terms, &fact), (pods, keys));
+    let judged = match change {
+        Change::Create(_) => judge.create(),
+        Change::Update { old, .. } => judge.update(old),
+        Change::Delete(_) => judge.delete(),
     };
     judged.map_err(|rule| RuleRefusal { quota: quota.metadata.name.as_str().into(), rule })
 }
 
-/// What of the rules a quota that is there breaks, the worst first, beside where it is in its tree. Where two do
-/// not go together of which one is above the other, the one below says so, but for guarantees that add up to too
-/// much. That one does not count what the other does is no fault: a quota hands on what it does not count.
+/// What of the rules a quota that is there breaks, of which this was read, the worst first, beside where it is in its
+/// tree. Where two do not go together of which one is above the other, the one below says so, but for guarantees that
+/// add up to too much. That one does not count what the other does is no fault: a quota hands on what it does not count.
 #[must_use]
-pub fn faults(view: View<'_>, quota: &ElasticQuota) -> Vec<Rule> {
-    let judge = Judge::of(view, quota, (Pods::default(), Keys::default()));
+pub fn faults(
+    view: View<'_>,
+    quota: &ElasticQuota,
+    (terms, fact): (&QuotaTerms, &QuotaFact),
+) -> Vec<Rule> {
+    let judge = Judge::of(view, quota, (terms, fact), (Pods::default(), Keys::default()));
     let (name, register) = (&judge.fact.name, judge.register);
     let mut faults: Vec<Rule> = judge.sense().err().into_iter().collect();
     // What has no place says why already.
@@ -118,13 +126,17 @@ struct Judge<'a> {
     pods: Pods<'a>,
     keys: Keys,
     wire: &'a ElasticQuota,
-    terms: QuotaTerms,
-    fact: QuotaFact,
+    terms: &'a QuotaTerms,
+    fact: &'a QuotaFact,
 }
 
 impl<'a> Judge<'a> {
-    fn of(view: View<'a>, wire: &'a ElasticQuota, (pods, keys): (Pods<'a>, Keys)) -> Self {
-        let (terms, fact) = (QuotaTerms::of(wire), QuotaFact::read(wire).0);
+    fn of(
+        view: View<'a>,
+        wire: &'a ElasticQuota,
+        (terms, fact): (&'a QuotaTerms, &'a QuotaFact),
+        (pods, keys): (Pods<'a>, Keys),
+    ) -> Self {
         Self { view, register: view.all, pods, keys, wire, terms, fact }
     }
 
@@ -167,7 +179,7 @@ impl<'a> Judge<'a> {
             (names, own.is_parent, own.shared_weight.clone())
         };
         // What the scheduler writes of a quota is never in the way of a mistake that is older.
-        if old.spec == self.wire.spec && said(before) == said(&self.terms) {
+        if old.spec == self.wire.spec && said(before) == said(self.terms) {
             return Ok(());
         }
         self.namespaces()?;
@@ -338,7 +350,7 @@ impl<'a> Judge<'a> {
 
     /// Its ceiling names the resources that the one above names, and its guarantee none that it does not.
     fn resources(&self, parent: Option<&QuotaFact>) -> Result<(), Rule> {
-        let quota = &self.fact;
+        let quota = self.fact;
         let children = self.register.children(&quota.name);
         let pairs = parent.map(|parent| (parent, quota)).into_iter();
         let mut pairs = pairs.chain(children.map(|child| (quota, child)));
@@ -373,8 +385,7 @@ impl<'a> Judge<'a> {
         let quota = &self.fact.name;
         if let Some(parent) = parent {
             let beside = self.register.children(&parent.name).filter(|own| own.name != *quota);
-            if let Some((resource, sum, min)) =
-                beyond(mins(beside.chain([&self.fact])), &parent.min)
+            if let Some((resource, sum, min)) = beyond(mins(beside.chain([self.fact])), &parent.min)
             {
                 let parent = parent.name.clone();
                 return Err(Rule::MinsAboveParent { parent, resource, sum, min });

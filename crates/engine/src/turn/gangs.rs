@@ -110,7 +110,7 @@ pub(super) struct Gangs {
     /// What groups that their quotas refused ask for in all, held so that it can be asked for again.
     sums: FxHashMap<Uid, Charged>,
     /// What groups wait for of which members are still to be told, each with one of its gangs, and when.
-    waits: BTreeMap<Box<str>, (GangId, Arc<GangWait>)>,
+    waits: BTreeMap<Box<str>, (GangId, Arc<GangWait>, Moment)>,
     tell_at: BTreeSet<(Moment, Box<str>)>,
     planning: Option<Planning>,
     /// Groups for which room is being made: the first is worked on.
@@ -136,6 +136,22 @@ pub(super) struct Gangs {
     /// How many members were tried for a node.
     #[cfg(test)]
     tried: usize,
+}
+
+impl Gangs {
+    /// Members of a group wait for this, and are told then, or when they were to be told of something else.
+    fn wait(&mut self, key: &str, (gang, wait): (GangId, Arc<GangWait>), at: Moment) {
+        let at = self.waits.get(key).map_or(at, |(.., at)| *at);
+        self.tell_at.insert((at, key.into()));
+        self.waits.insert(key.into(), (gang, wait, at));
+    }
+
+    /// Members of a group wait no longer, or there are none.
+    fn forget_wait(&mut self, key: &str) {
+        if let Some((.., at)) = self.waits.remove(key) {
+            self.tell_at.remove(&(at, key.into()));
+        }
+    }
 }
 
 /// Of how many groups members are told in one turn what they wait for.
@@ -305,6 +321,7 @@ impl Engine {
             // Before any is settled: others may have kept the name that this one has left.
             if let Some(old) = old.filter(|old| *old != group.key) {
                 self.gangs.started.remove(&old);
+                self.gangs.forget_wait(&old);
                 self.dissolve(&uid_of(&old), now);
             }
         }
@@ -314,6 +331,10 @@ impl Engine {
             for gang in group.gangs.iter().filter(|gang| all.contains(*gang)) {
                 self.show(gang, group, is_in_circle);
             }
+        }
+        // Nobody may ask for news for days: of gangs that are gone there is none.
+        for gang in all.iter().filter(|gang| !self.ledger.gangs.is_known(gang)) {
+            self.gangs.news.remove(gang);
         }
     }
 
@@ -375,7 +396,7 @@ impl Engine {
             Readiness::Waits(wait) => self.settle_waiting(group, &uid, wait, now),
             Readiness::Started => {}
             Readiness::Ready(_) => {
-                self.gangs.waits.remove(&group.key);
+                self.gangs.forget_wait(&group.key);
                 self.leave_members(group);
                 self.enqueue(group, &uid, now);
                 if self.gangs.refused.contains_key(&uid) {
@@ -395,7 +416,7 @@ impl Engine {
             self.gangs.started.remove(&group.key);
             self.dissolve(uid, now);
         } else if self.gangs.started.insert(group.key.clone()) {
-            self.gangs.waits.remove(&group.key);
+            self.gangs.forget_wait(&group.key);
             self.dissolve(uid, now);
             self.free_members(group, now);
         }
@@ -415,13 +436,10 @@ impl Engine {
         let Some(gang) = group.gangs.iter().find(|gang| self.gangs.groups.contains_key(gang))
         else {
             // Nobody is there to be told.
-            self.gangs.waits.remove(&group.key);
+            self.gangs.forget_wait(&group.key);
             return;
         };
-        let gang = gang.clone();
-        if self.gangs.waits.insert(group.key.clone(), (gang, wait)).is_none() {
-            self.gangs.tell_at.insert((now.after(TOLD_AFTER), group.key.clone()));
-        }
+        self.gangs.wait(&group.key, (gang.clone(), wait), now.after(TOLD_AFTER));
     }
 
     /// No room is kept for members of a group that does not look for any.
@@ -552,9 +570,7 @@ impl Engine {
         let group = self.ledger.group_of(gang);
         let Readiness::Waits(wait) = self.readiness(&group) else { return };
         let own = (gang.clone(), Arc::new(wait));
-        if self.gangs.waits.insert(group.key.clone(), own).is_none() {
-            self.gangs.tell_at.insert((now.after(TOLD_AGAIN_AFTER), group.key));
-        }
+        self.gangs.wait(&group.key, own, now.after(TOLD_AGAIN_AFTER));
     }
 
     /// Tells members what they wait for, where they still do after a moment: most gangs come whole.
@@ -565,7 +581,7 @@ impl Engine {
                 return;
             }
             self.gangs.tell_at.pop_first();
-            let Some((gang, wait)) = self.gangs.waits.remove(&key) else { continue };
+            let Some((gang, wait, _)) = self.gangs.waits.remove(&key) else { continue };
             if self.gangs.groups.get(&gang) == Some(&key) {
                 let group = self.ledger.group_of(&gang);
                 self.keep_no_room_for(&group, now);

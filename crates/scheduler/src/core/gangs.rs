@@ -13,7 +13,7 @@ use engine::gangs::{GangStamp, GangWait};
 use engine::moment::Moment;
 
 use super::{Core, Why};
-use crate::gangs::{self, Groups};
+use crate::gangs::Groups;
 use crate::message::{Order, Receipt};
 
 /// The reason of a condition when a pod waits for others of its gang. More nodes do not help it, so that
@@ -32,8 +32,7 @@ impl Core {
         if self.engine.ledger().gangs.members(&id).len() == 0 {
             self.groups.forget_early(&id);
         }
-        let fact = gangs::fact(&object);
-        self.groups.put(object, now);
+        let fact = self.groups.put(object, now);
         self.fact(fact, now);
     }
 

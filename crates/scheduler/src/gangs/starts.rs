@@ -4,9 +4,12 @@
 //! member that is bound, ends or goes. That it was whole is kept as a condition of its group as well, so that a scheduler
 //! that starts later never takes members for the rest of a start that were left when others of a whole gang went.
 
+use std::time::Duration;
+
 use api::PodGroup;
 use api::condition::{self, Condition};
 use api::pod_group::{GangId, GangTerms, INCOMPLETE_START, IncompleteStart};
+use chassis::backoff::doubled;
 use chassis::key::Key;
 use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, PodRow};
@@ -18,26 +21,31 @@ use crate::reservations::time;
 /// The condition that says whether enough members were bound at any time.
 const STARTED: &str = "Started";
 
+/// How long members are left alone who were asked to go and did not, where they do not wait longer for each other.
+pub(super) const ASKED_AGAIN_MAX: Duration = Duration::from_secs(300);
+/// When those are asked for whom there was no place in line.
+pub(super) const LINE_AGAIN: Duration = Duration::from_secs(5);
+
 /// How far the start of a gang has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Start {
     /// Nobody is bound.
     #[default]
     Ahead,
-    /// So many are bound and not enough, since then.
-    Partial { bound: usize, since: Moment },
+    /// So many are bound and not enough, since then or since they were last asked to go: so often in a row, without
+    /// that any of them went.
+    Partial { bound: usize, since: Moment, asked: u32 },
     /// Enough were, of which some may have ended.
     Whole,
 }
 
 /// Whether it is to be said of a group how its gang has started: it asks for that, or has heard of it.
-pub(super) fn is_told(group: &PodGroup) -> bool {
-    is_asked(group) || condition::find(&group.status.conditions, STARTED).is_some()
+pub(super) fn is_told(group: &PodGroup, terms: &GangTerms) -> bool {
+    is_asked(terms) || condition::find(&group.status.conditions, STARTED).is_some()
 }
 
 /// Whether a group wants no members that are there alone, and says how many there must be.
-pub(super) fn is_asked(group: &PodGroup) -> bool {
-    let terms = GangTerms::of_group(group);
+pub(super) fn is_asked(terms: &GangTerms) -> bool {
     let has_min = terms.min_available.is_some_and(|min| min > 0);
     has_min && terms.incomplete_start == IncompleteStart::Delete
 }
@@ -64,26 +72,31 @@ impl Start {
             _ if gangs.was_whole(gang) => Self::Whole,
             (_, Self::Whole) => Self::Whole,
             (0, _) => Self::Ahead,
-            (bound, Self::Partial { since, .. }) => Self::Partial { bound, since },
-            (bound, Self::Ahead) => Self::Partial { bound, since: now },
+            (bound, Self::Partial { bound: before, since, asked }) => {
+                Self::Partial { bound, since, asked: if bound < before { 0 } else { asked } }
+            }
+            (bound, Self::Ahead) => Self::Partial { bound, since: now, asked: 0 },
         }
     }
 
     /// When who is bound has to go.
     pub(super) fn due(self, ledger: &Ledger, gang: &GangId) -> Option<Moment> {
         match self {
-            Self::Partial { since, .. } => {
-                Some(since.after(ledger.gang_wait(&ledger.group_of(gang))))
+            Self::Partial { since, asked, .. } => {
+                let wait = ledger.gang_wait(&ledger.group_of(gang));
+                Some(since.after(doubled(wait, wait.max(ASKED_AGAIN_MAX), asked)))
             }
             Self::Ahead | Self::Whole => None,
         }
     }
 
     /// The same, where who is bound was just asked to go: whoever does not is asked again when it has lasted as long
-    /// once more.
+    /// once more, or twice as long each time where nobody went.
     pub(super) fn again(self, now: Moment) -> Self {
         match self {
-            Self::Partial { bound, .. } => Self::Partial { bound, since: now },
+            Self::Partial { bound, asked, .. } => {
+                Self::Partial { bound, since: now, asked: asked.saturating_add(1) }
+            }
             Self::Ahead | Self::Whole => self,
         }
     }

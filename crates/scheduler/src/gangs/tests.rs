@@ -1,3 +1,5 @@
+mod asking;
+
 use std::time::Duration;
 
 use api::Node;
@@ -217,8 +219,8 @@ impl Starting {
 
     fn show(&mut self, now: Moment) {
         let object: PodGroup = serde_json::from_value(self.group.clone()).unwrap();
-        self.engine.apply(fact(&object), now);
-        self.groups.put(Arc::new(object), now);
+        let fact = self.groups.put(Arc::new(object), now);
+        self.engine.apply(fact, now);
     }
 
     /// A member is bound, or goes.

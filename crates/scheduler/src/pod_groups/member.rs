@@ -63,10 +63,9 @@ impl Member {
         Key::namespaced(&self.metadata.namespace, self.metadata.labels.group.trim())
     }
 
-    /// Its owners, each as `namespace/name`.
-    pub(super) fn owners(&self) -> impl Iterator<Item = String> {
-        let namespace = &self.metadata.namespace;
+    /// Its owners, each as namespace and name.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (&str, &str)> {
         let owners = self.metadata.owner_references.iter().flatten();
-        owners.map(move |owner| format!("{namespace}/{}", owner.name))
+        owners.map(|owner| (&*self.metadata.namespace, &*owner.name))
     }
 }

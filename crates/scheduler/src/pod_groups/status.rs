@@ -25,8 +25,6 @@ pub(super) struct Seen {
     pub(super) succeeded: i32,
     /// How many failed.
     pub(super) failed: i32,
-    /// Their owners, the first ones by name.
-    pub(super) owners: BTreeSet<String>,
 }
 
 impl<'a> FromIterator<&'a Member> for Seen {
@@ -44,18 +42,20 @@ impl<'a> FromIterator<&'a Member> for Seen {
             for (count, is_one) in counts {
                 *count = count.saturating_add(i32::from(is_one));
             }
-            seen.owners.extend(member.owners());
-            while seen.owners.len() > OWNERS_NAMED_MAX {
-                seen.owners.pop_last();
-            }
         }
         seen
     }
 }
 
-/// What the status is to be of a group that says `told` and needs so many members. What has ended stays
-/// as it is.
-pub(super) fn next(told: &PodGroupStatus, least: i32, seen: &Seen, now: Time) -> PodGroupStatus {
+/// What the status is to be of a group that says `told` and needs so many members, whose owners are asked for only
+/// where they are to be named. What has ended stays as it is.
+pub(super) fn next(
+    told: &PodGroupStatus,
+    least: i32,
+    seen: &Seen,
+    owners: impl FnOnce() -> String,
+    now: Time,
+) -> PodGroupStatus {
     let mut next = told.clone();
     // Nobody has looked at one that says nothing.
     let is_new = told.phase == PodGroupPhase::default();
@@ -66,7 +66,7 @@ pub(super) fn next(told: &PodGroupStatus, least: i32, seen: &Seen, now: Time) ->
             if least <= 0 || seen.members < least {
                 return next;
             }
-            next.occupied_by = owners(seen);
+            next.occupied_by = owners();
             next.phase = PodGroupPhase::PreScheduling;
             // Of those that are under way already there is more to say.
             if seen.scheduled == 0 {
@@ -105,8 +105,20 @@ fn counted(least: i32, seen: &Seen) -> PodGroupPhase {
     phase
 }
 
-fn owners(seen: &Seen) -> String {
-    let owners: Vec<&str> = seen.owners.iter().map(String::as_str).collect();
+/// The owners of members, the first ones by name, each as `namespace/name`.
+pub(super) fn owners<'a>(members: impl Iterator<Item = &'a Member>) -> String {
+    let mut first: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for owner in members.flat_map(Member::owners) {
+        let has_room = first.len() < OWNERS_NAMED_MAX;
+        if has_room || first.last().is_some_and(|last| owner < *last) {
+            first.insert(owner);
+        }
+        if first.len() > OWNERS_NAMED_MAX {
+            first.pop_last();
+        }
+    }
+    let owners: Vec<String> =
+        first.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
     owners.join(",")
 }
 

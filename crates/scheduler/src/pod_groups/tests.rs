@@ -26,9 +26,8 @@ fn member(words: &str) -> Member {
     serde_json::from_value(own).unwrap()
 }
 
-fn seen(members: &[&str]) -> Seen {
-    let members: Vec<Member> = members.iter().map(|words| member(words)).collect();
-    members.iter().collect()
+fn members(words: &[&str]) -> Vec<Member> {
+    words.iter().map(|words| member(words)).collect()
 }
 
 fn status(value: Value) -> PodGroupStatus {
@@ -40,9 +39,10 @@ fn now() -> Time {
 }
 
 /// What is written of a group that says this, needs so many and has these members.
-fn written(told: Value, least: i32, members: &[&str]) -> Value {
-    let told = status(told);
-    let next = status::next(&told, least, &seen(members), now());
+fn written(told: Value, least: i32, words: &[&str]) -> Value {
+    let (told, members) = (status(told), members(words));
+    let owners = || status::owners(members.iter());
+    let next = status::next(&told, least, &members.iter().collect(), owners, now());
     let patch = status::patch("u-1", &told, &next);
     patch.map_or(Value::Null, |mut patch| {
         assert_eq!(patch["metadata"], json!({ "uid": "u-1" }));
@@ -148,8 +148,50 @@ fn a_group_that_needs_nobody_by_now_is_counted_and_keeps_its_phase() {
 #[test]
 fn only_so_many_owners_are_named() {
     let owners: Vec<String> = (10..99).map(|number| format!("job-{number}")).collect();
-    let seen = seen(&[&owners.join(" ")]);
-    assert_eq!((seen.owners.len(), seen.owners.first().unwrap().as_str()), (16, "n/job-10"));
+    let expected: Vec<String> = owners[..16].iter().map(|name| format!("n/{name}")).collect();
+    let check = |words: &[String]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(status::owners(members(&words).iter()), expected.join(","));
+    };
+    check(&[owners.join(" ")]);
+    check(&owners);
+    let turned: Vec<String> = owners.iter().chain(&owners).rev().cloned().collect();
+    check(&turned);
+    assert_eq!(status::owners([].iter()), "");
+}
+
+#[test]
+fn owners_are_asked_for_only_where_they_are_named() {
+    let check = |phase: &str, least: i32, expected: usize| {
+        let (told, members) = (status(json!({ "phase": phase })), members(&["bound a"]));
+        let mut asked = 0;
+        let owners = || {
+            asked += 1;
+            status::owners(members.iter())
+        };
+        status::next(&told, least, &members.iter().collect(), owners, now());
+        assert_eq!(asked, expected, "{phase} {least}");
+    };
+    check("Pending", 1, 1);
+    check("Pending", 2, 0);
+    check("Pending", 0, 0);
+    for phase in ["PreScheduling", "Scheduling", "Scheduled", "Running", "Finished"] {
+        check(phase, 1, 0);
+    }
+}
+
+#[test]
+fn a_group_is_looked_at_once_a_second_and_each_by_itself() {
+    let (looks, key, other) =
+        (Looks::default(), Key::namespaced("n", "g"), Key::namespaced("n", "h"));
+    let at = |millis: u64| Moment(7).after(Duration::from_millis(millis));
+    assert_eq!(looks.begin(&key, at(0)), Ok(()));
+    assert_eq!(looks.begin(&key, at(300)), Err(Duration::from_millis(700)));
+    assert_eq!(looks.begin(&other, at(300)), Ok(()));
+    assert_eq!(looks.begin(&key, at(1_000)), Ok(()));
+    assert_eq!(looks.begin(&key, at(1_001)), Err(Duration::from_millis(999)));
+    looks.forget(&key);
+    assert_eq!(looks.begin(&key, at(1_001)), Ok(()));
 }
 
 #[test]

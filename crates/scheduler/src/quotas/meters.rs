@@ -1,8 +1,12 @@
 //! What is shown of quotas, under Koordinator's names.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use api::elastic_quota::ROOT_QUOTA;
 use chassis::metrics::exponential_buckets;
+use engine::Engine;
 use engine::quota::ByResource;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -11,6 +15,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::status::Seen;
+
+/// How many series there are of quotas at most: thousands of quotas of some resources each have them.
+pub(super) const SERIES_MAX: usize = 100_000;
+/// Resources that are shown of each quota that names them, also while there are no nodes.
+const ALWAYS: [&str; 2] = ["cpu", "memory"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QuotaLabels {
@@ -27,6 +36,7 @@ struct QuotaLabels {
 pub(crate) struct QuotaMeters {
     status: Family<QuotaLabels, Gauge>,
     spec: Family<QuotaLabels, Gauge>,
+    left_out: Gauge,
     writes: Histogram,
 }
 
@@ -35,6 +45,7 @@ impl Default for QuotaMeters {
         Self {
             status: Family::default(),
             spec: Family::default(),
+            left_out: Gauge::default(),
             writes: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
         }
     }
@@ -47,6 +58,9 @@ impl QuotaMeters {
         registry.register("scheduler_elastic_quota_status", help, self.status.clone());
         let help = "What each ElasticQuota says, by field and resource; CPU in thousandths";
         registry.register("scheduler_elastic_quota_spec", help, self.spec.clone());
+        let help = "Series of ElasticQuotas that are not shown, since there are too many";
+        let name = "gantry_scheduler_elastic_quota_series_left_out";
+        registry.register(name, help, self.left_out.clone());
         let help = "How long it takes to write how an ElasticQuota stands";
         let name = "scheduler_update_elastic_quota_status_duration_seconds";
         registry.register(name, help, self.writes.clone());
@@ -71,6 +85,42 @@ enum Which {
     Spec,
 }
 
+/// Which resources anybody can have of each tree of quotas: those that its nodes have, or that somebody uses. Whoever
+/// writes a quota may make up dozens of others.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    version: u64,
+    trees: BTreeMap<Box<str>, Arc<BTreeSet<Box<str>>>>,
+}
+
+impl Reach {
+    /// The resources that anybody can have of a tree.
+    pub(super) fn of(&mut self, engine: &mut Engine, tree: &str) -> Arc<BTreeSet<Box<str>>> {
+        let version = engine.ledger().quotas.forest().version();
+        if self.version != version {
+            (self.version, self.trees) = (version, BTreeMap::new());
+        }
+        if let Some(own) = self.trees.get(tree) {
+            return own.clone();
+        }
+        let root = engine.quota_view(tree).and_then(|view| view.standing(ROOT_QUOTA));
+        let root = root.unwrap_or_default();
+        let some = root.runtime.into_iter().chain(root.used).filter(|(_, amount)| *amount != 0);
+        let own: BTreeSet<Box<str>> =
+            some.map(|(name, _)| name).chain(ALWAYS.map(Box::from)).collect();
+        let own = Arc::new(own);
+        self.trees.insert(tree.into(), own.clone());
+        own
+    }
+}
+
+/// How many series there are of quotas.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    shown: usize,
+    left_out: usize,
+}
+
 /// What is shown of one quota.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
@@ -79,11 +129,13 @@ pub(super) struct Shown {
     is_parent: bool,
     parent: String,
     fields: Vec<(Which, &'static str, ByResource)>,
+    /// How many series are not shown, since there are too many.
+    left_out: usize,
 }
 
 impl Shown {
-    /// What is to be shown of a quota; nothing where it does not count.
-    pub(super) fn of(seen: &Seen) -> Self {
+    /// What is to be shown of a quota of whose tree anybody can have these resources; nothing where it does not count.
+    pub(super) fn of(seen: &Seen, reach: &BTreeSet<Box<str>>) -> Self {
         let fact = seen.fact.as_ref().filter(|fact| fact.excess().is_none());
         let (Some(fact), standing) = (fact, &seen.standing) else { return Self::default() };
         let said = [("min", &fact.min), ("max", &fact.max), ("sharedWeight", &fact.weight)];
@@ -97,20 +149,39 @@ impl Shown {
             ("non-preemptible-used", &standing.non_preemptible_used),
             ("used", &standing.used),
         ];
+        let within = |list: &ByResource| -> ByResource {
+            let own = list.iter().filter(|(name, _)| reach.contains(*name));
+            own.map(|(name, amount)| (name.clone(), *amount)).collect()
+        };
         let owned =
-            |which| move |(field, list): (&'static str, &ByResource)| (which, field, list.clone());
+            |which| move |(field, list): (&'static str, &ByResource)| (which, field, within(list));
         let mut fields: Vec<_> = stands.into_iter().chain(said).map(owned(Which::Status)).collect();
         fields.extend(said.map(owned(Which::Spec)));
         if fact.is_root {
-            fields.push((Which::Status, "unschedulable-resource", fact.unschedulable.clone()));
+            fields.push((Which::Status, "unschedulable-resource", within(&fact.unschedulable)));
         }
         Self {
             name: fact.name.to_string(),
-            tree: fact.tree_id.to_string(),
+            tree: seen.tree.to_string(),
             is_parent: fact.is_parent,
             parent: fact.parent.to_string(),
             fields,
+            left_out: 0,
         }
+    }
+
+    /// How many series it has.
+    fn count(&self) -> usize {
+        self.fields.iter().map(|(.., list)| list.len()).sum()
+    }
+
+    /// The same, or none of it where it is too much beside what else is shown.
+    fn within(mut self, room: usize) -> Self {
+        let count = self.count();
+        if count > room {
+            (self.fields, self.left_out) = (Vec::new(), count);
+        }
+        self
     }
 
     fn labels(&self, field: &'static str, resource: &str) -> QuotaLabels {
@@ -124,11 +195,16 @@ impl Shown {
         }
     }
 
-    /// Shows this in the place of what was shown; what did not change is not touched.
-    pub(super) fn follow(&mut self, new: Self, meters: &QuotaMeters) {
+    /// Shows this in the place of what was shown, where there is room for all of it; what did not change is not touched.
+    pub(super) fn follow(&mut self, new: Self, meters: &QuotaMeters, series: &mut Series) {
+        let beside = series.shown.saturating_sub(self.count());
+        let new = new.within(SERIES_MAX.saturating_sub(beside));
         if *self == new {
             return;
         }
+        series.shown = beside + new.count();
+        series.left_out = (series.left_out + new.left_out).saturating_sub(self.left_out);
+        meters.left_out.set(i64::try_from(series.left_out).unwrap_or(i64::MAX));
         let old = std::mem::replace(self, new);
         let is_same_quota = (&old.name, &old.tree, old.is_parent, &old.parent)
             == (&self.name, &self.tree, self.is_parent, &self.parent);

@@ -111,7 +111,8 @@ impl Revokes {
             all.extend(over);
         }
         self.since.retain(|name, _| all.contains(name));
-        self.line.extend(orders.into_iter());
+        // Those for whom there is no place are looked at when these were asked.
+        drop(self.line.extend(orders.into_iter()));
     }
 }
 

@@ -1,20 +1,24 @@
 //! What is written of a quota: without I/O, and at a given time.
 
 use std::fmt;
+use std::sync::Arc;
 
 use api::condition::{self, Condition};
 use api::elastic_quota::{
-    ALLOCATED, CHILD_REQUEST, DEFAULT_QUOTA, GUARANTEED, NON_PREEMPTIBLE_REQUEST,
+    ALLOCATED, CHILD_REQUEST, DEFAULT_QUOTA, GUARANTEED, IS_ROOT_LABEL, NON_PREEMPTIBLE_REQUEST,
     NON_PREEMPTIBLE_USED, REQUEST, ROOT_QUOTA, RUNTIME, SYSTEM_QUOTA,
 };
-use api::{ElasticQuota, Malformed, ResourceList};
+use api::{ElasticQuota, Malformed};
 use chassis::words::cut;
 use engine::Engine;
 use engine::moment::Moment;
 use engine::quota::rules::{Rule, faults};
-use engine::quota::{ByResource, Misplaced, QuotaFact, Standing, amounts, quantities, quantity};
+use engine::quota::{
+    ByResource, Forest, Misplaced, QuotaFact, Standing, Trees, quantities, quantity,
+};
 use serde_json::{Map, Value, json};
 
+use super::reading::Read;
 use crate::reservations::{replaced, time};
 
 /// The condition that says whether a quota counts as it is written.
@@ -39,6 +43,14 @@ pub(super) enum Fault {
     Malformed(Malformed),
     /// What it says makes no sense.
     Senseless(Rule),
+    /// Its tree has this root too.
+    SeveralRoots {
+        tree: Box<str>,
+        /// The one that says what the tree has.
+        first: Box<str>,
+        /// One that does not.
+        other: Box<str>,
+    },
 }
 
 impl Fault {
@@ -49,6 +61,7 @@ impl Fault {
             Self::Reserved { .. } => "Reserved",
             Self::Misplaced(_) | Self::Disregarded(_) => "Misplaced",
             Self::Malformed(_) => "Malformed",
+            Self::SeveralRoots { .. } => "SeveralRoots",
             Self::Senseless(rule) => match rule {
                 Rule::MinAboveParent { .. } => "MinAboveParent",
                 Rule::MinBelowChildren { .. } => "MinBelowChildren",
@@ -82,6 +95,12 @@ impl fmt::Display for Fault {
                 write!(f, "{what}; until then it counts as if it were not there")
             }
             Self::Senseless(rule) => write!(f, "it {rule}"),
+            Self::SeveralRoots { tree, first, other } => write!(
+                f,
+                "tree {tree} has two roots: {first}, which alone says what the tree has, as the first by name, \
+                 and {other}; delete the one that no profile names any longer, or set {IS_ROOT_LABEL} of it to \
+                 false"
+            ),
         }
     }
 }
@@ -138,13 +157,35 @@ impl fmt::Display for Overuse {
     }
 }
 
+/// What the roots of a tree say of it beside each other, where this quota is one of them; nothing where it is the only
+/// one.
+fn several_roots(forest: &Forest, own: &QuotaFact) -> Option<Fault> {
+    let says = |fact: &&QuotaFact| {
+        fact.is_root
+            && fact.tree_id == own.tree_id
+            && fact.total.is_some()
+            && fact.excess().is_none()
+    };
+    let are_heeded = forest.settings().trees == Trees::Many && !own.tree_id.is_empty();
+    if !are_heeded || !says(&own) {
+        return None;
+    }
+    let mut roots = forest.register().iter().filter(says).map(|fact| &fact.name);
+    let first = roots.next()?;
+    let other = if *first == own.name { roots.next()? } else { &own.name };
+    let (tree, first, other) = (own.tree_id.clone(), first.clone(), other.clone());
+    Some(Fault::SeveralRoots { tree, first, other })
+}
+
 /// What is to be seen of a quota, besides what is written on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// How it stands; nothing where it is nowhere, or another is in its place.
     pub standing: Standing,
     /// What it says, where it counts.
-    pub fact: Option<QuotaFact>,
+    pub fact: Option<Arc<QuotaFact>>,
+    /// The tree that it is in.
+    pub tree: Box<str>,
     /// What is wrong with it, the worst first.
     pub faults: Vec<Fault>,
     /// What is used beyond what may be.
@@ -157,41 +198,53 @@ impl Seen {
         Self { faults: vec![Fault::Reserved { namespace: namespace.into() }], ..Self::default() }
     }
 
-    /// What is to be seen of a quota of which this cannot be read.
-    pub(super) fn of(engine: &mut Engine, own: &ElasticQuota, malformed: &[Malformed]) -> Self {
-        let name = own.metadata.name.as_str();
+    /// What is to be seen of a quota.
+    pub(super) fn of(engine: &mut Engine, own: &Read) -> Self {
+        let name = own.object.metadata.name.as_str();
         let forest = engine.ledger().quotas.forest();
-        let Some(fact) = forest.register().get(name).cloned() else { return Self::default() };
-        if *fact.namespace != *own.metadata.namespace {
-            let namespace = fact.namespace;
+        let Some(in_force) = forest.register().get(name) else { return Self::default() };
+        if in_force.namespace != own.fact.namespace {
+            let namespace = in_force.namespace.clone();
             return Self { faults: vec![Fault::NameTaken { namespace }], ..Self::default() };
         }
-        let tree = forest.find(name).tree;
+        let (tree, roots) = (forest.find(name).tree, several_roots(forest, &own.fact));
         let Some(view) = engine.quota_view(&tree) else { return Self::default() };
         let misplaced = view.misplaced().find(|(other, _)| *other == name);
         let misplaced = misplaced.map(|(_, why)| match is_always(name) {
             true => Fault::Disregarded(why),
             false => Fault::Misplaced(why),
         });
-        let malformed = malformed.iter().cloned().map(Fault::Malformed);
-        let senseless = faults(view, own).into_iter().map(Fault::Senseless);
-        let faults = misplaced.into_iter().chain(malformed).chain(senseless).collect();
+        let malformed = own.terms.malformed.iter().cloned().map(Fault::Malformed);
+        let read = (&own.terms, &*own.fact);
+        let senseless = faults(view, &own.object, read).into_iter().map(Fault::Senseless);
+        let faults = misplaced.into_iter().chain(malformed).chain(senseless).chain(roots).collect();
         let standing = view.standing(name).unwrap_or_default();
-        let overuse = Overuse::of(&standing.used, &standing.runtime, &fact.max);
-        Self { standing, fact: Some(fact), faults, overuse }
+        let overuse = Overuse::of(&standing.used, &standing.runtime, &own.fact.max);
+        Self { standing, fact: Some(own.fact.clone()), tree, faults, overuse }
     }
 }
 
-/// The annotations of a quota that stands like this.
-pub(super) fn told(standing: &Standing) -> [(&'static str, &ByResource); 7] {
+/// The annotations that say how a quota stands.
+pub(super) const STANDS: [&str; 7] = [
+    RUNTIME,
+    REQUEST,
+    CHILD_REQUEST,
+    GUARANTEED,
+    ALLOCATED,
+    NON_PREEMPTIBLE_REQUEST,
+    NON_PREEMPTIBLE_USED,
+];
+
+/// What they say of a quota that stands like this.
+fn stands(standing: &Standing) -> [&ByResource; STANDS.len()] {
     [
-        (RUNTIME, &standing.runtime),
-        (REQUEST, &standing.request),
-        (CHILD_REQUEST, &standing.child_request),
-        (GUARANTEED, &standing.guaranteed),
-        (ALLOCATED, &standing.allocated),
-        (NON_PREEMPTIBLE_REQUEST, &standing.non_preemptible_request),
-        (NON_PREEMPTIBLE_USED, &standing.non_preemptible_used),
+        &standing.runtime,
+        &standing.request,
+        &standing.child_request,
+        &standing.guaranteed,
+        &standing.allocated,
+        &standing.non_preemptible_request,
+        &standing.non_preemptible_used,
     ]
 }
 
@@ -204,15 +257,6 @@ fn is_same(one: &ByResource, other: &ByResource) -> bool {
     something(one) == something(other)
 }
 
-/// Whether an annotation says that.
-fn says(own: &ElasticQuota, key: &str, list: &ByResource) -> bool {
-    let Some(text) = own.metadata.annotations.get(key) else {
-        return is_same(list, &ByResource::new());
-    };
-    let read: Result<ResourceList, _> = serde_json::from_str(text);
-    read.is_ok_and(|read| is_same(&amounts(&read), list))
-}
-
 /// What the server does with conditions of quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conditions {
@@ -223,19 +267,15 @@ pub(super) enum Conditions {
 }
 
 /// What is to be written on a quota, as a merge patch; none where all of it is written.
-pub(super) fn patch(
-    own: &ElasticQuota,
-    seen: &Seen,
-    kept: Conditions,
-    now: Moment,
-) -> Option<Value> {
-    let differs = |(key, list): &(&str, &ByResource)| !says(own, key, list);
-    let annotations = told(&seen.standing).into_iter().filter(differs);
-    let annotations: Map<String, Value> = annotations
-        .map(|(key, list)| (key.to_owned(), json!(quantities(list)).to_string().into()))
-        .collect();
+pub(super) fn patch(read: &Read, seen: &Seen, kept: Conditions, now: Moment) -> Option<Value> {
+    let own = &read.object;
+    let told = STANDS.iter().zip(&read.stands).zip(stands(&seen.standing));
+    let differ = told
+        .filter(|((_, told), list)| !told.as_ref().is_some_and(|told| is_same(told, list)))
+        .map(|((key, _), list)| ((*key).to_owned(), json!(quantities(list)).to_string().into()));
+    let annotations: Map<String, Value> = differ.collect();
     let mut status = Map::new();
-    if !is_same(&amounts(&own.status.used), &seen.standing.used) {
+    if !is_same(&read.used, &seen.standing.used) {
         let used = replaced(&own.status.used, &quantities(&seen.standing.used));
         status.insert("used".to_owned(), used);
     }

@@ -1,3 +1,6 @@
+mod reads;
+mod shown;
+
 use api::Node;
 use api::elastic_quota::{
     IS_PARENT_LABEL, NAMESPACES, PARENT_LABEL, RUNTIME, SHARED_WEIGHT, TREE_ID_LABEL,

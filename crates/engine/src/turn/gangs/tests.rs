@@ -3,6 +3,7 @@ mod first;
 mod laws;
 mod plans;
 mod release;
+mod standby;
 mod volumes;
 mod waking;
 

@@ -68,7 +68,7 @@ impl Seen {
             return asked.name.is_none().then(|| json!({}));
         };
         let told = |name: &str| {
-            let own = shown(view, name, version)?;
+            let own = shown((view, &tree), name, version)?;
             let pods = asked.with_pods.then(|| pods.get(name).cloned().unwrap_or_default());
             Some(with(own, pods))
         };
@@ -101,8 +101,8 @@ fn own(all: &ByResource, below: &[Standing], of: fn(&Standing) -> &ByResource) -
     all.iter().map(|(name, sum)| (name.clone(), sum.saturating_sub(less(name)))).collect()
 }
 
-/// One quota, by the names of Koordinator's fields; none where it is nowhere.
-fn shown(view: View<'_>, name: &str, version: u64) -> Option<Value> {
+/// One quota of a tree, by the names of Koordinator's fields; none where it is nowhere.
+fn shown((view, tree): (View<'_>, &str), name: &str, version: u64) -> Option<Value> {
     let standing = view.standing(name)?;
     let fact = view.register().get(name);
     let below: Vec<Standing> = view.below(name).filter_map(|child| view.standing(child)).collect();
@@ -120,7 +120,7 @@ fn shown(view: View<'_>, name: &str, version: u64) -> Option<Value> {
         "isParent": fact.is_some_and(|own| own.is_parent),
         "runtimeVersion": version,
         "allowLentResource": fact.is_none_or(|own| own.is_lendable),
-        "tree": fact.map_or("", |own| &own.tree_id),
+        "tree": tree,
         "max": said(|own| &own.max),
         "min": said(|own| &own.min),
         "sharedWeight": said(|own| &own.weight),
@@ -138,4 +138,36 @@ fn shown(view: View<'_>, name: &str, version: u64) -> Option<Value> {
         "selfRequest": list(&own_request),
         "selfNonPreemptibleRequest": list(&own_fixed_request),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::fact::Fact;
+    use engine::quota::{QuotaFact, Settings, Trees};
+
+    use super::*;
+
+    #[test]
+    fn a_quota_is_shown_in_the_tree_that_those_above_it_say() {
+        let mut ledger = Ledger::default();
+        ledger.keep_quotas(Settings { trees: Trees::Many, ..Settings::default() });
+        let quota = |name: &str, parent: &str, tree: &str| QuotaFact {
+            parent: parent.into(),
+            tree_id: tree.into(),
+            is_parent: true,
+            ..QuotaFact::new(name, ByResource::new())
+        };
+        for fact in [
+            quota("pool", ROOT_QUOTA, "t1"),
+            quota("team", "pool", ""),
+            quota("other", ROOT_QUOTA, ""),
+        ] {
+            ledger.apply(Fact::Quota(Box::new(fact)));
+        }
+        for (name, tree) in [("pool", "t1"), ("team", "t1"), ("other", "")] {
+            let asked = Asked { name: Some(name.to_owned()), ..Asked::default() };
+            let shown = Seen::of(&ledger, &asked).shown(&asked).unwrap();
+            assert_eq!(shown["tree"], tree, "{name}");
+        }
+    }
 }

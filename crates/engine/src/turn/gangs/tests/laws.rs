@@ -463,6 +463,7 @@ impl World {
             ("names", own.by_uid.is_empty() && own.started.is_empty()),
             ("told", own.told.is_empty() && own.refused.is_empty() && own.told_of.is_empty()),
             ("waits", own.waits.is_empty() && own.tell_at.is_empty()),
+            ("news", own.news.is_empty() && engine.queue().turned_count() == 0),
             ("namers", own.namers.is_empty() && own.alone.is_empty()),
             ("rooms", own.rooms.is_empty() && own.sums.is_empty() && engine.rooms.is_empty()),
             ("quotas", engine.ledger().quotas.is_empty()),
