@@ -21,6 +21,7 @@ mod laws;
 mod log;
 mod moves;
 mod parked;
+mod rejection;
 mod rests;
 mod wake;
 
@@ -35,6 +36,7 @@ pub use change::{Change, Outside, PodView};
 use groups::{Groups, Key, Rousing};
 pub use moves::{MOVES_KEPT, Move, Moves};
 pub(crate) use parked::{Cure, InTurn};
+pub use rejection::Rejection;
 pub use wake::{Arguments, Hint, Missed, hint, hint_by};
 
 use crate::fact::Uid;
@@ -94,36 +96,6 @@ pub struct Pending {
     pub kind: u64,
     /// Whether something keeps it from being tried at all.
     pub gated: bool,
-}
-
-/// Who refused a pod. Nobody did where the attempt failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Rejection {
-    /// They said that no node can take it.
-    pub unschedulable: Plugins,
-    /// They wait for something, and have it tried at once when that is there.
-    pub pending: Plugins,
-    /// Whether no node would take it whoever left it.
-    pub is_hopeless: bool,
-}
-
-impl Rejection {
-    fn is_error(self) -> bool {
-        self.unschedulable.is_empty() && self.pending.is_empty()
-    }
-
-    /// All of them.
-    fn plugins(self) -> Plugins {
-        self.unschedulable.and(self.pending)
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            unschedulable: self.unschedulable.and(other.unschedulable),
-            pending: self.pending.and(other.pending),
-            is_hopeless: self.is_hopeless && other.is_hopeless,
-        }
-    }
 }
 
 /// Where a pod stands.

@@ -1,0 +1,134 @@
+//! Pods that have to go since their quota uses more than it may.
+
+use super::*;
+
+/// A cluster whose quota `a` may use 6 CPUs and uses 8, of pods of one CPU and one of five.
+fn overused() -> World {
+    let mut world = world();
+    let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
+    world.own = Statements::default().revoking(Some(settings));
+    world.quota("a", json!({}));
+    world.quota("b", json!({}));
+    world.pod("big", "a", 5);
+    for pod in ["one", "two", "three"] {
+        world.pod(pod, "a", 1);
+    }
+    world.pod("owner", "b", 4);
+    world
+}
+
+#[test]
+fn who_uses_more_than_he_may_for_too_long_loses_pods_and_the_time_begins_anew() {
+    let mut world = overused();
+    for seconds in [0, 1, 60, 120] {
+        assert_eq!(world.revoked(seconds), [""; 0], "after {seconds} s");
+    }
+    let version = world.engine.ledger().quotas.forest().version();
+    assert_eq!(world.own.revokes.next_due(version), Some(Moment(after(120).0 + 1)));
+    assert_eq!(world.revoked(121), ["big of a/a"]);
+    assert_eq!(world.revoked(122), [""; 0]);
+    // Whoever could not go is asked again after as long.
+    assert_eq!(world.revoked(241), [""; 0]);
+    assert_eq!(world.revoked(242), ["big of a/a"]);
+}
+
+#[test]
+fn s12_a15_who_uses_less_again_in_time_loses_nothing() {
+    let mut world = overused();
+    assert_eq!(world.revoked(0), [""; 0]);
+    world.engine.apply(Fact::PodGone(Uid::new("big")), after(60));
+    assert_eq!(world.revoked(60), [""; 0]);
+    world.pod("big", "a", 5);
+    assert_eq!(world.revoked(61), [""; 0]);
+    assert_eq!(world.revoked(130), [""; 0]);
+    assert!(!world.revoked(182).is_empty());
+}
+
+#[test]
+fn no_more_stand_in_line_to_go_than_may_and_the_rest_goes_after_as_long_again() {
+    const PODS: usize = LINE_MAX + 40;
+    let mut world = world();
+    let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
+    world.own = Statements::default().revoking(Some(settings));
+    world.quota("a", json!({ "spec": { "min": { "cpu": "0" }, "max": { "cpu": "0" } } }));
+    for number in 0..PODS {
+        world.pod(&number.to_string(), "a", 1);
+    }
+    assert_eq!(world.revoked(0), [""; 0]);
+    let wave = |world: &mut World, seconds: u64| {
+        let mut gone = 0;
+        while let Some(order) = world.own.next_revoke(&mut world.engine, after(seconds)) {
+            world.own.dismissed(&order.pod.uid);
+            world.engine.apply(Fact::PodGone(order.pod.uid), after(seconds));
+            gone += 1;
+        }
+        gone
+    };
+    let waves = [121, 122, 241, 242, 999].map(|seconds| wave(&mut world, seconds));
+    assert_eq!(waves, [LINE_MAX, 0, 0, 40, 0]);
+}
+
+/// A cluster of ten CPUs that pods of a quota use and of one below it, each of them so many, one CPU each: the
+/// quota may use `most` of them, and the one below `most_below`.
+fn overused_below(own: i64, below: i64, most: i64, most_below: i64) -> World {
+    let mut world = world();
+    let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
+    world.own = Statements::default().revoking(Some(settings));
+    let max = |cpu: i64| json!({ "min": { "cpu": "0" }, "max": { "cpu": cpu.to_string() } });
+    let labels = json!({ "labels": { IS_PARENT_LABEL: "true" } });
+    world.quota("above", json!({ "metadata": labels, "spec": max(most) }));
+    let labels = json!({ "labels": { PARENT_LABEL: "above" } });
+    world.quota("below", json!({ "metadata": labels, "spec": max(most_below) }));
+    for (quota, count) in [("above", own), ("below", below)] {
+        for number in 0..count {
+            world.pod(&format!("{quota}-{number}"), quota, 1);
+        }
+    }
+    world
+}
+
+#[test]
+fn what_quotas_below_use_too_much_of_comes_back_from_their_pods_and_not_from_those_above() {
+    let check = |[own, below, most, most_below]: [i64; 4], expected: [usize; 2]| {
+        let mut world = overused_below(own, below, most, most_below);
+        assert_eq!(world.revoked(0), [""; 0]);
+        let gone = world.revoked(121);
+        let of = |quota: &str| gone.iter().filter(|own| own.ends_with(quota)).count();
+        let found = [of("/above"), of("/below")];
+        assert_eq!(found, expected, "{own} {below} of {most} {most_below}");
+        // Those who are going go for the quota above as well, also where its time comes later.
+        for name in gone.iter().filter_map(|own| own.split(' ').next()) {
+            let mut pod = engine::fact::PodFact::new(name, "ns", name);
+            let quota = if name.starts_with("above") { "above" } else { "below" };
+            (pod.quota, pod.node, pod.deleting) = (Some(quota.into()), Some("n1".into()), true);
+            pod.needs.requests.charged.cpu_millis = 1000;
+            pod.needs.taken = pod.needs.requests.clone();
+            world.engine.apply(Fact::Pod(Box::new(pod)), after(122));
+        }
+        assert_eq!(world.revoked(243), [""; 0]);
+    };
+    check([1, 6, 4, 3], [0, 3]);
+    check([2, 6, 4, 3], [1, 3]);
+    check([2, 6, 4, 9], [2, 2]);
+    check([6, 2, 4, 9], [4, 0]);
+}
+
+#[test]
+fn nobody_goes_any_longer_once_the_quota_uses_no_more_than_it_may() {
+    let mut world = overused_below(0, 10, 10, 0);
+    assert_eq!(world.revoked(0), [""; 0]);
+    let next = |world: &mut World| world.own.next_revoke(&mut world.engine, after(121));
+    assert!(next(&mut world).is_some());
+    let labels = json!({ "labels": { PARENT_LABEL: "above" } });
+    let spec = json!({ "max": { "cpu": "10" }, "min": { "cpu": "0" } });
+    world.quota("below", json!({ "metadata": labels, "spec": spec }));
+    assert_eq!(next(&mut world), None);
+}
+
+#[test]
+fn nobody_has_to_go_where_nobody_said_so() {
+    let mut world = overused();
+    world.own = Statements::default();
+    assert_eq!((world.revoked(0), world.revoked(999)), (vec![], vec![]));
+    assert_eq!(world.own.revokes.next_due(0), None);
+}
