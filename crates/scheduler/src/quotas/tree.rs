@@ -142,6 +142,8 @@ impl Shares {
         if let Some(name) = &question.quota {
             shares.keep(ledger, name)?;
         }
+        let is_asked = |own: &Share| question.quota.as_ref() == Some(&own.quota);
+        shares.quotas.retain(|own| !own.is_apart() || !own.is_idle() || is_asked(own));
         if question.with_pods || question.quota.is_some() {
             // Whoever uses one uses all above: he is told of where he is charged.
             let is_told = |share: &&mut Share| match &question.quota {
@@ -162,6 +164,7 @@ impl Shares {
         let said = view.register().iter().flat_map(|fact| fact.max.keys()).map(|name| &**name);
         let counted: BTreeSet<&str> = said.chain(["cpu", "memory"]).collect();
         let mut lent: BTreeMap<&str, ByResource> = BTreeMap::new();
+        let first = self.quotas.len();
         while let Some((depth, name)) = next.pop() {
             let mut below: Vec<&str> = view.below(name).collect();
             if name == ROOT_QUOTA && tree.is_empty() {
@@ -174,12 +177,11 @@ impl Shares {
                 // They have everything: what nobody shares out is of no interest.
                 own.resources.retain(|resource, _| counted.contains(&**resource));
             }
-            let is_always = matches!(name, DEFAULT_QUOTA | SYSTEM_QUOTA);
-            let is_said = view.register().get(name).is_some();
-            let is_used = own.resources.values().any(|own| own.request != 0 || own.used != 0);
-            if !is_always || is_said || is_used {
-                self.quotas.push(Share { tree: tree.to_owned(), depth, ..own });
-            }
+            self.quotas.push(Share { tree: tree.to_owned(), depth, ..own });
+        }
+        // What the two ask for takes part in no division. What they use counts for the cluster.
+        if let Some((root, below)) = self.quotas[first..].split_first_mut() {
+            below.iter().filter(|own| own.is_apart()).for_each(|own| root.add_request(own));
         }
     }
 
@@ -273,6 +275,24 @@ impl Share {
             (resource.to_string(), figures)
         });
         Self { quota: name.to_owned(), resources: counted.collect(), ..Self::default() }
+    }
+
+    /// Whether it is one of the two that take what they need before anything is divided.
+    fn is_apart(&self) -> bool {
+        matches!(&*self.quota, DEFAULT_QUOTA | SYSTEM_QUOTA)
+    }
+
+    /// Whether nobody uses it or asks for any of it.
+    fn is_idle(&self) -> bool {
+        self.resources.values().all(|own| own.request == 0 && own.used == 0)
+    }
+
+    /// What another one asks for is asked for of this one.
+    fn add_request(&mut self, other: &Self) {
+        for (resource, own) in &mut self.resources {
+            let more = other.resources.get(resource).map_or(0, |other| other.request);
+            own.request = own.request.saturating_add(more);
+        }
     }
 
     fn to_json(&self) -> Value {
