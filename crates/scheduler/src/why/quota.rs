@@ -7,7 +7,7 @@ use engine::fact::PodFact;
 use engine::ledger::{Ledger, QuotaHolder, QuotaHolders};
 use engine::quota::{Excess, QuotaRefusal, RefusalReason};
 use engine::turn::Waiting;
-use engine::why::{QuotaExplanation, amount, explain_quota};
+use engine::why::{Ceiling, QuotaExplanation, amount, explain_quota};
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
@@ -30,6 +30,9 @@ pub struct QuotaTold {
     /// Of what there is too little.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortages: Vec<QuotaShortage>,
+    /// Ceilings above it that leave it no room either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ceilings: Vec<QuotaCeiling>,
     /// Who uses it, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<HolderTold>,
@@ -61,6 +64,19 @@ pub struct QuotaShortage {
     pub asked: String,
     /// How much is missing.
     pub missing: String,
+}
+
+/// What a quota never goes beyond.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaCeiling {
+    /// The quota.
+    pub quota: String,
+    /// Of what.
+    pub resource: String,
+    /// How much.
+    pub max: String,
+    /// How much would be used with the pod.
+    pub needed: String,
 }
 
 /// A pod that uses a quota.
@@ -100,7 +116,7 @@ impl Answer {
 
 impl QuotaTold {
     pub(super) fn of(told: &QuotaExplanation, holders: &QuotaHolders) -> Self {
-        let QuotaExplanation { refusal, cures } = told;
+        let QuotaExplanation { refusal, ceilings, cures } = told;
         let (bound, excesses) = match &refusal.reason {
             RefusalReason::Exceeded { bound, excesses } => (bound.name(), &excesses[..]),
             _ => ("", &[][..]),
@@ -121,6 +137,7 @@ impl QuotaTold {
             path: refusal.path.iter().map(ToString::to_string).collect(),
             reason,
             shortages: excesses.iter().map(|own| QuotaShortage::of(own, bound)).collect(),
+            ceilings: ceilings.iter().map(QuotaCeiling::of).collect(),
             holders: holders.first.iter().map(holder).collect(),
             holders_left_out: holders.all.saturating_sub(holders.first.len()),
             changes: cures.iter().map(ToString::to_string).collect(),
@@ -143,9 +160,21 @@ impl QuotaShortage {
     }
 }
 
+impl QuotaCeiling {
+    fn of(own: &Ceiling) -> Self {
+        Self {
+            quota: own.quota.to_string(),
+            resource: own.resource.to_string(),
+            max: amount(&own.resource, own.max),
+            needed: amount(&own.resource, own.needed),
+        }
+    }
+}
+
 impl fmt::Display for QuotaTold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, path, reason, shortages, holders, holders_left_out, changes } = self;
+        let Self { quota, path, reason, shortages, ceilings, holders, holders_left_out, changes } =
+            self;
         match path.last().filter(|own| *own != quota) {
             Some(own) => writeln!(f, "Quota {quota}, which is above {own}, has no room for it.")?,
             None => writeln!(f, "Quota {quota} has no room for it.")?,
@@ -159,6 +188,12 @@ impl fmt::Display for QuotaTold {
             writeln!(
                 f,
                 "  It is short of {resource} by {missing}: {asked} asked, {used} of {bound} {limit} used{kind}"
+            )?;
+        }
+        for QuotaCeiling { quota: above, resource, max, needed } in ceilings {
+            writeln!(
+                f,
+                "  Quota {above} above it never goes beyond its max {max} of {resource}, and {needed} would be used"
             )?;
         }
         if !holders.is_empty() {
