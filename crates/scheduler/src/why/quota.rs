@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::elastic_quota::QUOTA_NAME_LABEL;
 use engine::fact::PodFact;
 use engine::ledger::{Ledger, QuotaHolder, QuotaHolders};
 use engine::quota::{Excess, QuotaRefusal, RefusalReason};
@@ -102,6 +103,16 @@ impl Answer {
         holders: impl FnOnce(&Ledger, &str) -> QuotaHolders,
     ) -> Option<QuotaRefusal> {
         profile.assemble().profile.quota?;
+        let forest = ledger.quotas.forest();
+        let missed = pod.quota.as_deref().filter(|named| !forest.is_there(named));
+        self.hints.extend(missed.map(|named| {
+            let own = forest.belongs(Some(named), &pod.namespace);
+            let own = own.map_or("none".to_owned(), |own| format!("quota {}", own.name));
+            format!(
+                "It names quota {named}, which does not exist, and is charged to {own}: create it, or correct \
+                 label {QUOTA_NAME_LABEL}."
+            )
+        }));
         let told = explain_quota(ledger, &pod.uid)?;
         let holders = holders(ledger, &told.refusal.quota);
         self.quota = Some(QuotaTold::of(&told, &holders));

@@ -183,6 +183,30 @@ fn quotas_of_every_cluster_of_which_nobody_uses_any_are_shown_to_who_asks_for_th
 }
 
 #[test]
+fn what_makes_no_sense_in_quotas_and_names_of_quotas_that_are_not_there_are_told() {
+    let mut ledger = cluster();
+    let own = json!({
+        "metadata": { "name": "odd", "namespace": "quotas" },
+        "spec": { "min": { "cpu": 8 }, "max": { "cpu": 4 } },
+    });
+    let own: ElasticQuota = serde_json::from_value(own).unwrap();
+    ledger.apply(Fact::Quota(Box::new(QuotaFact::read(&own).0)));
+    ledger.apply(pod("typo", "taem-a", 1, "n1"));
+    let told = |ledger: &mut Ledger, name: Option<&str>| {
+        let question = Question { quota: name.map(str::to_owned), ..Question::default() };
+        let mut shares = Shares::of(ledger, &question).unwrap();
+        shares.find_faults(ledger, std::slice::from_ref(&own), &question);
+        shares.notes()
+    };
+    insta::assert_snapshot!(told(&mut ledger, None).join("\n"), @r"
+quota lost counts for nothing: its parent nowhere does not exist: create it or name another
+quota odd has min 8 > max 4 of cpu: lower min or raise max
+1 pod names quota taem-a, which does not exist, and counts elsewhere: create it, or correct label quota.scheduling.koordinator.sh/name
+");
+    assert!(told(&mut ledger, Some("spare")).is_empty());
+}
+
+#[test]
 fn a_quota_that_is_not_there_is_not_shown() {
     let of = |name: &str| {
         let question = Question { quota: Some(name.to_owned()), ..Question::default() };

@@ -145,6 +145,14 @@ No single change of the quota that was tried would let it in.
 }
 
 #[test]
+fn a_pod_that_names_a_quota_that_is_not_there_is_told_where_it_is_charged() {
+    let answer = asked(&[quota("team", "", 0, 8)], &[], &charged("late", "taem", "1", ""));
+    insta::assert_snapshot!(answer.hints.join("\n"), @"It names quota taem, which does not exist, and is charged to quota koordinator-default-quota: create it, or correct label quota.scheduling.koordinator.sh/name.");
+    let answer = asked(&[quota("team", "", 0, 8)], &[], &charged("late", "team", "1", ""));
+    assert!(answer.hints.is_empty());
+}
+
+#[test]
 fn a_pod_of_a_quota_that_is_nowhere_is_told_why() {
     let answer = asked(&[quota("team", "gone", 0, 8)], &[], &charged("late", "team", "1", ""));
     insta::assert_snapshot!(answer.to_string(), @"
