@@ -21,7 +21,7 @@ pub use gang::{
     Deciders, GangStand, GroupPlan, GroupRefused, GroupStand, Seat, explain_beside, plan_group,
 };
 pub use lack::{Lack, LoadSeen, amount};
-pub use quota::{QuotaCure, QuotaExplanation, explain_quota};
+pub use quota::{Ceiling, QuotaCure, QuotaExplanation, explain_quota};
 
 use crate::decide::Decider;
 use crate::fact::PodFact;

@@ -131,8 +131,13 @@ async fn keep_up(
         () = all => {}
         () = shutdown.begun() => {}
     }
+    let client = in_process(&server.drydock, "demo");
+    tokio::select! {
+        biased;
+        () = shutdown.begun() => {}
+        made = arguments.demo.create(&client) => made?,
+    }
     if !shutdown.has_begun() {
-        arguments.demo.create(&in_process(&server.drydock, "demo")).await?;
         let (nodes, to_try) = (arguments.nodes.count(), arguments.demo.to_try());
         line.end(&welcome(&server.url, place, nodes, to_try, &unserved))?;
     }

@@ -622,13 +622,20 @@ fn a_sample_of_batch_work_has_a_gang_that_runs_one_that_waits_and_a_quota_that_b
         told["reason"] == "Unschedulable" && told["status"] == "False"
     };
     awaited(&kubeconfig, &format!("{GROUPS}/speech/podgroups"), "allreduce", waits);
-    // It is guaranteed 12, and may use what the other team does not ask for: all that it wants where its
-    // pods come first.
+    // It is guaranteed 12, and may use what the other team does not ask for, which is 19: its last trial waits.
     let borrows = |own: &Value| {
         let used = own["status"]["used"]["cpu"].as_str().unwrap_or_default();
-        used == "18500m" || used == "20"
+        assert_ne!(used, "20", "{own}");
+        used == "18500m"
     };
     awaited(&kubeconfig, &format!("{GROUPS}/vision/elasticquotas"), "vision", borrows);
+    let sweep =
+        awaited(&kubeconfig, "/apis/apps/v1/namespaces/vision/deployments", "sweep", |own| {
+            own["status"]["readyReplicas"] == 7
+        });
+    assert_eq!(sweep["status"]["replicas"], 8, "{sweep}");
+    let text = asked(&kubeconfig, "/api/v1/namespaces/vision/pods").unwrap();
+    assert!(text.contains("quotaName: vision, runtime: cpu 19, used: cpu 18500m"), "{text}");
     // What docs/BATCH.md goes on with.
     let deployments = "/apis/apps/v1/namespaces/speech/deployments";
     scale(&kubeconfig, &format!("{deployments}/transcribe"), 0);
@@ -655,7 +662,8 @@ fn a_sample_of_batch_work_has_a_gang_that_runs_one_that_waits_and_a_quota_that_b
 fn of_two_gangs_that_want_the_same_nodes_one_runs_until_another_comes_that_matters_more() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    let mut up = Up::start(&[], &kubeconfig);
+    // As many as docs/BATCH.md has by then.
+    let mut up = Up::start(&["--nodes", "6"], &kubeconfig);
     up.welcome();
     create_all(&kubeconfig, "batch/more/contest.yaml");
     let groups = format!("{GROUPS}/default/podgroups");
@@ -667,9 +675,10 @@ fn of_two_gangs_that_want_the_same_nodes_one_runs_until_another_comes_that_matte
     awaited(&kubeconfig, &groups, other, waits);
     create_all(&kubeconfig, "batch/more/urgent.yaml");
     awaited(&kubeconfig, &groups, "urgent", runs);
-    // It needs all of its members, and went whole.
-    let has_gone = |own: &Value| own["status"]["scheduled"].as_i64().unwrap_or_default() < 3;
-    awaited(&kubeconfig, &groups, winner, has_gone);
+    // It needs all of its members, and went whole: three nodes are left, and both need four.
+    let has_gone = |own: &Value| own["status"]["scheduled"].as_i64().unwrap_or_default() == 0;
+    let gone = awaited(&kubeconfig, &groups, winner, |own| waits(own) && has_gone(own));
+    assert_ne!(gone["status"]["phase"], "Finished", "{gone}");
     assert!(up.interrupt().success());
 }
 

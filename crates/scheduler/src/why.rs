@@ -94,6 +94,9 @@ pub struct Answer {
     /// Which quota has no room for the pod, where one has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaTold>,
+    /// What the pod may not have been meant to say, and what to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
     /// What the nodes say, where a node is looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesTold>,
@@ -386,6 +389,7 @@ impl Answer {
             extenders: Vec::new(),
             group: None,
             quota: None,
+            hints: Vec::new(),
             nodes: None,
             unread: Vec::new(),
         }

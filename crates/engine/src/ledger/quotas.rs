@@ -641,6 +641,22 @@ impl Ledger {
         })
     }
 
+    /// Quotas that pods name and that are not there, and how many pods name each: these are charged to another one,
+    /// or to none.
+    #[must_use]
+    pub fn quotas_missed(&self) -> BTreeMap<&str, usize> {
+        let mut missed: BTreeMap<&str, usize> = BTreeMap::new();
+        let held = self.pods().filter_map(|(_, row)| row.charged());
+        for named in
+            held.filter_map(|own| self.quotas.belongings.get(own.belonging).named.as_deref())
+        {
+            if !self.quotas.forest.is_there(named) {
+                *missed.entry(named).or_default() += 1;
+            }
+        }
+        missed
+    }
+
     pub(super) fn charged_for(&self, row: &PodRow) -> Option<&Amounts> {
         Some(&self.asks.requests.get(row.charged()?.amounts).charged)
     }

@@ -253,6 +253,13 @@ impl Forest {
         Some(self.find(name))
     }
 
+    /// Whether pods can be charged to a quota of this name.
+    #[must_use]
+    pub fn is_there(&self, name: &str) -> bool {
+        let own = self.belongs(Some(name), "");
+        own.is_some_and(|own| *own.name == *name)
+    }
+
     /// A quota of this name, and the tree that it is in.
     #[must_use]
     pub fn find(&self, name: &str) -> QuotaRef {

@@ -25,6 +25,9 @@ pub(super) const RESOURCE_NAME_MAX: usize = 253 + 1 + 63;
 /// How many quotas there may be from one up to the root: each is asked about each pod.
 pub(super) const LEVELS_MAX: usize = 32;
 
+/// How many quotas of a circle are named.
+const NAMED_MAX: usize = 8;
+
 /// Why a quota is nowhere in the tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Misplaced {
@@ -34,8 +37,10 @@ pub enum Misplaced {
     ChildlessParent(Box<str>),
     /// Its parents lead back to itself.
     Cycle {
-        /// The one that it gives as its parent.
-        parent: Box<str>,
+        /// Itself, its parent and so on, but for those that are too many to name.
+        circle: Vec<Box<str>>,
+        /// How many are not named.
+        more: usize,
     },
     /// Its parent is nowhere either.
     MisplacedParent(Box<str>),
@@ -67,8 +72,15 @@ impl fmt::Display for Misplaced {
             Self::ChildlessParent(name) => {
                 write!(f, "its parent {name} can have no quotas below it: name another")
             }
-            Self::Cycle { parent } => {
-                write!(f, "its parent {parent} is below it: name one that is not")
+            Self::Cycle { circle, .. } if circle.len() == 1 => {
+                write!(f, "it names itself as its parent: name another")
+            }
+            Self::Cycle { circle, more } => {
+                write!(f, "its parents lead back to it, over {}", circle.join(", "))?;
+                if *more > 0 {
+                    write!(f, " and {more} more")?;
+                }
+                write!(f, ": give one of them another parent")
             }
             Self::MisplacedParent(name) => write!(f, "its parent {name} has no place itself"),
             Self::TooManyResources(named) => {
@@ -193,10 +205,14 @@ fn misplaced<'a>(
             walked.push(fact);
             next = stray.get(&*fact.parent).copied();
         }
-        for (place, fact) in walked.into_iter().enumerate() {
+        for (place, fact) in walked.iter().enumerate() {
             let parent = fact.parent.clone();
             let why = if place >= first_of_cycle {
-                Misplaced::Cycle { parent }
+                let (before, after) = walked[first_of_cycle..].split_at(place - first_of_cycle);
+                let circle = after.iter().chain(before).take(NAMED_MAX);
+                let circle: Vec<Box<str>> = circle.map(|fact| fact.name.clone()).collect();
+                let more = before.len() + after.len() - circle.len();
+                Misplaced::Cycle { circle, more }
             } else if stray.contains_key(&*parent) || known.contains_key(&parent) {
                 Misplaced::MisplacedParent(parent)
             } else if ALWAYS.contains(&&*parent) {
@@ -322,9 +338,9 @@ mod tests {
                 "a: its parent gone does not exist: create it or name another",
                 "b: its parent a has no place itself",
                 "d: its parent koordinator-default-quota can have no quotas below it: name another",
-                "me: its parent me is below it: name one that is not",
-                "x: its parent y is below it: name one that is not",
-                "y: its parent x is below it: name one that is not",
+                "me: it names itself as its parent: name another",
+                "x: its parents lead back to it, over x, y: give one of them another parent",
+                "y: its parents lead back to it, over y, x: give one of them another parent",
                 "z: its parent x has no place itself",
             ],
         );

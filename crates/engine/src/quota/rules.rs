@@ -327,6 +327,9 @@ impl<'a> Judge<'a> {
     /// The one above, which may have quotas below it and is not below this one.
     fn parent(&self) -> Result<&'a QuotaFact, Rule> {
         let parent = self.terms.parent.clone();
+        if parent == self.fact.name {
+            return Err(Rule::OwnParent);
+        }
         let Some(above) = self.register.get(&parent) else {
             return Err(Rule::UnknownParent { parent });
         };

@@ -349,8 +349,9 @@ impl Engine {
         self.drop_sum(uid);
     }
 
-    /// The group that an entry of the queue stands for.
-    pub(super) fn group_of_entry(&self, uid: &Uid) -> Option<Group> {
+    /// The group that an entry of the queue stands for; none where it is a pod.
+    #[must_use]
+    pub fn group_of_entry(&self, uid: &Uid) -> Option<Group> {
         self.gangs.by_uid.get(uid).map(|entry| self.ledger.group_of(&entry.gang))
     }
 

@@ -9,7 +9,7 @@ use crate::ledger::{Charged, Ledger, PodRow};
 use crate::needs::Amounts;
 use crate::quota::{
     Bound, ByResource, Charge, Entry, Excess, Forest, Preemptible, QuotaRef, QuotaRefusal,
-    RefusalReason, quantity,
+    RefusalReason, View, quantity,
 };
 
 /// One change that would let a pod in.
@@ -71,11 +71,26 @@ impl fmt::Display for QuotaCure {
     }
 }
 
+/// A ceiling that somebody would be beyond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceiling {
+    /// The quota.
+    pub quota: Box<str>,
+    /// Of what.
+    pub resource: Box<str>,
+    /// How much.
+    pub max: i64,
+    /// How much would be used.
+    pub needed: i64,
+}
+
 /// Why a quota has no room for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaExplanation {
     /// Which quota refuses, and why.
     pub refusal: QuotaRefusal,
+    /// Ceilings above it that leave it no room either.
+    pub ceilings: Vec<Ceiling>,
     /// Changes that would let the pod in, each by itself.
     pub cures: Vec<QuotaCure>,
 }
@@ -93,9 +108,12 @@ pub(super) fn explain_charged(ledger: &mut Ledger, charged: Charged) -> Option<Q
     let Charged { belonging, amounts, preemptible } = charged;
     let own = ledger.quotas.quota(belonging)?.clone();
     let request = ledger.asks.requests.get(amounts).charged.clone();
+    let view = ledger.quotas.forest_mut().view(&own.tree);
+    let above = view.map_or_else(Vec::new, |view| above(view, &own.name, &refusal));
     let trial = Trial { forest: ledger.quotas.forest(), own, request, preemptible };
     let mut cures = Vec::new();
-    for cure in candidates(&refusal) {
+    let further_up = above.iter().flat_map(|own| further_up(own));
+    for cure in candidates(&refusal).into_iter().chain(further_up) {
         // Where one is enough, nobody has to do both.
         let is_enough = |own: &QuotaCure| {
             matches!(own, QuotaCure::RaiseMax { .. } | QuotaCure::RaiseMin { .. })
@@ -105,7 +123,46 @@ pub(super) fn explain_charged(ledger: &mut Ledger, charged: Charged) -> Option<Q
             cures.push(cure);
         }
     }
-    Some(QuotaExplanation { refusal, cures })
+    let ceilings = above.iter().flatten().filter(|own| own.needed > own.max).cloned().collect();
+    Some(QuotaExplanation { refusal, ceilings, cures })
+}
+
+/// How far the ceilings reach of the quotas above the one that may use no more now: by quota, of what there is too
+/// little.
+fn above(view: View<'_>, own: &str, refusal: &QuotaRefusal) -> Vec<Vec<Ceiling>> {
+    let RefusalReason::Exceeded { bound: Bound::Runtime, excesses } = &refusal.reason else {
+        return Vec::new();
+    };
+    let ceilings = |quota: &str| {
+        let (fact, standing) = view.register().get(quota).zip(view.standing(quota))?;
+        let ceiling = |lack: &Excess| {
+            let (resource, max) = fact.max.get_key_value(&lack.resource)?;
+            let used = standing.used.get(resource).copied().unwrap_or(0);
+            let (resource, needed) = (resource.clone(), used.saturating_add(lack.asked));
+            Some(Ceiling { quota: quota.into(), resource, max: *max, needed })
+        };
+        Some(excesses.iter().filter_map(ceiling).collect::<Vec<_>>())
+    };
+    let chain = view.chain(own).skip_while(|name| **name != *refusal.quota).skip(1);
+    chain.filter_map(ceilings).filter(|own| !own.is_empty()).collect()
+}
+
+/// What of a quota above may help.
+fn further_up(ceilings: &[Ceiling]) -> Vec<QuotaCure> {
+    let Some(first) = ceilings.first() else { return Vec::new() };
+    let quota = || first.quota.clone();
+    let list = |is_meant: fn(&Ceiling) -> bool| -> ByResource {
+        let own = ceilings.iter().filter(|own| is_meant(own));
+        own.map(|own| (own.resource.clone(), own.needed)).collect()
+    };
+    let (beyond, all) = (list(|own| own.needed > own.max), list(|_| true));
+    if beyond.is_empty() {
+        return vec![QuotaCure::RaiseMin { quota: quota(), to: all }];
+    }
+    vec![
+        QuotaCure::RaiseMax { quota: quota(), to: beyond.clone() },
+        QuotaCure::RaiseBoth { quota: quota(), to: beyond },
+    ]
 }
 
 /// What may help.

@@ -1,10 +1,13 @@
 //! Samples that a control plane can start with.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use chassis::client::{Call, Client};
 use clap::ValueEnum;
 use http::Method;
 use scheduler::config::Configuration;
+use serde_json::Value;
 
 /// The profile that the pods of all samples name.
 const SCHEDULER: &str = "koord-scheduler";
@@ -23,15 +26,38 @@ enum Demo {
     Batch,
 }
 
+/// How long is waited at most until the objects of a file are as the next ones need them. The cluster may
+/// be one in which they never are.
+const STEP_MAX: Duration = Duration::from_secs(15);
+/// How long is waited before it is looked again whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// A file of a sample: its objects, and where each of them is created.
 struct Sample {
     yaml: &'static str,
     paths: &'static [&'static str],
+    /// What is to be so before the next file has its turn: whoever comes first has what quotas leave.
+    then: &'static [Sight],
+}
+
+/// What an object is to say.
+struct Sight {
+    path: &'static str,
+    /// Where in the object.
+    field: &'static str,
+    says: &'static str,
 }
 
 macro_rules! sample {
     ($file:literal, [$($path:literal),* $(,)?]) => {
-        Sample { yaml: include_str!(concat!("../../demos/", $file, ".yaml")), paths: &[$($path),*] }
+        sample!($file, [$($path),*], then [])
+    };
+    ($file:literal, [$($path:literal),* $(,)?], then [$($sight:expr),* $(,)?]) => {
+        Sample {
+            yaml: include_str!(concat!("../../demos/", $file, ".yaml")),
+            paths: &[$($path),*],
+            then: &[$($sight),*],
+        }
     };
 }
 
@@ -46,12 +72,16 @@ const BATCH: &[Sample] = &[
         ]
     ),
     sample!(
-        "batch/vision",
+        "batch/resnet",
         [
             "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/vision/podgroups",
             "/apis/batch/v1/namespaces/vision/jobs",
-            "/apis/apps/v1/namespaces/vision/deployments",
-        ]
+        ],
+        then[Sight {
+            path: "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/vision/podgroups/resnet",
+            field: "/status/phase",
+            says: "Running",
+        }]
     ),
     sample!(
         "batch/speech",
@@ -59,8 +89,21 @@ const BATCH: &[Sample] = &[
             "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/speech/podgroups",
             "/apis/batch/v1/namespaces/speech/jobs",
             "/apis/apps/v1/namespaces/speech/deployments",
+        ],
+        then [
+            Sight {
+                path: "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/speech/podgroups/allreduce",
+                field: "/status/conditions/0/reason",
+                says: "Unschedulable",
+            },
+            Sight {
+                path: "/apis/apps/v1/namespaces/speech/deployments/transcribe",
+                field: "/status/readyReplicas",
+                says: "2",
+            },
         ]
     ),
+    sample!("batch/sweep", ["/apis/apps/v1/namespaces/vision/deployments"]),
 ];
 
 /// What to try in an empty control plane.
@@ -110,12 +153,12 @@ impl DemoArguments {
         }
     }
 
-    /// Creates the objects of the sample.
+    /// Creates the objects of the sample, a file after the other.
     ///
     /// # Errors
     /// When the server does not take one.
     pub(super) async fn create(&self, client: &Client) -> Result<()> {
-        for Sample { yaml, paths } in self.demo.map(Demo::samples).into_iter().flatten() {
+        for Sample { yaml, paths, then } in self.demo.map(Demo::samples).into_iter().flatten() {
             for (object, path) in objects(yaml).zip(*paths) {
                 let call =
                     Call::new(Method::POST, *path).body("application/yaml", object.as_bytes());
@@ -124,8 +167,35 @@ impl DemoArguments {
                     .await
                     .with_context(|| format!("cannot create at {path}:\n{object}"))?;
             }
+            let seen = async {
+                for sight in *then {
+                    sight.awaited(client).await?;
+                }
+                anyhow::Ok(())
+            };
+            client.clock().timeout(STEP_MAX, seen).await.unwrap_or(Ok(()))?;
         }
         Ok(())
+    }
+}
+
+impl Sight {
+    /// Waits until the object says so.
+    async fn awaited(&self, client: &Client) -> Result<()> {
+        let Self { path, field, says } = self;
+        loop {
+            let answer = client.call_bytes(Call::new(Method::GET, *path)).await;
+            let answer = answer.with_context(|| format!("cannot look at {path}"))?;
+            let object: Value = serde_json::from_slice(&answer)?;
+            let told = object.pointer(field).map(|own| match own {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            if told.as_deref() == Some(*says) {
+                return Ok(());
+            }
+            client.clock().sleep(LOOK_EVERY).await;
+        }
     }
 }
 
@@ -140,8 +210,15 @@ mod tests {
 
     #[test]
     fn each_object_of_a_sample_is_created_where_it_says_it_lives() {
-        for Sample { yaml, paths } in Demo::value_variants().iter().flat_map(|demo| demo.samples())
+        for Sample { yaml, paths, then } in
+            Demo::value_variants().iter().flat_map(|demo| demo.samples())
         {
+            // Only what is created can be waited for.
+            let is_created = |own: &Sight| {
+                let (place, name) = own.path.rsplit_once('/').unwrap();
+                paths.contains(&place) && yaml.contains(&format!("\n  name: {name}\n"))
+            };
+            assert!(then.iter().all(is_created), "{yaml}");
             assert_eq!(objects(yaml).count(), paths.len(), "{yaml}");
             for (object, path) in objects(yaml).zip(*paths) {
                 let version = object.lines().find_map(|line| line.strip_prefix("apiVersion: "));

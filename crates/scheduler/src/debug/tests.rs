@@ -55,6 +55,31 @@ fn json_of(view: &impl Serialize) -> Value {
 }
 
 #[test]
+fn gangs_stand_in_the_queue_with_their_members() {
+    let profile =
+        Profile { gangs: Some(engine::gangs::Settings::default()), ..Profile::kubernetes() };
+    let engine = Engine::new(turn::Settings::default(), vec![(NAME.into(), profile)], START);
+    let mut core = Core::new(engine, [NAME.into()], Meters::register(&Metrics::new()));
+    Kind::ALL.into_iter().for_each(|kind| drop(core.take(Message::Synced(kind), START)));
+    core.take(node("n1"), START);
+    for name in ["a", "b"] {
+        let mut member = pod(name, "9", "");
+        let told = [("name", "g"), ("min-available", "2")];
+        let told =
+            told.map(|(key, own)| (format!("gang.scheduling.koordinator.sh/{key}"), own.into()));
+        member.metadata.annotations.extend(told);
+        core.take(feed::news(member), START);
+    }
+    while core.next_order(START).is_some() {}
+    let shown = |namespace| json_of(&QueueCopy::of(&core, namespace, START).into_view());
+    let row = json!({ "kind": "GangGroup", "pod": "shop/g", "members": 2, "place": "waiting",
+                      "refusedBy": ["NodeResourcesFit"] });
+    let all = json!({ "counts": { "waiting": 1 }, "pods": [row], "leftOut": 0 });
+    assert_eq!((shown(None), shown(Some("shop"))), (all.clone(), all));
+    assert_eq!(shown(Some("other"))["pods"], json!([]));
+}
+
+#[test]
 fn the_views_show_who_waits_what_is_taken_and_what_was_decided() {
     let mut core = core();
     let facts = [node("n1"), feed::news(pod("there", "1", "n1"))];

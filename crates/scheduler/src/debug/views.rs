@@ -12,7 +12,7 @@ use engine::moment::Moment;
 use engine::needs::Amounts;
 use engine::plugin::{Plugin, Plugins};
 use engine::queue::{self, Rejection};
-use engine::turn::{self, Verdict};
+use engine::turn::{self, Engine, Verdict};
 use engine::why::amount;
 use serde::{Deserialize, Serialize};
 
@@ -38,19 +38,24 @@ pub struct QueueView {
 
 /// What a Reservation is among pods.
 const RESERVATION: &str = "Reservation";
+/// What gangs that start at once are among pods.
+const GANG_GROUP: &str = "GangGroup";
 
-/// A pod that wants a node.
+/// A pod that wants a node, or gangs whose members want some at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueRow {
-    /// `Reservation` where it is one, and no pod.
+    /// `Reservation` where it is one, `GangGroup` where it is gangs, and no pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Its namespace, which Reservations do not have.
+    /// Its namespace, which Reservations and gangs do not have.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// Its name, or the gangs.
     pub pod: String,
+    /// How many members the gangs have, where it is gangs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<usize>,
     /// Where it stands.
     #[serde(flatten)]
     pub standing: Standing,
@@ -329,27 +334,42 @@ pub(super) struct QueueCopy {
 
 struct RowCopy {
     whose: Whose,
+    members: Option<usize>,
     standing: queue::Standing,
     refused: Plugins,
 }
 
+/// What an entry of the queue stands for, where that is of the namespace which is asked about, if one is: a pod,
+/// or gangs that have so many members.
+fn entry(engine: &Engine, uid: &Uid, namespace: Option<&str>) -> Option<(Whose, Option<usize>)> {
+    let ledger = engine.ledger();
+    if let Some(row) = ledger.pod(uid) {
+        let is_within = |own: &str| *row.namespace == *own && !row.is_reservation();
+        return namespace.is_none_or(is_within).then(|| (Whose::of(row), None));
+    }
+    let group = engine.group_of_entry(uid)?;
+    let is_within = |own: &str| group.gangs.iter().any(|gang| gang.namespace() == own);
+    let members = group.gangs.iter().map(|gang| ledger.gangs.members(gang).len()).sum();
+    let (name, kind) = (group.key.to_string(), Some(GANG_GROUP.to_owned()));
+    let whose = Whose { namespace: String::new(), name, kind };
+    namespace.is_none_or(is_within).then_some((whose, Some(members)))
+}
+
 impl QueueCopy {
-    /// The pods of one namespace, or of all.
+    /// The pods and gangs of one namespace, or of all.
     pub(super) fn of(core: &Core, namespace: Option<&str>, now: Moment) -> Self {
-        let (queue, ledger) = (core.engine().queue(), core.engine().ledger());
-        let is_asked = |row: &PodRow| {
-            namespace.is_none_or(|own| *row.namespace == *own && !row.is_reservation())
-        };
+        let engine = core.engine();
+        let queue = engine.queue();
         let mut copy = Self { counts: [0; PLACES.len()], rows: Vec::new(), now };
         let mut take = |uid: &Uid, standing: queue::Standing| {
-            let Some(row) = ledger.pod(uid).filter(|row| is_asked(row)) else { return };
+            let Some((whose, members)) = entry(engine, uid, namespace) else { return };
             copy.counts[place(standing)] += 1;
             if copy.rows.len() == ROWS_MAX {
                 return;
             }
             let refused = queue.rejection(uid).unwrap_or_default();
             let refused = refused.unschedulable.and(refused.pending);
-            copy.rows.push(RowCopy { whose: Whose::of(row), standing, refused });
+            copy.rows.push(RowCopy { whose, members, standing, refused });
         };
         for uid in queue.active() {
             take(uid, queue::Standing::Active);
@@ -371,6 +391,7 @@ impl QueueCopy {
             kind: row.whose.kind,
             namespace: row.whose.namespace,
             pod: row.whose.name,
+            members: row.members,
             standing: standing(row.standing, now),
             refused_by: row.refused.iter().map(|plugin| plugin.to_string()).collect(),
         };

@@ -5,6 +5,9 @@ use chassis::client::{Identity, Object};
 use chassis::key::Key;
 use serde::Deserialize;
 
+/// The condition of a pod that somebody has go.
+const DISRUPTED: &str = "DisruptionTarget";
+
 /// A pod that names a group, with nothing else than how far it is.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -21,6 +24,7 @@ pub(super) struct Metadata {
     name: Box<str>,
     uid: Box<str>,
     resource_version: Box<str>,
+    deletion_timestamp: Option<Box<str>>,
     labels: Labels,
     pub(super) owner_references: Option<Vec<Owner>>,
 }
@@ -48,6 +52,14 @@ pub(super) struct Spec {
 #[serde(default)]
 pub(super) struct Status {
     pub(super) phase: PodPhase,
+    conditions: Option<Vec<Told>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    r#type: Box<str>,
+    status: Box<str>,
 }
 
 impl Object for Member {
@@ -61,6 +73,17 @@ impl Member {
     /// The group, which is in the namespace of the pod.
     pub(super) fn group(&self) -> Key {
         Key::namespaced(&self.metadata.namespace, self.metadata.labels.group.trim())
+    }
+
+    /// Whether it is being deleted.
+    pub(super) fn is_going(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether somebody has it go before it has done its work: what ends so may say that it ended well.
+    pub(super) fn is_disrupted(&self) -> bool {
+        let mut told = self.status.conditions.iter().flatten();
+        self.is_going() || told.any(|own| &*own.r#type == DISRUPTED && &*own.status == "True")
     }
 
     /// Its owners, each as namespace and name.

@@ -21,9 +21,9 @@ pub(super) struct Seen {
     pub(super) scheduled: i32,
     /// How many run.
     pub(super) running: i32,
-    /// How many ended well.
+    /// How many ended well, but for those that somebody has go.
     pub(super) succeeded: i32,
-    /// How many failed.
+    /// How many failed, but for those that are being deleted.
     pub(super) failed: i32,
 }
 
@@ -36,8 +36,8 @@ impl<'a> FromIterator<&'a Member> for Seen {
                 (&mut seen.members, true),
                 (&mut seen.scheduled, !member.spec.node_name.is_empty()),
                 (&mut seen.running, phase == PodPhase::Running),
-                (&mut seen.succeeded, phase == PodPhase::Succeeded),
-                (&mut seen.failed, phase == PodPhase::Failed),
+                (&mut seen.succeeded, phase == PodPhase::Succeeded && !member.is_disrupted()),
+                (&mut seen.failed, phase == PodPhase::Failed && !member.is_going()),
             ];
             for (count, is_one) in counts {
                 *count = count.saturating_add(i32::from(is_one));

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use api::pod_group::PodGroupPhase;
 
-/// A pod as words tell it: `bound`, a phase, and owners by name.
+/// A pod as words tell it: `bound`, `going`, `disrupted`, a phase, and owners by name.
 fn member(words: &str) -> Member {
     let mut own = json!({
         "metadata": { "namespace": "n", "name": "p", "ownerReferences": [],
@@ -13,6 +13,12 @@ fn member(words: &str) -> Member {
     for word in words.split(' ').filter(|word| !word.is_empty()) {
         match word {
             "bound" => own["spec"]["nodeName"] = json!("node"),
+            "going" => own["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z"),
+            "disrupted" | "undisturbed" => {
+                let status = if word == "disrupted" { "True" } else { "False" };
+                let told = json!([{ "type": "DisruptionTarget", "status": status }]);
+                own["status"]["conditions"] = told;
+            }
             "Running" | "Succeeded" | "Failed" => {
                 own["spec"]["nodeName"] = json!("node");
                 own["status"]["phase"] = json!(word);
@@ -87,6 +93,19 @@ fn s12_g34_a_group_has_finished_when_enough_ended_well() {
     let more = json!({ "phase": "Finished", "scheduled": 3, "running": 0, "succeeded": 2,
                        "failed": 1 });
     check(told, 2, &["Succeeded", "Succeeded", "Failed"], more);
+}
+
+#[test]
+fn a_group_whose_pods_somebody_has_go_has_not_finished_or_failed() {
+    let told = json!({ "phase": "Running", "scheduled": 2, "running": 2 });
+    let waits = json!({ "phase": "Scheduled", "running": 0 });
+    for going in ["Succeeded going", "Succeeded disrupted", "Failed going disrupted"] {
+        check(told.clone(), 2, &[going; 2], waits.clone());
+    }
+    let failed = json!({ "phase": "Failed", "running": 0, "failed": 2 });
+    check(told.clone(), 2, &["Failed disrupted"; 2], failed);
+    let finished = json!({ "phase": "Finished", "running": 0, "succeeded": 2 });
+    check(told, 2, &["Succeeded undisturbed"; 2], finished);
 }
 
 #[test]

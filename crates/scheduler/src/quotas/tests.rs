@@ -316,8 +316,8 @@ fn a_quota_says_which_rule_it_breaks_beside_its_parent() {
         json!({}),
         "q",
         child(json!({})),
-        "False ParentIsLeaf: it names the parent p, which is none: set \
-         quota.scheduling.koordinator.sh/is-parent there or name another",
+        "False ParentIsLeaf: it names the parent p, which is not marked as one: set its label \
+         quota.scheduling.koordinator.sh/is-parent to true, or name another",
     );
     let memory = |list: &str| json!({ "spec": { list: { "memory": "1Gi" } } });
     // What a quota does not name it hands on, and what one below does not name it is not held to.

@@ -9,11 +9,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::ElasticQuota;
-use api::elastic_quota::{DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA};
+use api::elastic_quota::{DEFAULT_QUOTA, QUOTA_NAME_LABEL, QuotaTerms, ROOT_QUOTA, SYSTEM_QUOTA};
 use chassis::client::{Client, Error, ListOptions};
 use engine::ledger::{Ledger, QuotaHolders};
 pub use engine::quota::Trees;
-use engine::quota::{ByResource, Settings, View, quantities};
+use engine::quota::rules::faults;
+use engine::quota::{ByResource, QuotaFact, Settings, View, quantities};
 use serde_json::{Value, json};
 
 use crate::config::Configuration;
@@ -43,6 +44,10 @@ pub struct Shares {
     pub quotas: Vec<Share>,
     /// Quotas that count for nothing, and why.
     pub astray: Vec<(String, String)>,
+    /// Quotas that pods name and that are not there, and how many pods name each.
+    pub missed: Vec<(String, usize)>,
+    /// What of quotas makes no sense, and what to do: as much of it counts as does.
+    pub faults: Vec<String>,
     /// Objects that could not be read, and why: they are not counted.
     pub unread: Vec<String>,
 }
@@ -110,17 +115,18 @@ pub async fn from_objects(
     configuration: &Configuration,
     question: &Question,
 ) -> Result<Shares, SharesError> {
-    let options = ListOptions { limit: 1, ..ListOptions::default() };
-    match client.all::<ElasticQuota>().list(&options).await {
+    let quotas = match client.all::<ElasticQuota>().list(&ListOptions::default()).await {
         Err(error) if error.is_not_found() => return Err(SharesError::NotServed),
-        listed => drop(listed?),
-    }
+        listed => listed?.items,
+    };
     let mut ledger = Ledger::default();
     let settings = configuration.quota_args().map(|args| args.settings).unwrap_or_default();
     ledger.keep_quotas(Settings { trees: question.trees, ..settings });
     let kinds = BTreeSet::from([Kind::Node, Kind::Pod, Kind::ElasticQuota]);
     let unread = why::fill(client, configuration, &mut ledger, &kinds).await?;
-    Ok(Shares { unread, ..Shares::of(&mut ledger, question)? })
+    let mut shares = Shares { unread, ..Shares::of(&mut ledger, question)? };
+    shares.find_faults(&mut ledger, &quotas, question);
+    Ok(shares)
 }
 
 impl Shares {
@@ -142,6 +148,10 @@ impl Shares {
         if let Some(name) = &question.quota {
             shares.keep(ledger, name)?;
         }
+        let missed = ledger.quotas_missed().into_iter().filter(|_| question.quota.is_none());
+        shares.missed = missed.map(|(name, count)| (name.to_owned(), count)).collect();
+        let is_asked = |own: &Share| question.quota.as_ref() == Some(&own.quota);
+        shares.quotas.retain(|own| !own.is_apart() || !own.is_idle() || is_asked(own));
         if question.with_pods || question.quota.is_some() {
             // Whoever uses one uses all above: he is told of where he is charged.
             let is_told = |share: &&mut Share| match &question.quota {
@@ -162,6 +172,7 @@ impl Shares {
         let said = view.register().iter().flat_map(|fact| fact.max.keys()).map(|name| &**name);
         let counted: BTreeSet<&str> = said.chain(["cpu", "memory"]).collect();
         let mut lent: BTreeMap<&str, ByResource> = BTreeMap::new();
+        let first = self.quotas.len();
         while let Some((depth, name)) = next.pop() {
             let mut below: Vec<&str> = view.below(name).collect();
             if name == ROOT_QUOTA && tree.is_empty() {
@@ -174,12 +185,11 @@ impl Shares {
                 // They have everything: what nobody shares out is of no interest.
                 own.resources.retain(|resource, _| counted.contains(&**resource));
             }
-            let is_always = matches!(name, DEFAULT_QUOTA | SYSTEM_QUOTA);
-            let is_said = view.register().get(name).is_some();
-            let is_used = own.resources.values().any(|own| own.request != 0 || own.used != 0);
-            if !is_always || is_said || is_used {
-                self.quotas.push(Share { tree: tree.to_owned(), depth, ..own });
-            }
+            self.quotas.push(Share { tree: tree.to_owned(), depth, ..own });
+        }
+        // What the two ask for takes part in no division. What they use counts for the cluster.
+        if let Some((root, below)) = self.quotas[first..].split_first_mut() {
+            below.iter().filter(|own| own.is_apart()).for_each(|own| root.add_request(own));
         }
     }
 
@@ -204,6 +214,24 @@ impl Shares {
         }
     }
 
+    /// Takes in what makes no sense in these quotas, as far as they are asked about.
+    fn find_faults(&mut self, ledger: &mut Ledger, quotas: &[ElasticQuota], question: &Question) {
+        for own in quotas {
+            let name = own.metadata.name.as_str();
+            let is_asked = question.quota.as_ref().is_none_or(|asked| asked == name);
+            let forest = ledger.quotas.forest_mut();
+            // Another one may have its name.
+            let fact = forest.register().get(name);
+            let counts = fact.is_some_and(|fact| *fact.namespace == *own.metadata.namespace);
+            let tree = forest.find(name).tree;
+            let view = forest.view(&tree).filter(|_| is_asked && counts);
+            let terms = QuotaTerms::of(own);
+            let read = (&terms, &QuotaFact::said_by(own, &terms));
+            let faults = view.into_iter().flat_map(|view| faults(view, own, read));
+            self.faults.extend(faults.map(|fault| format!("quota {name} {fault}")));
+        }
+    }
+
     /// What has to be known besides, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
@@ -212,7 +240,14 @@ impl Shares {
         let unread = self.unread.iter();
         let unread =
             unread.map(|unread| format!("not counted, because it cannot be read: {unread}"));
-        astray.chain(unread).collect()
+        let missed = self.missed.iter().map(|(name, count)| {
+            let who = if *count == 1 { "1 pod names" } else { &format!("{count} pods name") };
+            format!(
+                "{who} quota {name}, which does not exist, and counts elsewhere: create it, or correct label \
+                 {QUOTA_NAME_LABEL}"
+            )
+        });
+        astray.chain(self.faults.iter().cloned()).chain(missed).chain(unread).collect()
     }
 
     /// The same for programs.
@@ -273,6 +308,24 @@ impl Share {
             (resource.to_string(), figures)
         });
         Self { quota: name.to_owned(), resources: counted.collect(), ..Self::default() }
+    }
+
+    /// Whether it is one of the two that take what they need before anything is divided.
+    fn is_apart(&self) -> bool {
+        matches!(&*self.quota, DEFAULT_QUOTA | SYSTEM_QUOTA)
+    }
+
+    /// Whether nobody uses it or asks for any of it.
+    fn is_idle(&self) -> bool {
+        self.resources.values().all(|own| own.request == 0 && own.used == 0)
+    }
+
+    /// What another one asks for is asked for of this one.
+    fn add_request(&mut self, other: &Self) {
+        for (resource, own) in &mut self.resources {
+            let more = other.resources.get(resource).map_or(0, |other| other.request);
+            own.request = own.request.saturating_add(more);
+        }
     }
 
     fn to_json(&self) -> Value {

@@ -165,6 +165,37 @@ pub(super) fn note(candidates: &mut Candidates, pod: &mut PodFact, configuration
     }
 }
 
+/// Members of a gang that start by themselves, since no profile of their scheduler heeds gangs: how many of
+/// each.
+#[derive(Debug, Default)]
+pub(super) struct Strays(BTreeMap<String, usize>);
+
+impl Strays {
+    /// Notes whether a pod is one.
+    pub(super) fn note(&mut self, pod: &PodFact, gang: &GangId, configuration: &Configuration) {
+        let is_member = pod.gang.as_ref().is_some_and(|own| own.gang == *gang);
+        let mut profiles = configuration.profiles.iter();
+        let own = profiles.find(|own| *own.scheduler_name == *pod.scheduler);
+        if is_member && own.is_some_and(|own| own.assemble().profile.gangs.is_none()) {
+            *self.0.entry(pod.scheduler.to_string()).or_default() += 1;
+        }
+    }
+
+    /// What to do about them.
+    pub(super) fn hints(&self, configuration: &Configuration) -> impl Iterator<Item = String> {
+        let names: Vec<&str> =
+            heeding(configuration).iter().map(|own| own.scheduler_name.as_str()).collect();
+        let names = names.join(" or ");
+        self.0.iter().map(move |(scheduler, count)| {
+            let who = if *count == 1 { "1 pod names".to_owned() } else { format!("{count} pods name") };
+            format!(
+                "{who} the gang and scheduler {scheduler}, which has each pod start by itself: make pods with \
+                 schedulerName {names} instead"
+            )
+        })
+    }
+}
+
 /// Says why a gang has not started, from the objects of the cluster alone: every kind that scheduling
 /// depends on is listed once.
 ///
@@ -181,14 +212,20 @@ pub async fn gang_from_objects(
     if profiles.is_empty() {
         return Ok(answer);
     }
-    let mut candidates = Candidates::new();
-    let noted = |pod: &mut PodFact| note(&mut candidates, pod, configuration);
+    let gang = GangId::new(namespace, name);
+    let (mut candidates, mut strays) = (Candidates::new(), Strays::default());
+    let noted = |pod: &mut PodFact| {
+        strays.note(pod, &gang, configuration);
+        note(&mut candidates, pod, configuration);
+    };
     let mut ledger =
         listed_with(client, configuration, &profiles, &mut answer.unread, noted).await?;
-    let gang = GangId::new(namespace, name);
     answer.tell_group(client, (&mut ledger, &candidates), &gang, configuration).await?;
-    match answer.group {
-        Some(_) => Ok(answer),
+    match &mut answer.group {
+        Some(told) => {
+            told.hints.extend(strays.hints(configuration));
+            Ok(answer)
+        }
         None => Err(WhyError::no_gang(namespace, name)),
     }
 }

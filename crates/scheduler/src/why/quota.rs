@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::elastic_quota::QUOTA_NAME_LABEL;
 use engine::fact::PodFact;
 use engine::ledger::{Ledger, QuotaHolder, QuotaHolders};
 use engine::quota::{Excess, QuotaRefusal, RefusalReason};
 use engine::turn::Waiting;
-use engine::why::{QuotaExplanation, amount, explain_quota};
+use engine::why::{Ceiling, QuotaExplanation, amount, explain_quota};
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
@@ -30,6 +31,9 @@ pub struct QuotaTold {
     /// Of what there is too little.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortages: Vec<QuotaShortage>,
+    /// Ceilings above it that leave it no room either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ceilings: Vec<QuotaCeiling>,
     /// Who uses it, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<HolderTold>,
@@ -63,6 +67,19 @@ pub struct QuotaShortage {
     pub missing: String,
 }
 
+/// What a quota never goes beyond.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaCeiling {
+    /// The quota.
+    pub quota: String,
+    /// Of what.
+    pub resource: String,
+    /// How much.
+    pub max: String,
+    /// How much would be used with the pod.
+    pub needed: String,
+}
+
 /// A pod that uses a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HolderTold {
@@ -86,6 +103,16 @@ impl Answer {
         holders: impl FnOnce(&Ledger, &str) -> QuotaHolders,
     ) -> Option<QuotaRefusal> {
         profile.assemble().profile.quota?;
+        let forest = ledger.quotas.forest();
+        let missed = pod.quota.as_deref().filter(|named| !forest.is_there(named));
+        self.hints.extend(missed.map(|named| {
+            let own = forest.belongs(Some(named), &pod.namespace);
+            let own = own.map_or("none".to_owned(), |own| format!("quota {}", own.name));
+            format!(
+                "It names quota {named}, which does not exist, and is charged to {own}: create it, or correct \
+                 label {QUOTA_NAME_LABEL}."
+            )
+        }));
         let told = explain_quota(ledger, &pod.uid)?;
         let holders = holders(ledger, &told.refusal.quota);
         self.quota = Some(QuotaTold::of(&told, &holders));
@@ -100,7 +127,7 @@ impl Answer {
 
 impl QuotaTold {
     pub(super) fn of(told: &QuotaExplanation, holders: &QuotaHolders) -> Self {
-        let QuotaExplanation { refusal, cures } = told;
+        let QuotaExplanation { refusal, ceilings, cures } = told;
         let (bound, excesses) = match &refusal.reason {
             RefusalReason::Exceeded { bound, excesses } => (bound.name(), &excesses[..]),
             _ => ("", &[][..]),
@@ -121,6 +148,7 @@ impl QuotaTold {
             path: refusal.path.iter().map(ToString::to_string).collect(),
             reason,
             shortages: excesses.iter().map(|own| QuotaShortage::of(own, bound)).collect(),
+            ceilings: ceilings.iter().map(QuotaCeiling::of).collect(),
             holders: holders.first.iter().map(holder).collect(),
             holders_left_out: holders.all.saturating_sub(holders.first.len()),
             changes: cures.iter().map(ToString::to_string).collect(),
@@ -143,9 +171,21 @@ impl QuotaShortage {
     }
 }
 
+impl QuotaCeiling {
+    fn of(own: &Ceiling) -> Self {
+        Self {
+            quota: own.quota.to_string(),
+            resource: own.resource.to_string(),
+            max: amount(&own.resource, own.max),
+            needed: amount(&own.resource, own.needed),
+        }
+    }
+}
+
 impl fmt::Display for QuotaTold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, path, reason, shortages, holders, holders_left_out, changes } = self;
+        let Self { quota, path, reason, shortages, ceilings, holders, holders_left_out, changes } =
+            self;
         match path.last().filter(|own| *own != quota) {
             Some(own) => writeln!(f, "Quota {quota}, which is above {own}, has no room for it.")?,
             None => writeln!(f, "Quota {quota} has no room for it.")?,
@@ -159,6 +199,12 @@ impl fmt::Display for QuotaTold {
             writeln!(
                 f,
                 "  It is short of {resource} by {missing}: {asked} asked, {used} of {bound} {limit} used{kind}"
+            )?;
+        }
+        for QuotaCeiling { quota: above, resource, max, needed } in ceilings {
+            writeln!(
+                f,
+                "  Quota {above} above it never goes beyond its max {max} of {resource}, and {needed} would be used"
             )?;
         }
         if !holders.is_empty() {

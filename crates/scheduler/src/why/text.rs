@@ -24,6 +24,9 @@ impl fmt::Display for Answer {
                 writeln!(f, "{WHO_RUNS}")?;
             }
         }
+        for hint in &self.hints {
+            writeln!(f, "\n{hint}")?;
+        }
         if let Some(quota) = &self.quota {
             write!(f, "\n{quota}")?;
         }

@@ -119,12 +119,16 @@ pub enum Rule {
     },
     /// The one above is to have pods.
     #[error(
-        "names the parent {parent}, which is none: set {IS_PARENT_LABEL} there or name another"
+        "names the parent {parent}, which is not marked as one: set its label {IS_PARENT_LABEL} to \"true\", \
+         or name another"
     )]
     ParentIsLeaf {
         /// The one above.
         parent: Box<str>,
     },
+    /// The one above is itself.
+    #[error("names itself as its parent: name another")]
+    OwnParent,
     /// The one above is below it.
     #[error("names the parent {parent}, which is below it: name one that is not")]
     Cycle {

@@ -286,8 +286,8 @@ fn a_parent_is_there_is_one_and_is_not_below() {
     check_create(
         &[leaf],
         &quota("q", "leaf", 1, 200),
-        "quota q names the parent leaf, which is none: set quota.scheduling.koordinator.sh/is-parent there or \
-         name another",
+        "quota q names the parent leaf, which is not marked as one: set its label \
+         quota.scheduling.koordinator.sh/is-parent to \"true\", or name another",
     );
     let quotas = [
         parent(quota("p", "", 100, 200)),
@@ -297,7 +297,7 @@ fn a_parent_is_there_is_one_and_is_not_below() {
     ];
     let refused = "quota a names the parent c, which is below it: name one that is not";
     check_update(&quotas, &parent(quota("a", "c", 1, 200)), refused);
-    let refused = "quota a names the parent a, which is below it: name one that is not";
+    let refused = "quota a names itself as its parent: name another";
     check_update(&quotas, &parent(quota("a", "a", 1, 200)), refused);
 }
 

@@ -247,7 +247,13 @@ fn who_is_nowhere_admits_nothing_and_holds_nothing_until_it_has_a_place() {
     check_answer(
         &mut tree,
         "q 1",
-        "quota q admits nothing: its parent p is below it: name one that is not",
+        "quota q admits nothing: its parents lead back to it, over q, p: give one of them another parent",
+    );
+    tree.put(quota("p<p max=100"));
+    check_answer(
+        &mut tree,
+        "p 1",
+        "quota p admits nothing: it names itself as its parent: name another",
     );
     check(&mut tree, |own| &own.runtime, &["r 100"]);
 }

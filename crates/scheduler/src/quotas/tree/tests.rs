@@ -60,8 +60,8 @@ fn shares(quota: Option<&str>, with_pods: bool) -> Shares {
 fn quotas_are_shown_as_a_tree_with_what_they_lend_and_borrow() {
     insta::assert_snapshot!(shares(None, false).text(), @"
 QUOTA                        RESOURCE  MIN   MAX   RUNTIME  REQUEST  USED          LENT  BORROWED
-(cluster)                    cpu       -     -     16       14       13 (81%)      0     0
-(cluster)                    memory    -     -     32Gi     7.5Gi    7.5Gi (23%)   0     0
+(cluster)                    cpu       -     -     16       15       13 (81%)      0     0
+(cluster)                    memory    -     -     32Gi     9Gi      7.5Gi (23%)   0     0
   org                        cpu       12    16    14       14       12 (85%)      0     0
   org                        memory    12Gi  16Gi  7.5Gi    7.5Gi    6Gi (80%)     0     0
     team-a                   cpu       6     12    12       14       10 (83%)      0     4
@@ -167,6 +167,45 @@ fn programs_are_told_exact_amounts() {
   }
 }
 "#);
+}
+
+#[test]
+fn quotas_of_every_cluster_of_which_nobody_uses_any_are_shown_to_who_asks_for_them() {
+    let shown = |name: Option<&str>| {
+        let mut ledger = cluster();
+        // As it is made in every cluster.
+        ledger.apply(quota("koordinator-system-quota", "", 0, 99));
+        let question = Question { quota: name.map(str::to_owned), ..Question::default() };
+        let shares = Shares::of(&mut ledger, &question).unwrap();
+        shares.quotas.into_iter().map(|own| own.quota).collect::<Vec<_>>()
+    };
+    let is_system = |name: &String| name == "koordinator-system-quota";
+    assert!(!shown(None).iter().any(is_system));
+    assert!(shown(Some("koordinator-system-quota")).iter().any(is_system));
+}
+
+#[test]
+fn what_makes_no_sense_in_quotas_and_names_of_quotas_that_are_not_there_are_told() {
+    let mut ledger = cluster();
+    let own = json!({
+        "metadata": { "name": "odd", "namespace": "quotas" },
+        "spec": { "min": { "cpu": 8 }, "max": { "cpu": 4 } },
+    });
+    let own: ElasticQuota = serde_json::from_value(own).unwrap();
+    ledger.apply(Fact::Quota(Box::new(QuotaFact::read(&own).0)));
+    ledger.apply(pod("typo", "taem-a", 1, "n1"));
+    let told = |ledger: &mut Ledger, name: Option<&str>| {
+        let question = Question { quota: name.map(str::to_owned), ..Question::default() };
+        let mut shares = Shares::of(ledger, &question).unwrap();
+        shares.find_faults(ledger, std::slice::from_ref(&own), &question);
+        shares.notes()
+    };
+    insta::assert_snapshot!(told(&mut ledger, None).join("\n"), @r"
+quota lost counts for nothing: its parent nowhere does not exist: create it or name another
+quota odd has min 8 > max 4 of cpu: lower min or raise max
+1 pod names quota taem-a, which does not exist, and counts elsewhere: create it, or correct label quota.scheduling.koordinator.sh/name
+");
+    assert!(told(&mut ledger, Some("spare")).is_empty());
 }
 
 #[test]

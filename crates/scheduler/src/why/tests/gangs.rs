@@ -3,7 +3,7 @@
 use api::pod_group::GangId;
 use engine::quota::QuotaFact;
 
-use super::super::group::note;
+use super::super::group::{Strays, note};
 use super::*;
 
 /// A gang of an object that needs so many members, and names these.
@@ -303,6 +303,25 @@ Quota team has no room for it.
 Each of these changes would let it in by itself:
   raise max of quota team to 6 of cpu
 "#);
+}
+
+#[test]
+fn members_whose_scheduler_has_each_pod_start_by_itself_are_told_of() {
+    let configuration = Configuration::of_both();
+    let of = |name: &str, scheduler: &str| {
+        let more = json!({ "spec": { "schedulerName": scheduler } });
+        PodFact::from(&member(name, "g", "1", more))
+    };
+    let told = |pods: &[PodFact]| {
+        let mut strays = Strays::default();
+        let gang = GangId::new("shop", "g");
+        pods.iter().for_each(|pod| strays.note(pod, &gang, &configuration));
+        strays.hints(&configuration).collect::<Vec<_>>().join("; ")
+    };
+    let (own, stray) = (of("a", "koord-scheduler"), of("b", "default-scheduler"));
+    assert_eq!(told(&[own.clone(), of("c", "mine")]), "");
+    insta::assert_snapshot!(told(&[own, stray.clone()]), @"1 pod names the gang and scheduler default-scheduler, which has each pod start by itself: make pods with schedulerName koord-scheduler instead");
+    insta::assert_snapshot!(told(&[stray.clone(), stray]), @"2 pods name the gang and scheduler default-scheduler, which has each pod start by itself: make pods with schedulerName koord-scheduler instead");
 }
 
 #[test]

@@ -120,6 +120,39 @@ This was worked out from the objects of the cluster by the profiles of `gantry u
 }
 
 #[test]
+fn a_pod_whose_quota_is_held_back_by_one_above_is_told_of_that_one() {
+    let quotas = [quota("small", "", 0, 4), quota("large", "small", 0, 16)];
+    let answer = asked(&quotas, &[], &charged("late", "large", "5", ""));
+    insta::assert_snapshot!(answer.quota.unwrap(), @"
+Quota large has no room for it.
+  It is short of cpu by 1: 5 asked, 0 of runtime 4 used
+  Quota small above it never goes beyond its max 4 of cpu, and 5 would be used
+
+Each of these changes would let it in by itself:
+  raise max of quota small to 5 of cpu
+");
+    let quotas =
+        [quota("top", "", 0, 3), quota("small", "top", 0, 4), quota("large", "small", 0, 16)];
+    let answer = asked(&quotas, &[], &charged("late", "large", "5", ""));
+    insta::assert_snapshot!(answer.quota.unwrap(), @"
+Quota large has no room for it.
+  It is short of cpu by 2: 5 asked, 0 of runtime 3 used
+  Quota small above it never goes beyond its max 4 of cpu, and 5 would be used
+  Quota top above it never goes beyond its max 3 of cpu, and 5 would be used
+
+No single change of the quota that was tried would let it in.
+");
+}
+
+#[test]
+fn a_pod_that_names_a_quota_that_is_not_there_is_told_where_it_is_charged() {
+    let answer = asked(&[quota("team", "", 0, 8)], &[], &charged("late", "taem", "1", ""));
+    insta::assert_snapshot!(answer.hints.join("\n"), @"It names quota taem, which does not exist, and is charged to quota koordinator-default-quota: create it, or correct label quota.scheduling.koordinator.sh/name.");
+    let answer = asked(&[quota("team", "", 0, 8)], &[], &charged("late", "team", "1", ""));
+    assert!(answer.hints.is_empty());
+}
+
+#[test]
 fn a_pod_of_a_quota_that_is_nowhere_is_told_why() {
     let answer = asked(&[quota("team", "gone", 0, 8)], &[], &charged("late", "team", "1", ""));
     insta::assert_snapshot!(answer.to_string(), @"
