@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::NodeMetric;
 use api::load::{self, UsageThresholds};
 use api::node::Node;
-use api::node_metric::{PodName, ResourceMap};
+use api::node_metric::{PodMetric, PodName, ResourceMap};
 use api::pod::Pod;
 use api::priority::PriorityBand;
 use object::condition;
@@ -73,19 +73,45 @@ impl PodUsages {
     pub fn values(&self) -> impl Iterator<Item = &PodUsage> {
         self.pods.iter().map(|(_, usage)| usage)
     }
+
+    /// What these use, each put where it stays: they are large, and come in an order of their own.
+    fn sorted<T>(
+        mut all: Vec<T>,
+        pod: impl Fn(&T) -> &PodName,
+        usage: impl Fn(&mut T) -> UsageOfPod,
+    ) -> Self {
+        let hashed = |(at, own): (usize, &T)| (hash(pod(own).namespace(), pod(own).name()), at);
+        let mut order: Vec<(u64, usize)> = all.iter().enumerate().map(hashed).collect();
+        order.sort_unstable();
+        // Slices, so that each is as large from the beginning as it will be.
+        let mut pods: Box<[UsageOfPod]> =
+            order.iter().map(|(_, at)| usage(&mut all[*at])).collect();
+        let mut hashes: Box<[u64]> = order.iter().map(|(hash, _)| *hash).collect();
+        if hashes.windows(2).any(|two| two[0] == two[1]) {
+            let mut alike = pods.into_vec();
+            sort_alike(&mut alike);
+            hashes = alike.iter().map(hash_of).collect();
+            pods = alike.into();
+        }
+        Self { hashes, pods }
+    }
+}
+
+impl From<Vec<PodMetric>> for PodUsages {
+    /// Of several with one name, the last counts.
+    fn from(all: Vec<PodMetric>) -> Self {
+        let usage = |own: &mut PodMetric| {
+            let band = PriorityBand::parse(&own.priority).ok();
+            (std::mem::take(&mut own.pod), PodUsage { now: in_use(&own.pod_usage), band })
+        };
+        Self::sorted(all, |own| &own.pod, usage)
+    }
 }
 
 impl FromIterator<UsageOfPod> for PodUsages {
     /// Of several with one name, the last counts.
     fn from_iter<I: IntoIterator<Item = UsageOfPod>>(all: I) -> Self {
-        let mut pods: Vec<UsageOfPod> = all.into_iter().collect();
-        pods.sort_by_cached_key(hash_of);
-        let mut hashes: Vec<u64> = pods.iter().map(hash_of).collect();
-        if hashes.windows(2).any(|two| two[0] == two[1]) {
-            sort_alike(&mut pods);
-            hashes = pods.iter().map(hash_of).collect();
-        }
-        Self { hashes: hashes.into(), pods: pods.into() }
+        Self::sorted(all.into_iter().collect(), |(pod, _)| pod, std::mem::take)
     }
 }
 
@@ -264,16 +290,11 @@ impl From<NodeMetric> for Fact {
             windows.sort_by_key(|window| std::cmp::Reverse(window.length));
             NodeUsage { now: in_use(&own.node_usage), system: in_use(&own.system_usage), windows }
         });
-        let pods = status.pods_metric.into_iter().map(|pod| {
-            let band = PriorityBand::parse(&pod.priority).ok();
-            let usage = PodUsage { now: in_use(&pod.pod_usage), band };
-            (pod.pod, usage)
-        });
         let report = LoadReport {
             at: status.update_time.map(Moment::from),
             interval: Duration::from_secs(seconds.unwrap_or(REPORT_SECONDS)),
             node,
-            pods: pods.collect(),
+            pods: status.pods_metric.into(),
         };
         Self::Load { node: wire.metadata.name.into(), report: Some(report.into()) }
     }
