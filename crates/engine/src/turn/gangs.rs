@@ -349,6 +349,13 @@ impl Engine {
         self.drop_sum(uid);
     }
 
+    /// A member that waits of the group that is called this in the queue; none where that is no group.
+    pub(super) fn waiting_member(&self, uid: &Uid) -> Option<Uid> {
+        let group = self.group_of_entry(uid)?;
+        let first = self.ledger.gang_waiting(&group.gangs).next();
+        first.map(|(_, uid, _)| uid.clone())
+    }
+
     /// The group that an entry of the queue stands for; none where it is a pod.
     #[must_use]
     pub fn group_of_entry(&self, uid: &Uid) -> Option<Group> {

@@ -327,16 +327,15 @@ impl Engine {
         }
     }
 
-    /// Whether a pod waits for its quota, and somebody may make room for it.
+    /// Whether a pod or a group waits for its quota, and somebody may make room for it.
     fn may_have_room_made(&mut self, uid: &Uid) -> bool {
         let Some(lot) = self.queue.lot(uid).filter(|_| !self.has_promise(uid)) else {
             return false;
         };
-        match self.unbound.get(uid).map(|own| own.profile) {
-            Some(profile) => self.room_rule(uid, profile, lot).is_some(),
-            // Who makes room for a group is found out when it is planned.
-            None => self.is_gang_entry(uid),
-        }
+        let member = self.waiting_member(uid);
+        let asker = member.as_ref().unwrap_or(uid);
+        let profile = self.unbound.get(asker).map(|own| own.profile);
+        profile.is_some_and(|profile| self.room_rule(asker, profile, lot).is_some())
     }
 
     /// Wakes the first pod of a lot that has waited for too long, where its quota has room for it.
