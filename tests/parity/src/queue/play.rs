@@ -310,8 +310,11 @@ impl Player {
             let plugin = |name: &str| Plugin::named(name).unwrap_or(Plugin::Other);
             names.filter_map(Value::as_str).map(plugin).collect()
         };
-        let rejection =
-            Rejection { unschedulable: plugins("unschedulable"), pending: plugins("pending") };
+        let rejection = Rejection {
+            unschedulable: plugins("unschedulable"),
+            pending: plugins("pending"),
+            ..Rejection::default()
+        };
         let refused = what["unschedulable"].as_array().into_iter().flatten();
         let refused = refused.filter_map(Value::as_str).map(str::to_owned).collect();
         let is_true = rejection.pending.is_empty() && self.verdict(key) == Err(refused);
