@@ -156,6 +156,11 @@ impl Queue {
         }
     }
 
+    /// Pods of a lot, in their order.
+    pub(crate) fn pods_of_lot(&self, lot: Charged) -> impl Iterator<Item = &Uid> {
+        self.parked.turns(lot, Bound::Unbounded).map(|(_, _, uid)| uid)
+    }
+
     /// The first pod of a lot, and its turn.
     pub(crate) fn first_of_lot(&self, lot: Charged) -> Option<&Turn> {
         self.parked.lots.get(&lot)?.by_turn.first()

@@ -368,6 +368,9 @@ impl Engine {
                 if is_refused {
                     self.await_promised(uid);
                 }
+                if let Some((lot, _)) = parked.filter(|_| !is_none) {
+                    self.ask_next_of_lot(lot, now);
+                }
                 if gave_up && is_none {
                     self.queue.again(uid, now);
                 }

@@ -35,6 +35,8 @@ const WOKEN_MAX: usize = 256;
 const OVERDUE_MAX: usize = 64;
 /// Of how many pods quotas hear in one turn that they have come to rest or have been roused.
 const TURNED_MAX: usize = 1024;
+/// How many pods of a lot are passed over since others go for them already.
+const ASKED_OF_LOT_MAX: usize = 512;
 /// For how many pods it is looked again at once whether others of their quota can make room.
 const RETRIED_MAX: usize = 4;
 /// Of how many lots the first pod is looked at again in one turn because others have got a node.
@@ -320,10 +322,19 @@ impl Engine {
         }
         for _ in 0..NOTICED_MAX {
             let Some(step) = self.lots.joined.take() else { return };
-            if let Some((_, _, uid)) = self.queue.first_of_lot(step.lot()) {
-                self.lots.retries.ask(uid, now);
-            }
+            self.ask_next_of_lot(step.lot(), now);
             self.lots.joined.go_on(step, &self.queue);
+        }
+    }
+
+    /// It is looked again who makes room for the first of a lot for which nobody goes yet.
+    pub(super) fn ask_next_of_lot(&mut self, lot: Charged, now: Moment) {
+        let mut some = self.queue.pods_of_lot(lot).take(ASKED_OF_LOT_MAX);
+        let is_next = |uid: &&Uid| {
+            !self.lots.promises.has(uid) && self.ledger.pod(uid).is_none_or(|row| row.may_preempt)
+        };
+        if let Some(uid) = some.find(is_next) {
+            self.lots.retries.ask(uid, now);
         }
     }
 
@@ -372,7 +383,7 @@ impl Engine {
             Err(refusal) => {
                 self.queue.refuse_lot(lot, &refusal.quota);
                 if self.ledger.quotas.takes_back() {
-                    self.lots.retries.ask(&uid, now);
+                    self.ask_next_of_lot(lot, now);
                 }
                 None
             }

@@ -469,7 +469,11 @@ impl Engine {
         // Some may have gone meanwhile.
         self.enqueue(&group, &uid, now);
         match parked {
-            Some((quota, charged)) => self.park_group(&uid, &group, (&least, charged), &quota, now),
+            Some((quota, charged)) if self.is_charged_like(&member, charged) => {
+                self.park_group(&uid, &group, (&least, charged), &quota, now);
+            }
+            // What it was refused for is of one that is gone by now.
+            Some(_) => self.queue.rest(&uid, now),
             None => {
                 let rejection = self.all_refusals(&group, waiting.rejection);
                 self.queue.reject(&uid, rejection, &self.ledger, now);
@@ -479,6 +483,14 @@ impl Engine {
         // What is told of it meanwhile was left for now.
         self.settle_gangs(&group.gangs, now);
         self.due.pop()
+    }
+
+    /// Whether a pod is there and charged to the same.
+    fn is_charged_like(&self, uid: &Uid, like: Charged) -> bool {
+        let own = self.ledger.pod(uid).and_then(PodRow::charged);
+        own.is_some_and(|own| {
+            (own.belonging, own.preemptible) == (like.belonging, like.preemptible)
+        })
     }
 
     /// Has a group wait until its quota has room for all of it.

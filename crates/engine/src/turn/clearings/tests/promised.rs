@@ -132,3 +132,36 @@ fn while_others_leave_nobody_takes_what_their_quota_is_guaranteed() {
     }
     assert_eq!(cleared(&mut engine).0, names(&[]));
 }
+
+#[test]
+fn of_pods_alike_that_their_quota_refuses_all_have_others_go_and_not_one_after_the_other() {
+    let mut engine = jobs();
+    engine.apply(node("n", 20_000), START);
+    engine.apply(quota("q 0 6000"), START);
+    for number in 0..3 {
+        let old = of_quota(plain(&format!("old-{number}"), 2_000, 10), "q");
+        engine.apply(on(old, "n"), START);
+    }
+    for number in 0..3 {
+        engine.apply(told(of_quota(plain(&format!("new-{number}"), 2_000, 9), "q")), START);
+    }
+    assert_eq!(cleared(&mut engine).0, names(&[]), "they are more important");
+    for number in 0..3 {
+        gone(&mut engine, &format!("old-{number}"));
+        let low = of_quota(plain(&format!("low-{number}"), 2_000, 0), "q");
+        engine.apply(on(low, "n"), START);
+    }
+    let mut victims = BTreeSet::new();
+    for seconds in 0..10 {
+        let now = START.after(std::time::Duration::from_secs(seconds));
+        for _ in 0..100 {
+            let Some(Decision { pod, verdict, .. }) = engine.decide(now) else { continue };
+            if let Verdict::Wait(waiting) = verdict {
+                let room = waiting.room().into_iter().flat_map(|room| &room.victims);
+                victims.extend(room.map(|one| one.pod.name.to_string()));
+            }
+            engine.done(&pod.uid, now);
+        }
+    }
+    assert_eq!(victims.len(), 3, "nobody has gone yet: {victims:?}");
+}
