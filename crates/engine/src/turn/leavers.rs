@@ -26,9 +26,11 @@ impl Leavers {
 impl Engine {
     /// These have to go for a pod.
     pub(super) fn see_off(&mut self, uid: &Uid, victims: &[Victim], now: Moment) {
+        // Nobody may have been asked of those who had to go for it before.
+        self.keep_leavers(uid, now);
         let victims: BTreeSet<Uid> = victims.iter().map(|own| own.pod.uid.clone()).collect();
         self.tell_leavers(&victims, Leaves::Soon, now);
-        self.leavers.0.entry(uid.clone()).or_default().extend(victims);
+        self.leavers.0.insert(uid.clone(), victims);
     }
 
     /// Those who have to go for a pod were asked to. Where it waits no longer nobody knows whether they were.
