@@ -271,7 +271,7 @@ impl Engine {
             if self.may_have_room_made(&uid) {
                 self.forget_vain(&uid);
                 self.queue.unpark(&uid);
-            } else if self.unbound.get(&uid).is_none() {
+            } else if self.unbound.get(&uid).is_none() && !self.is_gang_entry(&uid) {
                 self.lots.retries.forget(&uid);
             }
         }
@@ -297,13 +297,15 @@ impl Engine {
         }
     }
 
-    /// Whether a pod waits for its quota, and somebody may make room for it.
+    /// Whether a pod or a group waits for its quota, and somebody may make room for it.
     fn may_have_room_made(&mut self, uid: &Uid) -> bool {
-        let (Some(lot), Some(own)) = (self.queue.lot(uid), self.unbound.get(uid)) else {
+        let member = self.waiting_member(uid);
+        let asker = member.as_ref().unwrap_or(uid);
+        let (Some(lot), Some(own)) = (self.queue.lot(uid), self.unbound.get(asker)) else {
             return false;
         };
         let profile = own.profile;
-        !self.lots.promises.has(uid) && self.room_rule(uid, profile, lot).is_some()
+        !self.lots.promises.has(uid) && self.room_rule(asker, profile, lot).is_some()
     }
 
     fn line_up(&mut self, lots: impl IntoIterator<Item = Charged>) {

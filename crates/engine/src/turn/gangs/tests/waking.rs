@@ -66,8 +66,8 @@ fn settled(engine: &mut Engine, now: Moment) -> Vec<String> {
     (0..100).flat_map(|_| decided(engine, now)).collect()
 }
 
-/// A gang of two in a quota for which somebody has to go, who has not gone yet.
-fn awaiting_quota() -> Engine {
+/// Where pods go for gangs and within quotas.
+fn making_room() -> Engine {
     let profile = Profile {
         gangs: Some(GangSettings::default()),
         quota: Some(quota::Settings::default()),
@@ -75,7 +75,12 @@ fn awaiting_quota() -> Engine {
         ..Profile::kubernetes()
     };
     let profiles = vec![(DEFAULT_SCHEDULER.into(), profile)];
-    let mut engine = Engine::new(Settings::default(), profiles, START);
+    Engine::new(Settings::default(), profiles, START)
+}
+
+/// A gang of two in a quota for which somebody has to go, who has not gone yet.
+fn awaiting_quota() -> Engine {
+    let mut engine = making_room();
     engine.apply(node("n", 20_000), START);
     engine.apply(quota(4_000), START);
     let of_quota = |fact: PodFact| PodFact { quota: Some("q".into()), ..fact };
@@ -201,4 +206,27 @@ fn who_could_not_be_told_what_the_gang_waits_for_is_told_once_more_and_nobody_el
     let words = "b waits: gang default/g waits for members: collected 2/3";
     assert_eq!(decided(&mut engine, later), [words]);
     assert_eq!(engine.next_due(later), None);
+}
+
+#[test]
+fn a_group_that_waits_for_its_quota_is_tried_again_where_somebody_uses_it_by_now_who_may_go() {
+    let mut engine = making_room();
+    let of_quota = |fact: PodFact, priority: i32| {
+        let quota = Some("q".into());
+        PodFact { quota, priority, ..fact }
+    };
+    engine.apply(node("n", 20_000), START);
+    engine.apply(quota(6_000), START);
+    engine.apply(bound(of_quota(pod("old", 5_000), 9), "n"), START);
+    engine.apply(gang("g", terms(2)), START);
+    for name in ["a", "b"] {
+        engine.apply(told(of_quota(member(name, "g", 2_000), 9)), START);
+    }
+    let words = settled(&mut engine, START);
+    assert!(words.iter().all(|own| own.contains("Insufficient quotas")), "{words:?}");
+    // Somebody else has one bound that is less important, and the other one ends.
+    engine.apply(bound(of_quota(pod("low", 3_000), 0), "n"), later());
+    engine.apply(Fact::PodGone(uid("old")), later());
+    let words = settled(&mut engine, later());
+    assert!(words.iter().any(|own| own.contains("waits for low")), "{words:?}");
 }
