@@ -207,14 +207,13 @@ impl Engine {
         self.gangs.by_uid.contains_key(uid)
     }
 
-    /// A member of the group that is called this in the queue; none where that is no group, or others are going
-    /// for it.
+    /// A member of the group that is called this in the queue; none where that is no group, or others are leaving
+    /// nodes for it.
     pub(super) fn waiting_member(&self, uid: &Uid) -> Option<Uid> {
         let group = self.ledger.group_of(&self.gangs.by_uid.get(uid)?.gang);
         let mut waiting = self.ledger.gang_waiting(&group.gangs).map(|(_, uid, _)| uid);
         let first = waiting.next()?;
-        let is_awaited = |uid: &Uid| self.ledger.nominated(uid).is_some();
-        (!is_awaited(first) && !waiting.any(is_awaited)).then(|| first.clone())
+        (!self.is_leaving(first) && !waiting.any(|uid| self.is_leaving(uid))).then(|| first.clone())
     }
 
     /// A pod is gone, or bound, or of another gang, or nobody's business any longer: what it was given with
