@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 /// Among so many seeds everything has to happen that is looked at.
-const SEEDS_TO_SEE_ALL: u64 = 24;
+const SEEDS_TO_SEE_ALL: u64 = 32;
 
 /// Runs schedulers through faults that seeds decide.
 #[derive(Parser)]

@@ -106,8 +106,9 @@ struct Knowledge {
     claims: BTreeMap<Uid, String>,
     /// Pods whose volumes are being made: a claim, and no Binding yet.
     prepared: BTreeSet<Uid>,
-    /// Members of gangs that were refused or could not be prepared, and keep their nodes and are tried again.
-    kept: BTreeSet<Uid>,
+    /// Members of gangs that were refused or could not be prepared, and the nodes that they keep until they are
+    /// tried again.
+    kept: BTreeMap<Uid, String>,
     /// Pods of which it was said that somebody else has the last word.
     lost: BTreeSet<Uid>,
     /// Reservations, as they were told.
@@ -159,7 +160,14 @@ impl Knowledge {
     /// A member of a gang is not bound, nor are its volumes made: it may keep its node and be tried again.
     fn keep(&mut self, uid: &Uid) {
         let gang = self.pods.get(uid).and_then(|known| known.shape.gang.as_ref());
-        self.kept.extend(gang.map(|_| uid.clone()));
+        let node = self.claims.get(uid).filter(|_| gang.is_some());
+        self.kept.extend(node.map(|node| (uid.clone(), node.clone())));
+    }
+
+    /// The node that a pod has, or is to have.
+    fn node_of(&self, uid: &Uid) -> Option<&str> {
+        let bound = self.pods.get(uid)?.node.as_ref();
+        bound.or_else(|| self.claims.get(uid)).or_else(|| self.kept.get(uid)).map(|node| &**node)
     }
 
     /// A reservation is told of.
@@ -458,7 +466,7 @@ impl Onlooker {
                 self.violated(&format!("{} has to go and nobody told of it", victim.name));
                 continue;
             };
-            let node = known.node.as_deref().or(own.claims.get(&victim.uid).map(|node| &**node));
+            let node = own.node_of(&victim.uid);
             if known.shape.priority >= priority || node != Some(&*room.node) {
                 self.violated(&format!("{} must not go for {}", victim.name, pod.name));
             }
@@ -580,7 +588,7 @@ impl Witness for Onlooker {
             own.rest.missed_wakes = core.engine().queue().missed_wakes();
             let (ledger, queue) = (core.engine().ledger(), core.engine().queue());
             let rows = own.pods.keys().filter_map(|uid| ledger.pod(uid));
-            own.kept.retain(|uid| ledger.pod(uid).is_some_and(PodRow::is_placed));
+            own.kept.retain(|uid, _| ledger.pod(uid).is_some_and(PodRow::is_placed));
             own.rest.claims = rows.filter(|row| row.node().is_some() && !row.is_bound()).count();
             self.holds_whole(own, core);
             if own.is_audited {

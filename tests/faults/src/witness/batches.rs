@@ -31,7 +31,7 @@ impl Knowledge {
     /// The same where of those that wait only these ask for anything.
     fn accounts_with(&self, regime: Regime, asks: impl Fn(&Shape) -> bool) -> Accounts {
         let users = self.pods.iter().map(|(uid, known)| {
-            let has_claim = self.claims.contains_key(uid) || self.kept.contains(uid);
+            let has_claim = self.claims.contains_key(uid) || self.kept.contains_key(uid);
             let is_placed = known.node.is_some() || has_claim;
             User { shape: &known.shape, is_placed }
         });
@@ -66,6 +66,16 @@ impl Knowledge {
         accounts.robbed(&across, asker)
     }
 
+    /// Whether others of these gangs are bound or being bound.
+    fn has_company(&self, group: &[String], member: &Uid) -> bool {
+        let is_bound = |uid: &Uid, known: &Known| {
+            known.node.is_some() || self.claims.contains_key(uid) && !self.prepared.contains(uid)
+        };
+        let of = |own: &Shape| own.gang.as_ref().is_some_and(|gang| group.contains(&gang.name));
+        let mut others = self.pods.iter().filter(|(uid, _)| *uid != member);
+        others.any(|(uid, known)| of(&known.shape) && is_bound(uid, known))
+    }
+
     /// What of a quota those use who are going.
     fn leaving(&self, quota: &str) -> Amount {
         let going = self.pods.values().filter(|known| known.is_going && known.node.is_some());
@@ -84,6 +94,10 @@ impl Onlooker {
         let Some(gang) = shape.and_then(|shape| shape.gang.clone()) else { return };
         own.rest.members += 1;
         self.judge.begins(&gang.group);
+        // Who was refused follows those that were bound with it, however many of them are left.
+        if own.kept.contains_key(&pod.uid) && own.has_company(&gang.group, &pod.uid) {
+            return;
+        }
         let has_started = gang.group.iter().any(|name| own.started.contains(name));
         let ledger = core.engine().ledger();
         for name in &gang.group {
@@ -92,6 +106,11 @@ impl Onlooker {
             let members = own.pods.iter().filter(|(_, known)| of(known).is_some());
             let rows = members.filter_map(|(uid, _)| ledger.pod(uid));
             let placed = rows.filter(|row| row.is_placed()).count();
+            // Of one that runs and that nothing describes any longer nobody knows how many there must be.
+            let is_described = ledger.gangs.terms(&GangId::new("default", name)).is_some();
+            if !is_described && placed > 0 {
+                continue;
+            }
             if placed < gang.needs(placed, has_started) {
                 let (name, min) = (&gang.name, gang.min);
                 let what = format!("{} is bound, and {placed} of {min} of {name}", pod.name);
@@ -122,7 +141,7 @@ impl Onlooker {
     /// Holds a decision against what quotas may use now, as far as that is known.
     pub(super) fn overdraws(&self, own: &Knowledge, pod: &PodRef, shape: &Shape) {
         // What a member keeps was decided before.
-        if shape.scheduler != BATCH || own.kept.contains(&pod.uid) {
+        if shape.scheduler != BATCH || own.kept.contains_key(&pod.uid) {
             return;
         }
         if let Some(what) = own.accounts_at_best(self.judge.regime(), shape).overdraws(shape) {
@@ -154,7 +173,7 @@ impl Onlooker {
                 self.violated(&format!("{uid:?} has to go for {name} and nobody told of it"));
                 continue;
             };
-            if known.node.is_none() && !own.claims.contains_key(uid) {
+            if own.node_of(uid).is_none() {
                 self.violated(&format!("{} has to go for {name} and is nowhere", known.name));
             }
             // Who never has to go for others of his quota may use what was only lent to it all the same.
