@@ -5,17 +5,17 @@
 
 mod dismissals;
 mod reservations;
+mod rooms;
 mod slots;
 mod standings;
 mod traffic;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::{PersistentVolume, PersistentVolumeClaim, Pod, Resource};
 use chassis::client::{
-    Access, Binding, Client, DeleteOptions, Error, Nameplate, Patch, Reason, Refusal, ResourceType,
+    Access, Binding, Client, Error, Nameplate, Patch, Reason, Refusal, ResourceType,
 };
 use chassis::clock::Clock;
 use chassis::controller::go_on_panicking;
@@ -36,8 +36,8 @@ use crate::extenders::{Binder, Extenders};
 use crate::gangs::GroupOrder;
 use crate::later::{Busy, Later};
 use crate::message::{
-    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, Receipt, ReportOrder, RoomOrder,
-    TellOrder, Unreadable, Wrote,
+    Answer, BindOrder, Kind, LifeOrder, Message, PrepareOrder, Receipt, ReportOrder, TellOrder,
+    Unreadable, Wrote,
 };
 use crate::notes::Notes;
 use crate::quotas::QuotaOrder;
@@ -511,73 +511,6 @@ impl Hands {
         // A pod that is gone needs nothing.
         if !error.is_not_found() {
             tracing::warn!(pod = %format_args!("{}/{}", pod.namespace, pod.name), %error, "{what}");
-        }
-    }
-
-    /// Deletes who has to go, and has those wait elsewhere who waited for the same room; false where
-    /// somebody could not be deleted: then the others need not go either.
-    async fn make_room(&self, order: &TellOrder, room: &RoomOrder, place: &mut Place) -> bool {
-        for other in &room.passed_over {
-            let patch = status::passed_over(&other.uid.0);
-            if let Err(error) = self.patch_status(other, patch, place).await {
-                self.warn(other, &error, "cannot write that no room is made for a pod");
-            }
-        }
-        for victim in &room.victims {
-            // Whoever leads next finds out anew who has to go.
-            if self.stop.is_cancelled() {
-                return false;
-            }
-            match self.evict(order, victim, place).await {
-                Ok(Some(version)) => {
-                    self.notes.preempted(order, (victim, &version), &room.node);
-                }
-                Ok(None) => {}
-                Err(error) if error.is_not_found() => {}
-                Err(error) => {
-                    self.warn(victim, &error, "cannot delete a pod to make room");
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Deletes a pod to make room, of which the version is returned; nothing where it went, or goes, for
-    /// another reason.
-    async fn evict(
-        &self,
-        order: &TellOrder,
-        victim: &PodRef,
-        place: &mut Place,
-    ) -> Result<Option<String>, Error> {
-        let namespace = &victim.namespace;
-        let pods: Access<Pod> = self.client.within(namespace);
-        let find = || pods.find(&victim.name);
-        let Some(pod) = self.again(namespace, place, find).await? else { return Ok(None) };
-        let metadata = &pod.metadata;
-        if metadata.uid != *victim.uid.0 || metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let (uid, now) = (&victim.uid.0, self.clock().now());
-        let patch = status::preempted(uid, metadata.generation, &order.scheduler, now);
-        self.patch_status(victim, patch, place).await?;
-        let (options, was_unclear) = (&DeleteOptions::of(uid), AtomicBool::new(false));
-        let delete = async || {
-            let answer = pods.delete(&victim.name, options).await;
-            let is_unclear = answer.as_ref().is_err_and(is_unclear);
-            was_unclear.fetch_or(is_unclear, Ordering::Relaxed);
-            answer
-        };
-        match self.again(namespace, place, delete).await {
-            Ok(_) => Ok(Some(pod.metadata.resource_version)),
-            // It is gone, or another one has its name: the answer to an earlier try was lost, or somebody
-            // else was faster.
-            Err(error) if error.is_not_found() || error.is_conflict() => {
-                let is_ours = was_unclear.load(Ordering::Relaxed);
-                Ok(is_ours.then_some(pod.metadata.resource_version))
-            }
-            Err(error) => Err(error),
         }
     }
 

@@ -8,9 +8,10 @@ use chassis::client::{Options, Refusal};
 use chassis::clock::Hand;
 use chassis::metrics::Metrics;
 use engine::fact::{ClaimReference, Uid};
+use serde_json::json;
 
 use super::*;
-use crate::message::{ConditionOrder, Recall};
+use crate::message::{ConditionOrder, Recall, RoomOrder};
 
 fn refused(code: u16, retry_after: Option<u64>) -> Error {
     let body = format!(r#"{{"kind":"Status","status":"Failure","message":"said","code":{code}}}"#);
@@ -315,8 +316,8 @@ async fn what_cannot_be_told_is_given_up_after_some_tries() {
 }
 
 /// What is asked of a server that answers deletions like this, one after the other, and everything
-/// else well, where a pod has to go for another.
-async fn evicted(deletions: &'static [u16]) -> Vec<String> {
+/// else well, where a pod has to go for another, and whether all was done. Who is found after a deletion has this uid.
+async fn evicted(deletions: &'static [u16], later: &'static str) -> (Vec<String>, bool) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let heard = asked.clone();
     let service = tower::service_fn(move |request: http::Request<_>| {
@@ -333,7 +334,11 @@ async fn evicted(deletions: &'static [u16]) -> Vec<String> {
                 (code, format!(r#"{{"kind":"Status","status":"{status}","code":{code}}}"#))
             }
             http::Method::POST => (201, "{}".to_owned()),
-            _ => (200, r#"{"metadata":{"name":"a0","uid":"a0","resourceVersion":"7"}}"#.to_owned()),
+            _ => {
+                let uid = if before > 0 { later } else { "a0" };
+                let metadata = json!({ "name": "a0", "uid": uid, "resourceVersion": "7" });
+                (200, json!({ "metadata": metadata }).to_string())
+            }
         };
         let body = http_body_util::Full::new(bytes::Bytes::from(body));
         let answer = http::Response::builder().status(code).body(body).unwrap();
@@ -353,27 +358,38 @@ async fn evicted(deletions: &'static [u16]) -> Vec<String> {
         hands.make_room(&order, &room, &mut place).await
     });
     bench.pass(Duration::from_secs(2)).await;
-    assert!(evicting.await.unwrap());
+    let is_made = evicting.await.unwrap();
     let Bench { hands, asked, .. } = bench;
     drop(hands);
     writing.await.unwrap();
     let asked = asked.lock().unwrap();
-    asked.clone()
+    (asked.clone(), is_made)
 }
 
 #[tokio::test]
 async fn of_a_pod_that_had_to_go_it_is_told_though_the_answer_was_lost() {
     let begun = ["GET a0", "PATCH status", "DELETE a0"];
     let check = async |deletions: &'static [u16], more: &[&str]| {
-        assert_eq!(evicted(deletions).await, [&begun[..], more].concat(), "{deletions:?}");
+        let (asked, is_made) = evicted(deletions, "another").await;
+        assert_eq!(asked, [&begun[..], more].concat(), "{deletions:?}");
+        assert!(is_made, "{deletions:?}");
     };
     check(&[200], &["POST events"]).await;
     check(&[503, 200], &["DELETE a0", "POST events"]).await;
     check(&[503, 404], &["DELETE a0", "POST events"]).await;
-    check(&[503, 409], &["DELETE a0", "POST events"]).await;
+    check(&[503, 409], &["DELETE a0", "GET a0", "POST events"]).await;
     // Somebody else was faster.
     check(&[404], &[]).await;
-    check(&[409], &[]).await;
+    check(&[409], &["GET a0"]).await;
+    // Somebody in between refuses it with the same code, and it stays.
+    let (asked, is_made) = evicted(&[409], "a0").await;
+    assert_eq!(
+        (asked, is_made),
+        (
+            vec!["GET a0".to_owned(), "PATCH status".into(), "DELETE a0".into(), "GET a0".into()],
+            false
+        )
+    );
 }
 
 #[tokio::test]
