@@ -278,7 +278,7 @@ impl Clearing {
         let members = self.party.members.iter().map(|(uid, _)| uid.clone());
         let victims = self.plan.gone.iter().flat_map(|unit| &unit.pods).filter_map(|uid| {
             let row = ledger.pod(uid)?;
-            Some((row.node()?, Victim { pod: PodRef::of(uid, row), deleting: row.deleting }))
+            Some((row.node()?, Victim { pod: PodRef::of(uid, row), deleting: row.is_deleting() }))
         });
         Cleared { plan: members.zip(places.iter().copied()).collect(), victims: victims.collect() }
     }

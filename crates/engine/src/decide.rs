@@ -316,13 +316,15 @@ impl Decider {
     /// Whether no node would take a pod whoever left it.
     #[must_use]
     pub fn is_hopeless(&self, ledger: &Ledger, uid: &Uid) -> bool {
-        let is_curable = |ask: Ask| {
-            ledger.nodes.present().iter().any(|node| {
-                let refusal = self.refusal(ledger, ask, node);
-                refusal.is_none_or(|(_, refusal)| refusal.code == Code::Unschedulable)
-            })
+        let can_be_helped = |ask: Ask| {
+            ledger.nodes.present().iter().any(|node| self.can_be_helped(ledger, ask, node))
         };
-        ledger.pod(uid).is_none_or(|row| !is_curable(row.ask))
+        ledger.pod(uid).is_none_or(|row| !can_be_helped(row.ask))
+    }
+
+    /// Whether a node takes a pod, or would if others left it.
+    pub(crate) fn can_be_helped(&self, ledger: &Ledger, ask: Ask, node: NodeIndex) -> bool {
+        self.refusal(ledger, ask, node).is_none_or(|(_, refusal)| refusal.is_curable())
     }
 
     /// What of a node is the pod's own from now on, besides amounts; of CPUs some of these first.

@@ -118,8 +118,7 @@ impl Examination {
 
     /// Nodes that evicting pods could help.
     pub fn curable(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        let of_them = |one: &&Refused| one.refusal.code == Code::Unschedulable;
-        self.refused.iter().filter(of_them).map(|one| one.node)
+        self.refused.iter().filter(|one| one.refusal.is_curable()).map(|one| one.node)
     }
 }
 

@@ -5,19 +5,18 @@
 //! follows from it: which gangs are one group, how many members of each have to get a node at once, what a
 //! group still waits for, and in which order its members are tried. It knows no queue and places nobody.
 
+mod course;
 mod line;
 mod membership;
 mod readiness;
 mod words;
 
-#[cfg(test)]
-mod tests;
-
 use std::time::Duration;
 
 use api::pod_group::MatchPolicy;
 
-pub(crate) use line::{Foremost, Line, Next, Seatless, least_of, refused, seat};
+pub(crate) use course::{Course, Refused, Seatless, seat};
+pub(crate) use line::{Next, least_of};
 pub use membership::{Incarnation, Membership};
 pub use readiness::{Group, Need, Readiness};
 pub use words::{GangRefusal, GangStamp, GangWait};

@@ -55,6 +55,7 @@ pub use reservations::{
 };
 pub use residents::{Resident, Residents};
 pub use resources::{Column, EXACT_BITS, ResourceIndex, Resources, SAFE_BITS};
+pub(crate) use row::Departure;
 pub use row::PodRow;
 pub use storage::{Promises, Storage};
 pub use symbols::{Symbol, Symbols};
@@ -556,7 +557,7 @@ impl Ledger {
         let old = self.pods.get(&fact.uid).map(|row| &**row);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| fact.node.is_none());
-        let seen_off = !fact.deleting && old.is_some_and(|old| old.seen_off);
+        let departure = Departure::told(&fact, old);
         let lost = old.and_then(|old| old.astray.as_deref());
         self.astray.follow(&fact.uid, lost, astray.map(|name| &**name));
         if fact.node.is_some() && old.is_some_and(|old| old.claim.is_some()) {
@@ -577,9 +578,7 @@ impl Ledger {
             namespace: fact.namespace,
             name: fact.name,
             priority: fact.priority,
-            deleting: fact.deleting,
-            giving_way: fact.giving_way,
-            seen_off,
+            departure,
             is_spared: fact.is_spared,
             gated: !fact.gates.is_empty(),
             may_preempt: fact.may_preempt,

@@ -64,7 +64,7 @@ pub struct Victim {
 
 impl Victim {
     fn new(uid: &Uid, row: &PodRow) -> Self {
-        Self { pod: PodRef::of(uid, row), deleting: row.deleting }
+        Self { pod: PodRef::of(uid, row), deleting: row.is_deleting() }
     }
 }
 

@@ -189,4 +189,10 @@ impl Refusal {
     pub fn new(code: Code, reason: Reason) -> Self {
         Self { code, reasons: vec![reason] }
     }
+
+    /// Whether the node would take the pod if others left it.
+    #[must_use]
+    pub fn is_curable(&self) -> bool {
+        self.code == Code::Unschedulable
+    }
 }

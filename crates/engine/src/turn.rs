@@ -11,6 +11,7 @@ mod clearings;
 mod consultations;
 mod due;
 mod gangs;
+mod going_for;
 mod leavers;
 mod loads;
 mod lookout;

@@ -375,7 +375,7 @@ impl Groups {
         leftovers.next(|order| {
             // The others may have followed meanwhile.
             let is_undone = all.get(&order.object.0).is_some_and(|own| own.is_undone(ledger));
-            is_undone && ledger.pod(&order.pod.uid).is_some_and(|row| !row.deleting)
+            is_undone && ledger.pod(&order.pod.uid).is_some_and(|row| !row.is_deleting())
         })
     }
 

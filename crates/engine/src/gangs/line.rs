@@ -1,20 +1,15 @@
-//! In which order members of a group get nodes, which of them are needed, and which node one gets.
+//! In which order members of a group get nodes, and which of them are needed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use api::pod_group::GangId;
 
-use super::{GangRefusal, Group, Need};
-use crate::decide::Decider;
-use crate::fact::{Allotment, Uid};
-use crate::ledger::{Ask, Charged, Ledger, PodRow};
+use super::{Group, Need};
+use crate::fact::Uid;
+use crate::ledger::{Charged, Ledger, PodRow};
 use crate::needs::Amounts;
-use crate::pool::Id;
-use crate::preemption::LastResorts;
-use crate::quota::{Preemptible, QuotaRefusal};
-use crate::reservations::Place;
-use crate::turn::{Waiting, rejection, tie_of};
+use crate::quota::Preemptible;
 
 /// How many members that are not needed are tried in one plan: the others come after whoever waits.
 const EXTRAS_MAX: usize = 512;
@@ -145,113 +140,12 @@ impl Line {
     }
 }
 
-/// Sorts of members that get their nodes before the others: no node was left for them behind those.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Foremost(Vec<Ask>);
-
-/// For how many sorts a plan begins anew.
-const FOREMOST_MAX: usize = 2;
-
-impl Foremost {
-    /// A member got no node while these of its group had theirs: whether the plan is to begin anew with those like it.
-    pub(crate) fn add<'a>(
-        &mut self,
-        ledger: &Ledger,
-        member: &Uid,
-        placed: impl IntoIterator<Item = &'a Uid>,
-    ) -> bool {
-        let sort = |uid: &Uid| ledger.pod(uid).map(|row| whereabouts(row.ask));
-        let Some(own) = sort(member) else { return false };
-        let is_news = self.0.len() < FOREMOST_MAX && !self.0.contains(&own);
-        let is_behind = placed.into_iter().any(|uid| sort(uid).is_some_and(|other| other != own));
-        if is_news && is_behind {
-            self.0.push(own);
-        }
-        is_news && is_behind
-    }
-
-    /// Members in their order, these before the others of their priority: whoever matters more goes first all the
-    /// same.
-    pub(crate) fn sort(&self, ledger: &Ledger, members: &mut [(GangId, Uid)]) {
-        let place = |uid: &Uid| {
-            let row = ledger.pod(uid)?;
-            let at = self.0.iter().rposition(|own| *own == whereabouts(row.ask));
-            Some((Reverse(row.priority), Reverse(at)))
-        };
-        if !self.0.is_empty() {
-            members.sort_by_cached_key(|(_, uid)| place(uid));
-        }
-    }
-}
-
-/// What of an ask says which nodes it may go to, however much is free there.
-fn whereabouts(ask: Ask) -> Ask {
-    let (requests, taken, images) = (Id::at(0), Id::at(0), Id::at(0));
-    Ask { requests, taken, images, load: None, like: None, ..ask.anonymous() }
-}
-
 /// How many members of each gang are needed.
 pub(crate) fn least_of(needs: Vec<Need>) -> BTreeMap<GangId, usize> {
     needs.into_iter().map(|need| (need.gang, need.needed)).collect()
 }
 
-/// Why a member gets no node.
-pub(crate) enum Seatless {
-    /// Its quota has no room.
-    Quota(Box<QuotaRefusal>),
-    /// No node takes it.
-    Nodes,
-}
-
-/// The node that a member gets, as things are, and what of that besides amounts.
-pub(crate) fn seat(
-    ledger: &mut Ledger,
-    decider: &mut Decider,
-    uid: &Uid,
-) -> Result<(Place, Option<Allotment>), Seatless> {
-    if decider.profile().quota.is_some() {
-        ledger.admit(uid).map_err(|refusal| Seatless::Quota(Box::new(refusal)))?;
-    }
-    let ask = ledger.pod(uid).map(|row| row.ask).ok_or(Seatless::Nodes)?;
-    let place = decider.choose(ledger, uid, tie_of(uid)).ok().flatten().ok_or(Seatless::Nodes)?;
-    let allotment = decider.allot(ledger, ask, &place).map_err(|_| Seatless::Nodes)?;
-    Ok((place, allotment))
-}
-
-/// Why a group has no nodes of which a member gets none, as things are: the others have theirs, so many
-/// of whom had theirs before it was tried.
-pub(crate) fn refused(
-    ledger: &mut Ledger,
-    decider: &Decider,
-    (group, member): (&Group, &Uid),
-    quota: Option<QuotaRefusal>,
-    placed: usize,
-) -> Option<Waiting> {
-    let row = ledger.pod(member)?;
-    let pod = format!("{}/{}", row.namespace, row.name).into();
-    let gang = Some(GangRefusal { group: group.key.clone(), pod, placed });
-    let waiting = match quota {
-        Some(refusal) => Waiting::refused_by_quota(ledger, refusal),
-        None => {
-            let examination = decider.examine(ledger, member).ok()?;
-            let rejection = rejection(&examination);
-            let last_resorts = LastResorts::default();
-            Waiting::new(examination, last_resorts, rejection)
-        }
-    };
-    Some(Waiting { gang, ..waiting })
-}
-
 impl Ledger {
-    /// Whether a pod that no node takes may be taken by one where others have theirs: it wants to be near some, or to
-    /// be spread like them.
-    pub(crate) fn follows_others(&self, uid: &Uid) -> bool {
-        self.pod(uid).is_some_and(|row| {
-            let is_near = !self.terms.affinity(row.ask.pod_affinity).near.is_empty();
-            is_near || self.terms.spread(row.ask.spread).iter().any(|own| own.binds)
-        })
-    }
-
     /// Members in the order in which they get nodes, of those that this holds of: the largest first, which
     /// are the hardest to place.
     pub(crate) fn gang_by_size(

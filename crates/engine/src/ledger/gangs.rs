@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::pod_group::{GangId, GangTerms, MatchPolicy};
 
-use super::{Ledger, PodRow, Way};
+use super::{Departure, Ledger, PodRow, Way};
 use crate::fact::Uid;
 use crate::gangs::{Membership, Settings};
 use crate::moment::Moment;
@@ -61,7 +61,7 @@ impl Gang {
 
     /// It is told what becomes of a member.
     fn see(&mut self, uid: &Uid, row: &PodRow) {
-        keep(&mut self.leaving, uid, row.seen_off);
+        keep(&mut self.leaving, uid, row.departure == Departure::SeenOff);
         self.follow(uid, row);
         if row.goes() {
             self.staying.remove(uid);
@@ -395,13 +395,19 @@ impl Ledger {
     /// goes. Says which gang goes on without it, or with it again.
     pub(crate) fn see_off(&mut self, uid: &Uid, leaves: Leaves) -> Option<GangId> {
         let row = self.pods.get_mut(uid)?;
-        let before = row.seen_off;
-        row.seen_off = leaves == Leaves::Soon && row.is_placed() && !row.deleting;
-        if row.seen_off != before && row.is_placed() && self.quotas.are_kept() {
-            let way = if row.seen_off { Way::In } else { Way::Out };
+        let departure = match leaves {
+            Leaves::Soon if row.is_placed() => Departure::SeenOff,
+            _ => Departure::No,
+        };
+        if row.is_deleting() || row.departure == departure {
+            return None;
+        }
+        row.departure = departure;
+        if row.is_placed() && self.quotas.are_kept() {
+            let way = if row.goes() { Way::In } else { Way::Out };
             self.quotas.shift_leaving(row.charged(), &self.asks.requests, way);
         }
-        let id = &row.gang.as_deref().filter(|_| row.seen_off != before)?.gang;
+        let id = &row.gang.as_deref()?.gang;
         let gang = self.gangs.gangs.get_mut(id)?;
         gang.see(uid, row);
         gang.settle();

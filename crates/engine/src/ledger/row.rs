@@ -12,6 +12,31 @@ use crate::nominations::Nomination;
 use crate::pool::Id;
 use crate::quota::Preemptible;
 
+/// Whether a pod goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// It stays.
+    No,
+    /// It has to go for others, and is not seen to go yet.
+    SeenOff,
+    /// It is being deleted.
+    Deleted,
+    /// It is being deleted to make room for others.
+    GivesWay,
+}
+
+impl Departure {
+    /// As a pod says it is; what was decided of one that stays for all that it says holds on.
+    pub(super) fn told(fact: &PodFact, before: Option<&PodRow>) -> Self {
+        match (fact.deleting, fact.giving_way) {
+            (true, true) => Self::GivesWay,
+            (true, false) => Self::Deleted,
+            _ if before.is_some_and(|row| row.departure == Self::SeenOff) => Self::SeenOff,
+            _ => Self::No,
+        }
+    }
+}
+
 /// What is known of a pod.
 #[derive(Debug, Clone)]
 pub struct PodRow {
@@ -21,12 +46,8 @@ pub struct PodRow {
     pub name: Box<str>,
     /// Higher goes first.
     pub priority: i32,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether it is being deleted to make room for another pod.
-    pub giving_way: bool,
-    /// Whether it has to go for others, and is not seen to go yet.
-    pub(crate) seen_off: bool,
+    /// Whether it goes.
+    pub(crate) departure: Departure,
     /// Whether it is not to be pushed out for a reservation, or inside one.
     pub is_spared: bool,
     /// Whether something keeps it from being tried at all.
@@ -92,8 +113,8 @@ impl PodRow {
     /// What of it its node feels.
     #[must_use]
     pub fn passing(&self) -> Passing {
-        let Self { ask, deleting, allotment, reservation, .. } = *self;
-        Passing { ask, deleting, allotment, reservation }
+        let Self { ask, allotment, reservation, .. } = *self;
+        Passing { ask, deleting: self.is_deleting(), allotment, reservation }
     }
 
     /// What of it a quota is charged for; none where it is charged to nobody.
@@ -127,19 +148,25 @@ impl PodRow {
         self.is_bound() || self.claim.is_some()
     }
 
+    /// Whether it is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        matches!(self.departure, Departure::Deleted | Departure::GivesWay)
+    }
+
     /// Whether it goes, or has to.
     pub(crate) fn goes(&self) -> bool {
-        self.deleting || self.seen_off
+        self.departure != Departure::No
     }
 
     /// Whether it goes to make room for others, or has to.
     pub(crate) fn gives_way(&self) -> bool {
-        self.giving_way || self.seen_off
+        matches!(self.departure, Departure::SeenOff | Departure::GivesWay)
     }
 
     /// Whether it waits for a node and may be tried, by itself or with its gang.
     pub(crate) fn may_be_tried(&self) -> bool {
-        !self.is_placed() && !self.gated && !self.deleting && !self.is_anothers
+        !self.is_placed() && !self.gated && !self.is_deleting() && !self.is_anothers
     }
 
     /// The name of the node that the API server says it is bound to.

@@ -156,7 +156,7 @@ impl PodView {
             ports: asks.ports.get(ask.ports).0.clone(),
             tolerations: asks.tolerations.get(ask.tolerations).0.clone(),
             away: terms.told_affinity(ask.pod_affinity).away.clone(),
-            deleting: row.deleting,
+            deleting: row.is_deleting(),
         }
     }
 

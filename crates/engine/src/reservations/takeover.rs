@@ -101,7 +101,7 @@ impl Ledger {
             let used = used.filter(|used| self.reservations.rules(&used.uid).is_some());
             let is_inside = used.is_some_and(|used| used.uid == own.uid);
             let is_its_own = row.reservation.is_some() || self.is_ignoring(row.ask);
-            let is_free = used.is_none() && !row.deleting && !is_its_own;
+            let is_free = used.is_none() && !row.is_deleting() && !is_its_own;
             let is_meant = is_inside
                 || is_free
                     && self.is_candidate(row, uid, own, rules, filter)

@@ -19,7 +19,6 @@ use crate::preemption::{LastResorts, Outcome, Room};
 use crate::profile::LastResort;
 use crate::queue::Change;
 use crate::quota::Part;
-use crate::reason::Code;
 use crate::search::Work;
 
 /// How much is done in one turn: nodes and pods that are looked at.
@@ -239,9 +238,10 @@ impl Engine {
 
     /// Whether a node would take a pod if others left it.
     fn can_be_helped(&self, uid: &Uid, row: &PodRow, node: NodeIndex) -> bool {
-        let Some(own) = self.unbound.get(uid) else { return true };
-        let refusal = self.profiles[own.profile].1.refusal(&self.ledger, row.ask, node);
-        refusal.is_none_or(|(_, refusal)| refusal.code == Code::Unschedulable)
+        let own = self.unbound.get(uid);
+        own.is_none_or(|own| {
+            self.profiles[own.profile].1.can_be_helped(&self.ledger, row.ask, node)
+        })
     }
 
     /// No room is kept for these on nodes that they cannot come to, whoever leaves them.

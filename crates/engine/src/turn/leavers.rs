@@ -2,19 +2,20 @@
 //! later still. Meanwhile nobody else is asked for the same room. And a controller may have made new members of a gang
 //! before the last is asked: a gang that goes whole starts whole again, so that those who come wait for each other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use api::pod_group::GangId;
 
 use super::Engine;
+use super::going_for::GoingFor;
 use crate::fact::Uid;
 use crate::ledger::Leaves;
 use crate::moment::Moment;
 use crate::preemption::Victim;
 
-/// Who is being asked to go, by for whom.
+/// Who is being asked to go.
 #[derive(Debug, Default)]
-pub(super) struct Leavers(BTreeMap<Uid, BTreeSet<Uid>>);
+pub(super) struct Leavers(GoingFor);
 
 impl Leavers {
     #[cfg(test)]
@@ -30,7 +31,7 @@ impl Engine {
         self.keep_leavers(uid, now);
         let victims: BTreeSet<Uid> = victims.iter().map(|own| own.pod.uid.clone()).collect();
         self.tell_leavers(&victims, Leaves::Soon, now);
-        self.leavers.0.insert(uid.clone(), victims);
+        self.leavers.0.put(uid, victims);
     }
 
     /// Those who have to go for a pod were asked to. Where it waits no longer nobody knows whether they were.
@@ -46,7 +47,7 @@ impl Engine {
     /// Nobody has to go for a pod any longer: who was not asked yet stays, unless he has to go for another.
     pub(super) fn keep_leavers(&mut self, uid: &Uid, now: Moment) {
         let Some(mut own) = self.leavers.0.remove(uid) else { return };
-        own.retain(|uid| !self.leavers.0.values().any(|others| others.contains(uid)));
+        own.retain(|uid| self.leavers.0.askers(uid).next().is_none());
         self.tell_leavers(&own, Leaves::Not, now);
     }
 

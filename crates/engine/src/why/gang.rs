@@ -11,7 +11,7 @@ use api::pod_group::{GangId, MatchPolicy};
 use super::{Explanation, QuotaExplanation, explain, explain_quota, quota::explain_charged};
 use crate::decide::Decider;
 use crate::fact::{Allotment, PodFact, Uid};
-use crate::gangs::{Foremost, Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
+use crate::gangs::{Course, Group, Next, Readiness, Refused, Seatless, least_of, seat};
 use crate::ledger::{Charged, Ledger, NodeIndex, PodRow};
 use crate::moment::Moment;
 use crate::needs::Requests;
@@ -95,8 +95,8 @@ impl GangStand {
             members: ledger.gangs.members(gang).len(),
             placed: count(PodRow::is_placed),
             waiting: ledger.gang_waiting(&own).count(),
-            gated: count(|row| !row.is_placed() && !row.deleting && row.gated),
-            others: count(|row| !row.is_placed() && !row.deleting && row.is_anothers),
+            gated: count(|row| !row.is_placed() && !row.is_deleting() && row.gated),
+            others: count(|row| !row.is_placed() && !row.is_deleting() && row.is_anothers),
             needed,
         }
     }
@@ -156,19 +156,11 @@ pub fn plan_group(
     };
     let group = &stand.group;
     let least = least_of(needs.clone());
-    let members = || ledger.gang_by_size(group, |uid| deciders.of.contains_key(uid));
-    let members = members();
-    let line = Line::new(&least, members.clone());
-    let mut thought = Thought {
-        group,
-        line,
-        foremost: Foremost::default(),
-        seats: Vec::new(),
-        first: None,
-        late: None,
-        refused: None,
-    };
-    ledger.speculate(|own| thought.think(own, deciders, (&least, &members)));
+    let members = ledger.gang_by_size(group, |uid| deciders.of.contains_key(uid));
+    let course = Course::begin(least.clone(), members.clone());
+    let mut thought =
+        Thought { group, members: &members, course, seats: Vec::new(), refused: None };
+    ledger.speculate(|own| thought.think(own, deciders));
     let Thought { seats, refused, .. } = thought;
     let refused = refused.map(|refused| {
         let lot =
@@ -201,26 +193,17 @@ fn whole(
 /// A plan that is made in thought.
 struct Thought<'a> {
     group: &'a Group,
-    line: Line,
-    foremost: Foremost,
+    members: &'a [(GangId, Uid)],
+    course: Course,
     seats: Vec<Seat>,
-    /// The first member that got no node, why, and how many had one then.
-    first: Option<(Uid, Seatless, usize)>,
-    /// The same of the last that may get one beside others.
-    late: Option<(Uid, Seatless, usize)>,
     refused: Option<GroupRefused>,
 }
 
 impl Thought<'_> {
-    fn think(
-        &mut self,
-        own: &mut Speculation<'_>,
-        deciders: &mut Deciders<'_>,
-        all: (&BTreeMap<GangId, usize>, &[(GangId, Uid)]),
-    ) {
+    fn think(&mut self, own: &mut Speculation<'_>, deciders: &mut Deciders<'_>) {
         let mark = own.mark();
         loop {
-            let is_short = match self.line.next() {
+            let is_short = match self.course.next() {
                 Next::Needed(gang, uid) => {
                     let Some(decider) =
                         deciders.of.get(&uid).and_then(|own| deciders.all.get_mut(*own))
@@ -228,13 +211,15 @@ impl Thought<'_> {
                         continue;
                     };
                     self.try_member(own, decider, (&gang, uid));
-                    self.line.falls_short(&gang)
+                    self.course.falls_short(&gang)
                 }
                 Next::Short => true,
                 Next::Extra(_) | Next::Nobody => return,
             };
-            if is_short && self.begins_anew(own.ledger_mut(), all) {
+            if is_short && self.has_another_order(own.ledger()) {
                 own.take_back(mark);
+                self.seats.clear();
+                self.course.begin_anew(own.ledger(), self.members.to_vec());
             } else if is_short {
                 self.refuse(own.ledger_mut(), deciders);
             }
@@ -251,54 +236,34 @@ impl Thought<'_> {
             Ok((place, allotment)) => {
                 if own.place(&uid, place.node, allotment.as_ref()).is_ok() {
                     self.seats.push(Seat { member: uid, node: place.node, allotment });
-                    self.line.placed(gang);
+                    self.course.seated(gang);
                 }
             }
             Err(why) => {
-                let count = self.seats.len();
-                let is_quota = matches!(why, Seatless::Quota(_));
-                if !is_quota && own.ledger_mut().follows_others(&uid) {
-                    self.line.put_back(gang.clone(), uid.clone());
-                    self.late = Some((uid, why, count));
-                } else {
-                    self.line.unplaced(gang.clone(), uid.clone());
-                    self.first.get_or_insert((uid, why, count));
-                }
+                let refused = Refused { member: uid.clone(), why, seated: self.seats.len() };
+                self.course.left_out(own.ledger(), (gang.clone(), uid), Some(refused));
             }
         }
     }
 
-    /// Whether the plan begins anew, with those first that no node was left for behind others.
-    fn begins_anew(
-        &mut self,
-        ledger: &Ledger,
-        (least, members): (&BTreeMap<GangId, usize>, &[(GangId, Uid)]),
-    ) -> bool {
-        let refused = self.first.as_ref().or(self.late.as_ref()).filter(|_| self.refused.is_none());
-        let refused = refused.filter(|(_, why, _)| matches!(why, Seatless::Nodes));
-        let Some((member, ..)) = refused else { return false };
-        let placed = self.seats.iter().map(|seat| &seat.member);
-        if !self.foremost.add(ledger, member, placed) {
-            return false;
-        }
-        let mut members = members.to_vec();
-        self.foremost.sort(ledger, &mut members);
-        self.line = Line::new(least, members);
-        (self.first, self.late) = (None, None);
-        self.seats.clear();
-        true
+    /// Whether another order may come further. Where it is known why the group has no nodes, it is only looked how
+    /// many more of it fit.
+    fn has_another_order(&mut self, ledger: &Ledger) -> bool {
+        let seated = self.seats.iter().map(|seat| &seat.member);
+        self.refused.is_none() && self.course.has_another_order(ledger, seated)
     }
 
     /// One that is needed gets no node.
     fn refuse(&mut self, ledger: &mut Ledger, deciders: &Deciders<'_>) {
-        let Some((member, why, placed)) = self.first.take().or(self.late.take()) else { return };
-        let own = deciders.of.get(&member).and_then(|own| deciders.all.get(*own));
+        let Some(first) = self.course.take_refused() else { return };
+        let own = deciders.of.get(&first.member).and_then(|own| deciders.all.get(*own));
         let Some(decider) = own.filter(|_| self.refused.is_none()) else { return };
-        let (refusal, quota) = match why {
-            Seatless::Quota(refusal) => (Some(*refusal), explain_quota(ledger, &member)),
-            Seatless::Nodes => (None, None),
+        let member = first.member.clone();
+        let quota = match &first.why {
+            Seatless::Quota(_) => explain_quota(ledger, &member),
+            Seatless::Nodes => None,
         };
-        let waiting = refused(ledger, decider, (self.group, &member), refusal, placed);
+        let waiting = first.waiting(ledger, decider, self.group);
         self.refused =
             waiting.map(|waiting| GroupRefused { member, waiting, quota, is_whole: false });
     }

@@ -150,7 +150,7 @@ impl Core {
         if let Some(room) = &mut next.room {
             // Some may have gone by themselves, or not have come.
             let ledger = self.engine.ledger();
-            let is_there = |row: &PodRow| !row.deleting && row.node().is_some();
+            let is_there = |row: &PodRow| !row.is_deleting() && row.node().is_some();
             room.victims.retain(|one| ledger.pod(&one.uid).is_some_and(is_there));
         }
         self.telling += 1;

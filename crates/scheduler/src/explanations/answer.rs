@@ -11,7 +11,7 @@ use engine::decide::Decider;
 use engine::examination::{Examination, Refused};
 use engine::fact::{PodFact, PodRef, Uid};
 use engine::ledger::{Ledger, NodeIndex};
-use engine::reason::{Code, Reason, Refusal};
+use engine::reason::{Reason, Refusal};
 
 use crate::config::Configuration;
 use crate::core::{Resort, SCHEDULER_ERROR};
@@ -244,7 +244,7 @@ pub(crate) fn details(ledger: &Ledger, examined: &Examination) -> Vec<NodeFailed
 }
 
 fn note(details: &mut Details, plugin: &str, refusal: &Refusal, node: Option<&str>) {
-    let is_final = refusal.code != Code::Unschedulable;
+    let is_final = !refusal.is_curable();
     for reason in &refusal.reasons {
         let key = (plugin.to_owned(), reason.to_string(), is_final);
         details.entry(key).or_default().extend(node.map(str::to_owned));
@@ -265,6 +265,7 @@ fn naming(refusal: &Refusal) -> String {
 mod tests {
     use engine::fact::{Fact, NodeFact};
     use engine::plugin::Plugin;
+    use engine::reason::Code;
 
     use super::*;
 

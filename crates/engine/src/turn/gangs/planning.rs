@@ -14,12 +14,11 @@ use super::steps::{GangStep, PlanEnd};
 use super::{GangNews, LastWord, uid_of};
 use crate::decide::Looked;
 use crate::fact::{PodRef, Uid};
-use crate::gangs::{Foremost, Group, Line, Next, Readiness, Seatless, least_of, refused, seat};
+use crate::gangs::{Course, Group, Next, Readiness, Refused, Seatless, least_of, seat};
 use crate::ledger::{Charged, Pledge, PodRow};
 use crate::moment::Moment;
 use crate::needs::Requests;
 use crate::queue::{Change, Rejection};
-use crate::quota::QuotaRefusal;
 use crate::reason::Reason;
 use crate::reservations::Within;
 use crate::turn::{Decision, Engine, KNOWN, Question, Verdict, Waiting};
@@ -35,17 +34,10 @@ pub(super) struct Planning {
     pub(super) uid: Uid,
     pub(super) group: Group,
     pub(super) attempts: u32,
-    pub(super) line: Line,
-    /// All members there were at first, in their order.
-    pub(super) order: Vec<Uid>,
-    /// How many were needed then, and what was said of the gangs.
-    pub(super) least: BTreeMap<GangId, usize>,
+    pub(super) course: Course,
+    /// What was said of the gangs when it began.
     terms: Vec<Option<GangTerms>>,
     pub(super) placed: Vec<Uid>,
-    refused: Option<Refused>,
-    /// The last that got none and may get one beside others.
-    late: Option<Refused>,
-    foremost: Foremost,
     /// What members asked that got no node in this turn, while nobody has got one since.
     in_vain: FxHashSet<Alike>,
     /// What its quota keeps for it, which does not count meanwhile.
@@ -59,7 +51,7 @@ type Alike = (Question, Option<Charged>);
 impl Planning {
     /// What came of it.
     pub(super) fn over(&self, end: PlanEnd, now: Moment) -> GangStep {
-        GangStep::Planned { end, members: self.order.len(), took: now.since(self.began) }
+        GangStep::Planned { end, members: self.course.order().len(), took: now.since(self.began) }
     }
 
     /// A member is none any longer; whether it had a node.
@@ -77,22 +69,13 @@ pub(super) struct GroupRefusal {
     parked: Option<(Box<str>, Charged)>,
 }
 
-/// The first member that got no node.
-struct Refused {
-    uid: Uid,
-    question: Question,
-    quota: Option<(QuotaRefusal, Charged)>,
-    /// How many others had one then.
-    placed: usize,
-}
-
 /// What came of trying a member.
 enum Tried {
     Placed,
     /// It is gone meanwhile, or has a node: it is nobody's business any longer.
     Gone,
     /// It gets none; nothing more is known where another that asks the same got none.
-    Refused(Option<Box<Refused>>),
+    Refused(Option<Refused>),
 }
 
 impl Engine {
@@ -109,31 +92,24 @@ impl Engine {
             self.settle_gangs(&[gang], now);
             return self.due.pop();
         };
-        let (members, least) = (self.by_size(&group), least_of(needs));
-        let order = members.iter().map(|(_, uid)| uid.clone()).collect();
-        let line = Line::new(&least, members);
-        if line.is_short() {
+        let course = Course::begin(least_of(needs), self.by_size(&group));
+        if course.is_short() {
             // Of one it is known that it is gone, or elsewhere, and not yet what became of it.
             self.queue.reject(uid, Rejection::default(), &self.ledger, now);
             return None;
         }
-        for uid in &order {
+        for uid in course.order() {
             self.liken(uid, now);
         }
         let terms = self.terms_of(&group);
         let pledge = self.ledger.quotas.take_pledge(uid);
         self.gangs.planning = Some(Planning {
             uid: uid.clone(),
-            order,
             group,
             attempts,
-            line,
-            least,
+            course,
             terms,
             placed: Vec::new(),
-            refused: None,
-            late: None,
-            foremost: Foremost::default(),
             in_vain: FxHashSet::default(),
             pledge,
             began: now,
@@ -160,17 +136,17 @@ impl Engine {
         let members = self.gangs.members_per_turn.unwrap_or(MEMBERS_PER_TURN);
         let mut work = members * ALIKE_PER_MEMBER;
         while work > 0 {
-            let cost = match plan.line.next() {
+            let cost = match plan.course.next() {
                 Next::Needed(gang, uid) => {
                     let (tried, cost) = self.try_member(&mut plan, &uid);
                     match tried {
-                        Tried::Placed => plan.line.placed(&gang),
+                        Tried::Placed => plan.course.seated(&gang),
                         Tried::Gone => {}
                         Tried::Refused(refused) => {
-                            self.leave_out(&mut plan, (gang.clone(), uid), refused.map(|own| *own));
+                            plan.course.left_out(&self.ledger, (gang.clone(), uid), refused);
                         }
                     }
-                    if plan.line.falls_short(&gang) && !self.begin_anew(&mut plan) {
+                    if plan.course.falls_short(&gang) && !self.begin_anew(&mut plan) {
                         return self.refuse_plan(plan, now);
                     }
                     cost
@@ -187,34 +163,13 @@ impl Engine {
         None
     }
 
-    /// A member that is needed got no node.
-    fn leave_out(&self, plan: &mut Planning, member: (GangId, Uid), refused: Option<Refused>) {
-        let is_quota = refused.as_ref().is_some_and(|own| own.quota.is_some());
-        let (gang, uid) = member;
-        if !is_quota && self.ledger.follows_others(&uid) {
-            plan.line.put_back(gang, uid);
-            plan.late = refused.or(plan.late.take());
-        } else {
-            plan.line.unplaced(gang, uid);
-            plan.refused = plan.refused.take().or(refused);
-        }
-    }
-
-    /// Begins a plan anew, with those first that no node was left for behind others of their group; whether
-    /// that may help.
+    /// Begins a plan anew that falls short, in another order; whether that may help.
     fn begin_anew(&mut self, plan: &mut Planning) -> bool {
-        let refused = plan.refused.as_ref().or(plan.late.as_ref());
-        let refused = refused.filter(|own| own.quota.is_none()).map(|own| own.uid.clone());
-        let Some(member) = refused else { return false };
-        if !plan.foremost.add(&self.ledger, &member, &plan.placed) {
+        if !plan.course.has_another_order(&self.ledger, &plan.placed) {
             return false;
         }
         self.take_back(&std::mem::take(&mut plan.placed));
-        let mut members = self.by_size(&plan.group);
-        plan.foremost.sort(&self.ledger, &mut members);
-        plan.order = members.iter().map(|(_, uid)| uid.clone()).collect();
-        plan.line = Line::new(&plan.least, members);
-        (plan.refused, plan.late) = (None, None);
+        plan.course.begin_anew(&self.ledger, self.by_size(&plan.group));
         plan.in_vain.clear();
         true
     }
@@ -290,21 +245,14 @@ impl Engine {
 
     /// Gives a member a node; why it gets none where it does not.
     fn place_member(&mut self, group: &Group, uid: &Uid, placed: &mut Vec<Uid>) -> Tried {
-        let row = self.ledger.pod(uid).filter(|_| self.is_waiting_member(group, uid));
-        let Some((row, own)) = row.zip(self.unbound.get(uid)) else { return Tried::Gone };
-        let charged = row.charged();
-        let question = Question::of(own.profile, row, &self.ledger);
-        let decider = &mut self.profiles[question.profile].1;
+        let own = self.unbound.get(uid).filter(|_| self.is_waiting_member(group, uid));
+        let Some(own) = own else { return Tried::Gone };
+        let decider = &mut self.profiles[own.profile].1;
         let (place, allotment) = match seat(&mut self.ledger, decider, uid) {
             Ok(own) => own,
             Err(why) => {
-                let quota = match why {
-                    Seatless::Quota(refusal) => charged.map(|charged| (*refusal, charged)),
-                    Seatless::Nodes => None,
-                };
-                let (uid, placed) = (uid.clone(), placed.len());
-                let refused = Refused { uid, question, quota, placed };
-                return Tried::Refused(Some(Box::new(refused)));
+                let refused = Refused { member: uid.clone(), why, seated: placed.len() };
+                return Tried::Refused(Some(refused));
             }
         };
         self.ledger.claim(uid, place.node, allotment.as_ref()).expect("it has no node");
@@ -358,12 +306,12 @@ impl Engine {
     /// All that are needed have a node: they are to be bound.
     fn keep_plan(&mut self, plan: Planning, now: Moment) -> Option<Decision> {
         // Some may have gone, or their nodes.
-        if !self.stands(&plan) || !self.has_enough(&plan.least, &plan.placed) {
+        if !self.stands(&plan) || !self.has_enough(plan.course.least(), &plan.placed) {
             self.plan_anew(plan, now);
             return None;
         }
         self.gangs.steps.note(plan.over(PlanEnd::Kept, now));
-        let Planning { uid, group, attempts, placed, least, pledge, .. } = plan;
+        let Planning { uid, group, attempts, placed, course, pledge, .. } = plan;
         pledge.into_iter().for_each(|own| self.ledger.quotas.drop_pledge(own));
         self.refused.clear();
         let history = self.queue.placed(&uid).unwrap_or_default();
@@ -373,7 +321,8 @@ impl Engine {
         self.break_promise(&uid);
         let until = now.after(self.ledger.gang_wait(&group));
         let gangs = &self.ledger.gangs;
-        let mut release = Release::new(group.clone(), until, history, least, gangs);
+        let mut release =
+            Release::new(group.clone(), until, history, course.least().clone(), gangs);
         for uid in &placed {
             if let Some(decision) = self.place_released(uid, attempts, now) {
                 release.add(decision);
@@ -423,24 +372,20 @@ impl Engine {
     /// One that is needed gets no node: all is taken back, and all members hear why.
     fn refuse_plan(&mut self, plan: Planning, now: Moment) -> Option<Decision> {
         let mut plan = plan;
-        let first = plan.refused.take().or(plan.late.take());
-        let first = first.filter(|own| self.is_waiting_member(&plan.group, &own.uid));
+        let first = plan.course.take_refused();
+        let first = first.filter(|own| self.is_waiting_member(&plan.group, &own.member));
         let Some(first) = first.filter(|_| self.stands(&plan)) else {
             self.plan_anew(plan, now);
             return None;
         };
-        let Refused { uid: member, question, quota, placed: count } = first;
-        let (quota, parked) = match quota {
-            Some((refusal, charged)) => {
-                let quota = refusal.quota.clone();
-                (Some(refusal), Some((quota, charged)))
-            }
-            None => (None, None),
+        let member = first.member.clone();
+        let parked = match &first.why {
+            Seatless::Quota(own) => Some((own.0.quota.clone(), own.1)),
+            Seatless::Nodes => None,
         };
         // While the others have their nodes: that is what it is refused for.
-        let decider = &self.profiles[question.profile].1;
-        let whom = (&plan.group, &member);
-        let waiting = refused(&mut self.ledger, decider, whom, quota, count).expect(KNOWN);
+        let decider = &self.profiles[self.unbound.get(&member).expect(KNOWN).profile].1;
+        let waiting = first.waiting(&mut self.ledger, decider, &plan.group).expect(KNOWN);
         let mut refusal = GroupRefusal { member, waiting, parked };
         self.renew_promise(&mut plan);
         let had = plan.placed.len();
@@ -462,7 +407,7 @@ impl Engine {
         now: Moment,
     ) -> Option<Decision> {
         self.gangs.steps.note(plan.over(PlanEnd::Refused, now));
-        let Planning { uid, group, attempts, placed, least, .. } = plan;
+        let Planning { uid, group, attempts, placed, course, .. } = plan;
         let GroupRefusal { member, waiting, parked } = refusal;
         let waiting = Arc::new(waiting);
         self.take_back(&placed);
@@ -470,7 +415,7 @@ impl Engine {
         self.enqueue(&group, &uid, now);
         match parked {
             Some((quota, charged)) if self.is_charged_like(&member, charged) => {
-                self.park_group(&uid, &group, (&least, charged), &quota, now);
+                self.park_group(&uid, &group, (course.least(), charged), &quota, now);
             }
             // What it was refused for is of one that is gone by now.
             Some(_) => self.queue.rest(&uid, now),

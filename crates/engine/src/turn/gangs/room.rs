@@ -69,7 +69,7 @@ impl Engine {
         refusal: &mut GroupRefusal,
         now: Moment,
     ) -> Option<Clearings> {
-        let missing = plan.line.missing();
+        let missing = plan.course.missing();
         let own = self.unbound.get(&refusal.member)?;
         let last_resorts = self.profiles[own.profile].1.profile().last_resorts.clone();
         let is_tried = last_resorts.iter().any(LastResort::is_for_groups);
@@ -120,7 +120,7 @@ impl Engine {
         let waiting = self.ledger.gang_waiting(&plan.group.gangs).map(|(_, uid, _)| uid.clone());
         party.kin.extend(waiting.chain(plan.placed.iter().cloned()));
         let all: BTreeSet<&Uid> = missing.iter().chain(&plan.placed).collect();
-        for uid in plan.order.iter().filter(|uid| all.contains(uid)) {
+        for uid in plan.course.order().iter().filter(|uid| all.contains(uid)) {
             let Some(own) = self.unbound.get(uid) else { continue };
             let row = self.ledger.pod(uid).expect(KNOWN);
             if let Some(node) = row.claim {
@@ -163,7 +163,7 @@ impl Engine {
     fn is_as_planned(&self, plan: &Planning, cleared: &Cleared) -> bool {
         let members = || cleared.plan.iter().map(|(uid, _)| uid);
         members().all(|uid| self.is_waiting_member(&plan.group, uid))
-            && self.has_enough(&plan.least, members())
+            && self.has_enough(plan.course.least(), members())
     }
 
     /// No room is kept for members of a group.
@@ -191,7 +191,7 @@ impl Engine {
         now: Moment,
     ) -> Option<Decision> {
         self.gangs.steps.note(plan.over(PlanEnd::Refused, now));
-        let Planning { uid, group, attempts, least, .. } = plan;
+        let Planning { uid, group, attempts, course, .. } = plan;
         let charged = self.ledger.pod(&refusal.member).and_then(PodRow::charged);
         let places = cleared.plan;
         self.enqueue(&group, &uid, now);
@@ -233,7 +233,7 @@ impl Engine {
         let rejection = self.all_refusals(&group, refusal.waiting.rejection);
         self.tell_news(&group, &GangNews::Refused(text.into()));
         self.gangs.refused.remove(&uid);
-        self.promise_group(&uid, (&group, &least), charged, &leavers);
+        self.promise_group(&uid, (&group, course.least()), charged, &leavers);
         self.gangs.rooms.insert(uid, GangRoom { untold, rejection, has_failed: false });
         // They may find another place, and need not wait until that one is free.
         for change in left.into_iter().chain(passed.into_iter().map(Change::PassedOver)) {

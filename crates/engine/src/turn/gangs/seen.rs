@@ -43,7 +43,7 @@ impl Engine {
             charged: row.charged(),
             priority: row.priority,
             may_preempt: row.may_preempt,
-            deleting: row.deleting,
+            deleting: row.is_deleting(),
             gated: row.gated,
             is_anothers: row.is_anothers,
             started: row.started,

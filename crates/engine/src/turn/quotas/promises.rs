@@ -7,7 +7,7 @@
 //! What is kept is the pledge of the quota, which holds all that it names. A promise names nothing but pods:
 //! it is over when a pod is charged otherwise than it was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::fact::{PodRef, Uid};
@@ -16,55 +16,41 @@ use crate::moment::Moment;
 use crate::preemption::Victim;
 use crate::queue::Standing;
 use crate::quota::QuotaRefusal;
+use crate::turn::going_for::GoingFor;
 use crate::turn::{Engine, Verdict, Waiting};
 
 /// For how many pods that their quotas refused room is kept at once, but for those for whom others are being
 /// looked for already.
 const REFUSED_MAX: usize = 256;
 
-/// Who goes for whom.
+/// For whom room is kept.
 #[derive(Debug, Default)]
 pub(super) struct Promises {
-    /// By who was promised room.
-    victims: BTreeMap<Uid, Box<[Uid]>>,
-    /// By who goes.
-    awaiting: BTreeMap<Uid, BTreeSet<Uid>>,
+    /// Who goes for them.
+    going: GoingFor,
     /// Pods that their quotas refused: they are tried when there is enough.
     refused: BTreeSet<Uid>,
 }
 
 impl Promises {
     pub(super) fn has(&self, uid: &Uid) -> bool {
-        self.victims.contains_key(uid)
+        self.going.has(uid)
     }
 
-    fn put(&mut self, uid: &Uid, victims: Box<[Uid]>) {
-        self.remove(uid);
-        for victim in &victims {
-            self.awaiting.entry(victim.clone()).or_default().insert(uid.clone());
-        }
-        self.victims.insert(uid.clone(), victims);
+    fn put(&mut self, uid: &Uid, victims: BTreeSet<Uid>) {
+        self.refused.remove(uid);
+        self.going.put(uid, victims);
     }
 
     /// Whether there was one.
     fn remove(&mut self, uid: &Uid) -> bool {
         self.refused.remove(uid);
-        let Some(victims) = self.victims.remove(uid) else { return false };
-        for victim in victims {
-            if let Some(awaiting) = self.awaiting.get_mut(&victim) {
-                awaiting.remove(uid);
-                if awaiting.is_empty() {
-                    self.awaiting.remove(&victim);
-                }
-            }
-        }
-        true
+        self.going.remove(uid).is_some()
     }
 
     /// Whether any of those is still there who go for a pod.
     fn is_anybody_left(&self, uid: &Uid, ledger: &Ledger) -> bool {
-        let mut victims = self.victims.get(uid).into_iter().flatten();
-        victims.any(|uid| ledger.pod(uid).is_some_and(|row| row.is_placed()))
+        self.going.leavers(uid).any(|uid| ledger.pod(uid).is_some_and(|row| row.is_placed()))
     }
 }
 
@@ -81,7 +67,12 @@ impl Engine {
     }
 
     /// The same for one that is charged like this, whoever it is.
-    pub(in crate::turn) fn promise_as(&mut self, uid: &Uid, charged: Charged, victims: Box<[Uid]>) {
+    pub(in crate::turn) fn promise_as(
+        &mut self,
+        uid: &Uid,
+        charged: Charged,
+        victims: BTreeSet<Uid>,
+    ) {
         self.ledger.quotas.pledge(uid, charged, &self.ledger.asks.requests);
         self.lots.promises.put(uid, victims);
     }
@@ -172,8 +163,8 @@ impl Engine {
     /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried. Those that
     /// their quotas refused are looked at all together, when these have the room.
     pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid, now: Moment) {
-        let awaiting = self.lots.promises.awaiting.get(victim).cloned();
-        for uid in awaiting.into_iter().flatten() {
+        let awaiting: Vec<Uid> = self.lots.promises.going.askers(victim).cloned().collect();
+        for uid in awaiting {
             if self.queue.lot(&uid).is_none() {
                 self.settle_promise(&uid, now);
             }

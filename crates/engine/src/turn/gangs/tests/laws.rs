@@ -186,7 +186,7 @@ impl World {
                 let members = self.facts.iter().filter(|(_, fact)| is_own(fact));
                 let rows = members.filter_map(|(uid, _)| self.engine.ledger().pod(uid));
                 let min = self.mins[name];
-                let placed = rows.filter(|row| row.is_placed() && !row.deleting).count();
+                let placed = rows.filter(|row| row.is_placed() && !row.is_deleting()).count();
                 assert!(placed >= min, "{placed} of {min} of {name} have a node, and it starts");
             }
         }
@@ -327,7 +327,7 @@ impl World {
             let rows = || ledger.gangs.members(gang).filter_map(|uid| ledger.pod(uid));
             let leaving = ledger.gangs.leaving(gang);
             let stays = |uid: &&Uid| {
-                let row = ledger.pod(uid).filter(|row| row.is_placed() && !row.deleting);
+                let row = ledger.pod(uid).filter(|row| row.is_placed() && !row.is_deleting());
                 row.is_some() && !leaving.contains(*uid)
             };
             let placed = ledger.gangs.members(gang).filter(stays).count();
