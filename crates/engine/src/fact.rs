@@ -94,6 +94,8 @@ pub enum Fact {
     Reservation(Box<ReservationFact>),
     /// A pod is gone, or has ended and takes nothing of its node any longer; or a reservation.
     PodGone(Uid),
+    /// A pod has failed: it takes nothing of its node any longer, and its gang lacks it.
+    PodFailed(Uid),
     /// A quota is there, or is now this.
     Quota(Box<QuotaFact>),
     /// A quota is gone.
@@ -122,6 +124,17 @@ pub enum Fact {
         /// What it allows.
         budget: Option<Budget>,
     },
+}
+
+impl Fact {
+    /// The pod, or the reservation, that is there no longer by this.
+    #[must_use]
+    pub fn gone(&self) -> Option<&Uid> {
+        match self {
+            Self::PodGone(uid) | Self::PodFailed(uid) => Some(uid),
+            _ => None,
+        }
+    }
 }
 
 /// A disruption budget: how many pods of a group may be missing at will.

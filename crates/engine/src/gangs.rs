@@ -5,6 +5,7 @@
 //! follows from it: which gangs are one group, how many members of each have to get a node at once, what a
 //! group still waits for, and in which order its members are tried. It knows no queue and places nobody.
 
+mod bill;
 mod course;
 mod line;
 mod membership;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use api::pod_group::MatchPolicy;
 
 pub(crate) use course::{Course, Refused, Seatless, seat};
-pub(crate) use line::{Next, least_of};
+pub(crate) use line::{Next, again_max, least_of};
 pub use membership::{Incarnation, Membership};
 pub use readiness::{Group, Need, Readiness};
 pub use words::{GangRefusal, GangStamp, GangWait};

@@ -279,6 +279,10 @@ impl Ledger {
                 }
             }
             Fact::PodGone(uid) => self.remove_pod(&uid),
+            Fact::PodFailed(uid) => {
+                self.lose_member(&uid);
+                self.remove_pod(&uid);
+            }
             Fact::Budget { namespace, name, budget } => self.budgets.put(namespace, name, budget),
             Fact::Gang { id, terms, has_started } => self.put_gang(&id, terms, has_started),
             Fact::Quota(fact) => self.put_quota(*fact),
@@ -515,6 +519,10 @@ impl Ledger {
         if let Some(index) = self.take_back_claim(uid)? {
             self.end_adoptions(index);
         }
+        if let Some(row) = self.pods.get_mut(uid) {
+            row.stays_without_node();
+            self.gangs.follow(uid, row);
+        }
         Ok(())
     }
 
@@ -557,7 +565,9 @@ impl Ledger {
         let old = self.pods.get(&fact.uid).map(|row| &**row);
         // An event that shows the pod unbound never ends a claim; one that shows it bound does.
         let claim = old.and_then(|old| old.claim).filter(|_| fact.node.is_none());
-        let departure = Departure::told(&fact, old);
+        // Who has no node has nothing that others could want.
+        let is_placed = fact.node.is_some() || claim.is_some();
+        let departure = Departure::told(&fact, old.filter(|_| is_placed));
         let lost = old.and_then(|old| old.astray.as_deref());
         self.astray.follow(&fact.uid, lost, astray.map(|name| &**name));
         if fact.node.is_some() && old.is_some_and(|old| old.claim.is_some()) {

@@ -238,7 +238,7 @@ impl Engine {
                 let wanting = self.wanting_reservation(&own.pod);
                 Some((own.pod.uid.clone(), wanting))
             }
-            Fact::PodGone(uid) => Some((uid.clone(), None)),
+            Fact::PodGone(uid) | Fact::PodFailed(uid) => Some((uid.clone(), None)),
             _ => None,
         };
         let invited = self.ledger.reservations.epoch();
@@ -251,7 +251,7 @@ impl Engine {
             _ => Vec::new(),
         };
         let cleared = self.cleared_by(&fact);
-        let gone = if let Fact::PodGone(uid) = &fact { Some(uid.clone()) } else { None };
+        let gone = fact.gone().cloned();
         self.ledger.apply(fact);
         if let Some((uid, wanting)) = told {
             self.follow_gang(&uid, was_of.as_ref(), now);
@@ -628,7 +628,7 @@ impl Engine {
     /// What was to be done for a pod that waits is done: whoever has to go for it was asked to. It
     /// may be tried again when something helps it.
     pub fn done(&mut self, uid: &Uid, now: Moment) {
-        self.leavers_are_asked(uid, now);
+        self.leavers_are_asked(uid);
         self.gang_done(uid, now);
         let Some(rejection) = self.rooms.remove(uid) else { return };
         if rejection.unschedulable.contains(Plugin::ElasticQuota) {
@@ -636,6 +636,12 @@ impl Engine {
         }
         self.queue.reject(uid, rejection, &self.ledger, now);
         self.settle_promise(uid, now);
+    }
+
+    /// A pod waits for a node no longer, as the API server says, and nothing was done for it: nobody was asked to go.
+    pub fn needless(&mut self, uid: &Uid, now: Moment) {
+        self.keep_leavers(uid, now);
+        self.done(uid, now);
     }
 
     /// What was to be done for a pod that waits could not be done: nobody was told why it waits, or

@@ -354,6 +354,7 @@ impl Core {
             }
             Message::Held(errand) => drop(self.set_apart(&errand)),
             Message::Told(uid) => return self.telling_done(&uid, now),
+            Message::Needless(uid) => return self.telling_needless(&uid, now),
             Message::Complained => self.telling = self.telling.saturating_sub(1),
             Message::Untold(uid) => return self.telling_failed(&uid, now),
             Message::Listed(_) => {}
@@ -368,7 +369,7 @@ impl Core {
     }
 
     fn fact(&mut self, fact: Fact, now: Moment) {
-        if let Fact::PodGone(uid) = &fact {
+        if let Some(uid) = fact.gone() {
             self.waits_no_longer(uid);
             self.overdue.forget(uid);
             self.recall(uid);

@@ -159,6 +159,8 @@ pub enum Message {
     Held(Errand),
     /// What was to be told of this pod is told, and whoever has to go for it was asked to.
     Told(Uid),
+    /// This pod waits for a node no longer, as the API server says: nothing was told, and nobody was asked to go for it.
+    Needless(Uid),
     /// That an object cannot be read, or a node does not report, is told.
     Complained,
     /// The condition of this pod could not be written, or no room could be made for it.

@@ -401,7 +401,7 @@ impl Hands {
         match told {
             Ok(Waits::Still) => {}
             // Nothing is to be told of it, and nobody has to go for it.
-            Ok(Waits::NoLonger) => return Message::Told(order.pod.uid),
+            Ok(Waits::NoLonger) => return Message::Needless(order.pod.uid),
             Err(error) => {
                 self.warn(&order.pod, &error, "cannot write why a pod has no node");
                 is_done = false;

@@ -7,16 +7,17 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Runs its arguments as a program, and kills that program when standard input closes. A
-/// closed pipe is the one sign of a parent's end that comes however the parent ended.
+/// closed pipe is the one sign of a parent's end that comes however the parent ended. Who ends a whole group of
+/// processes politely does not end the one that waits for it: a server may take a minute over its last words.
 const SUPERVISOR: &str = r#"
 exec 3<&0 </dev/null
 "$@" 3<&- &
 child=$!
-( read -r _ <&3; kill -KILL "$child" ) 2>/dev/null &
+( trap '' TERM; read -r _ <&3; kill -KILL "$child" ) 2>/dev/null &
 watcher=$!
 wait "$child"
 status=$?
-kill "$watcher" 2>/dev/null
+kill -KILL "$watcher" 2>/dev/null
 exit "$status"
 "#;
 

@@ -10,7 +10,8 @@ use super::plan::{Plan, Seed, is_admitted, place_anywhere};
 use super::unit::{Importance, Left, Unit};
 use super::{Aim, Deciders, Member, Party, Rule};
 use crate::fact::Uid;
-use crate::ledger::{Ledger, NodeIndex};
+use crate::gangs::again_max;
+use crate::ledger::{Ledger, NodeIndex, PodRow};
 use crate::quota::QuotaRef;
 use crate::search::Work;
 use crate::speculate::Speculation;
@@ -68,6 +69,12 @@ pub(super) struct Gathering {
     left: Left,
     /// Whether quotas have too little room for them, too.
     is_short_of_quota: bool,
+    /// How many followed others and had no place when they were tried last.
+    followers: Option<usize>,
+    /// How many of the line have let others go first, since anybody got a place.
+    stepped_back: usize,
+    /// How often followers may still be tried again.
+    again: usize,
 }
 
 impl Gathering {
@@ -76,8 +83,17 @@ impl Gathering {
         let untried = (0..party.members.len()).filter(|number| !has_place(number)).collect();
         let (line, heap) = (VecDeque::new(), BinaryHeap::new());
         let (users, left) = (BTreeMap::new(), Left::new());
-        let is_short_of_quota = false;
-        let mut own = Self { untried, line, heap, users, left, is_short_of_quota };
+        let mut own = Self {
+            untried,
+            line,
+            heap,
+            users,
+            left,
+            is_short_of_quota: false,
+            followers: None,
+            stepped_back: 0,
+            again: again_max(party.members.len()),
+        };
         (0..offers.len()).for_each(|offer| own.push(offers, offer, 0));
         own
     }
@@ -111,6 +127,9 @@ impl Gathering {
             work.spend(1);
             self.untried.pop_front();
             self.seat_as_it_is(thought, deciders, (number, aim.party), plan);
+            if self.untried.is_empty() {
+                self.try_followers_again(thought.ledger(), aim.party);
+            }
             if self.untried.is_empty() && !self.may_suffice(offers) {
                 return Gathered::Stuck;
             }
@@ -130,8 +149,10 @@ impl Gathering {
                     Some((node, own)) => {
                         plan.placed.push(Seed { member: number, node, own });
                         self.line.pop_front();
+                        self.stepped_back = 0;
                         continue;
                     }
+                    None if self.steps_back(thought.ledger(), &member.0) => continue,
                     None => self.send_resident(thought, deciders, aim, (offers, plan), work),
                 },
             };
@@ -159,6 +180,32 @@ impl Gathering {
             Some((node, own)) => plan.placed.push(Seed { member: number, node, own }),
             None => self.line.push_back(number),
         }
+    }
+
+    /// Whoever follows others gets a place when they have theirs: they are tried again for as long as anybody got one
+    /// by that.
+    fn try_followers_again(&mut self, ledger: &Ledger, party: &Party) {
+        let follows = |number: &usize| ledger.follows_others(&party.members[*number].0);
+        let followers = self.line.iter().filter(|number| follows(number)).count();
+        if followers == 0 || self.followers.is_some_and(|before| before <= followers) {
+            return;
+        }
+        self.followers = Some(followers);
+        let Some(again) = self.again.checked_sub(followers) else { return };
+        self.again = again;
+        let (again, others) = self.line.drain(..).partition(follows);
+        (self.untried, self.line) = (again, others);
+    }
+
+    /// Has one who follows others let those behind him go first, before anybody is sent away for him; whether he does.
+    fn steps_back(&mut self, ledger: &Ledger, uid: &Uid) -> bool {
+        let is_last = self.stepped_back + 1 >= self.line.len();
+        if is_last || self.again == 0 || !ledger.follows_others(uid) {
+            return false;
+        }
+        (self.stepped_back, self.again) = (self.stepped_back + 1, self.again - 1);
+        self.line.rotate_left(1);
+        true
     }
 
     /// Sends away whoever costs least of those that nodes offer.
@@ -277,7 +324,21 @@ impl Users {
             Rule::Lower { .. } => own,
             Rule::Quota { .. } => QuotaRef { name: quota.into(), ..own },
         };
-        Self { line: ledger.quotas.users_below(&quota).into(), ..Self::default() }
+        let users = ledger.quotas.users_below(&quota);
+        let mut line: Vec<(i32, Uid)> = users
+            .into_iter()
+            .map(|(priority, uid)| {
+                let goes = ledger.pod(&uid).is_some_and(PodRow::goes);
+                (if goes { i32::MIN } else { priority }, uid)
+            })
+            .collect();
+        // Of those that are as important, whoever has run for the longest time stays longest.
+        let started = |uid: &Uid| {
+            let started = ledger.pod(uid).and_then(|row| row.started);
+            (started.is_some(), Reverse(started))
+        };
+        line.sort_by_cached_key(|(priority, uid)| (*priority, started(uid)));
+        Self { line: line.into(), ..Self::default() }
     }
 
     /// Whether nobody is left.

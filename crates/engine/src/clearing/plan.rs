@@ -3,6 +3,7 @@
 use super::unit::{Extent, Unit};
 use super::{Deciders, Member, Party};
 use crate::fact::Allotment;
+use crate::gangs::again_max;
 use crate::judge::Trial;
 use crate::ledger::NodeIndex;
 use crate::reservations::Place;
@@ -37,23 +38,34 @@ impl Plan {
         Self { gone: Vec::new(), placed: party.seeds.clone() }
     }
 
-    /// Members give up places that are others' by now.
+    /// Members give up places that are others' by now. Whoever follows others has his place when they have theirs.
     pub(super) fn keep_good_places(
         &mut self,
         thought: &mut Speculation<'_>,
         deciders: &Deciders,
         members: &[Member],
     ) {
-        self.placed.retain_mut(|seed| {
-            let member = &members[seed.member];
-            if is_admitted(thought, deciders, member).is_err() {
-                return false;
+        let mut again = again_max(self.placed.len());
+        let mut left = std::mem::take(&mut self.placed);
+        loop {
+            let before = left.len();
+            for mut seed in std::mem::take(&mut left) {
+                match place_again(thought, deciders, members, &seed) {
+                    Some(own) => {
+                        seed.own = own;
+                        self.placed.push(seed);
+                    }
+                    None if thought.ledger().follows_others(&members[seed.member].0) => {
+                        left.push(seed);
+                    }
+                    None => {}
+                }
             }
-            let own = place_on(thought, deciders, member, seed.node);
-            let is_good = own.is_some();
-            seed.own = own.flatten();
-            is_good
-        });
+            if left.is_empty() || left.len() == before || again < left.len() {
+                return;
+            }
+            again -= left.len();
+        }
     }
 
     /// What it costs to think of all of it again.
@@ -80,6 +92,18 @@ impl Plan {
         }
         self.gone.push(unit);
     }
+}
+
+/// What a member has where it had a place, where it may have that again.
+fn place_again(
+    thought: &mut Speculation<'_>,
+    deciders: &Deciders,
+    members: &[Member],
+    seed: &Seed,
+) -> Option<Option<Allotment>> {
+    let member = &members[seed.member];
+    is_admitted(thought, deciders, member).ok()?;
+    place_on(thought, deciders, member, seed.node)
 }
 
 /// Whether the quotas of a member have room for it.

@@ -6,6 +6,7 @@ use super::plan::{Plan, is_admitted, place_anywhere, place_on};
 use super::unit::Unit;
 use super::{Deciders, Party, Rule};
 use crate::fact::Allotment;
+use crate::gangs::again_max;
 use crate::ledger::{Charged, Ledger, NodeIndex};
 use crate::search::Work;
 use crate::speculate::Speculation;
@@ -129,6 +130,7 @@ fn places(
         };
         let mut places: Vec<Option<NodeIndex>> = vec![None; party.members.len()];
         let mut open: Vec<usize> = (0..party.members.len()).collect();
+        let mut again = again_max(open.len());
         // Some may get a place beside others that come after them.
         while !open.is_empty() {
             let before = open.len();
@@ -141,9 +143,10 @@ fn places(
                     open.push(number);
                 }
             }
-            if open.len() == before {
+            if open.len() == before || again < open.len() {
                 return None;
             }
+            again -= open.len();
         }
         places.into_iter().collect()
     })

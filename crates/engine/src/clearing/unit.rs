@@ -218,14 +218,17 @@ fn whole(ledger: &Ledger, uid: &Uid) -> (Vec<Uid>, Extent) {
 }
 
 fn importance<'a>(ledger: &'a Ledger, pods: &[Uid], left: &mut Left, now: Moment) -> Importance {
-    let rows: Vec<(&Uid, &'a PodRow)> =
-        pods.iter().filter_map(|uid| Some((uid, ledger.pod(uid)?))).collect();
+    // Whoever goes anyway is no loss.
+    let rows: Vec<(&Uid, &'a PodRow)> = pods
+        .iter()
+        .filter_map(|uid| Some((uid, ledger.pod(uid).filter(|row| !row.goes())?)))
+        .collect();
     let violations = rows.iter().filter(|(uid, _)| breaks_budget(ledger, uid, left)).count();
     let started = rows.iter().map(|(_, row)| row.started.unwrap_or(now)).min();
     Importance {
         violations,
         highest: rows.iter().map(|(_, row)| row.priority).max().unwrap_or(i32::MIN),
-        pods: pods.len(),
+        pods: rows.len(),
         started: Reverse(started.unwrap_or(now)),
     }
 }

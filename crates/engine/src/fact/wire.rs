@@ -105,7 +105,8 @@ impl From<&Pod> for Fact {
     /// A pod that has ended is as good as gone.
     fn from(pod: &Pod) -> Self {
         match pod.status.phase {
-            PodPhase::Succeeded | PodPhase::Failed => Self::PodGone(Uid::new(&pod.metadata.uid)),
+            PodPhase::Succeeded => Self::PodGone(Uid::new(&pod.metadata.uid)),
+            PodPhase::Failed => Self::PodFailed(Uid::new(&pod.metadata.uid)),
             _ => Self::Pod(Box::new(PodFact::from(pod))),
         }
     }

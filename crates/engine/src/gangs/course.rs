@@ -12,7 +12,7 @@ use super::line::{Line, Next};
 use super::{GangRefusal, Group};
 use crate::decide::Decider;
 use crate::fact::{Allotment, Uid};
-use crate::ledger::{Ask, Charged, Ledger};
+use crate::ledger::{Ask, Charged, Ledger, PodRow};
 use crate::pool::Id;
 use crate::preemption::LastResorts;
 use crate::quota::QuotaRefusal;
@@ -30,6 +30,8 @@ pub(crate) struct Course {
     line: Line,
     /// Sorts of members that get their nodes before the others: no node was left for them behind those.
     foremost: Vec<Ask>,
+    /// Whether the smallest go first: their quota had no room for enough of the others.
+    is_reversed: bool,
     /// The first member that got none.
     refused: Option<Refused>,
     /// The last that got none and may get one beside others.
@@ -41,7 +43,8 @@ impl Course {
     pub(crate) fn begin(least: BTreeMap<GangId, usize>, members: Vec<(GangId, Uid)>) -> Self {
         let order = uids(&members);
         let line = Line::new(&least, members);
-        Self { least, order, line, foremost: Vec::new(), refused: None, late: None }
+        let (foremost, is_reversed, refused, late) = (Vec::new(), false, None, None);
+        Self { least, order, line, foremost, is_reversed, refused, late }
     }
 
     /// How many members of each gang are needed.
@@ -109,10 +112,13 @@ impl Course {
         ledger: &Ledger,
         seated: impl IntoIterator<Item = &'a Uid>,
     ) -> bool {
-        let refused = self.refused.as_ref().or(self.late.as_ref());
-        let refused = refused.filter(|own| matches!(own.why, Seatless::Nodes));
+        let Some(refused) = self.refused.as_ref().or(self.late.as_ref()) else { return false };
+        if matches!(refused.why, Seatless::Quota(_)) {
+            let is_first = !std::mem::replace(&mut self.is_reversed, true);
+            return is_first && self.has_smaller_choice(ledger);
+        }
         let sort = |uid: &Uid| ledger.pod(uid).map(|row| whereabouts(row.ask));
-        let Some(own) = refused.and_then(|own| sort(&own.member)) else { return false };
+        let Some(own) = sort(&refused.member) else { return false };
         let is_news = self.foremost.len() < FOREMOST_MAX && !self.foremost.contains(&own);
         let is_behind = seated.into_iter().any(|uid| sort(uid).is_some_and(|other| other != own));
         if is_news && is_behind {
@@ -121,8 +127,19 @@ impl Course {
         is_news && is_behind
     }
 
-    /// Begins anew with these members, who have no nodes.
+    /// Whether there are more members than are needed, and they ask their quotas for different amounts.
+    fn has_smaller_choice(&self, ledger: &Ledger) -> bool {
+        let amounts = |uid: &Uid| ledger.pod(uid).and_then(PodRow::charged).map(|own| own.amounts);
+        let mut all = self.order.iter().map(amounts);
+        let first = all.next();
+        self.order.len() > self.least.values().sum() && all.any(|own| Some(own) != first)
+    }
+
+    /// Begins anew with these members, the largest first, who have no nodes.
     pub(crate) fn begin_anew(&mut self, ledger: &Ledger, mut members: Vec<(GangId, Uid)>) {
+        if self.is_reversed {
+            members.reverse();
+        }
         self.put_foremost(ledger, &mut members);
         self.order = uids(&members);
         self.line = Line::new(&self.least, members);

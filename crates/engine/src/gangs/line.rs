@@ -7,12 +7,20 @@ use api::pod_group::GangId;
 
 use super::{Group, Need};
 use crate::fact::Uid;
-use crate::ledger::{Charged, Ledger, PodRow};
-use crate::needs::Amounts;
-use crate::quota::Preemptible;
+use crate::ledger::{Ledger, PodRow};
 
 /// How many members that are not needed are tried in one plan: the others come after whoever waits.
 const EXTRAS_MAX: usize = 512;
+/// How often members are tried again after others, in one plan, however few there are.
+const AGAIN_MAX: usize = 4_096;
+/// The same for each of many.
+const AGAIN_PER_MEMBER_MAX: usize = 4;
+
+/// How often so many members are tried again in one plan. In a chain of those who each want to be near the next one
+/// all but one may be tried in vain each time, and nobody else is decided about meanwhile.
+pub(crate) fn again_max(members: usize) -> usize {
+    AGAIN_MAX.max(members.saturating_mul(AGAIN_PER_MEMBER_MAX))
+}
 
 /// Members that are still to be tried, and how many of them are needed.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +38,8 @@ pub(crate) struct Line {
     late: VecDeque<(GangId, Uid)>,
     /// Whether anybody got one since the first of those was tried last.
     has_moved: bool,
+    /// How often members may still be tried again.
+    again: usize,
 }
 
 /// Who is to be tried next.
@@ -53,20 +63,21 @@ impl Line {
         for (gang, _) in &members {
             needs.entry(gang.clone()).or_default().1 += 1;
         }
-        Self { line: members.into(), needs, ..Self::default() }
+        Self { again: again_max(members.len()), line: members.into(), needs, ..Self::default() }
     }
 
     /// Who is to be tried next.
     pub(crate) fn next(&mut self) -> Next {
         if self.line.is_empty() && !self.late.is_empty() {
-            if !std::mem::take(&mut self.has_moved) {
+            if !std::mem::take(&mut self.has_moved) || self.again < self.late.len() {
                 return self.give_up_late();
             }
+            self.again -= self.late.len();
             self.line = std::mem::take(&mut self.late);
         }
         while let Some((gang, uid)) = self.line.pop_front() {
             let (needed, left) = self.needs.entry(gang.clone()).or_default();
-            *left -= usize::from(*left > 0);
+            *left = left.saturating_sub(1);
             if *needed > 0 {
                 return Next::Needed(gang, uid);
             }
@@ -84,7 +95,7 @@ impl Line {
     fn give_up_late(&mut self) -> Next {
         for (gang, uid) in std::mem::take(&mut self.late) {
             if let Some((_, left)) = self.needs.get_mut(&gang) {
-                *left -= usize::from(*left > 0);
+                *left = left.saturating_sub(1);
             }
             self.unplaced.push((gang, uid));
         }
@@ -106,7 +117,7 @@ impl Line {
     pub(crate) fn placed(&mut self, gang: &GangId) {
         self.has_moved = true;
         if let Some((needed, _)) = self.needs.get_mut(gang) {
-            *needed -= usize::from(*needed > 0);
+            *needed = needed.saturating_sub(1);
         }
     }
 
@@ -172,32 +183,5 @@ impl Ledger {
             .collect();
         members.sort_unstable();
         members.into_iter().map(|(_, gang, uid)| (gang, uid)).collect()
-    }
-
-    /// What the first members in this order that are needed ask of a quota in all, of those that count where
-    /// one is held against it: whoever may not have to make room is held against what the others of that sort
-    /// use, too.
-    pub(crate) fn gang_sum(
-        &self,
-        members: Vec<(GangId, Uid)>,
-        least: &BTreeMap<GangId, usize>,
-        like: Charged,
-    ) -> Amounts {
-        let quota = self.quotas.quota(like.belonging);
-        let (mut left, mut sum) = (least.clone(), Amounts::default());
-        for (gang, uid) in members {
-            let Some(left) = left.get_mut(&gang).filter(|left| **left > 0) else { continue };
-            *left -= 1;
-            let charged = self.pod(&uid).and_then(|row| row.charged());
-            let is_like = |own: &Charged| {
-                let is_held =
-                    like.preemptible == Preemptible::Yes || own.preemptible == like.preemptible;
-                is_held && self.quotas.quota(own.belonging) == quota
-            };
-            if let Some(own) = charged.filter(is_like) {
-                sum.add(&self.asks.requests.get(own.amounts).charged, 1);
-            }
-        }
-        sum
     }
 }

@@ -22,7 +22,7 @@ fn kind(fact: &Fact) -> usize {
         Fact::Node(_) | Fact::NodeGone(_) => 0,
         Fact::Reservation(_) => 15,
         Fact::PodGone(gone) if RESERVATIONS.map(uid).any(|uid| uid == *gone) => 15,
-        Fact::Pod(_) | Fact::PodGone(_) => 1,
+        Fact::Pod(_) | Fact::PodGone(_) | Fact::PodFailed(_) => 1,
         Fact::Namespace { .. } | Fact::NamespaceGone(_) => 2,
         Fact::Budget { .. } => 3,
         Fact::Owner { owner, .. } if owner.kind == OwnerKind::Service => 4,

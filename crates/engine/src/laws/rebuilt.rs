@@ -20,7 +20,7 @@ fn subject(fact: &Fact) -> Option<String> {
         Fact::NodeGone(name) => format!("node {name}"),
         Fact::Pod(pod) => pod.uid.0.to_string(),
         Fact::Reservation(own) => own.pod.uid.0.to_string(),
-        Fact::PodGone(uid) => uid.0.to_string(),
+        Fact::PodGone(uid) | Fact::PodFailed(uid) => uid.0.to_string(),
         Fact::Namespace { name, .. } | Fact::NamespaceGone(name) => format!("namespace {name}"),
         Fact::Owner { namespace, owner, .. } => format!("{namespace}/{:?}", owner),
         Fact::Gang { id, .. } => format!("gang {id}"),

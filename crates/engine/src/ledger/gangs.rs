@@ -55,13 +55,13 @@ impl Gang {
 
     /// A member may have a node by now, or none any longer.
     fn follow(&mut self, uid: &Uid, row: &PodRow) {
+        keep(&mut self.leaving, uid, row.departure == Departure::SeenOff);
         keep(&mut self.waiting, uid, row.may_be_tried());
         keep(&mut self.placed, uid, row.is_placed() && !row.goes());
     }
 
     /// It is told what becomes of a member.
     fn see(&mut self, uid: &Uid, row: &PodRow) {
-        keep(&mut self.leaving, uid, row.departure == Departure::SeenOff);
         self.follow(uid, row);
         if row.goes() {
             self.staying.remove(uid);
@@ -335,8 +335,8 @@ impl Gangs {
             gang.waiting.remove(uid);
             gang.placed.remove(uid);
             gang.leaving.remove(uid);
-            // Who goes without being deleted has ended: who is deleted says so before he is gone, also where he is
-            // given no time.
+            // Who goes without being deleted, and has not failed, has ended: who is deleted says so before he is gone,
+            // also where he is given no time.
             gang.ended += usize::from(gang.staying.remove(uid) && is_gone);
             gang.told.remove(&(own.created, uid.clone()));
         });
@@ -388,6 +388,14 @@ impl Ledger {
         }
         if let Some(own) = own {
             self.gangs.join(uid, own, same.as_deref());
+        }
+    }
+
+    /// A member has failed: it has not ended as those have that did what they were there for.
+    pub(super) fn lose_member(&mut self, uid: &Uid) {
+        let own = self.pods.get(uid).and_then(|row| row.gang.as_deref());
+        if let Some(gang) = own.and_then(|own| self.gangs.gangs.get_mut(&own.gang)) {
+            gang.staying.remove(uid);
         }
     }
 

@@ -334,6 +334,12 @@ impl Quotas {
         self.put_pledge(uid, Pledge { belonging, amounts, preemptible });
     }
 
+    /// What is kept for a pod, where that is in the same quota.
+    pub(crate) fn pledged_in(&self, uid: &Uid, belonging: Id<Belonging>) -> Option<&Amounts> {
+        let pledge = self.pledges.get(uid)?;
+        (self.quota(pledge.belonging) == self.quota(belonging)).then_some(&pledge.amounts)
+    }
+
     /// Keeps nothing for a pod any longer, and says whether anything was.
     pub(crate) fn unpledge(&mut self, uid: &Uid) -> bool {
         if self.pledges.is_empty() {

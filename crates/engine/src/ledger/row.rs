@@ -148,6 +148,13 @@ impl PodRow {
         self.is_bound() || self.claim.is_some()
     }
 
+    /// Where it has no node any longer, it has not to go from there.
+    pub(super) fn stays_without_node(&mut self) {
+        if self.departure == Departure::SeenOff && !self.is_placed() {
+            self.departure = Departure::No;
+        }
+    }
+
     /// Whether it is being deleted.
     #[must_use]
     pub fn is_deleting(&self) -> bool {

@@ -242,7 +242,7 @@ impl Change {
             Fact::Reservation(new) => {
                 Self::of_pod(ledger, &new.pod).or_else(|| Self::of_rules(ledger, new))
             }
-            Fact::PodGone(uid) => Self::unplaced(ledger, uid),
+            Fact::PodGone(uid) | Fact::PodFailed(uid) => Self::unplaced(ledger, uid),
             Fact::Namespace { name, labels } => {
                 let old = ledger.terms.crowds.namespace_labels(name, &ledger.symbols);
                 (old.unwrap_or_default() != *labels).then_some(Self::Namespace)

@@ -257,8 +257,7 @@ impl Engine {
 
     /// The node that somebody leaves by this who had to go for others.
     pub(super) fn cleared_by(&self, fact: &Fact) -> Option<Box<str>> {
-        let Fact::PodGone(uid) = fact else { return None };
-        let row = self.ledger.pod(uid).filter(|row| row.gives_way())?;
+        let row = self.ledger.pod(fact.gone()?).filter(|row| row.gives_way())?;
         Some(self.ledger.nodes.name(row.node()?).into())
     }
 

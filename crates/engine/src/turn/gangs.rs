@@ -281,7 +281,7 @@ impl Engine {
                 }
                 all
             }
-            Fact::PodGone(uid) => was_of(uid).unwrap_or_default(),
+            Fact::PodGone(uid) | Fact::PodFailed(uid) => was_of(uid).unwrap_or_default(),
             _ => Vec::new(),
         }
     }
@@ -509,7 +509,8 @@ impl Engine {
         let least = self.least_of(group);
         // Where it asks for something else by now, nobody knows what its quotas say.
         if let Some(lot) = self.queue.lot(uid)
-            && self.ledger.asks.requests.get(lot.amounts).charged != self.sum_of(group, &least, lot)
+            && self.ledger.asks.requests.get(lot.amounts).charged
+                != self.lot_sum((uid, group), &least, lot)
         {
             self.queue.unpark(uid);
         }
@@ -560,10 +561,21 @@ impl Engine {
         }
     }
 
-    /// What members of a group that are needed ask of a quota in all, of those that count where one is held
-    /// against it: whoever may not have to make room is held against what the others of that sort use, too.
-    fn sum_of(&self, group: &Group, least: &BTreeMap<GangId, usize>, like: Charged) -> Amounts {
-        self.ledger.gang_sum(self.by_size(group), least, like)
+    /// What a group waits for in a quota: all that it was promised there, where others leave that for it, and else the
+    /// least that so many of its members need.
+    fn lot_sum(
+        &self,
+        (entry, group): (&Uid, &Group),
+        least: &BTreeMap<GangId, usize>,
+        like: Charged,
+    ) -> Amounts {
+        let promised = self.ledger.quotas.pledged_in(entry, like.belonging);
+        if let Some(amounts) = promised.filter(|_| self.is_promised(entry)) {
+            return amounts.clone();
+        }
+        let waiting = self.ledger.gang_waiting(&group.gangs);
+        let ours = waiting.filter(|(_, uid, _)| self.unbound.get(uid).is_some());
+        self.ledger.gang_floor(ours.map(|(gang, uid, _)| (gang, uid)), least, like)
     }
 
     /// What a group asks for in all need not be kept any longer.

@@ -25,35 +25,58 @@ impl Leavers {
 }
 
 impl Engine {
-    /// These have to go for a pod.
-    pub(super) fn see_off(&mut self, uid: &Uid, victims: &[Victim], now: Moment) {
-        // Nobody may have been asked of those who had to go for it before.
-        self.keep_leavers(uid, now);
-        let victims: BTreeSet<Uid> = victims.iter().map(|own| own.pod.uid.clone()).collect();
-        self.tell_leavers(&victims, Leaves::Soon, now);
-        self.leavers.0.put(uid, victims);
+    /// These have to go for pods, for each of them some.
+    pub(super) fn see_off<'a>(
+        &mut self,
+        all: impl IntoIterator<Item = (&'a Uid, &'a [Victim])>,
+        now: Moment,
+    ) {
+        let mut gangs = BTreeSet::new();
+        for (uid, victims) in all {
+            // Nobody may have been asked of those who had to go for it before.
+            self.stay(uid, &mut gangs);
+            let victims: BTreeSet<Uid> = victims.iter().map(|own| own.pod.uid.clone()).collect();
+            gangs.extend(victims.iter().filter_map(|uid| self.ledger.see_off(uid, Leaves::Soon)));
+            self.leavers.0.put(uid, victims);
+        }
+        self.settle_left(gangs, now);
     }
 
-    /// Those who have to go for a pod were asked to. Where it waits no longer nobody knows whether they were.
-    pub(super) fn leavers_are_asked(&mut self, uid: &Uid, now: Moment) {
-        let waits = self.unbound.get(uid).is_some()
-            && self.ledger.pod(uid).is_some_and(|row| row.node().is_none());
-        match waits {
-            true => drop(self.leavers.0.remove(uid)),
-            false => self.keep_leavers(uid, now),
-        }
+    /// Those who have to go for a pod were asked to.
+    pub(super) fn leavers_are_asked(&mut self, uid: &Uid) {
+        self.leavers.0.remove(uid);
     }
 
     /// Nobody has to go for a pod any longer: who was not asked yet stays, unless he has to go for another.
     pub(super) fn keep_leavers(&mut self, uid: &Uid, now: Moment) {
-        let Some(mut own) = self.leavers.0.remove(uid) else { return };
-        own.retain(|uid| self.leavers.0.askers(uid).next().is_none());
-        self.tell_leavers(&own, Leaves::Not, now);
+        let mut gangs = BTreeSet::new();
+        self.stay(uid, &mut gangs);
+        self.settle_left(gangs, now);
     }
 
-    fn tell_leavers(&mut self, pods: &BTreeSet<Uid>, leaves: Leaves, now: Moment) {
-        let gangs = pods.iter().filter_map(|uid| self.ledger.see_off(uid, leaves));
-        let gangs: BTreeSet<GangId> = gangs.collect();
+    /// Of those who have to go for a pod these are not asked to: they may be gone, or have no node.
+    pub fn spare(&mut self, uid: &Uid, spared: &[Uid], now: Moment) {
+        let Some(mut left) = self.leavers.0.remove(uid) else { return };
+        let spared: BTreeSet<Uid> = left.extract_if(.., |own| spared.contains(own)).collect();
+        self.leavers.0.put(uid, left);
+        let gangs = self.stay_unless_asked(spared).collect();
+        self.settle_left(gangs, now);
+    }
+
+    /// The same of all; gangs that go on with some of them again are added to others.
+    fn stay(&mut self, uid: &Uid, gangs: &mut BTreeSet<GangId>) {
+        if let Some(own) = self.leavers.0.remove(uid) {
+            gangs.extend(self.stay_unless_asked(own));
+        }
+    }
+
+    fn stay_unless_asked(&mut self, pods: BTreeSet<Uid>) -> impl Iterator<Item = GangId> {
+        let Self { leavers, ledger, .. } = self;
+        let stays = pods.into_iter().filter(move |uid| leavers.0.askers(uid).next().is_none());
+        stays.filter_map(move |uid| ledger.see_off(&uid, Leaves::Not))
+    }
+
+    fn settle_left(&mut self, gangs: BTreeSet<GangId>, now: Moment) {
         if !gangs.is_empty() {
             self.settle_gangs(&gangs.into_iter().collect::<Vec<_>>(), now);
         }

@@ -389,7 +389,7 @@ impl Engine {
             self.queue.notice(&self.ledger, change, now);
         }
         if let Some(room) = waiting.room() {
-            self.see_off(uid, &room.victims, now);
+            self.see_off([(uid, &room.victims[..])], now);
         }
         Verdict::Wait(waiting)
     }

@@ -182,7 +182,7 @@ fn whole(
     least: &BTreeMap<GangId, usize>,
 ) -> Option<QuotaExplanation> {
     let own = ledger.pod(member).and_then(PodRow::charged)?;
-    let charged = ledger.gang_sum(members.to_vec(), least, own);
+    let charged = ledger.gang_floor(members.iter().map(|(gang, uid)| (gang, uid)), least, own);
     let sum = Requests { charged, ..Requests::default() };
     let amounts = ledger.asks.requests.hold(sum).0;
     let told = explain_charged(ledger, Charged { amounts, ..own });

@@ -123,7 +123,7 @@ impl Core {
 
     /// What was being told of a pod is told: what there is to tell by now, if anything.
     pub(super) fn telling_done(&mut self, uid: &Uid, now: Moment) -> Option<Order> {
-        let next = self.tell_next(uid);
+        let next = self.tell_next(uid, now);
         // Who has to go for it may still be to be asked.
         if next.as_ref().is_none_or(|next| next.room.is_none()) {
             self.engine.done(uid, now);
@@ -131,17 +131,26 @@ impl Core {
         next.map(Order::Tell)
     }
 
+    /// The same where it waits no longer, so that nothing was told and nobody was asked to go for it.
+    pub(super) fn telling_needless(&mut self, uid: &Uid, now: Moment) -> Option<Order> {
+        let next = self.tell_next(uid, now);
+        if next.as_ref().is_none_or(|next| next.room.is_none()) {
+            self.engine.needless(uid, now);
+        }
+        next.map(Order::Tell)
+    }
+
     /// The same where it could not be told, or no room could be made.
     pub(super) fn telling_failed(&mut self, uid: &Uid, now: Moment) -> Option<Order> {
         self.unsay(uid);
-        let next = self.tell_next(uid);
+        let next = self.tell_next(uid, now);
         if next.as_ref().is_none_or(|next| next.room.is_none()) {
             self.engine.undone(uid, now);
         }
         next.map(Order::Tell)
     }
 
-    fn tell_next(&mut self, uid: &Uid) -> Option<Box<TellOrder>> {
+    fn tell_next(&mut self, uid: &Uid, now: Moment) -> Option<Box<TellOrder>> {
         self.telling = self.telling.saturating_sub(1);
         if self.phase == Phase::Ending || !self.waiting.contains_key(uid) {
             self.tellings.hush(uid);
@@ -151,7 +160,10 @@ impl Core {
             // Some may have gone by themselves, or not have come.
             let ledger = self.engine.ledger();
             let is_there = |row: &PodRow| !row.is_deleting() && row.node().is_some();
-            room.victims.retain(|one| ledger.pod(&one.uid).is_some_and(is_there));
+            let is_not_there = |one: &mut PodRef| !ledger.pod(&one.uid).is_some_and(is_there);
+            let spared: Vec<Uid> =
+                room.victims.extract_if(.., is_not_there).map(|one| one.uid).collect();
+            self.engine.spare(uid, &spared, now);
         }
         self.telling += 1;
         Some(next)

@@ -18,7 +18,7 @@ use crate::gangs::{self, Membership};
 use crate::profile::Profile;
 use crate::quota::{self, ByResource, Preemptible, QuotaFact};
 use crate::turn::tests::{START, decided, node, pod, told};
-use crate::turn::{Decision, Settings};
+use crate::turn::{Answer, Decision, Settings};
 
 fn engine(last_resorts: &[LastResort]) -> Engine {
     let profile = Profile {

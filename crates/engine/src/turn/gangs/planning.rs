@@ -447,13 +447,15 @@ impl Engine {
         quota: &str,
         now: Moment,
     ) {
-        let sum = Requests { charged: self.sum_of(group, least, charged), ..Requests::default() };
+        let sum = self.lot_sum((uid, group), least, charged);
+        let sum = Requests { charged: sum, ..Requests::default() };
         self.drop_sum(uid);
         let lot = Charged { amounts: self.ledger.asks.requests.hold(sum).0, ..charged };
         self.gangs.sums.insert(uid.clone(), lot);
         match self.ledger.admit_as(uid, lot) {
             // Members are charged to several quotas, which together have too little: a lot is charged to
-            // one. Each try costs a plan, and there is one in ten seconds at most.
+            // one. Or members ask for different amounts, and those that are left need more than the smallest do.
+            // Each try costs a plan, and they come less and less often, up to the longest back-off.
             Ok(()) => self.queue.rest(uid, now),
             Err(_) => self.queue.park(uid, lot, quota, now),
         }

@@ -191,7 +191,7 @@ impl Engine {
         now: Moment,
     ) -> Option<Decision> {
         self.gangs.steps.note(plan.over(PlanEnd::Refused, now));
-        let Planning { uid, group, attempts, course, .. } = plan;
+        let Planning { uid, group, attempts, .. } = plan;
         let charged = self.ledger.pod(&refusal.member).and_then(PodRow::charged);
         let places = cleared.plan;
         self.enqueue(&group, &uid, now);
@@ -233,28 +233,27 @@ impl Engine {
         let rejection = self.all_refusals(&group, refusal.waiting.rejection);
         self.tell_news(&group, &GangNews::Refused(text.into()));
         self.gangs.refused.remove(&uid);
-        self.promise_group(&uid, (&group, course.least()), charged, &leavers);
+        self.promise_group(&uid, &own, charged, &leavers);
         self.gangs.rooms.insert(uid, GangRoom { untold, rejection, has_failed: false });
         // They may find another place, and need not wait until that one is free.
         for change in left.into_iter().chain(passed.into_iter().map(Change::PassedOver)) {
             self.queue.notice(&self.ledger, change, now);
         }
-        for (member, victims) in leavers {
-            self.see_off(&member, &victims, now);
-        }
+        self.see_off(leavers.iter().map(|(member, victims)| (member, &victims[..])), now);
         self.due.pop()
     }
 
-    /// Keeps what a group asks for in the quota of one of its members, since these go for it.
+    /// Keeps what these of a group ask for in the quota of one of them, since others go for it.
     fn promise_group(
         &mut self,
         uid: &Uid,
-        (group, least): (&Group, &BTreeMap<GangId, usize>),
+        members: &BTreeSet<Uid>,
         charged: Option<Charged>,
         leavers: &[(Uid, Vec<Victim>)],
     ) {
         let Some(own) = charged else { return };
-        let sum = Requests { charged: self.sum_of(group, least, own), ..Requests::default() };
+        let sum = self.ledger.sum_beside(members, own);
+        let sum = Requests { charged: sum, ..Requests::default() };
         let amounts = self.ledger.asks.requests.hold(sum).0;
         let victims = leavers.iter().flat_map(|(_, victims)| victims);
         let victims = victims.map(|own| own.pod.uid.clone()).collect();
@@ -339,7 +338,7 @@ impl Engine {
         let all: Vec<Charged> = self.by_size(group).iter().filter_map(charged).collect();
         let mut seen = BTreeSet::new();
         for own in all.into_iter().filter(|own| seen.insert((own.belonging, own.preemptible))) {
-            let sum = self.sum_of(group, least, own);
+            let sum = self.lot_sum((entry, group), least, own);
             let sum = Requests { charged: sum, ..Requests::default() };
             let amounts = self.ledger.asks.requests.hold(sum).0;
             let lot = Charged { amounts, ..own };

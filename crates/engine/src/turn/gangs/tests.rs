@@ -312,6 +312,22 @@ fn a_start_in_part_that_is_undone_begins_anew_unless_a_member_has_ended() {
 }
 
 #[test]
+fn a_member_that_failed_has_not_ended_so_that_a_gang_that_is_tried_again_starts_whole() {
+    let mut engine = started(terms(2), &["a", "b"]);
+    engine.apply(Fact::PodFailed(uid("a")), START);
+    engine.apply(told(member("again", "g", 1_000)), START);
+    assert_eq!(decided(&mut engine, SOON), ["again to n, try 1"], "the other one runs");
+    engine.answered(&uid("again"), Answer::Lost, SOON);
+    engine.apply(Fact::PodGone(uid("again")), SOON);
+    engine.apply(going("b"), SOON);
+    engine.apply(Fact::PodGone(uid("b")), SOON);
+    engine.apply(told(member("anew", "g", 1_000)), SOON);
+    let late = SOON.after(Duration::from_secs(1));
+    let waits = "anew waits: gang default/g waits for members: collected 1/2";
+    assert_eq!(decided(&mut engine, late), [waits]);
+}
+
+#[test]
 fn s12_g7_s12_g8_s12_g9_s12_g16_of_pods_that_describe_a_gang_the_first_that_can_be_read_counts() {
     let mut engine = engine();
     let wrong = GangTerms::default();

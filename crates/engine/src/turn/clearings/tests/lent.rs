@@ -96,3 +96,32 @@ fn who_goes_alone_goes_before_a_gang_that_would_go_whole_and_is_as_important() {
     check(4, &["x", "y"]);
     check(6, &["a", "b", "c"]);
 }
+
+#[test]
+fn whoever_goes_already_is_no_loss_so_that_nobody_else_is_asked_for_the_same_room() {
+    // As a new leader finds it, which does not know for whom they go.
+    let mut engine = jobs();
+    engine.apply(node("n", 100_000), START);
+    engine.apply(quota("q 0 20000"), START);
+    let going = PodFact { deleting: true, giving_way: true, ..plain("x", 10_000, 2) };
+    engine.apply(on(of_quota(going, "q"), "n"), START);
+    engine.apply(on(of_quota(plain("y", 10_000, 1), "q"), "n"), START);
+    engine.apply(told(of_quota(plain("p", 10_000, 9), "q")), START);
+    assert_eq!(cleared(&mut engine).0, names(&["x"]));
+}
+
+#[test]
+fn of_users_of_a_quota_that_are_as_important_the_one_that_started_last_goes() {
+    for late in ["x", "y"] {
+        let mut engine = jobs();
+        engine.apply(node("n", 100_000), START);
+        engine.apply(quota("q 0 20000"), START);
+        for name in ["x", "y"] {
+            let started = Some(Moment(if name == late { 2 } else { 1 }));
+            let own = PodFact { started, ..plain(name, 10_000, 1) };
+            engine.apply(on(of_quota(own, "q"), "n"), START);
+        }
+        engine.apply(told(of_quota(plain("p", 10_000, 9), "q")), START);
+        assert_eq!(cleared(&mut engine).0, names(&[late]));
+    }
+}

@@ -78,6 +78,13 @@ fn who_could_not_be_asked_to_go_stays_and_new_members_go_by_themselves() {
         assert!(engine.leavers.is_empty());
     };
     check(|engine, asker| engine.undone(asker, START));
+    // The API server knows that it waits no longer, and the watch does not say so yet.
+    check(|engine, asker| engine.needless(asker, START));
+    // The other one is on no node any longer when it is to be asked.
+    check(|engine, asker| {
+        engine.spare(asker, &[Uid::new("o2")], START);
+        engine.done(asker, START);
+    });
     // Whoever they were to go for is gone before any was asked.
     check(|engine, asker| engine.apply(Fact::PodGone(asker.clone()), START));
 }
@@ -151,4 +158,59 @@ fn while_who_was_asked_is_not_seen_to_go_nobody_else_is_asked() {
         let bound = settled(&mut engine).0;
         assert_eq!(bound, [format!("a to {}", victim.replace("-old", ""))]);
     }
+}
+
+#[test]
+fn who_has_no_node_any_longer_need_not_go_from_the_next_one() {
+    let mut engine = jobs();
+    engine.apply(node("n", 10_000), START);
+    engine.apply(told(plain("v", 10_000, 1)), START);
+    assert_eq!(settled(&mut engine).0, ["v to n"]);
+    engine.apply(told(plain("one", 10_000, 9)), START);
+    assert_eq!(settled(&mut engine).1.len(), 1);
+    assert!(engine.ledger().pod(&Uid::new("v")).unwrap().goes());
+    engine.answered(&Uid::new("v"), Answer::Refused, START);
+    engine.done(&Uid::new("one"), START);
+    engine.apply(node("other", 10_000), START);
+    engine.apply(on(plain("v", 10_000, 1), "other"), START);
+    assert!(!engine.ledger().pod(&Uid::new("v")).unwrap().goes());
+}
+
+#[test]
+fn members_who_follow_others_that_follow_others_are_no_reason_why_room_would_not_help() {
+    let mut engine = jobs();
+    for name in ["n1", "n2", "n3"] {
+        let Fact::Node(own) = node(name, 10_000) else { unreachable!() };
+        let labels = [("zone".into(), "a".into())].into();
+        engine.apply(Fact::Node(crate::fact::NodeFact { labels, ..own }), START);
+    }
+    engine.apply(on(plain("old", 10_000, 1), "n3"), START);
+    engine.apply(gang("g", 3), START);
+    for (name, near) in [("a", Some("b")), ("b", Some("c")), ("c", None)] {
+        engine.apply(told(following(name, near)), START);
+    }
+    let (victims, rooms, texts) = cleared(&mut engine);
+    assert_eq!((victims, rooms.len()), (names(&["old"]), 3), "{texts:?}");
+}
+
+/// A member of the gang g that takes all of a node, near another one.
+fn following(name: &str, near: Option<&str>) -> PodFact {
+    let near: Vec<serde_json::Value> = near
+        .map(|app| {
+            let selector = serde_json::json!({ "matchLabels": { "app": app } });
+            serde_json::json!({ "topologyKey": "zone", "labelSelector": selector })
+        })
+        .into_iter()
+        .collect();
+    let wire = serde_json::json!({
+        "metadata": { "name": name, "namespace": "default", "uid": name, "labels": { "app": name } },
+        "spec": {
+            "schedulerName": DEFAULT_SCHEDULER,
+            "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": near } },
+            "containers": [{ "name": "c", "resources": { "requests": { "cpu": "10" } } }],
+        },
+    });
+    let wire: api::Pod = serde_json::from_value(wire).unwrap();
+    let PodFact { gang, .. } = member(name, "g", 10_000, 9);
+    PodFact { gang, priority: 9, ..PodFact::from(&wire) }
 }

@@ -161,3 +161,54 @@ fn a_plan_gives_nodes_to_no_more_members_that_are_not_needed_than_to_some() {
     engine.answered(&uid("m00000"), Answer::Done, START);
     assert_eq!(bound_of(&mut engine), 2_000 - 513);
 }
+
+#[test]
+fn how_often_members_of_a_long_chain_are_tried_again_has_a_bound() {
+    const LONG: usize = 300;
+    let mut engine = engine();
+    let Fact::Node(mut large) = node_of("n", 1_000_000, ("zone", "a")) else { unreachable!() };
+    large.pods_allowed = 10_000;
+    engine.apply(Fact::Node(large), START);
+    engine.apply(gang("g", terms(u32::try_from(LONG).unwrap())), START);
+    for number in 0..LONG {
+        let spec = match number + 1 {
+            LONG => serde_json::Value::Null,
+            next => near(&format!("m{next:05}")),
+        };
+        let name = format!("m{number:05}");
+        engine.apply(saying(&name, &name, "1m", spec), START);
+    }
+    assert_eq!(bound_of(&mut engine), 0);
+    // Three times, since two sorts of members are tried before the others.
+    let most = 3 * (LONG + crate::gangs::again_max(LONG));
+    assert!(engine.gangs.tried <= most, "{} were tried, and {most} may be", engine.gangs.tried);
+}
+
+#[test]
+fn members_of_different_sizes_start_once_their_quota_has_room_for_enough_of_them() {
+    let check = |sizes: &[i64], min: u32, room: i64, is_full_first: bool, expected: usize| {
+        let mut engine = engine();
+        engine.apply(node("n", 100_000), START);
+        let max = [("cpu".into(), room)].into();
+        engine.apply(Fact::Quota(Box::new(QuotaFact::new("q", max))), START);
+        let of_quota = |fact: PodFact| PodFact { quota: Some("q".into()), ..fact };
+        if is_full_first {
+            engine.apply(bound(of_quota(pod("other", room)), "n"), START);
+        }
+        engine.apply(gang("g", terms(min)), START);
+        for (number, size) in sizes.iter().enumerate() {
+            engine.apply(told(of_quota(member(&format!("m{number}"), "g", *size))), START);
+        }
+        if is_full_first {
+            assert_eq!(bound_of(&mut engine), 0);
+            engine.apply(Fact::PodGone(uid("other")), START);
+        }
+        assert_eq!(bound_of(&mut engine), expected, "{sizes:?} of {room}, full: {is_full_first}");
+    };
+    for is_full_first in [true, false] {
+        check(&[100, 8_000, 8_000, 8_000], 2, 8_100, is_full_first, 2);
+        check(&[8_000, 1_000, 1_000, 1_000], 3, 9_000, is_full_first, 3);
+        check(&[8_000, 1_000, 1_000, 1_000], 4, 11_000, is_full_first, 4);
+        check(&[2_000, 2_000, 2_000], 2, 5_000, is_full_first, 2);
+    }
+}
