@@ -1,5 +1,7 @@
 //! Connections to programs: how they are secured, and how long they are kept.
 
+mod reading;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +15,8 @@ use kube::client::ConfigExt as _;
 use kube::config::Config;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+
+use reading::InPieces;
 
 /// How long a connection may take to open.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -162,7 +166,7 @@ where
     http.set_keepalive(Some(KEEPALIVE));
     http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-    let https = config.rustls_https_connector_with_connector(http)?;
+    let https = config.rustls_https_connector_with_connector(InPieces(http))?;
     Ok(Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_timer(TokioTimer::new())

@@ -2,7 +2,8 @@
 //!
 //! It keeps up with any server, and costs much less than several that wake each other. While many
 //! requests are under way, the server has enough to do and waits for nobody: then it does not look at
-//! each answer as it comes, since to wake up for one costs more than to take it in.
+//! each answer as it comes, since to wake up for one costs more than to take it in. Nor does it while lists come, of
+//! which the server writes one object after the other.
 
 use std::io;
 use std::time::Duration;
@@ -16,6 +17,8 @@ use crate::client::UnderWay;
 const MANY: usize = 32;
 /// How long answers gather then.
 const GATHER: Duration = Duration::from_millis(2);
+/// How long lists do.
+const GATHER_LISTS: Duration = Duration::from_millis(1);
 
 /// A runtime of one thread, for clients that count their requests there.
 ///
@@ -24,15 +27,20 @@ const GATHER: Duration = Duration::from_millis(2);
 pub fn of_one_thread(under_way: &UnderWay) -> io::Result<Runtime> {
     let under_way = under_way.clone();
     let gather = move || {
-        if are_many(&under_way) {
-            std::thread::sleep(GATHER);
+        if let Some(pause) = pause(&under_way) {
+            std::thread::sleep(pause);
         }
     };
     Builder::new_current_thread().enable_all().on_thread_park(gather).build()
 }
 
-fn are_many(under_way: &UnderWay) -> bool {
-    under_way.count() >= MANY
+/// How long what comes gathers, where it does.
+fn pause(under_way: &UnderWay) -> Option<Duration> {
+    match (under_way.count() >= MANY, under_way.lists() > 0) {
+        (true, _) => Some(GATHER),
+        (false, true) => Some(GATHER_LISTS),
+        (false, false) => None,
+    }
 }
 
 #[cfg(test)]
@@ -40,10 +48,11 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::client::{Call, Client, Options};
+    use crate::client::{Call, Client, ListOptions, Options, ResourceType};
 
-    /// Whether requests are many, and how long a turn of a runtime takes while they are under way.
-    fn turn(requests: usize) -> (bool, Duration) {
+    /// How long answers gather while so many requests and lists are under way, and how long a turn of a runtime takes
+    /// then.
+    fn turn(requests: usize, lists: usize) -> (Option<Duration>, Duration) {
         let under_way = UnderWay::default();
         let runtime = of_one_thread(&under_way).unwrap();
         runtime.block_on(async {
@@ -52,33 +61,48 @@ mod tests {
             });
             let options = Options { under_way: under_way.clone(), ..Options::new("test") };
             let client = Client::from_service(silent, &options);
-            let asks: Vec<_> = (0..requests)
-                .map(|_| {
-                    let client = client.clone();
-                    let call = Call::new(http::Method::GET, "/");
-                    tokio::spawn(async move { client.call_bytes(call).await })
+            let asks = (0..requests).map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    let _ = client.call_bytes(Call::new(http::Method::GET, "/")).await;
                 })
-                .collect();
-            while under_way.count() < requests {
+            });
+            let lists = (0..lists).map(|_| {
+                let pods = client
+                    .access::<serde_json::Value>(ResourceType::namespaced("", "v1", "pods"), "");
+                tokio::spawn(async move {
+                    let _ = pods.fetch(&ListOptions::default()).await;
+                })
+            });
+            let all: Vec<_> = asks.chain(lists).collect();
+            while under_way.count() < all.len() {
                 tokio::task::yield_now().await;
             }
-            let are_many = are_many(&under_way);
+            let pause = pause(&under_way);
             let begun = Instant::now();
             tokio::time::sleep(Duration::from_micros(1)).await;
             let took = begun.elapsed();
-            for ask in asks {
-                ask.abort();
-                assert!(ask.await.unwrap_err().is_cancelled());
+            for one in all {
+                one.abort();
+                assert!(one.await.unwrap_err().is_cancelled());
             }
-            assert_eq!(under_way.count(), 0, "one that is given up is under way no longer");
-            (are_many, took)
+            let counts = (under_way.count(), under_way.lists());
+            assert_eq!(counts, (0, 0), "one that is given up is under way no longer");
+            (pause, took)
         })
     }
 
     #[test]
-    fn answers_gather_while_many_are_awaited() {
-        let (are_many, took) = turn(MANY);
-        assert!(are_many && took >= GATHER, "{took:?}");
-        assert!(!turn(MANY - 1).0);
+    fn answers_gather_while_many_are_awaited_and_while_lists_come() {
+        for (requests, lists, expected) in [
+            (MANY, 0, Some(GATHER)),
+            (MANY - 1, 0, None),
+            (0, 1, Some(GATHER_LISTS)),
+            (MANY, 1, Some(GATHER)),
+        ] {
+            let (pause, took) = turn(requests, lists);
+            assert_eq!(pause, expected, "{requests} {lists}");
+            assert!(pause.is_none_or(|pause| took >= pause), "{took:?}");
+        }
     }
 }

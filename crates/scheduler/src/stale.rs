@@ -15,10 +15,10 @@ use crate::message::ReportOrder;
 pub(crate) struct Silence {
     found: BTreeMap<Box<str>, (Option<Moment>, Stale)>,
     told: BTreeSet<Box<str>>,
+    /// Nodes that were found and are still to be told of, the next one last.
+    untold: Vec<Box<str>>,
     /// Nodes that have come back or are gone since they were told of.
     ended: Vec<Box<str>>,
-    /// Whether something of it is still to be told.
-    has_news: bool,
     /// How often reports had become old, or new, when it was last looked.
     turns: u64,
 }
@@ -36,7 +36,8 @@ impl Silence {
         let ended = self.told.extract_if(.., |node| !self.found.contains_key(node));
         // Of one that is gone, nobody has to hear that it is not silent any longer.
         self.ended.extend(ended.filter(|node| is_there(node)));
-        self.has_news = !self.ended.is_empty() || self.told.len() < self.found.len();
+        let untold = self.found.keys().rev().filter(|node| !self.told.contains(*node));
+        self.untold = untold.cloned().collect();
         self.found.len()
     }
 
@@ -47,25 +48,18 @@ impl Silence {
 
     /// Whether something is to be told.
     pub(crate) fn has_news(&self) -> bool {
-        self.has_news
+        !self.ended.is_empty() || !self.untold.is_empty()
     }
 
     /// What is to be told next.
     pub(crate) fn next(&mut self) -> Option<ReportOrder> {
-        if !self.has_news {
-            return None;
-        }
         if let Some(node) = self.ended.pop() {
             return Some(ReportOrder::Reported { node });
         }
-        let mut found = self.found.iter();
-        let next = found.find(|(node, _)| !self.told.contains(*node));
-        let Some((node, (since, stale))) = next else {
-            self.has_news = false;
-            return None;
-        };
+        let node = self.untold.pop()?;
+        let (since, stale) = *self.found.get(&node)?;
         self.told.insert(node.clone());
-        Some(ReportOrder::Silent { node: node.clone(), since: *since, stale: *stale })
+        Some(ReportOrder::Silent { node, since, stale })
     }
 }
 

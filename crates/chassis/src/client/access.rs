@@ -277,6 +277,7 @@ impl<T: DeserializeOwned> Access<T> {
         if let Some(version) = &options.resource_version {
             call = call.query("resourceVersion", version);
         }
+        let _counted = self.client.shared.limits.list();
         let (asked, body) = self.client.exchange(call).await?;
         Ok(Unread::new(asked, body))
     }

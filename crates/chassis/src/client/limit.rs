@@ -20,29 +20,51 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// A count of the requests under way of all clients that have it in their options.
+/// Counts of what is under way of all clients that have it in their options.
 #[derive(Debug, Clone, Default)]
-pub struct UnderWay(Arc<AtomicUsize>);
+pub struct UnderWay(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: AtomicUsize,
+    lists: AtomicUsize,
+}
 
 impl UnderWay {
-    /// How many there are.
+    /// How many requests there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.requests.load(Ordering::Relaxed)
+    }
+
+    /// How many of them are lists.
+    #[must_use]
+    pub fn lists(&self) -> usize {
+        self.0.lists.load(Ordering::Relaxed)
     }
 
     fn begin(&self) -> OneUnderWay<'_> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        OneUnderWay(self)
+        OneUnderWay::of(&self.0.requests)
+    }
+
+    fn begin_list(&self) -> OneUnderWay<'_> {
+        OneUnderWay::of(&self.0.lists)
     }
 }
 
-/// Counts as a request under way until it is dropped.
-struct OneUnderWay<'a>(&'a UnderWay);
+/// Counts as one that is under way until it is dropped.
+pub(crate) struct OneUnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> OneUnderWay<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
 
 impl Drop for OneUnderWay<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +94,11 @@ impl Limits {
     /// Others beside these, whose requests are counted with theirs.
     pub(crate) fn beside(&self, in_flight_max: usize, rate: Option<Rate>) -> Self {
         Self::new(in_flight_max, rate, self.under_way.clone())
+    }
+
+    /// A list is under way from now on.
+    pub(crate) fn list(&self) -> OneUnderWay<'_> {
+        self.under_way.begin_list()
     }
 
     /// Waits until one more request may be under way, which it is from then on.

@@ -110,6 +110,9 @@ impl Transport {
     }
 }
 
+/// How much more room a body gets that finds none, to what it has.
+const GROWTH: usize = 3;
+
 /// The bytes of a body; those of one that comes in one piece are not copied.
 pub(super) async fn gather<B>(body: B) -> Result<Bytes, BoxError>
 where
@@ -125,6 +128,10 @@ where
         } else {
             if rest.is_empty() {
                 rest.extend_from_slice(&first);
+            }
+            if rest.capacity() - rest.len() < data.len() {
+                // A list is megabytes, and each time that it finds no room it is copied to where there is some.
+                rest.reserve((GROWTH * rest.len()).max(data.len()));
             }
             rest.extend_from_slice(&data);
         }
