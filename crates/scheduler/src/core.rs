@@ -529,6 +529,12 @@ impl Core {
         self.phase == Phase::Deciding && self.flights.len() - self.apart < BINDS_MAX
     }
 
+    /// Whether nothing is decided yet, since not everything that there was has been told.
+    #[must_use]
+    pub fn is_filling(&self) -> bool {
+        self.phase == Phase::Filling
+    }
+
     /// Whether whoever writes has enough to do for a while.
     #[must_use]
     pub fn is_ahead(&self) -> bool {

@@ -28,6 +28,8 @@ const DECISIONS_PER_TURN_MAX: usize = 64;
 /// How long messages gather while the writers have enough to do: to wake up for each of them costs
 /// more than to take it in.
 const GATHER: Duration = Duration::from_millis(5);
+/// How long they do before anything is decided: everything that there is comes then.
+const GATHER_FIRST: Duration = Duration::from_millis(1);
 /// How long decisions are made before messages are taken in again.
 const DECIDE_MAX: Duration = Duration::from_millis(2);
 /// How many tellings may wait for who tells before those are handed to him that can wait here: enough until
@@ -91,8 +93,8 @@ impl Turns {
             let heard = inbox.wait(due.map(|due| due.since(now)));
             self.pulse.begin();
             is_changed |= matches!(heard, Heard::Message(_));
-            if self.core.is_ahead() {
-                std::thread::sleep(GATHER);
+            if let Some(pause) = self.pause() {
+                std::thread::sleep(pause);
             }
             if !self.drain(heard, || inbox.next()) {
                 return self.pulse.end();
@@ -115,6 +117,15 @@ impl Turns {
         }
         self.pulse.end();
         self.core.measure();
+    }
+
+    /// How long messages gather just now, where they do.
+    fn pause(&self) -> Option<Duration> {
+        match (self.core.is_ahead(), self.core.is_filling()) {
+            (true, _) => Some(GATHER),
+            (false, true) => Some(GATHER_FIRST),
+            (false, false) => None,
+        }
     }
 
     /// The same among the tasks of a runtime, on the clock that it was given.
