@@ -77,9 +77,8 @@ impl Revokes {
         }
         // It may have gone, or be going, by itself, or its quota may use more by now than when it was looked at.
         self.line.next(|order| {
-            let is_there =
-                engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.is_deleting());
-            is_there && is_over(engine, order.object.0.name())
+            let stays = engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.goes());
+            stays && is_over(engine, order.object.0.name())
         })
     }
 
@@ -207,7 +206,7 @@ impl<'a> Judgement<'a> {
         let users = self.ledger.quota_users(quota);
         let mut stays = Vec::new();
         for (uid, row, amounts) in users {
-            match row.is_deleting() || self.asked.contains(uid) {
+            match row.goes() || self.asked.contains(uid) {
                 true => leaving.push(amounts),
                 false => stays.push((uid, row, amounts)),
             }

@@ -33,6 +33,34 @@ fn who_uses_more_than_he_may_for_too_long_loses_pods_and_the_time_begins_anew() 
 }
 
 #[test]
+fn nobody_is_asked_beside_those_who_have_to_go_for_others_already() {
+    let mut world = overused();
+    world.tell(PodFact { priority: 9, ..bound("owner", "b", 4) });
+    assert_eq!(world.revoked(0), [""; 0]);
+    // Room is made for a pod on the node, and nobody was asked for that yet.
+    let vip = bound("vip", "none", 1);
+    world.tell(PodFact { node: None, priority: 9, scheduler: "s".into(), ..vip });
+    while world.engine.decide(START).is_some() {}
+    let mut pods = world.engine.ledger().pods();
+    assert!(pods.any(|(_, row)| row.goes() && !row.is_deleting()));
+    drop(pods);
+    assert_eq!(world.revoked(121), [""; 0]);
+}
+
+#[test]
+fn who_is_in_line_and_has_to_go_for_others_meanwhile_is_not_asked() {
+    let mut world = overused();
+    world.quota("a", json!({ "spec": { "min": { "cpu": "0" }, "max": { "cpu": "0" } } }));
+    assert_eq!(world.revoked(0), [""; 0]);
+    let next = |world: &mut World| world.own.next_revoke(&mut world.engine, after(121));
+    assert!(next(&mut world).is_some());
+    let vip = bound("vip", "none", 10);
+    world.tell(PodFact { node: None, priority: 9, scheduler: "s".into(), ..vip });
+    while world.engine.decide(after(121)).is_some() {}
+    assert_eq!(next(&mut world), None);
+}
+
+#[test]
 fn s12_a15_who_uses_less_again_in_time_loses_nothing() {
     let mut world = overused();
     assert_eq!(world.revoked(0), [""; 0]);
@@ -98,12 +126,8 @@ fn what_quotas_below_use_too_much_of_comes_back_from_their_pods_and_not_from_tho
         assert_eq!(found, expected, "{own} {below} of {most} {most_below}");
         // Those who are going go for the quota above as well, also where its time comes later.
         for name in gone.iter().filter_map(|own| own.split(' ').next()) {
-            let mut pod = engine::fact::PodFact::new(name, "ns", name);
             let quota = if name.starts_with("above") { "above" } else { "below" };
-            (pod.quota, pod.node, pod.deleting) = (Some(quota.into()), Some("n1".into()), true);
-            pod.needs.requests.charged.cpu_millis = 1000;
-            pod.needs.taken = pod.needs.requests.clone();
-            world.engine.apply(Fact::Pod(Box::new(pod)), after(122));
+            world.tell(PodFact { deleting: true, ..bound(name, quota, 1) });
         }
         assert_eq!(world.revoked(243), [""; 0]);
     };
