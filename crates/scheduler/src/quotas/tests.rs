@@ -99,12 +99,12 @@ impl World {
         self.engine.apply(Fact::Pod(Box::new(pod)), self.now);
     }
 
-    /// Who has to go by then.
+    /// Who has to go by then, and stays.
     fn revoked(&mut self, seconds: u64) -> Vec<String> {
         let now = after(seconds);
         let orders: Vec<DismissOrder> =
             std::iter::from_fn(|| self.own.next_revoke(&mut self.engine, now)).collect();
-        orders.iter().for_each(|order| self.own.dismissed(&order.pod.uid));
+        orders.iter().for_each(|order| self.own.dismissed(&order.pod.uid, Dismissal::Stays));
         orders.iter().map(|order| format!("{} of {}", order.pod.name, order.object.0)).collect()
     }
 

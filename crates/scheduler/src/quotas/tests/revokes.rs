@@ -27,9 +27,24 @@ fn who_uses_more_than_he_may_for_too_long_loses_pods_and_the_time_begins_anew() 
     assert_eq!(world.own.revokes.next_due(version), Some(Moment(after(120).0 + 1)));
     assert_eq!(world.revoked(121), ["big of a/a"]);
     assert_eq!(world.revoked(122), [""; 0]);
-    // Whoever could not go is asked again after as long.
     assert_eq!(world.revoked(241), [""; 0]);
-    assert_eq!(world.revoked(242), ["big of a/a"]);
+    assert!(!world.revoked(242).is_empty());
+}
+
+#[test]
+fn who_was_asked_and_stayed_is_passed_over_once_where_others_may_go() {
+    let mut world = overused();
+    let rounds = [0, 121, 242, 363, 484].map(|seconds| world.revoked(seconds));
+    let others = ["three of a/a", "one of a/a"].map(str::to_owned).to_vec();
+    let big = || vec!["big of a/a".to_owned()];
+    assert_eq!(rounds, [vec![], big(), others.clone(), big(), others]);
+    // Where nobody else may go, it is asked each time.
+    for name in ["one", "two", "three"] {
+        world.engine.apply(Fact::PodGone(Uid::new(name)), after(484));
+    }
+    world.pod("big", "a", 8);
+    let rounds = [605, 726, 847].map(|seconds| world.revoked(seconds));
+    assert_eq!(rounds, [(); 3].map(|()| big()));
 }
 
 #[test]
@@ -72,28 +87,69 @@ fn s12_a15_who_uses_less_again_in_time_loses_nothing() {
     assert!(!world.revoked(182).is_empty());
 }
 
-#[test]
-fn no_more_stand_in_line_to_go_than_may_and_the_rest_goes_after_as_long_again() {
-    const PODS: usize = LINE_MAX + 40;
+/// How many pods of each of these quotas go at some times, which may use nothing and of which so many do.
+fn waves<const N: usize, const M: usize>(
+    quotas: [(&str, usize); N],
+    way: Way,
+    times: [u64; M],
+) -> [[usize; N]; M] {
     let mut world = world();
     let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
     world.own = Statements::default().revoking(Some(settings));
-    world.quota("a", json!({ "spec": { "min": { "cpu": "0" }, "max": { "cpu": "0" } } }));
-    for number in 0..PODS {
-        world.pod(&number.to_string(), "a", 1);
+    for (quota, count) in quotas {
+        world.quota(quota, json!({ "spec": { "min": { "cpu": "0" }, "max": { "cpu": "0" } } }));
+        for number in 0..count {
+            world.pod(&format!("{quota}-{number}"), quota.rsplit('/').next().unwrap(), 1);
+        }
     }
     assert_eq!(world.revoked(0), [""; 0]);
-    let wave = |world: &mut World, seconds: u64| {
-        let mut gone = 0;
+    times.map(|seconds| {
+        let mut gone = [0; N];
         while let Some(order) = world.own.next_revoke(&mut world.engine, after(seconds)) {
-            world.own.dismissed(&order.pod.uid);
-            world.engine.apply(Fact::PodGone(order.pod.uid), after(seconds));
-            gone += 1;
+            let quota = quotas.iter().position(|(own, _)| own.ends_with(order.object.0.name()));
+            gone[quota.unwrap()] += 1;
+            let answer = if way == Way::Stay { Dismissal::Stays } else { Dismissal::Goes };
+            world.own.dismissed(&order.pod.uid, answer);
+            if way == Way::Go {
+                world.engine.apply(Fact::PodGone(order.pod.uid), after(seconds));
+            }
         }
         gone
+    })
+}
+
+/// What becomes of pods that are asked to go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// They are gone at once.
+    Go,
+    /// They go, and nobody sees it yet.
+    Linger,
+    /// They stay.
+    Stay,
+}
+
+#[test]
+fn no_more_stand_in_line_to_go_than_may_and_the_rest_goes_when_these_were_asked() {
+    let check = |way: Way, expected: [usize; 5]| {
+        let found = waves([("a", LINE_MAX + 40)], way, [121, 122, 123, 242, 243]);
+        assert_eq!(found.map(|[own]| own), expected);
     };
-    let waves = [121, 122, 241, 242, 999].map(|seconds| wave(&mut world, seconds));
-    assert_eq!(waves, [LINE_MAX, 0, 0, 40, 0]);
+    check(Way::Go, [LINE_MAX, 40, 0, 0, 0]);
+    // Each is asked once, and all of them again after as long.
+    check(Way::Linger, [LINE_MAX, 40, 0, 0, LINE_MAX]);
+    check(Way::Stay, [LINE_MAX, 40, 0, 0, LINE_MAX]);
+}
+
+#[test]
+fn pods_of_every_namespace_are_asked_to_go_however_many_those_of_another_are() {
+    let half = LINE_MAX / 2;
+    let quotas = [("a", half - 48), ("b", half + 2), ("c", 100)];
+    let found = waves(quotas, Way::Go, [121, 122, 123]);
+    assert_eq!(found, [[half - 48, half, 100], [0, 2, 0], [0, 0, 0]]);
+    // Who may not go keeps nobody of his namespace from his turn.
+    let found = waves([("n/a", LINE_MAX + 40), ("n/b", 2)], Way::Stay, [121, 122, 123]);
+    assert_eq!(found, [[LINE_MAX, 0], [40, 2], [0, 0]]);
 }
 
 /// A cluster of ten CPUs that pods of a quota use and of one below it, each of them so many, one CPU each: the
