@@ -4,6 +4,7 @@
 //! The time begins anew when all of them have found a place in line.
 
 mod judgement;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

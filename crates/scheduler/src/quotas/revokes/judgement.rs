@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::pod_group::GangId;
 use chassis::key::Key;
 use engine::fact::{PodRef, Uid};
 use engine::ledger::{Ledger, PodRow};
 use engine::needs::Amounts;
 use engine::quota::{Holder, Preemptible, Tenure, View, revoke};
 
+use super::turns::{Candidate, Members, turns};
 use super::{Over, Revokes};
 use crate::dismissals::{Cause, DismissOrder, Dismissal, Dismissals};
 use crate::quotas::status::Overuse;
@@ -25,6 +27,8 @@ pub(super) struct Judgement<'a> {
     over: &'a BTreeMap<Box<str>, Over>,
     line: &'a Dismissals,
     judged: BTreeMap<&'a str, Judged<'a>>,
+    /// How many members of each gang have to go of the quotas that are judged.
+    torn: BTreeMap<&'a GangId, usize>,
 }
 
 /// Who has to go of a quota.
@@ -44,7 +48,8 @@ impl<'a> Judgement<'a> {
     ) -> Option<Self> {
         let view = ledger.quotas.forest().last_view(tree)?;
         let Revokes { over, line, .. } = revokes;
-        Some(Self { ledger, view, names, over, line, judged: BTreeMap::new() })
+        let (judged, torn) = (BTreeMap::new(), BTreeMap::new());
+        Some(Self { ledger, view, names, over, line, judged, torn })
     }
 
     /// The pods of a quota that have to go. Objects of quotas have these uids.
@@ -103,9 +108,7 @@ impl<'a> Judgement<'a> {
         if !self.names.contains(quota) {
             return Judged { victims: Vec::new(), leaving };
         }
-        // Others may go in the stead of whoever was asked and stayed.
-        let stayed = |uid: &Uid| over.is_some_and(|own| own.stayed.contains(uid));
-        movable.sort_by_key(|(uid, ..)| stayed(uid));
+        let movable = self.in_turn(over, &movable);
         let stays = movable.iter().map(|user| (user.2, Tenure::Movable));
         let goes = leaving.iter().map(|amounts| (*amounts, Tenure::Leaving));
         let holders = stays.chain(goes).map(|(amounts, tenure)| Holder { amounts, tenure });
@@ -113,6 +116,9 @@ impl<'a> Judgement<'a> {
         let standing = self.view.standing(quota).unwrap_or_default();
         let places = revoke(&standing.used, &standing.runtime, &holders).into_iter();
         let gone: Vec<User<'a>> = places.map(|place| movable[place]).collect();
+        for gang in gone.iter().filter_map(|(_, row, _)| gang_of(row)) {
+            *self.torn.entry(gang).or_default() += 1;
+        }
         leaving.extend(gone.iter().map(|(_, _, amounts)| *amounts));
         Judged { victims: gone.into_iter().map(|(uid, row, _)| (uid, row)).collect(), leaving }
     }
@@ -131,4 +137,38 @@ impl<'a> Judgement<'a> {
             None => Tenure::Fixed,
         }
     }
+
+    /// These pods of a quota, given from the least to the most important, in the order in which they go.
+    fn in_turn(&self, over: Option<&Over>, movable: &[User<'a>]) -> Vec<User<'a>> {
+        let mut gangs: BTreeMap<&GangId, Members> = BTreeMap::new();
+        for gang in movable.iter().filter_map(|(_, row, _)| gang_of(row)) {
+            if !gangs.contains_key(gang)
+                && let Some(members) = self.members(gang)
+            {
+                gangs.insert(gang, members);
+            }
+        }
+        let candidate = |(uid, row, _): &User<'a>| Candidate {
+            stayed: over.is_some_and(|own| own.stayed.contains(*uid)),
+            priority: row.priority,
+            gang: gang_of(row),
+        };
+        let candidates: Vec<Candidate<'_>> = movable.iter().map(candidate).collect();
+        turns(&candidates, &gangs).into_iter().map(|place| movable[place]).collect()
+    }
+
+    /// How many members of a gang stay, without those that have to go for quotas already; none where it does not say
+    /// how many there must be.
+    fn members(&self, gang: &GangId) -> Option<Members> {
+        let gangs = &self.ledger.gangs;
+        let min = gangs.terms(gang)?.min_available.filter(|min| *min > 0)?;
+        let staying = gangs.staying(gang).filter(|uid| !self.line.is_asked(uid)).count();
+        let torn = self.torn.get(gang).copied().unwrap_or_default();
+        Some(Members { staying: staying.saturating_sub(torn), min: min as usize })
+    }
+}
+
+/// The gang that a pod is of.
+fn gang_of(row: &PodRow) -> Option<&GangId> {
+    row.gang.as_deref().map(|own| &own.gang)
 }

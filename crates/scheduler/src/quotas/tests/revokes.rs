@@ -1,5 +1,8 @@
 //! Pods that have to go since their quota uses more than it may.
 
+use api::pod_group::{GangId, GangTerms};
+use engine::gangs::{self, Membership};
+
 use super::*;
 
 /// A cluster whose quota `a` may use 6 CPUs and uses 8, of pods of one CPU and one of five.
@@ -15,6 +18,31 @@ fn overused() -> World {
     }
     world.pod("owner", "b", 4);
     world
+}
+
+/// The same quotas without pods of `a`, where pods may be of gangs.
+fn gangs() -> World {
+    let (quota, gangs) = (Some(Settings::default()), Some(gangs::Settings::default()));
+    let profile = Profile { quota, gangs, ..Profile::kubernetes() };
+    let engine = Engine::new(turn::Settings::default(), vec![("s".into(), profile)], START);
+    let mut world = World { engine, ..world() };
+    world.engine.apply(Fact::Node(NodeFact::from(&node())), START);
+    let settings = Revoking { wait: Duration::from_secs(120), interval: Duration::from_secs(1) };
+    world.own = Statements::default().revoking(Some(settings));
+    world.quota("a", json!({}));
+    world.quota("b", json!({}));
+    world.pod("owner", "b", 4);
+    world
+}
+
+/// A pod of a quota, and of a gang of which there must be two where its name ends with one, as in `1-g`.
+fn member(name: &str, quota: &str, cpu: i64) -> PodFact {
+    let gang = name.split_once('-').map(|(_, gang)| {
+        let terms = GangTerms { min_available: Some(2), ..GangTerms::default() };
+        let (gang, created) = (GangId::new("ns", gang), START);
+        Arc::new(Membership { gang, terms: Some(terms.into()), created, incarnation: None })
+    });
+    PodFact { gang, ..bound(name, quota, cpu) }
 }
 
 #[test]
@@ -73,6 +101,35 @@ fn who_is_in_line_and_has_to_go_for_others_meanwhile_is_not_asked() {
     world.tell(PodFact { node: None, priority: 9, scheduler: "s".into(), ..vip });
     while world.engine.decide(after(121)).is_some() {}
     assert_eq!(next(&mut world), None);
+}
+
+#[test]
+fn no_gang_is_torn_where_other_pods_of_the_quota_may_go_and_one_after_the_other() {
+    let check = |pods: &[(&str, i64)], expected: &[&str]| {
+        let mut world = gangs();
+        for (name, cpu) in pods {
+            world.tell(member(name, "a", *cpu));
+        }
+        assert_eq!(world.revoked(0), [""; 0]);
+        let expected: Vec<String> = expected.iter().map(|name| format!("{name} of a/a")).collect();
+        assert_eq!(world.revoked(121), expected, "{pods:?}");
+    };
+    check(&[("1-g", 2), ("2-g", 2), ("3", 2), ("4", 2)], &["3"]);
+    check(&[("1-g", 2), ("2-g", 2), ("3-g", 2), ("4", 2)], &["1-g"]);
+    check(&[("1-g", 1), ("2-h", 1), ("3-g", 1), ("4-h", 5)], &["3-g", "1-g"]);
+}
+
+#[test]
+fn a_member_that_goes_for_one_quota_is_missed_by_its_gang_in_another() {
+    let mut world = gangs();
+    for (quota, max) in [("a", 1), ("c", 2)] {
+        world.quota(quota, json!({ "spec": { "min": { "cpu": "0" }, "max": { "cpu": max } } }));
+    }
+    for (name, quota) in [("1-g", "a"), ("2", "a"), ("3-g", "c"), ("4-g", "c"), ("5", "c")] {
+        world.tell(member(name, quota, 1));
+    }
+    assert_eq!(world.revoked(0), [""; 0]);
+    assert_eq!(world.revoked(121), ["1-g of a/a", "5 of c/c"]);
 }
 
 #[test]
