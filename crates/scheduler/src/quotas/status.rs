@@ -209,8 +209,7 @@ impl Seen {
         }
         let (tree, roots) = (forest.find(name).tree, several_roots(forest, &own.fact));
         let Some(view) = engine.quota_view(&tree) else { return Self::default() };
-        let misplaced = view.misplaced().find(|(other, _)| *other == name);
-        let misplaced = misplaced.map(|(_, why)| match is_always(name) {
+        let misplaced = view.why_misplaced(name).map(|why| match is_always(name) {
             true => Fault::Disregarded(why),
             false => Fault::Misplaced(why),
         });
