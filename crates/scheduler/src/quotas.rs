@@ -279,11 +279,7 @@ impl Statements {
             }
             let key = self.round.pop_first()?;
             let Some(own) = self.all.get_mut(&key) else { continue };
-            let reserved = status::reserved(self.reserved.as_deref(), &own.read.object);
-            let seen = match reserved {
-                Some(namespace) => Seen::elsewhere(namespace),
-                None => Seen::of(engine, &own.read),
-            };
+            let seen = Seen::of(engine, &own.read, self.reserved.as_deref());
             let reach = self.reach.of(engine, &seen.tree);
             own.shown.follow(Shown::of(&seen, &reach), meters, &mut self.series);
             if self.is_idle {

@@ -54,6 +54,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// Whether it is that the quota, or what it says, has no place in any tree.
+    pub(super) fn is_misplaced(&self) -> bool {
+        matches!(self, Self::NameTaken { .. } | Self::Misplaced(_) | Self::Disregarded(_))
+    }
+
     /// As one word.
     fn reason(&self) -> &'static str {
         match self {
@@ -177,6 +182,29 @@ fn several_roots(forest: &Forest, own: &QuotaFact) -> Option<Fault> {
     Some(Fault::SeveralRoots { tree, first, other })
 }
 
+/// What is wrong with a quota, the worst first, where its tree is as it was last looked at. Quotas of every cluster count
+/// in this namespace alone, if in one.
+pub(super) fn faults_of(forest: &Forest, own: &Read, namespace: Option<&str>) -> Vec<Fault> {
+    if let Some(namespace) = reserved(namespace, &own.object) {
+        return vec![Fault::Reserved { namespace: namespace.into() }];
+    }
+    let name = own.object.metadata.name.as_str();
+    let Some(in_force) = forest.register().get(name) else { return Vec::new() };
+    if in_force.namespace != own.fact.namespace {
+        return vec![Fault::NameTaken { namespace: in_force.namespace.clone() }];
+    }
+    let Some(view) = forest.last_view(&forest.find(name).tree) else { return Vec::new() };
+    let misplaced = view.why_misplaced(name).map(|why| match is_always(name) {
+        true => Fault::Disregarded(why),
+        false => Fault::Misplaced(why),
+    });
+    let malformed = own.terms.malformed.iter().cloned().map(Fault::Malformed);
+    let senseless = faults(view, &own.object, (&own.terms, &own.fact));
+    let senseless = senseless.into_iter().map(Fault::Senseless);
+    let roots = several_roots(forest, &own.fact);
+    misplaced.into_iter().chain(malformed).chain(senseless).chain(roots).collect()
+}
+
 /// What is to be seen of a quota, besides what is written on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -193,31 +221,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// What is to be seen of a quota that would count in this namespace.
-    pub(super) fn elsewhere(namespace: &str) -> Self {
-        Self { faults: vec![Fault::Reserved { namespace: namespace.into() }], ..Self::default() }
-    }
-
-    /// What is to be seen of a quota.
-    pub(super) fn of(engine: &mut Engine, own: &Read) -> Self {
+    /// What is to be seen of a quota, where those of every cluster count in this namespace alone, if in one.
+    pub(super) fn of(engine: &mut Engine, own: &Read, namespace: Option<&str>) -> Self {
         let name = own.object.metadata.name.as_str();
+        let tree = engine.ledger().quotas.forest().find(name).tree;
+        let standing = engine.quota_view(&tree).and_then(|view| view.standing(name));
         let forest = engine.ledger().quotas.forest();
-        let Some(in_force) = forest.register().get(name) else { return Self::default() };
-        if in_force.namespace != own.fact.namespace {
-            let namespace = in_force.namespace.clone();
-            return Self { faults: vec![Fault::NameTaken { namespace }], ..Self::default() };
+        let faults = faults_of(forest, own, namespace);
+        let in_force = forest.register().get(name);
+        if in_force.is_none_or(|fact| fact.namespace != own.fact.namespace) {
+            return Self { faults, ..Self::default() };
         }
-        let (tree, roots) = (forest.find(name).tree, several_roots(forest, &own.fact));
-        let Some(view) = engine.quota_view(&tree) else { return Self::default() };
-        let misplaced = view.why_misplaced(name).map(|why| match is_always(name) {
-            true => Fault::Disregarded(why),
-            false => Fault::Misplaced(why),
-        });
-        let malformed = own.terms.malformed.iter().cloned().map(Fault::Malformed);
-        let read = (&own.terms, &*own.fact);
-        let senseless = faults(view, &own.object, read).into_iter().map(Fault::Senseless);
-        let faults = misplaced.into_iter().chain(malformed).chain(senseless).chain(roots).collect();
-        let standing = view.standing(name).unwrap_or_default();
+        let standing = standing.unwrap_or_default();
         let overuse = Overuse::of(&standing.used, &standing.runtime, &own.fact.max);
         Self { standing, fact: Some(own.fact.clone()), tree, faults, overuse }
     }
