@@ -152,11 +152,29 @@ fn a_group_is_scheduled_when_enough_have_a_node_and_its_start_is_written_once() 
 }
 
 #[test]
-fn what_has_ended_is_left_as_it_is() {
+fn what_has_finished_is_left_as_it_is_and_what_has_failed_until_enough_are_well() {
     for phase in ["Finished", "Failed"] {
         check(json!({ "phase": phase, "succeeded": 2 }), 2, &[], Value::Null);
-        check(json!({ "phase": phase }), 2, &["Running", "Running"], Value::Null);
+        check(json!({ "phase": phase }), 2, &["Running", "bound"], Value::Null);
+        check(json!({ "phase": phase }), 2, &["Running", "Failed", "bound"], Value::Null);
+        check(json!({ "phase": phase }), 0, &["Running", "Running"], Value::Null);
     }
+    check(json!({ "phase": "Finished" }), 2, &["Running"; 2], Value::Null);
+    let failed = json!({ "phase": "Failed", "scheduled": 2, "running": 1, "failed": 1 });
+    let again = json!({ "phase": "Running", "scheduled": 3, "running": 2 });
+    check(failed.clone(), 2, &["Running", "Failed", "Running"], again);
+    let others = json!({ "phase": "Running", "running": 2, "failed": 0 });
+    check(failed.clone(), 2, &["Running", "Running"], others);
+    let all = ["Succeeded", "Failed", "Succeeded"];
+    let finished = json!({ "phase": "Finished", "scheduled": 3, "running": 0, "succeeded": 2 });
+    check(failed, 2, &all, finished);
+}
+
+#[test]
+fn one_that_failed_is_not_missed_where_enough_others_are_well() {
+    let told = json!({ "phase": "Running", "scheduled": 2, "running": 2 });
+    let more = json!({ "scheduled": 3, "failed": 1 });
+    check(told, 2, &["Running", "Running", "Failed"], more);
 }
 
 #[test]
