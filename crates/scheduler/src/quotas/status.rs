@@ -238,29 +238,35 @@ impl Seen {
     }
 }
 
-/// The annotations that say how a quota stands.
-pub(super) const STANDS: [&str; 7] = [
-    RUNTIME,
-    REQUEST,
-    CHILD_REQUEST,
-    GUARANTEED,
-    ALLOCATED,
-    NON_PREEMPTIBLE_REQUEST,
-    NON_PREEMPTIBLE_USED,
-];
-
-/// What they say of a quota that stands like this.
-fn stands(standing: &Standing) -> [&ByResource; STANDS.len()] {
-    [
-        &standing.runtime,
-        &standing.request,
-        &standing.child_request,
-        &standing.guaranteed,
-        &standing.allocated,
-        &standing.non_preemptible_request,
-        &standing.non_preemptible_used,
-    ]
+/// One of the amounts of how a quota stands that an annotation says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stand {
+    /// The annotation.
+    pub(super) key: &'static str,
+    /// What it is called where it is counted.
+    pub(super) field: &'static str,
+    /// What it says of a quota that stands like this.
+    pub(super) of: fn(&Standing) -> &ByResource,
 }
+
+impl Stand {
+    const fn new(key: &'static str, field: &'static str, of: fn(&Standing) -> &ByResource) -> Self {
+        Self { key, field, of }
+    }
+}
+
+/// All that annotations say of how a quota stands.
+pub(super) const STANDS: [Stand; 7] = [
+    Stand::new(RUNTIME, "runtime", |own| &own.runtime),
+    Stand::new(REQUEST, "request", |own| &own.request),
+    Stand::new(CHILD_REQUEST, "child-request", |own| &own.child_request),
+    Stand::new(GUARANTEED, "guaranteed", |own| &own.guaranteed),
+    Stand::new(ALLOCATED, "allocated", |own| &own.allocated),
+    Stand::new(NON_PREEMPTIBLE_REQUEST, "non-preemptible-request", |own| {
+        &own.non_preemptible_request
+    }),
+    Stand::new(NON_PREEMPTIBLE_USED, "non-preemptible-used", |own| &own.non_preemptible_used),
+];
 
 /// Whether two lists say the same: what there is nothing of need not be said.
 fn is_same(one: &ByResource, other: &ByResource) -> bool {
@@ -283,10 +289,12 @@ pub(super) enum Conditions {
 /// What is to be written on a quota, as a merge patch; none where all of it is written.
 pub(super) fn patch(read: &Read, seen: &Seen, kept: Conditions, now: Moment) -> Option<Value> {
     let own = &read.object;
-    let told = STANDS.iter().zip(&read.stands).zip(stands(&seen.standing));
-    let differ = told
-        .filter(|((_, told), list)| !told.as_ref().is_some_and(|told| is_same(told, list)))
-        .map(|((key, _), list)| ((*key).to_owned(), json!(quantities(list)).to_string().into()));
+    let told = STANDS.iter().zip(&read.stands);
+    let differ = told.filter_map(|(Stand { key, of, .. }, told)| {
+        let list = of(&seen.standing);
+        let is_told = told.as_ref().is_some_and(|told| is_same(told, list));
+        (!is_told).then(|| ((*key).to_owned(), json!(quantities(list)).to_string().into()))
+    });
     let annotations: Map<String, Value> = differ.collect();
     let mut status = Map::new();
     if !is_same(&read.used, &seen.standing.used) {
