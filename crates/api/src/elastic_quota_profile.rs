@@ -96,7 +96,7 @@ mod tests {
             let own = profile(json!({ "annotations": { RESOURCE_KEYS: text } }));
             let keys = own.resource_keys();
             if let Err(error) = &keys {
-                assert_eq!((error.key, &*error.value), (RESOURCE_KEYS, text));
+                assert_eq!((error.key, error.value()), (RESOURCE_KEYS, text));
             }
             let expected = expected.map(|keys| keys.iter().copied().map(Box::from).collect());
             assert_eq!(keys.ok(), expected, "{text}");

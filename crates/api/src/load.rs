@@ -132,7 +132,8 @@ mod tests {
     fn a_machine_has_nothing_less_than_nothing() {
         let of = |text: &str| {
             let node = json!({ "metadata": { "annotations": { RAW_ALLOCATABLE: text } } });
-            raw_allocatable(&serde_json::from_value(node).unwrap()).map_err(|error| error.value)
+            raw_allocatable(&serde_json::from_value(node).unwrap())
+                .map_err(|error| error.value().to_owned())
         };
         assert_eq!(of(r#"{"cpu":"-5"}"#), Err("cpu: -5".to_owned()));
         assert_eq!(of(r#"{"cpu":"5"}"#).map(|own| own.map(|own| own.len())), Ok(Some(1)));
@@ -146,7 +147,7 @@ mod tests {
             let read = UsageThresholds::of(&node);
             let read = read.map(|own| own?.usage_thresholds?.get("cpu").copied());
             assert_eq!(
-                read.map_err(|error| error.value),
+                read.map_err(|error| error.value().to_owned()),
                 expected.map_err(str::to_owned),
                 "{text}"
             );

@@ -22,26 +22,97 @@ const SHOWN_CHARS_MAX: usize = 64;
 pub struct Malformed {
     /// The key of the label or annotation, or the path of the field.
     pub key: &'static str,
-    /// The value as it was found, as far as it is shown: an annotation may be of 256 KiB, and what is wrong with an
-    /// object is kept for as long as it is there. One character more than is shown says that it goes on.
-    pub value: String,
-    /// What to write instead.
-    pub fix: &'static str,
+    /// What is wrong with what is written there.
+    pub what: What,
+}
+
+/// What is wrong with what is written somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// It is this value.
+    Value {
+        /// The value as it was found, as far as it is shown: an annotation may be of 256 KiB, and what is wrong with an
+        /// object is kept for as long as it is there. One character more than is shown says that it goes on.
+        value: String,
+        /// What to write instead.
+        fix: &'static str,
+    },
+    /// It names something that cannot be.
+    Names {
+        /// What, in words.
+        what: String,
+        /// What to write instead.
+        fix: &'static str,
+    },
+    /// It is a list that is longer than it may be, and was not read.
+    TooLong {
+        /// How many bytes it has.
+        bytes: usize,
+        /// What it may say.
+        most: ListBounds,
+    },
+    /// It is a list of more entries than it may have, and was not read to its end.
+    TooManyEntries {
+        /// What it may say.
+        most: ListBounds,
+    },
+    /// It is a list that names more than it may.
+    TooManyNames {
+        /// How many it names.
+        names: usize,
+        /// What it may say.
+        most: ListBounds,
+    },
 }
 
 impl Malformed {
     /// A value at a key, and what to write instead.
     #[must_use]
     pub fn new(key: &'static str, value: &str, fix: &'static str) -> Self {
-        Self { key, value: value.chars().take(SHOWN_CHARS_MAX + 1).collect(), fix }
+        let value = value.chars().take(SHOWN_CHARS_MAX + 1).collect();
+        Self { key, what: What::Value { value, fix } }
+    }
+
+    /// Something that is named at a key and cannot be, and what to write instead.
+    #[must_use]
+    pub fn naming(key: &'static str, what: String, fix: &'static str) -> Self {
+        Self { key, what: What::Names { what, fix } }
+    }
+
+    /// The same at another key, which this is a part of.
+    #[must_use]
+    pub fn at(self, key: &'static str) -> Self {
+        Self { key, ..self }
+    }
+
+    /// The value that cannot be read, as far as it is kept; nothing where it is something else that is wrong.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        match &self.what {
+            What::Value { value, .. } => value,
+            _ => "",
+        }
     }
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: String = self.value.chars().take(SHOWN_CHARS_MAX).collect();
-        let cut = if shown.len() < self.value.len() { "…" } else { "" };
-        write!(f, "{} has the value {shown:?}{cut}: {}", self.key, self.fix)
+        let key = self.key;
+        match &self.what {
+            What::Value { value, fix } => {
+                let shown: String = value.chars().take(SHOWN_CHARS_MAX).collect();
+                let cut = if shown.len() < value.len() { "…" } else { "" };
+                write!(f, "{key} has the value {shown:?}{cut}: {fix}")
+            }
+            What::Names { what, fix } => write!(f, "{key} names {what}: {fix}"),
+            What::TooLong { bytes, most } => write!(f, "{key} has {bytes} bytes: {most}"),
+            What::TooManyEntries { most } => {
+                write!(f, "{key} has more than {} entries: {most}", most.entries)
+            }
+            What::TooManyNames { names, most } => {
+                write!(f, "{key} names {names} {}: {most}", most.of)
+            }
+        }
     }
 }
 
@@ -72,14 +143,23 @@ pub(crate) fn list_annotation<T: DeserializeOwned>(
 
 /// How much a list of names in an annotation may say. Whoever writes one has 256 KiB for it, and all of it would be
 /// read by the thread that decides.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ListBounds {
-    /// How many entries are read.
-    pub(crate) entries: usize,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListBounds {
+    /// What it names.
+    pub of: &'static str,
+    /// How many of them it may name.
+    pub names: usize,
+    /// How many entries are read: some may be named more than once.
+    pub entries: usize,
     /// How many bytes of text are looked at.
-    pub(crate) bytes: usize,
-    /// What to write where there are more.
-    pub(crate) fix: &'static str,
+    pub bytes: usize,
+}
+
+impl fmt::Display for ListBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { of, names, bytes, .. } = self;
+        write!(f, "name at most {names} {of}, in at most {bytes} bytes of JSON")
+    }
 }
 
 /// Why a list of names is not read.
@@ -108,15 +188,15 @@ pub(crate) fn names_annotation(
     fix: &'static str,
 ) -> Result<Option<Vec<Box<str>>>, UnreadList> {
     let Some(text) = annotations.get(key) else { return Ok(None) };
-    let too_much = |what: &str| UnreadList::TooMuch(Malformed::new(key, what, bounds.fix));
+    let too_much = |what: What| UnreadList::TooMuch(Malformed { key, what });
     if text.len() > bounds.bytes {
-        return Err(too_much(&format!("{} bytes", text.len())));
+        return Err(too_much(What::TooLong { bytes: text.len(), most: bounds }));
     }
     let (mut wire, mut has_more) = (serde_json::Deserializer::from_str(text), false);
     let reader = Names { entries_max: bounds.entries, has_more: &mut has_more };
     let read = wire.deserialize_seq(reader).and_then(|names| wire.end().map(|()| names));
     match read {
-        _ if has_more => Err(too_much(&format!("more than {} entries", bounds.entries))),
+        _ if has_more => Err(too_much(What::TooManyEntries { most: bounds })),
         Ok(names) => Ok(Some(names)),
         Err(_) => Err(UnreadList::Otherwise(Malformed::new(key, text, fix))),
     }
@@ -189,7 +269,8 @@ mod tests {
 
     #[test]
     fn of_a_list_of_names_no_more_is_read_than_it_may_say() {
-        let bounds = ListBounds { entries: 2, bytes: 20, fix: "name two" };
+        let bounds = ListBounds { of: "words", names: 1, entries: 2, bytes: 20 };
+        let fix = "name at most 1 words, in at most 20 bytes of JSON";
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let annotations = BTreeMap::from([("key".to_owned(), text.to_owned())]);
             let read = names_annotation(&annotations, "key", bounds, "write a list");
@@ -197,18 +278,19 @@ mod tests {
             let expected: Result<Vec<Box<str>>, String> = expected
                 .map(|names| names.iter().copied().map(Box::from).collect())
                 .map_err(str::to_owned);
-            assert_eq!(read.map_err(|error| error.malformed().to_string()), expected, "{text}");
+            let read = read.map_err(|error| error.malformed().to_string().replace(fix, "name one"));
+            assert_eq!(read, expected, "{text}");
         };
         check("[]", Ok(&[]));
         check(r#" ["a", "b"] "#, Ok(&["a", "b"]));
-        check(r#"["a","b","c"]"#, Err("key has the value \"more than 2 entries\": name two"));
+        check(r#"["a","b","c"]"#, Err("key has more than 2 entries: name one"));
         // What comes after them is not looked at.
-        check(r#"["a","b","c",7"#, Err("key has the value \"more than 2 entries\": name two"));
+        check(r#"["a","b","c",7"#, Err("key has more than 2 entries: name one"));
         check(r#"["a","b",7]"#, Err(r#"key has the value "[\"a\",\"b\",7]": write a list"#));
         check(r#"["a"]]"#, Err(r#"key has the value "[\"a\"]]": write a list"#));
         check("null", Err(r#"key has the value "null": write a list"#));
         let long = format!("[{}]", " ".repeat(19));
-        check(&long, Err("key has the value \"21 bytes\": name two"));
+        check(&long, Err("key has 21 bytes: name one"));
         check(&long[1..], Err(r#"key has the value "                   ]": write a list"#));
         let none = names_annotation(&BTreeMap::new(), "key", bounds, "write a list");
         assert_eq!(none, Ok(None));
@@ -221,9 +303,9 @@ mod tests {
             error.to_string(),
             format!("key has the value \"{}\"…: write less", "é".repeat(SHOWN_CHARS_MAX))
         );
-        assert_eq!(error.value, "é".repeat(SHOWN_CHARS_MAX + 1));
-        let again = Malformed::new("other", &error.value, "write less").to_string();
-        assert!(again.contains("\"…: write less"), "{again}");
+        assert_eq!(error.value(), "é".repeat(SHOWN_CHARS_MAX + 1));
+        let again = error.at("other").to_string();
+        assert!(again.starts_with("other ") && again.contains("\"…: write less"), "{again}");
         let whole = "é".repeat(SHOWN_CHARS_MAX);
         assert_eq!(
             Malformed::new("key", &whole, "x").to_string(),

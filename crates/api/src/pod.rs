@@ -20,7 +20,8 @@ pub use affinity::{
     WeightedPodAffinityTerm, Wishes,
 };
 pub use status::{
-    ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, PodPhase, PodStatus,
+    ContainerRunning, ContainerState, ContainerStatus, ContainerTerminated, DISRUPTION_TARGET,
+    PodPhase, PodStatus,
 };
 pub use topology_spread::{NodeInclusionPolicy, TopologySpreadConstraint, WhenUnsatisfiable};
 pub use volume::{ClaimSource, CsiSource, Volume, VolumeSource};

@@ -269,7 +269,7 @@ mod tests {
         fn any_text_is_a_band_or_an_error_that_repeats_it(value in "\\PC*|koord-[a-z]{3,5}") {
             match PriorityBand::parse(&value) {
                 Ok(band) => prop_assert_eq!(band.as_str(), value),
-                Err(error) => prop_assert_eq!(error.value, value),
+                Err(error) => prop_assert_eq!(error.value(), value),
             }
         }
 
@@ -287,7 +287,7 @@ mod tests {
         fn no_text_is_too_odd_to_refuse(value in "\\PC*|[+-]?0?[xXbBoO]?[0-9a-f_]{0,12}") {
             let labels = BTreeMap::from([(SUB_PRIORITY_LABEL.to_owned(), value.clone())]);
             if let Err(error) = sub_priority(&labels) {
-                prop_assert_eq!(error.value, value);
+                prop_assert_eq!(error.value(), value);
             }
         }
     }

@@ -268,7 +268,7 @@ mod tests {
         fn any_text_is_a_class_or_an_error_that_repeats_it(value in "\\PC*|L?S?[ERB]?|SYSTEM") {
             match QosClass::parse(&value) {
                 Ok(class) => prop_assert_eq!(class.as_str(), value),
-                Err(error) => prop_assert_eq!(error.value, value),
+                Err(error) => prop_assert_eq!(error.value(), value),
             }
         }
 

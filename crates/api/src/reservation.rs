@@ -523,7 +523,7 @@ mod tests {
         for ttl in ["abc", "", "99999999999h", "-5m"] {
             let spec = json!({ "owners": owners, "template": template, "ttl": ttl });
             check(spec.clone(), Some("spec.ttl"));
-            assert_eq!(reservation(spec).check().unwrap_err().value, ttl);
+            assert_eq!(reservation(spec).check().unwrap_err().value(), ttl);
         }
         let taints = json!([{ "key": "k", "effect": "NoSchedule", "timeAdded": "soon" }]);
         check(json!({ "owners": owners, "template": template, "taints": taints }), None);

@@ -264,7 +264,7 @@ mod tests {
             let mut own =
                 ScheduleExplanation { spec: spec("shop/web-0", None), ..Default::default() };
             own.metadata.namespace = namespace.to_owned();
-            own.pod().map(|(_, name)| name.to_owned()).map_err(|error| error.value)
+            own.pod().map(|(_, name)| name.to_owned()).map_err(|error| error.value().to_owned())
         };
         assert_eq!(asked("shop"), Ok("web-0".to_owned()));
         assert_eq!(asked("bank"), Err("shop/web-0".to_owned()));

@@ -43,10 +43,10 @@ impl Cpus {
     fn contradiction(&self) -> Option<Malformed> {
         let has = self.of_node.as_ref()?;
         let count = i64::try_from(self.of_layout).unwrap_or(i64::MAX);
-        let value = || format!("{count} CPUs, and status.capacity of the node {has}");
+        let what = || format!("{count} CPUs, and status.capacity of the node {has}");
         let fix = "name the CPUs that the node has; all that are named are given away";
         let is_more = Quantity::from_units(count, Format::DecimalSi) > *has;
-        is_more.then(|| Malformed::new(CPU_TOPOLOGY, &value(), fix))
+        is_more.then(|| Malformed::naming(CPU_TOPOLOGY, what(), fix))
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
         let check = |key: &str, text: &str, value: &str| {
             let node = json!({ "metadata": { "name": "n", "annotations": { key: text } } });
             let told = of_node(&serde_json::from_value(node).unwrap());
-            let told: Vec<_> = told.iter().map(|error| (error.key, error.value.as_str())).collect();
+            let told: Vec<_> = told.iter().map(|error| (error.key, error.value())).collect();
             assert_eq!(told, [(key, value)]);
         };
         let load = api::load::USAGE_THRESHOLDS;
@@ -168,7 +168,9 @@ mod tests {
         assert_eq!(layout(8), []);
         let told = node("4");
         assert_eq!(told[0].key, CPU_TOPOLOGY);
-        assert_eq!(told[0].value, "8 CPUs, and status.capacity of the node 4");
+        let words =
+            "node.koordinator.sh/cpu-topology names 8 CPUs, and status.capacity of the node 4: ";
+        assert!(told[0].to_string().starts_with(words), "{}", told[0]);
         assert_eq!(node("4"), []);
         assert_eq!(layout(4), []);
         assert_eq!(node("8"), []);

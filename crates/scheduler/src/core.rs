@@ -327,7 +327,7 @@ impl Core {
             Message::Quota(object) => self.quota(object, now),
             Message::QuotaGone(key) => self.quota_gone(&key, now),
             Message::QuotaWritten(receipt) => self.quota_written(*receipt, now),
-            Message::Dismissed(pod) => self.dismissed(&pod),
+            Message::Dismissed(pod, answer) => self.dismissed(&pod, answer),
             Message::Lived(uid, wrote) => {
                 self.telling = self.telling.saturating_sub(1);
                 if wrote == Wrote::Refused {

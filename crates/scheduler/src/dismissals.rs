@@ -1,7 +1,7 @@
 //! Pods that are asked to go for something that they are part of: a few at once, by way of the API server, which heeds
 //! disruption budgets.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use api::{ElasticQuota, PodGroup};
@@ -61,6 +61,15 @@ impl Cause {
     }
 }
 
+/// What came of asking a pod to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dismissal {
+    /// It goes, or is gone.
+    Goes,
+    /// It stays for now: a disruption budget keeps it, or it could not be asked.
+    Stays,
+}
+
 /// A pod that has to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DismissOrder {
@@ -81,24 +90,18 @@ pub(crate) struct Dismissals {
     lines: BTreeMap<Box<str>, VecDeque<DismissOrder>>,
     /// The namespace of the last one that was asked.
     last: Box<str>,
-    /// How many are in line.
-    count: usize,
-    under_way: BTreeSet<Uid>,
+    /// Those that are being asked, and what they have to go for.
+    under_way: BTreeMap<Uid, Key>,
 }
 
 impl Dismissals {
-    /// How many more may stand in line, whoever they are.
-    pub(crate) fn room(&self) -> usize {
-        LINE_MAX.saturating_sub(self.count)
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Pods that are being asked to go.
-    pub(crate) fn asked(&self) -> &BTreeSet<Uid> {
-        &self.under_way
+    /// Whether a pod is being asked to go.
+    pub(crate) fn is_asked(&self, uid: &Uid) -> bool {
+        self.under_way.contains_key(uid)
     }
 
     /// Whether one more may be asked to go now.
@@ -106,10 +109,11 @@ impl Dismissals {
         self.under_way.len() < UNDER_WAY_MAX
     }
 
-    /// These have to go too, as far as there is room for them. The first one is returned for whom there is none.
+    /// These have to go too, all for the same object, as far as there is room for them. The first one is returned for whom
+    /// there is none.
     pub(crate) fn extend(
         &mut self,
-        orders: impl Iterator<Item = DismissOrder>,
+        orders: impl IntoIterator<Item = DismissOrder>,
     ) -> Option<DismissOrder> {
         for order in orders {
             let namespace = order.object.0.namespace();
@@ -119,14 +123,13 @@ impl Dismissals {
                 return Some(order);
             }
             self.lines.entry(namespace.into()).or_default().push_back(order);
-            self.count += 1;
         }
         None
     }
 
-    /// A pod was asked to go, or cannot be for now.
-    pub(crate) fn answered(&mut self, uid: &Uid) {
-        self.under_way.remove(uid);
+    /// A pod was asked to go, or cannot be for now: what it had to go for.
+    pub(crate) fn answered(&mut self, uid: &Uid) -> Option<Key> {
+        self.under_way.remove(uid)
     }
 
     /// The next one, of those who still have to go.
@@ -139,7 +142,8 @@ impl Dismissals {
         }
         loop {
             let order = self.pop()?;
-            if has_to(&order) && self.under_way.insert(order.pod.uid.clone()) {
+            if !self.is_asked(&order.pod.uid) && has_to(&order) {
+                self.under_way.insert(order.pod.uid.clone(), order.object.0.clone());
                 return Some(order);
             }
         }
@@ -156,7 +160,6 @@ impl Dismissals {
         if line.is_empty() {
             self.lines.remove(&namespace);
         }
-        self.count = self.count.saturating_sub(1);
         self.last = namespace;
         order
     }
@@ -199,12 +202,12 @@ mod tests {
     fn whoever_fills_the_line_keeps_nobody_else_out_of_it() {
         let mut own = Dismissals::default();
         assert_eq!(join(&mut own, "a", LINE_MAX + 7), LINE_MAX);
-        assert_eq!((own.room(), join(&mut own, "a", 1)), (0, 0));
+        assert_eq!(join(&mut own, "a", 1), 0);
         assert_eq!(join(&mut own, "b", LINE_MAX), LINE_MAX / 2);
         assert_eq!(join(&mut own, "c", LINE_MAX), LINE_MAX / 3);
         assert_eq!(asked(&mut own, 6), ["a-0", "b-0", "c-0", "a-1", "b-1", "c-1"]);
         assert_eq!(asked(&mut own, usize::MAX).len(), LINE_MAX + LINE_MAX / 2 + LINE_MAX / 3 - 6);
-        assert_eq!((own.is_empty(), own.room()), (true, LINE_MAX));
+        assert!(own.is_empty());
     }
 
     #[test]
@@ -222,7 +225,7 @@ mod tests {
     fn so_many_are_asked_at_once_and_each_once() {
         let mut own = Dismissals::default();
         join(&mut own, "a", 100);
-        assert!(own.extend([order("a", 0)].into_iter()).is_none());
+        assert!(own.extend([order("a", 0)]).is_none());
         let orders: Vec<DismissOrder> = std::iter::from_fn(|| own.next(|_| true)).collect();
         assert_eq!(orders.len(), UNDER_WAY_MAX);
         own.answered(&orders[0].pod.uid);

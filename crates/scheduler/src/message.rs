@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bind::Outcome;
 use crate::debug::Look;
-use crate::dismissals::DismissOrder;
+use crate::dismissals::{DismissOrder, Dismissal};
 use crate::extenders::Binder;
 use crate::gangs::GroupOrder;
 use crate::quotas::QuotaOrder;
@@ -139,8 +139,8 @@ pub enum Message {
     QuotaGone(Key),
     /// What was to be written on a quota is written, or cannot be for now.
     QuotaWritten(Box<Receipt<ElasticQuota>>),
-    /// This pod was asked to go, or cannot be for now.
-    Dismissed(Uid),
+    /// What came of asking this pod to go.
+    Dismissed(Uid, Dismissal),
     /// What was to be written on this reservation is written, or cannot be for now.
     Lived(Uid, Wrote),
     /// All objects of a kind have been told, as they were when this process began to lead or later.

@@ -82,6 +82,16 @@ impl Rest {
         Self { until: now.after(pause), vain }
     }
 
+    /// The same after a look at it: who is looked at is left alone as long as who is written.
+    pub(crate) fn looked(self, now: Moment) -> Self {
+        Self { until: now.after(INTERVAL), ..self }
+    }
+
+    /// The same where it need not be left alone any longer.
+    pub(crate) fn over(self) -> Self {
+        Self { until: Moment::default(), ..self }
+    }
+
     /// How long it lasts; none where it is over.
     pub(crate) fn left(self, now: Moment) -> Option<Duration> {
         let left = self.until.since(now);

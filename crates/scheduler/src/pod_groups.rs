@@ -49,8 +49,7 @@ pub(crate) async fn run(own: Caretaker) {
         groups: groups.store(&mut synced),
         members: members.store(&mut synced),
         by_group,
-        written: Kept::default(),
-        looks: Looks::default(),
+        own: Kept::default(),
     });
     let inbox = mailbox.clone();
     groups.subscribe(move |change| inbox.add(change.key.clone()));
@@ -70,64 +69,61 @@ struct Shell {
     groups: SharedStore<PodGroup>,
     members: SharedStore<Member>,
     by_group: IndexId,
-    /// What was last written of groups that are there.
-    written: Kept<Written>,
-    looks: Looks,
+    own: Kept<Own>,
 }
 
-/// When groups were looked at that are there. A look takes as long as its group has pods, and shares a thread with whoever
-/// binds: one whose pods change all the time is looked at once a second, as often as it may be written.
-#[derive(Default)]
-struct Looks(Kept<Rest>);
+/// What is kept of a group that is there.
+#[derive(Debug, Default)]
+struct Own {
+    /// Which group of that name.
+    uid: String,
+    /// Until when it is left alone. A look takes as long as its group has pods, and shares a thread with whoever binds: one
+    /// whose pods change all the time is looked at once a second, as often as it may be written.
+    rest: Rest,
+    /// What was last written of it.
+    written: Option<Written>,
+}
 
-impl Looks {
-    /// Begins a look; how long the group is still left alone, where it is.
-    fn begin(&self, key: &Key, now: Moment) -> Result<(), Duration> {
-        self.0.with(|looks| {
-            let rest = looks.entry(key.clone()).or_default();
-            match rest.left(now) {
-                Some(left) => Err(left),
-                None => {
-                    *rest = rest.after(Outcome::Kept, now);
-                    Ok(())
-                }
-            }
-        })
+impl Own {
+    /// Begins a look at the group of this uid: what was last written of it. How long it is still left alone, where it is.
+    fn begin(&mut self, uid: &str, now: Moment) -> Result<Option<Written>, Duration> {
+        if self.uid != uid {
+            *self = Self { uid: uid.to_owned(), ..Self::default() };
+        }
+        if let Some(left) = self.rest.left(now) {
+            return Err(left);
+        }
+        self.rest = self.rest.looked(now);
+        Ok(self.written.clone())
     }
 
-    /// A group is gone, or is to be looked at again as soon as that was not in vain.
-    fn forget(&self, key: &Key) {
-        self.0.with(|looks| looks.remove(key));
+    /// The group was seen like this and was to become `next`, and this is what the server answers. How long it is left
+    /// alone.
+    fn write(
+        &mut self,
+        answer: PodGroup,
+        seen: &PodGroup,
+        next: &PodGroupStatus,
+        now: Moment,
+    ) -> Option<Duration> {
+        let is_kept = || status::patch("", &answer.status, next).is_none();
+        self.rest = self.rest.after(Outcome::of(Wrote::All, is_kept), now);
+        let seen = seen.metadata.resource_version.clone();
+        self.written = Some(Written { seen, status: answer.status });
+        self.rest.left(now)
     }
 }
 
 /// What was last written of a group.
 #[derive(Debug, Clone)]
 struct Written {
-    /// Which group of that name.
-    uid: String,
     /// The version that was seen then.
     seen: String,
     /// What is there now.
     status: PodGroupStatus,
-    rest: Rest,
 }
 
 impl Written {
-    /// What a group is after a write that was to make it `next`, as the server answers it.
-    fn of(
-        answer: PodGroup,
-        seen: &PodGroup,
-        next: &PodGroupStatus,
-        rest: Rest,
-        now: Moment,
-    ) -> Self {
-        let is_kept = || status::patch("", &answer.status, next).is_none();
-        let rest = rest.after(Outcome::of(Wrote::All, is_kept), now);
-        let (uid, seen) = (answer.metadata.uid, seen.metadata.resource_version.clone());
-        Self { uid, seen, status: answer.status, rest }
-    }
-
     /// What a group says, of which the watch may not show yet what was written.
     fn over(&self, group: &PodGroup) -> PodGroupStatus {
         if self.seen == group.metadata.resource_version {
@@ -140,26 +136,27 @@ impl Written {
     }
 }
 
+impl Shell {
+    fn with_own<R>(&self, key: &Key, look: impl FnOnce(&mut Own) -> R) -> R {
+        self.own.with(|all| look(all.entry(key.clone()).or_default()))
+    }
+}
+
 impl Reconciler for Shell {
     type Failure = Failure;
 
     async fn reconcile(&self, key: Key) -> Result<Requeue, Failure> {
         let group = self.groups.get(&key).filter(|own| !own.metadata.is_going());
         let Some(group) = group else {
-            self.written.with(|written| written.remove(&key));
-            self.looks.forget(&key);
+            self.own.with(|all| all.remove(&key));
             return Ok(Requeue::OnChange);
         };
         let metadata = &group.metadata;
-        let last = self.written.with(|written| written.get(&key).cloned());
-        let last = last.filter(|last| last.uid == metadata.uid);
-        let rest = last.as_ref().map_or_else(Rest::default, |last| last.rest);
-        if let Some(left) = rest.left(now(&self.client)) {
-            return Ok(Requeue::After(left));
-        }
-        if let Err(left) = self.looks.begin(&key, now(&self.client)) {
-            return Ok(Requeue::After(left));
-        }
+        let begun = self.with_own(&key, |own| own.begin(&metadata.uid, now(&self.client)));
+        let last = match begun {
+            Ok(last) => last,
+            Err(left) => return Ok(Requeue::After(left)),
+        };
         let told = last.map_or_else(|| group.status.clone(), |last| last.over(&group));
         let time = Time::from(self.client.clock().now());
         let next = {
@@ -175,15 +172,14 @@ impl Reconciler for Shell {
         let answer = groups.patch(&metadata.name, &Patch::Merge(patch)).await;
         match answer {
             Ok(answer) => {
-                let own = Written::of(answer, &group, &next, rest, now(&self.client));
-                let left = own.rest.left(now(&self.client));
-                self.written.with(|written| written.insert(key, own));
+                let now = now(&self.client);
+                let left = self.with_own(&key, |own| own.write(answer, &group, &next, now));
                 Ok(left.into())
             }
             Err(error) if error.is_not_found() => Ok(Requeue::OnChange),
             Err(error) => {
                 // Whoever fails is tried again when the mailbox says so.
-                self.looks.forget(&key);
+                self.with_own(&key, |own| own.rest = own.rest.over());
                 Err(Failure::of(format!("write the status of PodGroup {key}"))(error))
             }
         }

@@ -27,7 +27,7 @@ use engine::moment::Moment;
 use engine::quota::QuotaFact;
 use serde_json::Value;
 
-use crate::dismissals::DismissOrder;
+use crate::dismissals::{DismissOrder, Dismissal};
 use crate::later::{Busy, HELD_MAX};
 use crate::message::Receipt;
 use crate::pace::{INTERVAL, Outcome, WritePace};
@@ -122,9 +122,9 @@ impl Statements {
         Self { reserved: Some(namespace), ..self }
     }
 
-    /// A pod was asked to go, or cannot be for now.
-    pub(crate) fn dismissed(&mut self, uid: &Uid) {
-        self.revokes.answered(uid);
+    /// What came of asking a pod to go.
+    pub(crate) fn dismissed(&mut self, uid: &Uid, answer: Dismissal) {
+        self.revokes.answered(uid, answer);
     }
 
     /// A pod that has to go, where any has to by now.
@@ -279,11 +279,7 @@ impl Statements {
             }
             let key = self.round.pop_first()?;
             let Some(own) = self.all.get_mut(&key) else { continue };
-            let reserved = status::reserved(self.reserved.as_deref(), &own.read.object);
-            let seen = match reserved {
-                Some(namespace) => Seen::elsewhere(namespace),
-                None => Seen::of(engine, &own.read),
-            };
+            let seen = Seen::of(engine, &own.read, self.reserved.as_deref());
             let reach = self.reach.of(engine, &seen.tree);
             own.shown.follow(Shown::of(&seen, &reach), meters, &mut self.series);
             if self.is_idle {

@@ -1,6 +1,7 @@
 //! What is written into the status of pods, as strategic merge patches of the subresource
 //! `status`. Each names the uid of its pod, and is refused where another has the name by now.
 
+use api::pod::DISRUPTION_TARGET;
 use jiff::Timestamp;
 use object::time::Time;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub(crate) fn passed_over(uid: &str) -> Value {
 pub(crate) fn preempted(uid: &str, generation: i64, scheduler: &str, now: Timestamp) -> Value {
     let message = format!("{scheduler}: preempting to accommodate a higher priority pod");
     let condition = json!({
-        "type": "DisruptionTarget",
+        "type": DISRUPTION_TARGET,
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": message,

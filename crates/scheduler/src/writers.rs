@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bind::{Conversation, Effect, Event, Found, LAND_MAX, Outcome, Unclear};
 use crate::core::TELLS_MAX;
-use crate::dismissals::DismissOrder;
+use crate::dismissals::{DismissOrder, Dismissal};
 use crate::extenders::{Binder, Extenders};
 use crate::gangs::GroupOrder;
 use crate::later::{Busy, Later};
@@ -669,7 +669,7 @@ impl Telling {
             Self::Life(order) => Message::Lived(order.uid, Wrote::Nothing),
             Self::Report(_) => Message::Complained,
             Self::Group(order) => Message::GroupWritten(Box::new(Receipt::of_nothing(order.key))),
-            Self::Dismiss(order) => Message::Dismissed(order.pod.uid),
+            Self::Dismiss(order) => Message::Dismissed(order.pod.uid, Dismissal::Stays),
             Self::Quota(order) => Message::QuotaWritten(Box::new(Receipt::of_nothing(order.key))),
         }
     }

@@ -102,7 +102,7 @@ pub struct Layout {
 }
 
 fn cpus(key: &'static str, text: &str) -> Result<CpuSet, Malformed> {
-    CpuSet::parse(text).map_err(|error| Malformed::new(key, &error.value, error.fix))
+    CpuSet::parse(text).map_err(|error| error.at(key))
 }
 
 impl Layout {
@@ -157,8 +157,8 @@ fn repeated(cpus: &mut Vec<CpuInfo>) -> Option<Malformed> {
         is_new
     });
     let fix = "name each CPU once; the first of a number counts";
-    let value = || format!("id {twice} more than once");
-    (!twice.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value(), fix))
+    let what = || format!("id {twice} more than once");
+    (!twice.is_empty()).then(|| Malformed::naming(CPU_TOPOLOGY, what(), fix))
 }
 
 /// How many NUMA nodes of a machine count.
@@ -175,7 +175,7 @@ fn odd_zones(wire: &NodeResourceTopology) -> Vec<Malformed> {
     odd.truncate(NUMA_NODES_MAX);
     if seen.len() > NUMA_NODES_MAX {
         let fix = "name at most 64 NUMA nodes: those of the lowest numbers count";
-        odd.push(Malformed::new("zones", &format!("{} NUMA nodes", seen.len()), fix));
+        odd.push(Malformed::naming("zones", format!("{} NUMA nodes", seen.len()), fix));
     }
     odd
 }
@@ -189,8 +189,8 @@ fn homeless(wire: &NodeResourceTopology, cpus: &[CpuInfo]) -> Option<Malformed> 
         others.insert(cpu.id);
     }
     let fix = "name a zone for each NUMA node that has CPUs: where NUMA nodes are chosen, these are no pod's";
-    let value = || format!("CPUs {others} on NUMA nodes that zones do not name");
-    (!told.is_empty() && !others.is_empty()).then(|| Malformed::new(CPU_TOPOLOGY, &value(), fix))
+    let what = || format!("CPUs {others} on NUMA nodes that zones do not name");
+    (!told.is_empty() && !others.is_empty()).then(|| Malformed::naming(CPU_TOPOLOGY, what(), fix))
 }
 
 /// Words for what the kubelet is told to do that nobody here knows, or does for single containers.
@@ -301,17 +301,20 @@ mod tests {
                       { "name": "socket", "type": "Socket" }],
         });
         let own = Layout::of(&serde_json::from_value(wire).unwrap());
-        let told = own.malformed.iter().map(|error| (error.key, error.value.as_str()));
+        let told = own
+            .malformed
+            .iter()
+            .map(|error| error.to_string().split(": ").next().unwrap().to_owned());
         assert_eq!(
             told.collect::<Vec<_>>(),
             [
-                (CPU_TOPOLOGY, "id 1 more than once"),
-                ("zones[].name", "numa1"),
-                ("zones[].name", "node-00"),
-                (CPU_TOPOLOGY, "CPUs 2 on NUMA nodes that zones do not name"),
-                ("topologyPolicies[]", "Closely"),
-                ("topologyPolicies[]", "SingleNUMANode"),
-                ("topologyPolicies[]", "SingleNUMANodeContainerLevel"),
+                format!("{CPU_TOPOLOGY} names id 1 more than once"),
+                r#"zones[].name has the value "numa1""#.to_owned(),
+                r#"zones[].name has the value "node-00""#.to_owned(),
+                format!("{CPU_TOPOLOGY} names CPUs 2 on NUMA nodes that zones do not name"),
+                r#"topologyPolicies[] has the value "Closely""#.to_owned(),
+                r#"topologyPolicies[] has the value "SingleNUMANode""#.to_owned(),
+                r#"topologyPolicies[] has the value "SingleNUMANodeContainerLevel""#.to_owned(),
             ]
         );
         assert_eq!(
@@ -364,6 +367,7 @@ mod tests {
             Layout::of(&serde_json::from_value(wire).unwrap()).malformed
         };
         assert_eq!(told(NUMA_NODES_MAX), []);
-        assert_eq!(told(NUMA_NODES_MAX + 1)[0].value, "65 NUMA nodes");
+        let words = told(NUMA_NODES_MAX + 1)[0].to_string();
+        assert!(words.starts_with("zones names 65 NUMA nodes: "), "{words}");
     }
 }

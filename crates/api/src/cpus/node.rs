@@ -166,8 +166,7 @@ pub fn node_reservation(
         r#"write JSON such as {"reservedCPUs":"0-5"}; applyPolicy is Default or ReservedCPUsOnly"#;
     let own: Option<NodeReservation> = annotation(&metadata.annotations, NODE_RESERVATION, fix)?;
     let Some(own) = own else { return Ok(None) };
-    let cpus = CpuSet::parse(&own.reserved_cpus)
-        .map_err(|error| Malformed::new(NODE_RESERVATION, &error.value, error.fix))?;
+    let cpus = CpuSet::parse(&own.reserved_cpus).map_err(|error| error.at(NODE_RESERVATION))?;
     let mut amounts = own.resources.iter();
     if let Some((name, amount)) = amounts.find(|(_, amount)| **amount < Quantity::ZERO) {
         let fix = "write amounts of 0 or more as resources";
@@ -239,6 +238,6 @@ mod tests {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         let negative = read(r#"{"resources":{"memory":"1Gi","cpu":"-2"}}"#).unwrap_err();
-        assert_eq!((negative.key, &*negative.value), (NODE_RESERVATION, "cpu: -2"));
+        assert_eq!((negative.key, negative.value()), (NODE_RESERVATION, "cpu: -2"));
     }
 }

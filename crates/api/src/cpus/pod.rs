@@ -162,8 +162,7 @@ impl ResourceStatus {
         let Some(own) = annotation::<Self>(&pod.metadata.annotations, RESOURCE_STATUS, fix)? else {
             return Ok(None);
         };
-        let cpus = CpuSet::parse(&own.cpuset)
-            .map_err(|error| Malformed::new(RESOURCE_STATUS, &error.value, error.fix))?;
+        let cpus = CpuSet::parse(&own.cpuset).map_err(|error| error.at(RESOURCE_STATUS))?;
         Ok(Some((own, cpus)))
     }
 
@@ -189,7 +188,7 @@ mod tests {
         let check = |text: &str, expected: Result<ResourceSpec, &str>| {
             let read = ResourceSpec::of(&pod(RESOURCE_SPEC, text));
             assert_eq!(
-                read.map_err(|error| error.value),
+                read.map_err(|error| error.value().to_owned()),
                 expected.map_err(str::to_owned),
                 "{text}"
             );

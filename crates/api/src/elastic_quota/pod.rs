@@ -45,7 +45,10 @@ mod tests {
     fn a_pod_makes_room_unless_it_says_that_it_does_not() {
         let check = |word: &str, expected: Result<bool, &str>| {
             let read = is_preemptible(&pod(PREEMPTIBLE_LABEL, word));
-            assert_eq!(read.map_err(|error| error.value), expected.map_err(str::to_owned));
+            assert_eq!(
+                read.map_err(|error| error.value().to_owned()),
+                expected.map_err(str::to_owned)
+            );
         };
         check("false", Ok(false));
         check("true", Ok(true));

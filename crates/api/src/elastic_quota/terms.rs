@@ -37,6 +37,8 @@ pub const MAX_STRICT_CHECK_RESOURCE_KEYS: &str =
 
 /// How many namespaces a quota may list.
 pub const NAMESPACES_MAX: usize = 1_000;
+/// How many resources a list of them may name.
+const KEYS_MAX: usize = 64;
 
 const AMOUNTS_FIX: &str = r#"write JSON such as {"cpu":"4","memory":"8Gi"}"#;
 const NAMESPACES_FIX: &str = r#"write JSON such as ["team-a","team-b"]"#;
@@ -44,16 +46,14 @@ pub(crate) const KEYS_FIX: &str = r#"write JSON such as ["cpu","memory"]"#;
 
 /// What a list of namespaces may say: names of 63 letters in quotes, and a space between them.
 const NAMESPACES_BOUNDS: ListBounds = ListBounds {
+    of: "namespaces",
+    names: NAMESPACES_MAX,
     entries: NAMESPACES_MAX,
     bytes: 68 * NAMESPACES_MAX,
-    fix: "list at most 1000 namespaces, in at most 68000 bytes of JSON",
 };
 /// What a list of resources may say: no quota counts more than 64.
-pub(crate) const KEYS_BOUNDS: ListBounds = ListBounds {
-    entries: 64,
-    bytes: 32 << 10,
-    fix: "name at most 64 resources, in at most 32768 bytes of JSON",
-};
+pub(crate) const KEYS_BOUNDS: ListBounds =
+    ListBounds { of: "resources", names: KEYS_MAX, entries: KEYS_MAX, bytes: 32 << 10 };
 
 /// What labels and annotations say of a quota.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -228,8 +228,9 @@ mod tests {
                 let none = json!({});
                 let own = if is_label { terms(told, none) } else { terms(none, told) };
                 let [error] = &own.malformed[..] else { panic!("{key} {text}: {own:?}") };
-                assert_eq!((error.key, &*error.value), (key, *text));
-                assert!(error.to_string().starts_with(key) && !error.fix.is_empty());
+                assert_eq!((error.key, error.value()), (key, *text));
+                let words = error.to_string();
+                assert!(words.starts_with(key) && !words.ends_with(": "), "{words}");
                 let rest = QuotaTerms { malformed: Vec::new(), ..own };
                 assert_eq!(rest, terms(json!({}), json!({})), "{key} {text}");
             }
@@ -266,15 +267,15 @@ mod tests {
         let names =
             |count: usize| (0..count).map(|own| format!("{own:0>63}")).collect::<Vec<String>>();
         check(NAMESPACES, &names(NAMESPACES_MAX), None);
-        let fix = "list at most 1000 namespaces, in at most 68000 bytes of JSON";
-        let told = format!(r#"{NAMESPACES} has the value "more than 1000 entries": {fix}"#);
+        let fix = "name at most 1000 namespaces, in at most 68000 bytes of JSON";
+        let told = format!("{NAMESPACES} has more than 1000 entries: {fix}");
         check(NAMESPACES, &names(NAMESPACES_MAX + 1), Some(&told));
-        let told = format!(r#"{NAMESPACES} has the value "264001 bytes": {fix}"#);
+        let told = format!("{NAMESPACES} has 264001 bytes: {fix}");
         check(NAMESPACES, &names(4_000), Some(&told));
         let key = MAX_STRICT_CHECK_RESOURCE_KEYS;
         check(key, &names(64), None);
         let fix = "name at most 64 resources, in at most 32768 bytes of JSON";
-        let told = format!(r#"{key} has the value "more than 64 entries": {fix}"#);
+        let told = format!("{key} has more than 64 entries: {fix}");
         check(key, &names(65), Some(&told));
     }
 

@@ -9,6 +9,9 @@ use super::{ResourceList, ResourceRequirements};
 use crate::condition::Condition;
 use crate::wire;
 
+/// The condition of a pod that somebody has go before it has done its work.
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
 /// What a pod is.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

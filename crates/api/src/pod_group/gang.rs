@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use object::time;
 
-use crate::malformed::{ListBounds, Malformed, UnreadList, names_annotation};
+use crate::malformed::{ListBounds, Malformed, UnreadList, What, names_annotation};
 use crate::pod::Pod;
 use crate::pod_group::PodGroup;
 
@@ -54,9 +54,10 @@ const NAMESPACE_MAX: usize = 63;
 pub const GANG_GROUPS_MAX: usize = 64;
 /// What a list of them may say: some may be named more than once.
 const GROUPS_BOUNDS: ListBounds = ListBounds {
+    of: "gangs that start together",
+    names: GANG_GROUPS_MAX,
     entries: 4 * GANG_GROUPS_MAX,
     bytes: 64 << 10,
-    fix: "name at most 64 gangs that start together, in at most 65536 bytes of JSON",
 };
 
 const COUNT_FIX: &str = "write a whole number such as 4";
@@ -376,8 +377,8 @@ fn groups(annotations: &BTreeMap<String, String>) -> Result<BTreeSet<GangId>, Un
     let ids: Option<BTreeSet<GangId>> = ids.iter().map(|id| GangId::parse(id)).collect();
     let ids = ids.ok_or_else(|| UnreadList::Otherwise(Malformed::new(GANG_GROUPS, text, fix)))?;
     if ids.len() > GANG_GROUPS_MAX {
-        let count = format!("{} gangs", ids.len());
-        return Err(UnreadList::TooMuch(Malformed::new(GANG_GROUPS, &count, GROUPS_BOUNDS.fix)));
+        let what = What::TooManyNames { names: ids.len(), most: GROUPS_BOUNDS };
+        return Err(UnreadList::TooMuch(Malformed { key: GANG_GROUPS, what }));
     }
     Ok(ids)
 }
@@ -469,7 +470,7 @@ mod tests {
     fn how_many_must_have_a_place_is_said_by_a_label_or_an_annotation_or_the_gang_cannot_start() {
         let check = |labels: Value, annotations: Value, expected: Result<u32, (&str, &str)>| {
             let own = GangTerms::of_pod(&pod(labels, annotations));
-            let error = own.malformed.first().map(|error| (error.key, &*error.value));
+            let error = own.malformed.first().map(|error| (error.key, error.value()));
             assert_eq!(own.min_available.ok_or_else(|| error.unwrap()), expected);
         };
         let (label, annotation) = (GANG_MIN_AVAILABLE_LABEL, GANG_MIN_AVAILABLE);
@@ -488,8 +489,8 @@ mod tests {
             for text in wrong {
                 let own = terms(json!({ key: text }));
                 let [error] = &own.malformed[..] else { panic!("{key} {text}: {own:?}") };
-                assert_eq!((error.key, &*error.value), (key, *text));
-                assert!(!error.fix.is_empty());
+                assert_eq!((error.key, error.value()), (key, *text));
+                assert!(!error.to_string().ends_with(": "));
                 assert_eq!(GangTerms { malformed: Vec::new(), ..own }, terms(json!({})), "{text}");
             }
         };
@@ -505,18 +506,19 @@ mod tests {
 
     #[test]
     fn a_gang_that_names_too_many_cannot_start_and_says_how_many_they_are() {
-        let check = |count: usize, expected: Option<(&str, &str)>| {
+        let check = |count: usize, expected: Option<&str>| {
             let names: Vec<String> = (0..count).map(|number| format!("a/g{number}")).collect();
             let own = terms(json!({ GANG_GROUPS: json!(names).to_string() }));
-            let told = own.malformed.first().map(|error| (error.key, &*error.value));
-            assert_eq!(told, expected);
+            let told = own.malformed.first().map(ToString::to_string);
+            let fix = "name at most 64 gangs that start together, in at most 65536 bytes of JSON";
+            assert_eq!(told, expected.map(|what| format!("{GANG_GROUPS} {what}: {fix}")));
             assert_eq!(own.min_available.is_some(), expected.is_none());
             assert_eq!(own.groups.len(), if expected.is_none() { count } else { 0 });
         };
         check(GANG_GROUPS_MAX, None);
-        check(GANG_GROUPS_MAX + 1, Some((GANG_GROUPS, "65 gangs")));
-        check(4 * GANG_GROUPS_MAX + 1, Some((GANG_GROUPS, "more than 256 entries")));
-        check(20_000, Some((GANG_GROUPS, "208891 bytes")));
+        check(GANG_GROUPS_MAX + 1, Some("names 65 gangs that start together"));
+        check(4 * GANG_GROUPS_MAX + 1, Some("has more than 256 entries"));
+        check(20_000, Some("has 208891 bytes"));
     }
 
     #[test]

@@ -240,7 +240,7 @@ mod tests {
             let terms = json!({ "reservationSelectorTerms": [{ part: [own] }] });
             let text = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
             let read = ReservationAffinity::of(&pod(json!({ AFFINITY: text.to_string() })));
-            let read = read.map(drop).map_err(|error| (error.key, error.value));
+            let read = read.map(drop).map_err(|error| (error.key, error.value().to_owned()));
             assert_eq!(read, if is_right { Ok(()) } else { Err((AFFINITY, own.to_string())) });
         };
         let of = |operator: &str, values: Value| json!({ "key": "metadata.name", "operator": operator, "values": values });
@@ -261,7 +261,7 @@ mod tests {
         let of = |annotations: Value| {
             let mut pod = pod(annotations);
             pod.metadata.labels.insert(OPERATING_MODE_LABEL.to_owned(), "Reservation".to_owned());
-            owners(&pod).map(|own| own.len()).map_err(|error| (error.key, error.value))
+            owners(&pod).map(|own| own.len()).map_err(|error| (error.key, error.value().to_owned()))
         };
         for wrong in ["[]", "{}", "?"] {
             assert_eq!(of(json!({ OWNERS: wrong })), Err((OWNERS, wrong.to_owned())));

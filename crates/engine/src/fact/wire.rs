@@ -168,7 +168,7 @@ fn started(pod: &Pod) -> Option<Moment> {
 
 /// Whether a scheduler pushed the pod out for another one.
 fn is_preempted(pod: &Pod) -> bool {
-    let target = pod.status.conditions.iter().find(|one| one.r#type == "DisruptionTarget");
+    let target = pod.status.conditions.iter().find(|one| one.r#type == api::pod::DISRUPTION_TARGET);
     target.is_some_and(|one| one.is_true() && one.reason == "PreemptionByScheduler")
 }
 

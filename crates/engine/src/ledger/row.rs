@@ -162,7 +162,8 @@ impl PodRow {
     }
 
     /// Whether it goes, or has to.
-    pub(crate) fn goes(&self) -> bool {
+    #[must_use]
+    pub fn goes(&self) -> bool {
         self.departure != Departure::No
     }
 

@@ -123,6 +123,13 @@ impl<'a> View<'a> {
         misplaced.map(move |(name, why)| (&**name, view.explained(name, why)))
     }
 
+    /// The same of one quota; none where it has its place.
+    #[must_use]
+    pub fn why_misplaced(&self, quota: &str) -> Option<Misplaced> {
+        let why = self.reckoning.placement.misplaced.get(quota)?;
+        Some(self.explained(quota, why))
+    }
+
     /// Why a quota is nowhere: its parent may be in another tree.
     fn explained(&self, name: &str, why: &Misplaced) -> Misplaced {
         if let Misplaced::UnknownParent(parent) = why
@@ -381,8 +388,7 @@ impl<'a> View<'a> {
         let refuse =
             |reason| QuotaRefusal { quota: quota.into(), path: vec![quota.into()], reason };
         let Some(place) = placement.find(quota) else {
-            let misplaced = placement.misplaced.get(quota);
-            let why = misplaced.map(|why| RefusalReason::Misplaced(self.explained(quota, why)));
+            let why = self.why_misplaced(quota).map(RefusalReason::Misplaced);
             return Err(refuse(why.unwrap_or(RefusalReason::Unknown)));
         };
         // Nothing is charged to the root, as if it were not there.
@@ -470,5 +476,40 @@ fn runtime(column: &Column, place: usize) -> Option<i64> {
         ROOT => Some(column.capacity),
         _ if Placement::is_apart(place) => cell.max,
         _ => cell.max.map(|_| cell.runtime),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::elastic_quota::ROOT_QUOTA;
+
+    use super::*;
+    use crate::quota::{Forest, QuotaFact, Settings, Trees};
+
+    #[test]
+    fn why_one_quota_has_no_place_is_said_as_it_is_said_of_all() {
+        let mut forest = Forest::new(Settings { trees: Trees::Many, ..Settings::default() });
+        let quotas = [
+            ("inside", "", "pool"),
+            ("outside", "", ""),
+            ("stray", "outside", "pool"),
+            ("below", "stray", "pool"),
+            ("orphan", "gone", "pool"),
+            ("one", "two", ""),
+            ("two", "one", ""),
+        ];
+        for (name, parent, tree) in quotas {
+            let parent = if parent.is_empty() { ROOT_QUOTA } else { parent };
+            let (parent, tree_id) = (parent.into(), tree.into());
+            forest.put(QuotaFact { parent, tree_id, ..QuotaFact::new(name, ByResource::new()) });
+        }
+        for (tree, count) in [("pool", 3), ("", 2)] {
+            let view = forest.view(tree).unwrap();
+            let all: BTreeMap<&str, Misplaced> = view.misplaced().collect();
+            assert_eq!(all.len(), count, "{all:?}");
+            for (name, ..) in quotas {
+                assert_eq!(view.why_misplaced(name).as_ref(), all.get(name), "{name}");
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use engine::fact::{Fact, Uid};
 use engine::moment::Moment;
 
 use super::Core;
+use crate::dismissals::Dismissal;
 use crate::message::{Order, Receipt};
 use crate::quotas::{Revoking, Statements};
 
@@ -30,10 +31,10 @@ impl Core {
         Self { quotas: self.quotas.reserving(namespace), ..self }
     }
 
-    /// A pod was asked to go, for a quota or for a gang.
-    pub(super) fn dismissed(&mut self, pod: &Uid) {
+    /// What came of asking a pod to go, for a quota or for a gang.
+    pub(super) fn dismissed(&mut self, pod: &Uid, answer: Dismissal) {
         self.telling = self.telling.saturating_sub(1);
-        self.quotas.dismissed(pod);
+        self.quotas.dismissed(pod, answer);
         self.groups.dismissed(pod);
     }
 

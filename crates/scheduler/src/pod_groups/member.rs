@@ -1,12 +1,9 @@
 //! What is read of a pod that names a group.
 
-use api::pod::PodPhase;
+use api::pod::{DISRUPTION_TARGET, PodPhase};
 use chassis::client::{Identity, Object};
 use chassis::key::Key;
 use serde::Deserialize;
-
-/// The condition of a pod that somebody has go.
-const DISRUPTED: &str = "DisruptionTarget";
 
 /// A pod that names a group, with nothing else than how far it is.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -83,7 +80,8 @@ impl Member {
     /// Whether somebody has it go before it has done its work: what ends so may say that it ended well.
     pub(super) fn is_disrupted(&self) -> bool {
         let mut told = self.status.conditions.iter().flatten();
-        self.is_going() || told.any(|own| &*own.r#type == DISRUPTED && &*own.status == "True")
+        self.is_going()
+            || told.any(|own| &*own.r#type == DISRUPTION_TARGET && &*own.status == "True")
     }
 
     /// Its owners, each as namespace and name.

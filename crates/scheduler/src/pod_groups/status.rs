@@ -47,8 +47,16 @@ impl<'a> FromIterator<&'a Member> for Seen {
     }
 }
 
+impl Seen {
+    /// How many run or ended well.
+    fn well(&self) -> i32 {
+        self.running.saturating_add(self.succeeded)
+    }
+}
+
 /// What the status is to be of a group that says `told` and needs so many members, whose owners are asked for only
-/// where they are to be named. What has ended stays as it is.
+/// where they are to be named. What has finished stays as it is, and so does what has failed until as many are well again
+/// as are needed: whoever made its pods may make others in their stead.
 pub(super) fn next(
     told: &PodGroupStatus,
     least: i32,
@@ -60,7 +68,8 @@ pub(super) fn next(
     // Nobody has looked at one that says nothing.
     let is_new = told.phase == PodGroupPhase::default();
     match told.phase {
-        PodGroupPhase::Finished | PodGroupPhase::Failed => return next,
+        PodGroupPhase::Finished => return next,
+        PodGroupPhase::Failed if least <= 0 || seen.well() < least => return next,
         _ if is_new || told.phase == PodGroupPhase::Pending => {
             next.phase = PodGroupPhase::Pending;
             if least <= 0 || seen.members < least {
@@ -90,13 +99,14 @@ pub(super) fn next(
 
 /// The phase that counts alone decide: the last of these that is so.
 fn counted(least: i32, seen: &Seen) -> PodGroupPhase {
-    let Seen { scheduled, running, succeeded, failed, .. } = *seen;
-    let well = running.saturating_add(succeeded);
+    let Seen { scheduled, succeeded, failed, .. } = *seen;
+    let well = seen.well();
     let mut phase = PodGroupPhase::Scheduling;
     if scheduled >= least {
         phase = if well >= least { PodGroupPhase::Running } else { PodGroupPhase::Scheduled };
     }
-    if failed > 0 && failed.saturating_add(well) >= least {
+    // One that failed is not missed where enough others are well.
+    if failed > 0 && well < least && failed.saturating_add(well) >= least {
         phase = PodGroupPhase::Failed;
     }
     if succeeded >= least {

@@ -152,11 +152,29 @@ fn a_group_is_scheduled_when_enough_have_a_node_and_its_start_is_written_once() 
 }
 
 #[test]
-fn what_has_ended_is_left_as_it_is() {
+fn what_has_finished_is_left_as_it_is_and_what_has_failed_until_enough_are_well() {
     for phase in ["Finished", "Failed"] {
         check(json!({ "phase": phase, "succeeded": 2 }), 2, &[], Value::Null);
-        check(json!({ "phase": phase }), 2, &["Running", "Running"], Value::Null);
+        check(json!({ "phase": phase }), 2, &["Running", "bound"], Value::Null);
+        check(json!({ "phase": phase }), 2, &["Running", "Failed", "bound"], Value::Null);
+        check(json!({ "phase": phase }), 0, &["Running", "Running"], Value::Null);
     }
+    check(json!({ "phase": "Finished" }), 2, &["Running"; 2], Value::Null);
+    let failed = json!({ "phase": "Failed", "scheduled": 2, "running": 1, "failed": 1 });
+    let again = json!({ "phase": "Running", "scheduled": 3, "running": 2 });
+    check(failed.clone(), 2, &["Running", "Failed", "Running"], again);
+    let others = json!({ "phase": "Running", "running": 2, "failed": 0 });
+    check(failed.clone(), 2, &["Running", "Running"], others);
+    let all = ["Succeeded", "Failed", "Succeeded"];
+    let finished = json!({ "phase": "Finished", "scheduled": 3, "running": 0, "succeeded": 2 });
+    check(failed, 2, &all, finished);
+}
+
+#[test]
+fn one_that_failed_is_not_missed_where_enough_others_are_well() {
+    let told = json!({ "phase": "Running", "scheduled": 2, "running": 2 });
+    let more = json!({ "scheduled": 3, "failed": 1 });
+    check(told, 2, &["Running", "Running", "Failed"], more);
 }
 
 #[test]
@@ -200,17 +218,20 @@ fn owners_are_asked_for_only_where_they_are_named() {
 }
 
 #[test]
-fn a_group_is_looked_at_once_a_second_and_each_by_itself() {
-    let (looks, key, other) =
-        (Looks::default(), Key::namespaced("n", "g"), Key::namespaced("n", "h"));
-    let at = |millis: u64| Moment(7).after(Duration::from_millis(millis));
-    assert_eq!(looks.begin(&key, at(0)), Ok(()));
-    assert_eq!(looks.begin(&key, at(300)), Err(Duration::from_millis(700)));
-    assert_eq!(looks.begin(&other, at(300)), Ok(()));
-    assert_eq!(looks.begin(&key, at(1_000)), Ok(()));
-    assert_eq!(looks.begin(&key, at(1_001)), Err(Duration::from_millis(999)));
-    looks.forget(&key);
-    assert_eq!(looks.begin(&key, at(1_001)), Ok(()));
+fn a_group_is_looked_at_once_a_second() {
+    let mut own = Own::default();
+    let mut left = |uid: &str, millis: u64| {
+        let begun = own.begin(uid, Moment(7).after(Duration::from_millis(millis)));
+        begun.err().map(|left| left.as_millis())
+    };
+    assert_eq!(left("u-1", 0), None);
+    assert_eq!(left("u-1", 300), Some(700));
+    assert_eq!(left("u-1", 1_000), None);
+    assert_eq!(left("u-1", 1_001), Some(999));
+    // Another one has its name by now.
+    assert_eq!(left("u-2", 1_001), None);
+    own.rest = own.rest.over();
+    assert!(own.begin("u-2", Moment(8)).is_ok(), "who could not be written is tried again");
 }
 
 #[test]
@@ -221,10 +242,8 @@ fn what_was_written_counts_until_the_watch_shows_it() {
     };
     let start = "2026-01-01T11:00:00Z";
     let own = Written {
-        uid: "u-1".to_owned(),
         seen: "7".to_owned(),
         status: status(json!({ "phase": "Scheduling", "scheduleStartTime": start })),
-        rest: Rest::default(),
     };
     let told = json!({ "phase": "PreScheduling" });
     assert_eq!(own.over(&group("7", told.clone())), own.status);
@@ -253,10 +272,13 @@ fn a_group_that_does_not_keep_what_is_written_is_written_less_and_less_often() {
     };
     let next = status(json!({ "phase": "Running", "running": 2 }));
     let check = |answer: Value, expected: &[u64]| {
-        let (now, mut rest) = (Moment(7), Rest::default());
+        let (mut own, mut now) = (Own::default(), Moment(7));
         let found = expected.iter().map(|_| {
-            rest = Written::of(group(&answer), &group(&answer), &next, rest, now).rest;
-            rest.left(now).unwrap_or_default().as_secs()
+            // A look does not make up for what was written in vain.
+            assert!(own.begin("u-1", now).is_ok());
+            let left = own.write(group(&answer), &group(&answer), &next, now).unwrap_or_default();
+            now = now.after(left);
+            left.as_secs()
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{answer}");
     };

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::status::Seen;
+use super::status::{STANDS, Seen};
 
 /// How many series there are of quotas at most: thousands of quotas of some resources each have them.
 pub(super) const SERIES_MAX: usize = 100_000;
@@ -139,23 +139,15 @@ impl Shown {
         let fact = seen.fact.as_ref().filter(|fact| fact.excess().is_none());
         let (Some(fact), standing) = (fact, &seen.standing) else { return Self::default() };
         let said = [("min", &fact.min), ("max", &fact.max), ("sharedWeight", &fact.weight)];
-        let stands = [
-            ("runtime", &standing.runtime),
-            ("request", &standing.request),
-            ("child-request", &standing.child_request),
-            ("guaranteed", &standing.guaranteed),
-            ("allocated", &standing.allocated),
-            ("non-preemptible-request", &standing.non_preemptible_request),
-            ("non-preemptible-used", &standing.non_preemptible_used),
-            ("used", &standing.used),
-        ];
+        let stands = STANDS.iter().map(|own| (own.field, (own.of)(standing)));
+        let stands = stands.chain([("used", &standing.used)]);
         let within = |list: &ByResource| -> ByResource {
             let own = list.iter().filter(|(name, _)| reach.contains(*name));
             own.map(|(name, amount)| (name.clone(), *amount)).collect()
         };
         let owned =
             |which| move |(field, list): (&'static str, &ByResource)| (which, field, within(list));
-        let mut fields: Vec<_> = stands.into_iter().chain(said).map(owned(Which::Status)).collect();
+        let mut fields: Vec<_> = stands.chain(said).map(owned(Which::Status)).collect();
         fields.extend(said.map(owned(Which::Spec)));
         if fact.is_root {
             fields.push((Which::Status, "unschedulable-resource", within(&fact.unschedulable)));

@@ -38,7 +38,7 @@ impl Read {
         READ.set(READ.get() + 1);
         let terms = QuotaTerms::of(&object);
         let fact = Arc::new(QuotaFact::said_by(&object, &terms));
-        let stands = STANDS.map(|key| stands(&object, key));
+        let stands = STANDS.map(|own| stands(&object, own.key));
         let used = amounts(&object.status.used);
         Self { object, terms, fact, stands, used }
     }

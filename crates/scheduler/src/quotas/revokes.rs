@@ -1,18 +1,22 @@
 //! Quotas that use more than they may for too long: whose pods have to go, and when.
+//!
+//! A quota that has used more than it may for too long has a *round*: all of its pods that have to go are asked, each once.
+//! The time begins anew when all of them have found a place in line.
+
+mod judgement;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chassis::key::Key;
 use engine::Engine;
-use engine::fact::{PodRef, Uid};
-use engine::ledger::{Ledger, PodRow};
+use engine::fact::Uid;
 use engine::moment::Moment;
-use engine::needs::Amounts;
-use engine::quota::{Holder, Preemptible, Standing, Tenure, View, revoke};
+use engine::quota::Standing;
 
-use super::status::Overuse;
-use crate::dismissals::{Cause, DismissOrder, Dismissals};
+use crate::dismissals::{DismissOrder, Dismissal, Dismissals};
+use judgement::Judgement;
 
 /// How often it is looked at the most.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -26,13 +30,47 @@ pub struct Revoking {
     pub interval: Duration,
 }
 
+/// A quota that uses more than it may.
+#[derive(Debug)]
+struct Over {
+    /// Since when it does, or since when its last round is over.
+    since: Moment,
+    /// Whether it has a round.
+    is_in_round: bool,
+    /// What came of asking pods in this round, or in the last one where it has none.
+    answers: BTreeMap<Uid, Dismissal>,
+    /// Pods that were asked in the round before and stayed.
+    stayed: BTreeSet<Uid>,
+}
+
+impl Over {
+    fn since(now: Moment) -> Self {
+        let (answers, stayed) = (BTreeMap::new(), BTreeSet::new());
+        Self { since: now, is_in_round: false, answers, stayed }
+    }
+
+    /// Begins a round, where it has none.
+    fn begin(&mut self) {
+        if !self.is_in_round {
+            self.is_in_round = true;
+            let answers = std::mem::take(&mut self.answers).into_iter();
+            let stayed = answers.filter(|(_, answer)| *answer == Dismissal::Stays);
+            self.stayed = stayed.map(|(uid, _)| uid).collect();
+        }
+    }
+
+    /// All who have to go are in line.
+    fn end(&mut self, now: Moment) {
+        (self.since, self.is_in_round) = (now, false);
+    }
+}
+
 /// Quotas that use more than they may.
 #[derive(Debug, Default)]
 pub(super) struct Revokes {
     /// None where nobody has to go.
     settings: Option<Revoking>,
-    /// Since when each uses more than it may, or since when it was last asked to use less.
-    since: BTreeMap<Box<str>, Moment>,
+    over: BTreeMap<Box<str>, Over>,
     looked: Moment,
     /// The version of the trees that was looked at.
     seen: Option<u64>,
@@ -53,13 +91,18 @@ impl Revokes {
         let next = self.looked.after(interval.max(INTERVAL_MIN));
         let is_stale = self.seen != Some(version);
         // Longer than it may: not as soon as it is over.
-        let ends = self.since.values().map(|at| at.after(wait + Duration::from_nanos(1))).min();
+        let wait = wait + Duration::from_nanos(1);
+        let ends = self.over.values().map(|own| own.since.after(wait)).min();
         is_stale.then_some(next).into_iter().chain(ends.map(|at| at.max(next))).min()
     }
 
-    /// A pod was asked to go, or cannot be for now.
-    pub(super) fn answered(&mut self, uid: &Uid) {
-        self.line.answered(uid);
+    /// What came of asking a pod to go.
+    pub(super) fn answered(&mut self, uid: &Uid, answer: Dismissal) {
+        let object = self.line.answered(uid);
+        // Its quota may use no more than it may by now.
+        if let Some(own) = object.and_then(|object| self.over.get_mut(object.name())) {
+            own.answers.insert(uid.clone(), answer);
+        }
     }
 
     /// A pod that has to go, where any has to by now. Objects of quotas have these uids.
@@ -77,9 +120,8 @@ impl Revokes {
         }
         // It may have gone, or be going, by itself, or its quota may use more by now than when it was looked at.
         self.line.next(|order| {
-            let is_there =
-                engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.is_deleting());
-            is_there && is_over(engine, order.object.0.name())
+            let stays = engine.ledger().pod(&order.pod.uid).is_some_and(|row| !row.goes());
+            stays && is_over(engine, order.object.0.name())
         })
     }
 
@@ -90,31 +132,52 @@ impl Revokes {
         wait: Duration,
         now: Moment,
     ) {
-        let trees: Vec<Box<str>> =
-            engine.ledger().quotas.forest().trees().map(Into::into).collect();
-        let mut all = BTreeSet::new();
-        let mut orders = Vec::new();
-        let room = self.line.room();
-        for tree in trees {
-            let Some(view) = engine.quota_view(&tree) else { continue };
-            let over: BTreeSet<Box<str>> = view.over_used().into_iter().map(Into::into).collect();
-            let Some(mut judgement) = Judgement::new(engine, &tree, &over, &self.line) else {
+        let over = over_used(engine);
+        self.follow(&over, wait, now);
+        let mut all: Vec<(&str, Vec<DismissOrder>)> = Vec::new();
+        for (tree, names) in &over {
+            let Some(mut judgement) = Judgement::of(engine.ledger(), (tree, names), self) else {
                 continue;
             };
-            for name in &over {
-                let since = self.since.entry(name.clone()).or_insert(now);
-                // Who is not looked at for want of room has waited long enough, and is next.
-                if now.since(*since) > wait && orders.len() < room {
-                    *since = now;
-                    orders.extend(judgement.orders(name, &uid));
-                }
+            for name in names.iter().filter(|name| self.is_in_round(name)) {
+                all.push((name, judgement.orders(name, &uid)));
             }
-            all.extend(over);
         }
-        self.since.retain(|name, _| all.contains(name));
-        // Those for whom there is no place are looked at when these were asked.
-        drop(self.line.extend(orders.into_iter()));
+        for (name, orders) in all {
+            let left_out = self.line.extend(orders);
+            // Whoever found no place is looked at again when these were asked.
+            if let (None, Some(own)) = (left_out, self.over.get_mut(name)) {
+                own.end(now);
+            }
+        }
     }
+
+    /// These quotas use more than they may, by tree: those that have for too long have a round.
+    fn follow(&mut self, over: &OverByTree, wait: Duration, now: Moment) {
+        self.over.retain(|name, _| over.values().any(|names| names.contains(name)));
+        for name in over.values().flatten() {
+            let own = self.over.entry(name.clone()).or_insert_with(|| Over::since(now));
+            if now.since(own.since) > wait {
+                own.begin();
+            }
+        }
+    }
+
+    fn is_in_round(&self, quota: &str) -> bool {
+        self.over.get(quota).is_some_and(|own| own.is_in_round)
+    }
+}
+
+/// Quotas that use more than they may, by tree.
+type OverByTree = BTreeMap<Box<str>, BTreeSet<Box<str>>>;
+
+fn over_used(engine: &mut Engine) -> OverByTree {
+    let trees: Vec<Box<str>> = engine.ledger().quotas.forest().trees().map(Into::into).collect();
+    let over = trees.into_iter().filter_map(|tree| {
+        let names = engine.quota_view(&tree)?.over_used().into_iter().map(Into::into).collect();
+        Some((tree, names))
+    });
+    over.collect()
 }
 
 /// Whether a quota uses more than it may.
@@ -124,111 +187,4 @@ fn is_over(engine: &mut Engine, quota: &str) -> bool {
     standing.is_some_and(|Standing { used, runtime, .. }| {
         used.iter().any(|(name, used)| runtime.get(name).is_some_and(|most| used > most))
     })
-}
-
-/// Who has to go of the quotas of a tree. What a quota uses is what its own pods do and those of the quotas below:
-/// these are judged first, and those of them who go, or are going, go for it as well.
-struct Judgement<'a> {
-    ledger: &'a Ledger,
-    view: View<'a>,
-    /// Quotas that use more than they may.
-    over: &'a BTreeSet<Box<str>>,
-    /// Pods that were just asked to go.
-    asked: BTreeSet<Uid>,
-    judged: BTreeMap<&'a str, Judged<'a>>,
-}
-
-/// Who has to go of a quota.
-#[derive(Default)]
-struct Judged<'a> {
-    /// Of its own pods, in this order.
-    victims: Vec<(&'a Uid, &'a PodRow)>,
-    /// What comes back from whoever goes of it and of the quotas below.
-    leaving: Vec<&'a Amounts>,
-}
-
-impl<'a> Judgement<'a> {
-    fn new(
-        engine: &'a Engine,
-        tree: &str,
-        over: &'a BTreeSet<Box<str>>,
-        line: &Dismissals,
-    ) -> Option<Self> {
-        let ledger = engine.ledger();
-        let view = ledger.quotas.forest().last_view(tree)?;
-        let (asked, judged) = (line.asked().clone(), BTreeMap::new());
-        Some(Self { ledger, view, over, asked, judged })
-    }
-
-    /// The pods of a quota that have to go. Objects of quotas have these uids.
-    fn orders(
-        &mut self,
-        quota: &'a str,
-        uid: impl Fn(&Key) -> Option<Box<str>>,
-    ) -> Vec<DismissOrder> {
-        // Those below come before those above.
-        let mut all = vec![quota];
-        let mut place = 0;
-        while let Some(own) = all.get(place) {
-            all.extend(self.view.below(own));
-            place += 1;
-        }
-        for own in all.into_iter().rev() {
-            if !self.judged.contains_key(own) {
-                let judged = self.judge(own);
-                self.judged.insert(own, judged);
-            }
-        }
-        let fact = self.view.register().get(quota);
-        let key = Key::new(fact.map_or("", |own| &own.namespace), quota);
-        let object = (key.clone(), uid(&key).unwrap_or_default());
-        let standing = self.view.standing(quota).unwrap_or_default();
-        let max = fact.map(|own| own.max.clone()).unwrap_or_default();
-        let over = Overuse::of(&standing.used, &standing.runtime, &max);
-        let words: Box<str> = over.map(|over| over.to_string()).unwrap_or_default().into();
-        let victims = self.judged.get(quota).into_iter().flat_map(|own| own.victims.iter());
-        let order = |(uid, row): &(&Uid, &PodRow)| DismissOrder {
-            pod: PodRef::of(uid, row),
-            cause: Cause::Quota,
-            object: object.clone(),
-            words: words.clone(),
-        };
-        victims.map(order).collect()
-    }
-
-    /// Who has to go of a quota, where the quotas right below it are judged.
-    fn judge(&mut self, quota: &'a str) -> Judged<'a> {
-        let mut leaving = Vec::new();
-        for below in self.view.below(quota) {
-            leaving.extend(
-                self.judged.get_mut(below).into_iter().flat_map(|own| own.leaving.drain(..)),
-            );
-        }
-        let users = self.ledger.quota_users(quota);
-        let mut stays = Vec::new();
-        for (uid, row, amounts) in users {
-            match row.is_deleting() || self.asked.contains(uid) {
-                true => leaving.push(amounts),
-                false => stays.push((uid, row, amounts)),
-            }
-        }
-        if !self.over.contains(quota) {
-            return Judged { victims: Vec::new(), leaving };
-        }
-        let goes = leaving.iter().map(|amounts| Holder { amounts, tenure: Tenure::Leaving });
-        let holders = stays.iter().map(|(_, row, amounts)| Holder {
-            amounts,
-            tenure: match (row.is_bound(), row.preemptible) {
-                (true, Preemptible::Yes) => Tenure::Movable,
-                _ => Tenure::Fixed,
-            },
-        });
-        let holders: Vec<Holder<'_>> = holders.chain(goes).collect();
-        let standing = self.view.standing(quota).unwrap_or_default();
-        let places = revoke(&standing.used, &standing.runtime, &holders);
-        let gone = places.iter().map(|place| stays[*place]);
-        let victims = gone.clone().map(|(uid, row, _)| (uid, row)).collect();
-        leaving.extend(gone.map(|(_, _, amounts)| amounts));
-        Judged { victims, leaving }
-    }
 }

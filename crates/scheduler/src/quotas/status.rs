@@ -54,6 +54,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// Whether it is that the quota, or what it says, has no place in any tree.
+    pub(super) fn is_misplaced(&self) -> bool {
+        matches!(self, Self::NameTaken { .. } | Self::Misplaced(_) | Self::Disregarded(_))
+    }
+
     /// As one word.
     fn reason(&self) -> &'static str {
         match self {
@@ -177,6 +182,29 @@ fn several_roots(forest: &Forest, own: &QuotaFact) -> Option<Fault> {
     Some(Fault::SeveralRoots { tree, first, other })
 }
 
+/// What is wrong with a quota, the worst first, where its tree is as it was last looked at. Quotas of every cluster count
+/// in this namespace alone, if in one.
+pub(super) fn faults_of(forest: &Forest, own: &Read, namespace: Option<&str>) -> Vec<Fault> {
+    if let Some(namespace) = reserved(namespace, &own.object) {
+        return vec![Fault::Reserved { namespace: namespace.into() }];
+    }
+    let name = own.object.metadata.name.as_str();
+    let Some(in_force) = forest.register().get(name) else { return Vec::new() };
+    if in_force.namespace != own.fact.namespace {
+        return vec![Fault::NameTaken { namespace: in_force.namespace.clone() }];
+    }
+    let Some(view) = forest.last_view(&forest.find(name).tree) else { return Vec::new() };
+    let misplaced = view.why_misplaced(name).map(|why| match is_always(name) {
+        true => Fault::Disregarded(why),
+        false => Fault::Misplaced(why),
+    });
+    let malformed = own.terms.malformed.iter().cloned().map(Fault::Malformed);
+    let senseless = faults(view, &own.object, (&own.terms, &own.fact));
+    let senseless = senseless.into_iter().map(Fault::Senseless);
+    let roots = several_roots(forest, &own.fact);
+    misplaced.into_iter().chain(malformed).chain(senseless).chain(roots).collect()
+}
+
 /// What is to be seen of a quota, besides what is written on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -193,60 +221,52 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// What is to be seen of a quota that would count in this namespace.
-    pub(super) fn elsewhere(namespace: &str) -> Self {
-        Self { faults: vec![Fault::Reserved { namespace: namespace.into() }], ..Self::default() }
-    }
-
-    /// What is to be seen of a quota.
-    pub(super) fn of(engine: &mut Engine, own: &Read) -> Self {
+    /// What is to be seen of a quota, where those of every cluster count in this namespace alone, if in one.
+    pub(super) fn of(engine: &mut Engine, own: &Read, namespace: Option<&str>) -> Self {
         let name = own.object.metadata.name.as_str();
+        let tree = engine.ledger().quotas.forest().find(name).tree;
+        let standing = engine.quota_view(&tree).and_then(|view| view.standing(name));
         let forest = engine.ledger().quotas.forest();
-        let Some(in_force) = forest.register().get(name) else { return Self::default() };
-        if in_force.namespace != own.fact.namespace {
-            let namespace = in_force.namespace.clone();
-            return Self { faults: vec![Fault::NameTaken { namespace }], ..Self::default() };
+        let faults = faults_of(forest, own, namespace);
+        let in_force = forest.register().get(name);
+        if in_force.is_none_or(|fact| fact.namespace != own.fact.namespace) {
+            return Self { faults, ..Self::default() };
         }
-        let (tree, roots) = (forest.find(name).tree, several_roots(forest, &own.fact));
-        let Some(view) = engine.quota_view(&tree) else { return Self::default() };
-        let misplaced = view.misplaced().find(|(other, _)| *other == name);
-        let misplaced = misplaced.map(|(_, why)| match is_always(name) {
-            true => Fault::Disregarded(why),
-            false => Fault::Misplaced(why),
-        });
-        let malformed = own.terms.malformed.iter().cloned().map(Fault::Malformed);
-        let read = (&own.terms, &*own.fact);
-        let senseless = faults(view, &own.object, read).into_iter().map(Fault::Senseless);
-        let faults = misplaced.into_iter().chain(malformed).chain(senseless).chain(roots).collect();
-        let standing = view.standing(name).unwrap_or_default();
+        let standing = standing.unwrap_or_default();
         let overuse = Overuse::of(&standing.used, &standing.runtime, &own.fact.max);
         Self { standing, fact: Some(own.fact.clone()), tree, faults, overuse }
     }
 }
 
-/// The annotations that say how a quota stands.
-pub(super) const STANDS: [&str; 7] = [
-    RUNTIME,
-    REQUEST,
-    CHILD_REQUEST,
-    GUARANTEED,
-    ALLOCATED,
-    NON_PREEMPTIBLE_REQUEST,
-    NON_PREEMPTIBLE_USED,
-];
-
-/// What they say of a quota that stands like this.
-fn stands(standing: &Standing) -> [&ByResource; STANDS.len()] {
-    [
-        &standing.runtime,
-        &standing.request,
-        &standing.child_request,
-        &standing.guaranteed,
-        &standing.allocated,
-        &standing.non_preemptible_request,
-        &standing.non_preemptible_used,
-    ]
+/// One of the amounts of how a quota stands that an annotation says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stand {
+    /// The annotation.
+    pub(super) key: &'static str,
+    /// What it is called where it is counted.
+    pub(super) field: &'static str,
+    /// What it says of a quota that stands like this.
+    pub(super) of: fn(&Standing) -> &ByResource,
 }
+
+impl Stand {
+    const fn new(key: &'static str, field: &'static str, of: fn(&Standing) -> &ByResource) -> Self {
+        Self { key, field, of }
+    }
+}
+
+/// All that annotations say of how a quota stands.
+pub(super) const STANDS: [Stand; 7] = [
+    Stand::new(RUNTIME, "runtime", |own| &own.runtime),
+    Stand::new(REQUEST, "request", |own| &own.request),
+    Stand::new(CHILD_REQUEST, "child-request", |own| &own.child_request),
+    Stand::new(GUARANTEED, "guaranteed", |own| &own.guaranteed),
+    Stand::new(ALLOCATED, "allocated", |own| &own.allocated),
+    Stand::new(NON_PREEMPTIBLE_REQUEST, "non-preemptible-request", |own| {
+        &own.non_preemptible_request
+    }),
+    Stand::new(NON_PREEMPTIBLE_USED, "non-preemptible-used", |own| &own.non_preemptible_used),
+];
 
 /// Whether two lists say the same: what there is nothing of need not be said.
 fn is_same(one: &ByResource, other: &ByResource) -> bool {
@@ -269,10 +289,12 @@ pub(super) enum Conditions {
 /// What is to be written on a quota, as a merge patch; none where all of it is written.
 pub(super) fn patch(read: &Read, seen: &Seen, kept: Conditions, now: Moment) -> Option<Value> {
     let own = &read.object;
-    let told = STANDS.iter().zip(&read.stands).zip(stands(&seen.standing));
-    let differ = told
-        .filter(|((_, told), list)| !told.as_ref().is_some_and(|told| is_same(told, list)))
-        .map(|((key, _), list)| ((*key).to_owned(), json!(quantities(list)).to_string().into()));
+    let told = STANDS.iter().zip(&read.stands);
+    let differ = told.filter_map(|(Stand { key, of, .. }, told)| {
+        let list = of(&seen.standing);
+        let is_told = told.as_ref().is_some_and(|told| is_same(told, list));
+        (!is_told).then(|| ((*key).to_owned(), json!(quantities(list)).to_string().into()))
+    });
     let annotations: Map<String, Value> = differ.collect();
     let mut status = Map::new();
     if !is_same(&read.used, &seen.standing.used) {

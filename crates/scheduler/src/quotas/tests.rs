@@ -7,7 +7,7 @@ use api::elastic_quota::{
     IS_PARENT_LABEL, NAMESPACES, PARENT_LABEL, RUNTIME, SHARED_WEIGHT, TREE_ID_LABEL,
 };
 use chassis::metrics::Metrics;
-use engine::fact::{Fact, NodeFact};
+use engine::fact::{Fact, NodeFact, PodFact};
 use engine::profile::Profile;
 use engine::quota::Settings;
 use engine::turn;
@@ -39,19 +39,32 @@ fn after(seconds: u64) -> Moment {
     START.after(Duration::from_secs(seconds))
 }
 
+/// A node of ten CPUs.
+fn node() -> Node {
+    let node = json!({ "metadata": { "name": "n1" },
+                       "status": { "allocatable": { "cpu": "10", "memory": "20Gi", "pods": "99" } } });
+    serde_json::from_value(node).unwrap()
+}
+
 /// A cluster of ten CPUs.
 fn world() -> World {
     let profile = Profile { quota: Some(Settings::default()), ..Profile::kubernetes() };
     let profiles = vec![("s".into(), profile)];
     let mut engine = Engine::new(turn::Settings::default(), profiles, START);
-    let node = json!({ "metadata": { "name": "n1" },
-                       "status": { "allocatable": { "cpu": "10", "memory": "20Gi", "pods": "99" } } });
-    let node: Node = serde_json::from_value(node).unwrap();
-    engine.apply(Fact::Node(NodeFact::from(&node)), START);
+    engine.apply(Fact::Node(NodeFact::from(&node())), START);
     let metrics = Metrics::new();
     let meters = Meters::register(&metrics);
     let (own, objects, busy) = (Statements::default(), BTreeMap::new(), Busy::default());
     World { engine, own, meters, metrics, objects, version: 1, busy, now: START }
+}
+
+/// A pod of a quota that asks for so many CPUs, and has a node.
+fn bound(name: &str, quota: &str, cpu: i64) -> PodFact {
+    let mut pod = PodFact::new(name, "ns", name);
+    (pod.quota, pod.node) = (Some(quota.into()), Some("n1".into()));
+    pod.needs.requests.charged.cpu_millis = cpu * 1000;
+    pod.needs.taken = pod.needs.requests.clone();
+    pod
 }
 
 impl World {
@@ -78,22 +91,20 @@ impl World {
         key
     }
 
-    /// A pod of a quota that asks for so many CPUs, and has a node.
     fn pod(&mut self, name: &str, quota: &str, cpu: i64) {
-        let mut pod = engine::fact::PodFact::new(name, "ns", name);
-        pod.quota = Some(quota.into());
-        pod.needs.requests.charged.cpu_millis = cpu * 1000;
-        pod.needs.taken = pod.needs.requests.clone();
-        pod.node = Some("n1".into());
+        self.tell(bound(name, quota, cpu));
+    }
+
+    fn tell(&mut self, pod: PodFact) {
         self.engine.apply(Fact::Pod(Box::new(pod)), self.now);
     }
 
-    /// Who has to go by then.
+    /// Who has to go by then, and stays.
     fn revoked(&mut self, seconds: u64) -> Vec<String> {
         let now = after(seconds);
         let orders: Vec<DismissOrder> =
             std::iter::from_fn(|| self.own.next_revoke(&mut self.engine, now)).collect();
-        orders.iter().for_each(|order| self.own.dismissed(&order.pod.uid));
+        orders.iter().for_each(|order| self.own.dismissed(&order.pod.uid, Dismissal::Stays));
         orders.iter().map(|order| format!("{} of {}", order.pod.name, order.object.0)).collect()
     }
 

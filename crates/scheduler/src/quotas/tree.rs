@@ -7,16 +7,19 @@ mod text;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::ElasticQuota;
-use api::elastic_quota::{DEFAULT_QUOTA, QUOTA_NAME_LABEL, QuotaTerms, ROOT_QUOTA, SYSTEM_QUOTA};
-use chassis::client::{Client, Error, ListOptions};
+use api::elastic_quota::{DEFAULT_QUOTA, QUOTA_NAME_LABEL, ROOT_QUOTA, SYSTEM_QUOTA};
+use chassis::client::{Client, Error, ListOptions, Object};
+use engine::fact::Fact;
 use engine::ledger::{Ledger, QuotaHolders};
 pub use engine::quota::Trees;
-use engine::quota::rules::faults;
 use engine::quota::{ByResource, QuotaFact, Settings, View, quantities};
 use serde_json::{Value, json};
 
+use super::reading::Read;
+use super::status::{Fault, faults_of, reserved};
 use crate::config::Configuration;
 use crate::message::Kind;
 use crate::why;
@@ -46,7 +49,7 @@ pub struct Shares {
     pub astray: Vec<(String, String)>,
     /// Quotas that pods name and that are not there, and how many pods name each.
     pub missed: Vec<(String, usize)>,
-    /// What of quotas makes no sense, and what to do: as much of it counts as does.
+    /// What is wrong with quotas besides, as their condition `Ready` says it.
     pub faults: Vec<String>,
     /// Objects that could not be read, and why: they are not counted.
     pub unread: Vec<String>,
@@ -115,18 +118,47 @@ pub async fn from_objects(
     configuration: &Configuration,
     question: &Question,
 ) -> Result<Shares, SharesError> {
-    let quotas = match client.all::<ElasticQuota>().list(&ListOptions::default()).await {
+    let listed = match client.all::<ElasticQuota>().list(&ListOptions::default()).await {
         Err(error) if error.is_not_found() => return Err(SharesError::NotServed),
-        listed => listed?.items,
+        listed => listed?,
     };
+    let args = configuration.quota_args();
+    let settings = args.map(|args| args.settings).unwrap_or_default();
     let mut ledger = Ledger::default();
-    let settings = configuration.quota_args().map(|args| args.settings).unwrap_or_default();
     ledger.keep_quotas(Settings { trees: question.trees, ..settings });
-    let kinds = BTreeSet::from([Kind::Node, Kind::Pod, Kind::ElasticQuota]);
-    let unread = why::fill(client, configuration, &mut ledger, &kinds).await?;
+    let quotas = Quotas::of(listed.items, args.map(|args| &*args.namespace));
+    quotas.apply(&mut ledger);
+    let odd = listed.malformed.iter();
+    let odd =
+        odd.map(|(own, why)| format!("{:?} {}: {why}", Kind::ElasticQuota, own.identity().key()));
+    let mut unread: Vec<String> = odd.collect();
+    let kinds = BTreeSet::from([Kind::Node, Kind::Pod]);
+    unread.extend(why::fill(client, configuration, &mut ledger, &kinds).await?);
     let mut shares = Shares { unread, ..Shares::of(&mut ledger, question)? };
-    shares.find_faults(&mut ledger, &quotas, question);
+    shares.find_faults(&ledger, &quotas, question);
     Ok(shares)
+}
+
+/// The quotas of a cluster, each read once.
+struct Quotas<'a> {
+    all: Vec<Read>,
+    /// Where those of every cluster count alone, if in one namespace.
+    namespace: Option<&'a str>,
+}
+
+impl<'a> Quotas<'a> {
+    fn of(all: Vec<ElasticQuota>, namespace: Option<&'a str>) -> Self {
+        Self { all: all.into_iter().map(|own| Read::of(Arc::new(own))).collect(), namespace }
+    }
+
+    /// Has a ledger know of those that count.
+    fn apply(&self, ledger: &mut Ledger) {
+        for own in &self.all {
+            if reserved(self.namespace, &own.object).is_none() {
+                ledger.apply(Fact::Quota(Box::new(QuotaFact::clone(&own.fact))));
+            }
+        }
+    }
 }
 
 impl Shares {
@@ -214,21 +246,22 @@ impl Shares {
         }
     }
 
-    /// Takes in what makes no sense in these quotas, as far as they are asked about.
-    fn find_faults(&mut self, ledger: &mut Ledger, quotas: &[ElasticQuota], question: &Question) {
-        for own in quotas {
-            let name = own.metadata.name.as_str();
-            let is_asked = question.quota.as_ref().is_none_or(|asked| asked == name);
-            let forest = ledger.quotas.forest_mut();
-            // Another one may have its name.
-            let fact = forest.register().get(name);
-            let counts = fact.is_some_and(|fact| *fact.namespace == *own.metadata.namespace);
-            let tree = forest.find(name).tree;
-            let view = forest.view(&tree).filter(|_| is_asked && counts);
-            let terms = QuotaTerms::of(own);
-            let read = (&terms, &QuotaFact::said_by(own, &terms));
-            let faults = view.into_iter().flat_map(|view| faults(view, own, read));
-            self.faults.extend(faults.map(|fault| format!("quota {name} {fault}")));
+    /// Takes in what is wrong with these quotas, as far as they are asked about, besides that they are nowhere.
+    fn find_faults(&mut self, ledger: &Ledger, quotas: &Quotas<'_>, question: &Question) {
+        for own in &quotas.all {
+            let metadata = &own.object.metadata;
+            if question.quota.as_ref().is_some_and(|asked| *asked != metadata.name) {
+                continue;
+            }
+            let faults = faults_of(ledger.quotas.forest(), own, quotas.namespace).into_iter();
+            let words = faults.filter(|fault| !fault.is_misplaced()).map(|fault| match fault {
+                // Another one may have its name.
+                Fault::Reserved { .. } => {
+                    format!("quota {}/{}: {fault}", metadata.namespace, metadata.name)
+                }
+                _ => format!("quota {}: {fault}", metadata.name),
+            });
+            self.faults.extend(words);
         }
     }
 

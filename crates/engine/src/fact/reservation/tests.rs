@@ -115,7 +115,7 @@ fn amounts_that_nobody_can_hold_are_refused_by_name() {
         let own = ReservationFact::of(&reservation(spec(json!({ name: amount })), json!({})));
         let error = own.err().map(|error| {
             assert_eq!(error.key, "spec.template.spec.containers[].resources.requests");
-            error.value
+            error.value().to_owned()
         });
         assert_eq!(error.as_deref(), expected, "{name}");
     };

@@ -35,8 +35,8 @@ fn a_list_that_says_more_than_it_may_is_told_as_the_condition_of_the_quota() {
     let key = world.quota("wide", more);
     world.settle(START);
     let expected = format!(
-        "False Malformed: {NAMESPACES} has the value more than 1000 entries: list at most 1000 namespaces, in at \
-         most 68000 bytes of JSON; until then it counts as if it were not there"
+        "False Malformed: {NAMESPACES} has more than 1000 entries: name at most 1000 namespaces, in at most 68000 \
+         bytes of JSON; until then it counts as if it were not there"
     );
     assert_eq!(world.condition(&key, "Ready"), expected);
 }

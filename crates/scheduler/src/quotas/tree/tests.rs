@@ -1,3 +1,6 @@
+use api::elastic_quota::{
+    IS_PARENT_LABEL, IS_ROOT_LABEL, SHARED_WEIGHT, TOTAL_RESOURCE, TREE_ID_LABEL,
+};
 use api::{Node, Pod};
 use engine::fact::{Fact, NodeFact};
 use engine::quota::QuotaFact;
@@ -191,21 +194,54 @@ fn what_makes_no_sense_in_quotas_and_names_of_quotas_that_are_not_there_are_told
         "metadata": { "name": "odd", "namespace": "quotas" },
         "spec": { "min": { "cpu": 8 }, "max": { "cpu": 4 } },
     });
-    let own: ElasticQuota = serde_json::from_value(own).unwrap();
-    ledger.apply(Fact::Quota(Box::new(QuotaFact::read(&own).0)));
+    let quotas = Quotas::of(vec![serde_json::from_value(own).unwrap()], None);
+    quotas.apply(&mut ledger);
     ledger.apply(pod("typo", "taem-a", 1, "n1"));
-    let told = |ledger: &mut Ledger, name: Option<&str>| {
-        let question = Question { quota: name.map(str::to_owned), ..Question::default() };
-        let mut shares = Shares::of(ledger, &question).unwrap();
-        shares.find_faults(ledger, std::slice::from_ref(&own), &question);
-        shares.notes()
-    };
-    insta::assert_snapshot!(told(&mut ledger, None).join("\n"), @r"
+    insta::assert_snapshot!(notes(&mut ledger, &quotas, None).join("\n"), @r"
 quota lost counts for nothing: its parent nowhere does not exist: create it or name another
-quota odd has min 8 > max 4 of cpu: lower min or raise max
+quota odd: it has min 8 > max 4 of cpu: lower min or raise max
 1 pod names quota taem-a, which does not exist, and counts elsewhere: create it, or correct label quota.scheduling.koordinator.sh/name
 ");
-    assert!(told(&mut ledger, Some("spare")).is_empty());
+    assert!(notes(&mut ledger, &quotas, Some("spare")).is_empty());
+}
+
+/// What is told of these quotas, or of one of them.
+fn notes(ledger: &mut Ledger, quotas: &Quotas<'_>, name: Option<&str>) -> Vec<String> {
+    let question = Question { quota: name.map(str::to_owned), ..Question::default() };
+    let mut shares = Shares::of(ledger, &question).unwrap();
+    shares.find_faults(ledger, quotas, &question);
+    shares.notes()
+}
+
+#[test]
+fn all_is_told_of_quotas_that_their_conditions_say() {
+    let quota = |namespace: &str, name: &str, metadata: Value| {
+        let own = json!({ "metadata": { "name": name, "namespace": namespace },
+                          "spec": { "max": { "cpu": 4 } } });
+        let own = object::patch::merge::apply(own, json!({ "metadata": metadata })).unwrap();
+        serde_json::from_value::<ElasticQuota>(own).unwrap()
+    };
+    let root = json!({
+        "labels": { IS_ROOT_LABEL: "true", IS_PARENT_LABEL: "true", TREE_ID_LABEL: "pool" },
+        "annotations": { TOTAL_RESOURCE: r#"{"cpu":"8"}"# } });
+    let all = vec![
+        quota("a", "words", json!({ "annotations": { SHARED_WEIGHT: "much" } })),
+        quota("a", "old-pool", root.clone()),
+        quota("a", "pool", root),
+        quota("a", DEFAULT_QUOTA, json!({})),
+        quota("b", "words", json!({ "creationTimestamp": "2026-01-01T12:00:00Z" })),
+    ];
+    let mut ledger = Ledger::default();
+    ledger.keep_quotas(Settings { trees: Trees::Many, ..Settings::default() });
+    let quotas = Quotas::of(all, Some("own"));
+    quotas.apply(&mut ledger);
+    insta::assert_snapshot!(notes(&mut ledger, &quotas, None).join("\n"), @r#"
+quota b/words counts for nothing: an older quota has its name
+quota words: quota.scheduling.koordinator.sh/shared-weight has the value "much": write JSON such as {"cpu":"4","memory":"8Gi"}; until then it counts as if it were not there
+quota old-pool: tree pool has two roots: old-pool, which alone says what the tree has, as the first by name, and pool; delete the one that no profile names any longer, or set quota.scheduling.koordinator.sh/is-root of it to false
+quota pool: tree pool has two roots: old-pool, which alone says what the tree has, as the first by name, and pool; delete the one that no profile names any longer, or set quota.scheduling.koordinator.sh/is-root of it to false
+quota a/koordinator-default-quota: it counts for nothing: a quota of this name counts in namespace own alone; give it another name
+"#);
 }
 
 #[test]

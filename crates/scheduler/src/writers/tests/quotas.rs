@@ -4,7 +4,7 @@ use chassis::key::Key;
 use serde_json::json;
 
 use super::*;
-use crate::dismissals::{Cause, DismissOrder};
+use crate::dismissals::{Cause, DismissOrder, Dismissal};
 
 /// A server that gives these answers one after the other, and the last one from then on; and how often it
 /// was asked.
@@ -47,6 +47,7 @@ async fn told(
 const QUOTA: &str = r#"{"metadata":{"name":"q","namespace":"b","uid":"q","resourceVersion":"7"}}"#;
 const STATUS: &str = r#"{"kind":"Status","status":"Failure"}"#;
 const BUDGET: &str = r#"{"kind":"Status","status":"Failure","code":429,"message":"Cannot evict pod as it would violate the pod's disruption budget.","details":{"causes":[{"reason":"DisruptionBudget","message":"no"}]}}"#;
+const BUSY: &str = r#"{"kind":"Status","status":"Failure","code":429}"#;
 
 #[tokio::test]
 async fn what_a_quota_says_is_written_whatever_answers_are_lost_and_what_it_is_then_is_told() {
@@ -68,17 +69,19 @@ async fn what_a_quota_says_is_written_whatever_answers_are_lost_and_what_it_is_t
 
 #[tokio::test]
 async fn a_budget_that_does_not_let_a_pod_go_is_not_asked_again_at_once() {
-    let check = async |answers: &'static [(u16, &'static str)], asked: usize| {
-        let (pod, object) = (pod_of("b", 1), (Key::namespaced("b", "q"), "q".into()));
-        let uid = pod.uid.clone();
-        let order = DismissOrder { pod, cause: Cause::Quota, object, words: "too much".into() };
-        let (message, times) = told(Telling::Dismiss(Box::new(order)), answers).await;
-        assert!(matches!(message, Some(Message::Dismissed(own)) if own == uid), "{answers:?}");
-        assert_eq!(times, asked, "{answers:?}");
-    };
-    check(&[(201, "{}")], 1).await;
-    check(&[(429, BUDGET), (201, "{}")], 1).await;
-    check(&[(429, r#"{"kind":"Status","status":"Failure","code":429}"#), (201, "{}")], 2).await;
-    check(&[(404, STATUS)], 1).await;
-    check(&[(409, STATUS)], 1).await;
+    let check =
+        async |answers: &'static [(u16, &'static str)], expected: Dismissal, asked: usize| {
+            let (pod, object) = (pod_of("b", 1), (Key::namespaced("b", "q"), "q".into()));
+            let uid = pod.uid.clone();
+            let order = DismissOrder { pod, cause: Cause::Quota, object, words: "too much".into() };
+            let (message, times) = told(Telling::Dismiss(Box::new(order)), answers).await;
+            let Some(Message::Dismissed(own, answer)) = message else { panic!("{message:?}") };
+            assert_eq!((own, answer, times), (uid, expected, asked), "{answers:?}");
+        };
+    check(&[(201, "{}")], Dismissal::Goes, 1).await;
+    check(&[(429, BUDGET), (201, "{}")], Dismissal::Stays, 1).await;
+    check(&[(429, BUSY), (201, "{}")], Dismissal::Goes, 2).await;
+    check(&[(403, STATUS)], Dismissal::Stays, 1).await;
+    check(&[(404, STATUS)], Dismissal::Goes, 1).await;
+    check(&[(409, STATUS)], Dismissal::Goes, 1).await;
 }
