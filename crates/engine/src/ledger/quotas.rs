@@ -386,18 +386,16 @@ impl Quotas {
         })
     }
 
-    /// What is kept for a pod does not count, or does again, in thought; whether anything is kept.
-    fn set_aside(&mut self, uid: &Uid, way: Way) -> bool {
-        let Some(pledge) = self.pledges.get(uid).cloned() else { return false };
+    /// Asks something as if nothing were kept for somebody: what is kept for him is not used by others.
+    pub(crate) fn beside_own<T>(&mut self, whose: &Uid, ask: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(pledge) = self.pledges.get(whose).cloned() else { return ask(self) };
         // To look at it is no news, or it would be looked at for ever.
-        if way == Way::Out {
-            self.begin_thought();
-        }
-        self.count_pledge(&pledge, way);
-        if way == Way::In {
-            self.end_thought();
-        }
-        true
+        self.begin_thought();
+        self.count_pledge(&pledge, Way::Out);
+        let answer = ask(self);
+        self.count_pledge(&pledge, Way::In);
+        self.end_thought();
+        answer
     }
 
     fn end_pledge(&mut self, pledge: Option<Pledge>) {
@@ -681,11 +679,7 @@ impl Ledger {
     /// # Errors
     /// Who has not, and of what.
     pub(crate) fn admit_as(&mut self, uid: &Uid, charged: Charged) -> Result<(), QuotaRefusal> {
-        let is_pledged = self.quotas.set_aside(uid, Way::Out);
-        let answer = self.quotas.admit(charged, &self.asks.requests);
-        if is_pledged {
-            self.quotas.set_aside(uid, Way::In);
-        }
-        answer
+        let Self { quotas, asks, .. } = self;
+        quotas.beside_own(uid, |quotas| quotas.admit(charged, &asks.requests))
     }
 }
