@@ -258,7 +258,9 @@ impl Column {
         for above in placement.chain(place).chain([ROOT]) {
             self.cells[above].sums.add_uses(&charges, 1);
         }
-        let frees = !matches!(charge, Charge::Request | Charge::Leaving);
+        // Of what is asked for, and by whom, quotas hear when it is divided: who comes to rest leaves more to
+        // those beside it, and who is roused only wants more himself.
+        let frees = matches!(charge, Charge::Used | Charge::Pledged);
         if delta < 0 && frees && !self.is_thought {
             self.freed.extend(placement.chain(place));
         }

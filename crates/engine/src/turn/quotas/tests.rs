@@ -1,3 +1,5 @@
+mod woken;
+
 use std::collections::BTreeMap;
 
 use super::*;
