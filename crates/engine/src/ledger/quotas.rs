@@ -27,8 +27,8 @@ use crate::moment::Moment;
 use crate::needs::{Amounts, Requests};
 use crate::pool::{Id, Pool};
 use crate::quota::{
-    Account, Charge, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef, QuotaRefusal,
-    Settings, Shared,
+    Account, Charge, Claim, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef,
+    QuotaRefusal, Settings, Shared,
 };
 
 /// Taints of nodes that are not ready, or of which nothing is heard.
@@ -299,17 +299,28 @@ impl Quotas {
         self.forest.admit(quota, &requests.get(amounts).charged, preemptible)
     }
 
-    /// Whether a quota cannot let in one more that is charged like this however much it may use.
-    pub(crate) fn is_beyond_runtime(
-        &mut self,
-        charged: Charged,
-        requests: &Pool<Requests>,
+    /// Whether a quota cannot let in one more that is charged like this however much it may use. What it keeps for
+    /// others does not count: whether they will use it nobody knows, and all of a lot would come to rest and be
+    /// roused with each of them.
+    pub(crate) fn is_beyond_runtime(&mut self, own: Charged, requests: &Pool<Requests>) -> bool {
+        self.is_beyond(own, requests, Claim::Asked)
+    }
+
+    /// Whether it cannot as long as it keeps what it keeps for others, whoever goes of those that may have to.
+    pub(crate) fn is_beyond_help(&mut self, own: Charged, requests: &Pool<Requests>) -> bool {
+        self.is_beyond(own, requests, Claim::Besides)
+    }
+
+    fn is_beyond<'a>(
+        &'a mut self,
+        Charged { belonging, amounts, preemptible }: Charged,
+        requests: &'a Pool<Requests>,
+        claim: fn(Part<'a>) -> Claim<'a>,
     ) -> bool {
-        let Charged { belonging, amounts, preemptible } = charged;
         let Some(QuotaRef { tree, name }) = &self.purses[belonging.get()].quota else {
             return false;
         };
-        let own = Part { quota: name, amounts: &requests.get(amounts).charged };
+        let own = claim(Part { quota: name, amounts: &requests.get(amounts).charged });
         let view = self.forest.view(tree);
         view.is_some_and(|view| view.is_beyond_runtime(own, preemptible))
     }

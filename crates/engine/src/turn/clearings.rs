@@ -193,7 +193,7 @@ impl Engine {
         let last_resorts = &self.profiles[profile].1.profile().last_resorts;
         let tries = last_resorts.contains(&LastResort::ElasticQuota) && self.can_promise();
         let priority = self.ledger.pod(uid).filter(|row| tries && row.may_preempt)?.priority;
-        if self.ledger.quotas.is_beyond_runtime(lot, &self.ledger.asks.requests) {
+        if self.ledger.quotas.is_beyond_help(lot, &self.ledger.asks.requests) {
             return None;
         }
         let quotas = &self.ledger.quotas;
