@@ -199,6 +199,11 @@ impl Quotas {
         self.forest.take_freed()
     }
 
+    /// Whether quotas share more than when this was last asked.
+    pub(crate) fn take_growth(&mut self) -> bool {
+        self.forest.take_growth()
+    }
+
     /// What is charged from now on is only thought of, and taken back before that ends.
     pub(crate) fn begin_thought(&mut self) {
         if self.is_kept {

@@ -1,5 +1,6 @@
 //! Quotas: a pod that its quota has no room for waits outside the queue, and who now fits is woken.
 
+mod growth;
 #[cfg(test)]
 mod laws;
 mod promises;
@@ -23,6 +24,7 @@ use crate::preemption::LastResorts;
 use crate::queue::{Cure, Rejection};
 use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
+use growth::Growth;
 use promises::Promises;
 use retries::Retries;
 use sweep::Sweep;
@@ -57,6 +59,8 @@ pub(super) struct Lots {
     looked: Moment,
     /// Of quotas of which others have got a node.
     joined: Sweep,
+    /// Those that nothing is divided for, while there is more to share.
+    growth: Growth,
     /// How many pods were woken and refused by a quota again.
     woken_in_vain: u64,
     /// What is kept for pods while others leave for them.
@@ -232,8 +236,9 @@ impl Engine {
 
     /// Whether somebody may be let in by a quota whom it refused before.
     pub(super) fn are_lots_due(&self) -> bool {
-        let Lots { freed, overdue, joined, .. } = &self.lots;
+        let Lots { freed, overdue, joined, growth, .. } = &self.lots;
         let is_under_way = [freed, overdue, joined].into_iter().any(|sweep| !sweep.is_done());
+        let is_under_way = is_under_way || !growth.is_done();
         let has_news = || self.ledger.quotas.forest().has_news() || self.ledger.quotas.has_joined();
         let is_anybody = !self.queue.is_nobody_parked();
         is_under_way || self.queue.has_turned() || is_anybody && has_news()
@@ -252,9 +257,10 @@ impl Engine {
             // What is kept for the group does not count just now.
             return;
         }
-        let Lots { freed, overdue, joined, .. } = &mut self.lots;
+        let Lots { freed, overdue, joined, growth, .. } = &mut self.lots;
         if self.queue.is_nobody_parked() {
             [freed, overdue, joined].into_iter().for_each(Sweep::clear);
+            *growth = Growth::default();
             self.lots.looked = now;
             return;
         }
@@ -270,6 +276,7 @@ impl Engine {
                 self.lots.overdue.begin_or_repeat(quota, &self.queue);
             }
         }
+        self.follow_growth();
         for _ in 0..WOKEN_MAX {
             let Some(step) = self.lots.freed.take() else { break };
             self.let_in(step.lot(), now);
@@ -299,6 +306,7 @@ impl Engine {
     /// Quotas may have more room: their lots are looked at from the most important one on.
     fn notice_freed(&mut self, now: Moment) {
         let freed = self.ledger.quotas.take_freed();
+        self.note_growth();
         if !freed.is_nobody() {
             self.redeem(now);
         }
