@@ -466,7 +466,12 @@ fn index(
 
 /// Whether a node takes pods.
 fn is_in_use(is_cordoned: bool, taints: &[Taint]) -> bool {
-    !is_cordoned && !taints.iter().any(|own| forbids(own) && AWAY.contains(&&*own.key))
+    !is_cordoned && !is_away(taints)
+}
+
+/// Whether a node is not ready, or nothing is heard of it.
+fn is_away(taints: &[Taint]) -> bool {
+    taints.iter().any(|own| forbids(own) && AWAY.contains(&&*own.key))
 }
 
 impl Ledger {
@@ -673,6 +678,13 @@ impl Ledger {
 
     pub(super) fn charged_for(&self, row: &PodRow) -> Option<&Amounts> {
         Some(&self.asks.requests.get(row.charged()?.amounts).charged)
+    }
+
+    /// Whether a pod that has a node can be seen to leave it: the node is there, and something is heard of it.
+    pub(crate) fn can_be_seen_to_go(&self, uid: &Uid) -> bool {
+        let node = self.pods.get(uid).and_then(|row| row.node());
+        let node = node.filter(|node| self.nodes.present().contains(*node));
+        node.is_some_and(|node| !is_away(self.nodes.taints(node)))
     }
 
     /// Whether the quota of a pod that has no node has room for it when it is tried, and all those above it

@@ -269,12 +269,7 @@ impl Engine {
             self.notice_freed(now);
         }
         if now.since(self.lots.looked) >= OVERDUE_INTERVAL {
-            self.lots.looked = now;
-            // Where others are looked at anyway, nobody knows who was overlooked.
-            self.lots.are_overlooked = self.lots.freed.is_done();
-            for quota in self.queue.quotas_refusing() {
-                self.lots.overdue.begin_or_repeat(quota, &self.queue);
-            }
+            self.look_at_all(now);
         }
         self.follow_growth();
         for _ in 0..WOKEN_MAX {
@@ -296,6 +291,17 @@ impl Engine {
                 self.lots.retries.forget(&uid);
             }
         }
+    }
+
+    /// It is looked who waits for too long, and who is waited for that does not go.
+    fn look_at_all(&mut self, now: Moment) {
+        self.lots.looked = now;
+        // Where others are looked at anyway, nobody knows who was overlooked.
+        self.lots.are_overlooked = self.lots.freed.is_done();
+        for quota in self.queue.quotas_refusing() {
+            self.lots.overdue.begin_or_repeat(quota, &self.queue);
+        }
+        self.give_up_waiting(now);
     }
 
     /// It is looked again after a while who makes room for a pod that waits for its quota.

@@ -1,3 +1,4 @@
+mod promised;
 mod woken;
 
 use std::collections::BTreeMap;
