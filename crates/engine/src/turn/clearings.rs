@@ -355,8 +355,8 @@ impl Engine {
             }
         }
         match parked {
-            Some((lot, quota)) if waiting.room().is_none() => {
-                let verdict = self.park_waiting(uid, (lot, &quota), waiting, now);
+            Some((lot, _)) if waiting.room().is_none() => {
+                let verdict = self.leave_refused(uid, lot, waiting, now);
                 if gave_up {
                     self.look_again(uid, now);
                 }

@@ -175,6 +175,31 @@ impl Engine {
         Verdict::Wait(Arc::new(waiting))
     }
 
+    /// Has a pod wait for its quota for which nobody could go, or tries it: while others were looked for it was in no
+    /// lot, and nobody told it that there is room by now.
+    pub(super) fn leave_refused(
+        &mut self,
+        uid: &Uid,
+        lot: Charged,
+        waiting: Waiting,
+        now: Moment,
+    ) -> Verdict {
+        match self.ledger.admit(uid) {
+            Ok(()) => {
+                // Nobody else is told of it.
+                self.ledger.quotas.pledge(uid, lot, &self.ledger.asks.requests);
+                self.queue.again_at_once(uid, now);
+                Verdict::Wait(Arc::new(waiting))
+            }
+            Err(refusal) => {
+                let (quota, last_resorts) = (refusal.quota.clone(), waiting.last_resorts);
+                let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+                let waiting = Waiting { last_resorts, ..waiting };
+                self.park_waiting(uid, (lot, &quota), waiting, now)
+            }
+        }
+    }
+
     /// Finds out what has to become otherwise before a lot is let in: nothing is divided for those who could
     /// use none of it.
     fn settle_cure(&mut self, lot: Charged) {

@@ -71,3 +71,48 @@ fn who_may_be_tried_and_then_may_not_is_no_reason_to_look_at_others_again() {
         all_decided(&mut engine, START);
     }
 }
+
+/// One in which it takes several turns to look who makes room. low has what p lacks in its quota, and the only node
+/// that p can be on is another's.
+fn far_apart() -> Engine {
+    let mut engine = clearing();
+    for number in 0..300 {
+        engine.apply(node(&format!("n{number:03}"), 1_000), START);
+    }
+    engine.apply(node("only", 8_000), START);
+    engine.apply(quota("a< 0 2500"), START);
+    engine.apply(quota("o< 0 9000"), START);
+    let on = |fact: PodFact, node: &str| told(PodFact { node: Some(node.into()), ..fact });
+    engine.apply(on(member("low", "a", 1_000), "n000"), START);
+    engine.apply(on(PodFact { priority: 99, ..member("stays", "o", 8_000) }, "only"), START);
+    // Somebody hears of all that happens to the quota.
+    engine.apply(told(member("huge", "a", 9_000)), START);
+    assert_eq!(all_decided(&mut engine, START).len(), 1);
+    engine.apply(told(PodFact { priority: 9, ..member("p", "a", 2_000) }), START);
+    assert!(engine.decide(START).is_none(), "it is being looked for");
+    engine
+}
+
+#[test]
+fn whom_its_quota_has_room_for_once_it_is_known_that_nobody_can_help_is_tried() {
+    let mut engine = far_apart();
+    engine.apply(gone("low"), START);
+    let words = all_decided(&mut engine, START);
+    let last = words.last().expect("it is told");
+    assert!(last.contains("301 Insufficient cpu"), "it waits for nodes: {words:?}");
+    engine.apply(gone("stays"), START);
+    let words = all_decided(&mut engine, START.after(Duration::from_secs(20)));
+    assert!(words[0].starts_with("p to only"), "{words:?}");
+    assert!(engine.ledger().quotas.keeps_what_was_pledged());
+}
+
+#[test]
+fn who_is_refused_again_once_it_is_known_that_nobody_can_help_is_told_by_whom() {
+    let mut engine = far_apart();
+    engine.apply(gone("low"), START);
+    engine.apply(quota("a< 0 1900"), START);
+    let words = all_decided(&mut engine, START);
+    assert!(words[0].contains("cpu 1900m"), "{words:?}");
+    let lot = engine.queue().lot(&Uid::new("p"));
+    assert_eq!(lot.and_then(|lot| engine.queue().refusing(lot)), Some("a"));
+}
