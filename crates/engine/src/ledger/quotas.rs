@@ -242,6 +242,12 @@ impl Quotas {
         names
     }
 
+    /// Nobody has to hear of what has happened so far.
+    pub(crate) fn forget_news(&mut self) {
+        self.joined.clear();
+        drop((self.take_freed(), self.take_growth()));
+    }
+
     fn hold(&mut self, belonging: Belonging) -> Id<Belonging> {
         let (id, is_new) = self.belongings.hold(belonging);
         if is_new {

@@ -152,6 +152,11 @@ impl Queue {
         }
     }
 
+    /// The turn of a pod, wherever it stands.
+    pub(crate) fn turn_of(&self, uid: &Uid) -> Option<Turn> {
+        self.pods.get(uid).map(|entry| entry.turn(uid))
+    }
+
     /// Has a pod tried that waits for its quota.
     pub fn unpark(&mut self, uid: &Uid) {
         if self.lot(uid).is_some() {

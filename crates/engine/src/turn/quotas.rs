@@ -13,6 +13,7 @@ mod vain;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::clearings::InQuota;
 use super::searches::Searching;
 use super::{Engine, KNOWN, Question, Verdict, Waiting};
 use crate::examination::Examination;
@@ -27,6 +28,7 @@ use crate::reason::{Code, Reason, Refusal};
 use growth::Growth;
 use promises::Promises;
 use retries::Retries;
+pub(super) use retries::SearchEnd;
 use sweep::Sweep;
 pub(super) use vain::Among;
 use vain::Vain;
@@ -39,8 +41,6 @@ const OVERDUE_MAX: usize = 64;
 const TURNED_MAX: usize = 1024;
 /// How many pods of a lot are passed over since others go for them already.
 const ASKED_OF_LOT_MAX: usize = 512;
-/// For how many pods it is looked again at once whether others of their quota can make room.
-const RETRIED_MAX: usize = 4;
 /// Of how many lots the first pod is looked at again in one turn because others have got a node.
 const NOTICED_MAX: usize = 256;
 /// How often it is looked whether quotas have room for pods that wait for too long.
@@ -126,15 +126,26 @@ impl Engine {
             return Some(Some(self.park(&pod.uid, refusal, now)));
         }
         let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
+        if self.is_nobody_concerned() {
+            // It is the first, and knows of all that has happened so far.
+            self.ledger.quotas.forget_news();
+        }
         let quota = refusal.quota.clone();
         let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
         match self.clearings_in_quota(pod, question, (waiting, (charged, quota.clone())), now) {
-            Ok(clearings) => {
+            InQuota::Search(clearings) => {
                 let since = (attempts, self.refused.revision);
-                self.searches.push(Searching::clearing((pod.clone(), question), since, clearings));
+                let own = Searching::clearing((pod.clone(), question), since, *clearings);
+                self.lots.retries.begin_search((&pod.uid, question), quota);
+                self.searches.push(own);
                 Some(None)
             }
-            Err(waiting) => {
+            InQuota::Later(waiting) => {
+                let verdict = self.park_waiting(&pod.uid, (charged, &quota), *waiting, now);
+                self.look_again_soon(&pod.uid, now);
+                Some(Some(verdict))
+            }
+            InQuota::Nobody(waiting) => {
                 Some(Some(self.park_waiting(&pod.uid, (charged, &quota), *waiting, now)))
             }
         }
@@ -282,8 +293,9 @@ impl Engine {
             // What is kept for the group does not count just now.
             return;
         }
-        let Lots { freed, overdue, joined, growth, .. } = &mut self.lots;
-        if self.queue.is_nobody_parked() {
+        self.forget_searched();
+        if self.is_nobody_concerned() {
+            let Lots { freed, overdue, joined, growth, .. } = &mut self.lots;
             [freed, overdue, joined].into_iter().for_each(Sweep::clear);
             *growth = Growth::default();
             self.lots.looked = now;
@@ -307,15 +319,12 @@ impl Engine {
             self.let_in_overdue(step.lot(), now);
             self.lots.overdue.go_on(step, &self.queue);
         }
-        for _ in 0..RETRIED_MAX {
-            let Some(uid) = self.lots.retries.next(now) else { return };
-            if self.may_have_room_made(&uid) {
-                self.forget_vain(&uid);
-                self.queue.unpark(&uid);
-            } else if self.unbound.get(&uid).is_none() && !self.is_gang_entry(&uid) {
-                self.lots.retries.forget(&uid);
-            }
-        }
+        self.retry(now);
+    }
+
+    /// Whether nobody waits for a quota, or will where nobody makes room.
+    fn is_nobody_concerned(&self) -> bool {
+        self.queue.is_nobody_parked() && self.lots.retries.is_nobody_searched()
     }
 
     /// It is looked who waits for too long, and who is waited for that does not go.
@@ -326,6 +335,7 @@ impl Engine {
         for quota in self.queue.quotas_refusing() {
             self.lots.overdue.begin_or_repeat(quota, &self.queue);
         }
+        self.forget_all_vain();
         self.give_up_waiting(now);
     }
 
@@ -334,10 +344,19 @@ impl Engine {
         self.lots.retries.rest(uid, now);
     }
 
+    /// The same, as soon as it has been left alone for long enough.
+    pub(super) fn look_again_soon(&mut self, uid: &Uid, now: Moment) {
+        self.lots.retries.ask(uid, now);
+    }
+
     /// Quotas may have more room: their lots are looked at from the most important one on.
     fn notice_freed(&mut self, now: Moment) {
         let freed = self.ledger.quotas.take_freed();
         self.note_growth();
+        match &freed {
+            Freed::All => self.forget_vain_refused_by(|_| true),
+            Freed::These(quotas) => self.forget_vain_refused_by(|quota| quotas.contains(quota)),
+        }
         if !freed.is_nobody() {
             self.redeem(now);
         }

@@ -116,3 +116,16 @@ fn who_is_refused_again_once_it_is_known_that_nobody_can_help_is_told_by_whom() 
     let lot = engine.queue().lot(&Uid::new("p"));
     assert_eq!(lot.and_then(|lot| engine.queue().refusing(lot)), Some("a"));
 }
+
+#[test]
+fn what_others_do_while_it_is_looked_who_makes_room_is_not_lost() {
+    let check = |quota: &str, expected: usize| {
+        let mut engine = far_apart();
+        engine.forget_vain_refused_by(|own| own == quota);
+        let soon = |seconds: u64| START.after(Duration::from_secs(seconds));
+        let all = (0..9).flat_map(|seconds| all_decided(&mut engine, soon(seconds)));
+        assert_eq!(all.filter(|own| own.starts_with("p waits")).count(), expected, "{quota}");
+    };
+    check("b", 1);
+    check("a", 2);
+}
