@@ -27,8 +27,8 @@ use crate::moment::Moment;
 use crate::needs::{Amounts, Requests};
 use crate::pool::{Id, Pool};
 use crate::quota::{
-    Account, Charge, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef, QuotaRefusal,
-    Settings, Shared,
+    Account, Charge, Claim, Entry, Forest, Freed, Part, Preemptible, QuotaFact, QuotaRef,
+    QuotaRefusal, Settings, Shared,
 };
 
 /// Taints of nodes that are not ready, or of which nothing is heard.
@@ -199,6 +199,11 @@ impl Quotas {
         self.forest.take_freed()
     }
 
+    /// Whether quotas share more than when this was last asked.
+    pub(crate) fn take_growth(&mut self) -> bool {
+        self.forest.take_growth()
+    }
+
     /// What is charged from now on is only thought of, and taken back before that ends.
     pub(crate) fn begin_thought(&mut self) {
         if self.is_kept {
@@ -235,6 +240,12 @@ impl Quotas {
             }
         }
         names
+    }
+
+    /// Nobody has to hear of what has happened so far.
+    pub(crate) fn forget_news(&mut self) {
+        self.joined.clear();
+        drop((self.take_freed(), self.take_growth()));
     }
 
     fn hold(&mut self, belonging: Belonging) -> Id<Belonging> {
@@ -299,17 +310,28 @@ impl Quotas {
         self.forest.admit(quota, &requests.get(amounts).charged, preemptible)
     }
 
-    /// Whether a quota cannot let in one more that is charged like this however much it may use.
-    pub(crate) fn is_beyond_runtime(
-        &mut self,
-        charged: Charged,
-        requests: &Pool<Requests>,
+    /// Whether a quota cannot let in one more that is charged like this however much it may use. What it keeps for
+    /// others does not count: whether they will use it nobody knows, and all of a lot would come to rest and be
+    /// roused with each of them.
+    pub(crate) fn is_beyond_runtime(&mut self, own: Charged, requests: &Pool<Requests>) -> bool {
+        self.is_beyond(own, requests, Claim::Asked)
+    }
+
+    /// Whether it cannot as long as it keeps what it keeps for others, whoever goes of those that may have to.
+    pub(crate) fn is_beyond_help(&mut self, own: Charged, requests: &Pool<Requests>) -> bool {
+        self.is_beyond(own, requests, Claim::Besides)
+    }
+
+    fn is_beyond<'a>(
+        &'a mut self,
+        Charged { belonging, amounts, preemptible }: Charged,
+        requests: &'a Pool<Requests>,
+        claim: fn(Part<'a>) -> Claim<'a>,
     ) -> bool {
-        let Charged { belonging, amounts, preemptible } = charged;
         let Some(QuotaRef { tree, name }) = &self.purses[belonging.get()].quota else {
             return false;
         };
-        let own = Part { quota: name, amounts: &requests.get(amounts).charged };
+        let own = claim(Part { quota: name, amounts: &requests.get(amounts).charged });
         let view = self.forest.view(tree);
         view.is_some_and(|view| view.is_beyond_runtime(own, preemptible))
     }
@@ -392,18 +414,16 @@ impl Quotas {
         })
     }
 
-    /// What is kept for a pod does not count, or does again, in thought; whether anything is kept.
-    fn set_aside(&mut self, uid: &Uid, way: Way) -> bool {
-        let Some(pledge) = self.pledges.get(uid).cloned() else { return false };
+    /// Asks something as if nothing were kept for somebody: what is kept for him is not used by others.
+    pub(crate) fn beside_own<T>(&mut self, whose: &Uid, ask: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(pledge) = self.pledges.get(whose).cloned() else { return ask(self) };
         // To look at it is no news, or it would be looked at for ever.
-        if way == Way::Out {
-            self.begin_thought();
-        }
-        self.count_pledge(&pledge, way);
-        if way == Way::In {
-            self.end_thought();
-        }
-        true
+        self.begin_thought();
+        self.count_pledge(&pledge, Way::Out);
+        let answer = ask(self);
+        self.count_pledge(&pledge, Way::In);
+        self.end_thought();
+        answer
     }
 
     fn end_pledge(&mut self, pledge: Option<Pledge>) {
@@ -458,7 +478,12 @@ fn index(
 
 /// Whether a node takes pods.
 fn is_in_use(is_cordoned: bool, taints: &[Taint]) -> bool {
-    !is_cordoned && !taints.iter().any(|own| forbids(own) && AWAY.contains(&&*own.key))
+    !is_cordoned && !is_away(taints)
+}
+
+/// Whether a node is not ready, or nothing is heard of it.
+fn is_away(taints: &[Taint]) -> bool {
+    taints.iter().any(|own| forbids(own) && AWAY.contains(&&*own.key))
 }
 
 impl Ledger {
@@ -667,6 +692,13 @@ impl Ledger {
         Some(&self.asks.requests.get(row.charged()?.amounts).charged)
     }
 
+    /// Whether a pod that has a node can be seen to leave it: the node is there, and something is heard of it.
+    pub(crate) fn can_be_seen_to_go(&self, uid: &Uid) -> bool {
+        let node = self.pods.get(uid).and_then(|row| row.node());
+        let node = node.filter(|node| self.nodes.present().contains(*node));
+        node.is_some_and(|node| !is_away(self.nodes.taints(node)))
+    }
+
     /// Whether the quota of a pod that has no node has room for it when it is tried, and all those above it
     /// have, as if nothing were kept for it already.
     ///
@@ -687,11 +719,7 @@ impl Ledger {
     /// # Errors
     /// Who has not, and of what.
     pub(crate) fn admit_as(&mut self, uid: &Uid, charged: Charged) -> Result<(), QuotaRefusal> {
-        let is_pledged = self.quotas.set_aside(uid, Way::Out);
-        let answer = self.quotas.admit(charged, &self.asks.requests);
-        if is_pledged {
-            self.quotas.set_aside(uid, Way::In);
-        }
-        answer
+        let Self { quotas, asks, .. } = self;
+        quotas.beside_own(uid, |quotas| quotas.admit(charged, &asks.requests))
     }
 }

@@ -39,6 +39,8 @@ pub(crate) type InTurn = (Turn, Charged);
 pub(super) struct Parked {
     lots: BTreeMap<Charged, Lot>,
     by_quota: BTreeMap<Box<str>, BTreeSet<InTurn>>,
+    /// Lots that await something else than that a quota may use more.
+    beyond: BTreeSet<Charged>,
 }
 
 impl Parked {
@@ -69,6 +71,7 @@ impl Parked {
         }
         if new.is_none() {
             self.lots.remove(&lot);
+            self.beyond.remove(&lot);
         }
     }
 
@@ -149,6 +152,11 @@ impl Queue {
         }
     }
 
+    /// The turn of a pod, wherever it stands.
+    pub(crate) fn turn_of(&self, uid: &Uid) -> Option<Turn> {
+        self.pods.get(uid).map(|entry| entry.turn(uid))
+    }
+
     /// Has a pod tried that waits for its quota.
     pub fn unpark(&mut self, uid: &Uid) {
         if self.lot(uid).is_some() {
@@ -177,9 +185,18 @@ impl Queue {
             return;
         };
         own.cure = cure;
+        match cure {
+            Cure::Runtime => self.parked.beyond.remove(&lot),
+            Cure::Else => self.parked.beyond.insert(lot),
+        };
         if let Some(turned) = &mut self.turned {
             turned.put_lot(lot);
         }
+    }
+
+    /// The next lot from here on that awaits something else than that a quota may use more.
+    pub(crate) fn lot_beyond_runtime(&self, from: Bound<Charged>) -> Option<Charged> {
+        self.parked.beyond.range((from, Bound::Unbounded)).next().copied()
     }
 
     /// The first lot that a quota refused, or the next one after another.

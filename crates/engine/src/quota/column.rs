@@ -205,6 +205,8 @@ pub(super) struct Column {
     has_stale: bool,
     /// Places that have more room than when this was last asked.
     freed: BTreeSet<usize>,
+    /// Whether there is more to share than when this was last asked.
+    has_grown: bool,
     /// Whether what happens is only thought of: nobody has more room by that.
     pub is_thought: bool,
     options: Options,
@@ -215,8 +217,9 @@ impl Column {
     pub fn new(capacity: i64, cells: Vec<Cell>, placement: &Placement, options: Options) -> Self {
         let stale = placement.children.iter().map(|below| !below.is_empty()).collect();
         let freed = BTreeSet::new();
-        let (has_stale, is_thought) = (true, false);
-        let mut own = Self { capacity, cells, stale, has_stale, freed, is_thought, options };
+        let (has_stale, has_grown, is_thought) = (true, false, false);
+        let mut own =
+            Self { capacity, cells, stale, has_stale, freed, has_grown, is_thought, options };
         for cell in &mut own.cells {
             cell.allocated = cell.sums.used;
             cell.demand = cell.sums.request - cell.sums.resting;
@@ -258,7 +261,9 @@ impl Column {
         for above in placement.chain(place).chain([ROOT]) {
             self.cells[above].sums.add_uses(&charges, 1);
         }
-        let frees = !matches!(charge, Charge::Request | Charge::Leaving);
+        // Of what is asked for, and by whom, quotas hear when it is divided: who comes to rest leaves more to
+        // those beside it, and who is roused only wants more himself.
+        let frees = matches!(charge, Charge::Used | Charge::Pledged);
         if delta < 0 && frees && !self.is_thought {
             self.freed.extend(placement.chain(place));
         }
@@ -271,6 +276,7 @@ impl Column {
             }
             Charge::Used if Placement::is_apart(place) => {
                 self.cells[place].allocated += delta;
+                self.has_grown |= delta < 0 && !self.is_thought;
                 self.mark(ROOT);
             }
             // What is in use changes what others get only where it is not taken back.
@@ -342,6 +348,7 @@ impl Column {
     /// There is so much in all now.
     pub fn set_capacity(&mut self, capacity: i64) {
         if self.capacity != capacity {
+            self.has_grown |= self.capacity < capacity;
             self.capacity = capacity;
             self.mark(ROOT);
         }
@@ -406,6 +413,11 @@ impl Column {
     /// Places that have more room than when this was last asked.
     pub fn take_freed(&mut self) -> BTreeSet<usize> {
         std::mem::take(&mut self.freed)
+    }
+
+    /// Whether there is more to share than when this was last asked.
+    pub fn take_growth(&mut self) -> bool {
+        std::mem::take(&mut self.has_grown)
     }
 
     /// What of the guarantee of each quota below one is used by others beside it. Who borrows first uses

@@ -319,6 +319,11 @@ impl Forest {
         if is_all { Freed::All } else { Freed::These(all) }
     }
 
+    /// Whether the quotas of any tree share more than when this was last asked.
+    pub fn take_growth(&mut self) -> bool {
+        self.trees.values_mut().fold(false, |grown, tree| tree.take_growth() | grown)
+    }
+
     /// A tree as it is now; none where there is no such tree.
     pub fn view(&mut self, tree: &str) -> Option<View<'_>> {
         let all = &self.register;

@@ -4,6 +4,7 @@
 //! counts CPU alone.
 
 mod admission;
+mod freed;
 mod laws;
 mod lending;
 mod reference;

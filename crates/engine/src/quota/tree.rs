@@ -194,6 +194,13 @@ impl QuotaTree {
         if is_all { Freed::All } else { Freed::These(freed) }
     }
 
+    /// Whether quotas share more than when this was last asked. Where they are others since, all of them may have
+    /// more room in any case.
+    pub fn take_growth(&mut self) -> bool {
+        let columns = self.reckoning.iter_mut().flat_map(|own| own.columns.values_mut());
+        columns.fold(false, |grown, column| column.take_growth() | grown)
+    }
+
     /// What is charged from now on is only thought of, and taken back before that ends: nobody has more room
     /// by that.
     pub(super) fn begin_thought(&mut self) {

@@ -357,8 +357,8 @@ impl<'a> View<'a> {
     /// Whether a quota cannot have room for so much however much it may use: this is more than there is, or than its
     /// ceiling or one above it, by itself, or never makes room and is beyond what the quota is guaranteed.
     #[must_use]
-    pub fn is_beyond_runtime(&self, own: Part<'_>, preemptible: Preemptible) -> bool {
-        let placement = &self.reckoning.placement;
+    pub fn is_beyond_runtime(&self, claim: Claim<'_>, preemptible: Preemptible) -> bool {
+        let (placement, own) = (&self.reckoning.placement, claim.part());
         let Some(place) = placement.find(own.quota).filter(|place| *place != ROOT) else {
             return false;
         };
@@ -370,8 +370,20 @@ impl<'a> View<'a> {
                 || placement.chain(place).any(|at| asked.column.cells[at].max.is_some_and(is_above))
         };
         asked.iter().any(is_too_large)
-            || preemptible == Preemptible::No
-                && self.check(place, place, &asked, Bound::Min).is_err()
+            || preemptible == Preemptible::No && self.is_beyond_min(place, &asked, claim)
+    }
+
+    /// Whether so much more that never makes room is beyond what a quota is guaranteed.
+    fn is_beyond_min(&self, place: usize, asked: &[Asked<'_>], claim: Claim<'_>) -> bool {
+        let Some(fact) = self.register.get(&self.reckoning.placement.names[place]) else {
+            return false;
+        };
+        asked.iter().any(|own| {
+            let sums = &own.column.cells[place].sums;
+            let kept = if let Claim::Besides(_) = claim { sums.fixed_pledged } else { 0 };
+            let used = sums.fixed_used + kept + i128::from(own.amount);
+            fact.min.get(own.resource).is_some_and(|min| used > i128::from(*min))
+        })
     }
 
     /// Whether a quota has room for so much, and all those above it have.

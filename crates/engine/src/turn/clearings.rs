@@ -7,7 +7,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::quotas::Among;
+use super::quotas::{Among, SearchEnd};
 use super::searches::Searching;
 use super::{Engine, Question, Verdict, Waiting};
 use crate::clearing::{Cleared, Clearing, Fruitless, Party, Rule, Uncleared, by_node};
@@ -52,6 +52,16 @@ pub(super) struct Clearings {
 pub(super) struct Asked {
     charged: Option<Charged>,
     amounts: Amounts,
+}
+
+/// What is to be done for a pod that its quota, or one above, has no room for.
+pub(super) enum InQuota {
+    /// It is looked who makes room.
+    Search(Box<Clearings>),
+    /// The same, once it is known for others.
+    Later(Box<Waiting>),
+    /// It waits: nobody could.
+    Nobody(Box<Waiting>),
 }
 
 impl Clearings {
@@ -160,21 +170,28 @@ impl Engine {
     }
 
     /// The same for one that its quota, or one above, has no room for; nothing is tried where nobody of it
-    /// could go and nothing was only lent.
+    /// could go and nothing was only lent, or before it is known of others who makes room for them.
     pub(super) fn clearings_in_quota(
         &mut self,
         pod: &PodRef,
         question: Question,
         (mut waiting, parked): (Waiting, (Charged, Box<str>)),
         now: Moment,
-    ) -> Result<Clearings, Box<Waiting>> {
+    ) -> InQuota {
         let rule = self.room_rule(&pod.uid, question.profile, parked.0);
         let Some(rule) = rule.filter(|_| !self.is_leaving(&pod.uid)) else {
-            return Err(Box::new(waiting));
+            return InQuota::Nobody(Box::new(waiting));
         };
-        if let Some(why) = self.known_vain(question) {
+        let asked = (question, &pod.uid);
+        let is_own = among(&rule) == Among::OwnQuota;
+        let known = self.known_vain(question);
+        let known = known.or_else(|| self.known_vain_of_less(asked, parked.0).filter(|_| is_own));
+        if let Some(why) = known {
             waiting.last_resorts.text = format!("preemption: {why}");
-            return Err(Box::new(waiting));
+            return InQuota::Nobody(Box::new(waiting));
+        }
+        if !self.may_search_in_quota(question) {
+            return InQuota::Later(Box::new(waiting));
         }
         self.give_up_useless(std::slice::from_ref(&pod.uid), now);
         let party = Party::one(&pod.uid, question.profile);
@@ -182,8 +199,10 @@ impl Engine {
         let amounts = self.ledger.asks.requests.get(lot.amounts).charged.clone();
         let asked = Asked { charged: Some(lot), amounts };
         match Clearings::new(party, (asked, [rule].into()), waiting.clone(), now) {
-            Some(clearings) => Ok(Clearings { parked: Some(parked), ..clearings }),
-            None => Err(Box::new(waiting)),
+            Some(clearings) => {
+                InQuota::Search(Box::new(Clearings { parked: Some(parked), ..clearings }))
+            }
+            None => InQuota::Nobody(Box::new(waiting)),
         }
     }
 
@@ -193,7 +212,7 @@ impl Engine {
         let last_resorts = &self.profiles[profile].1.profile().last_resorts;
         let tries = last_resorts.contains(&LastResort::ElasticQuota) && self.can_promise();
         let priority = self.ledger.pod(uid).filter(|row| tries && row.may_preempt)?.priority;
-        if self.ledger.quotas.is_beyond_runtime(lot, &self.ledger.asks.requests) {
+        if self.ledger.quotas.is_beyond_help(lot, &self.ledger.asks.requests) {
             return None;
         }
         let quotas = &self.ledger.quotas;
@@ -332,6 +351,7 @@ impl Engine {
         let gave_up = clearings.gave_up();
         let Clearings { mut waiting, parked, among, .. } = clearings;
         let uid = &own.pod().uid;
+        let end = self.end_search_in_quota(uid);
         match cleared {
             Ok(cleared) => {
                 let node = cleared.plan.first().map(|(_, node)| *node);
@@ -342,7 +362,8 @@ impl Engine {
                 }
             }
             Err(fruitless) => {
-                if let Some((lot, _)) = parked.as_ref().filter(|_| !gave_up) {
+                let is_so = !gave_up && end == SearchEnd::Settled;
+                if let Some((lot, _)) = parked.as_ref().filter(|_| is_so) {
                     let asked = (own.question(), uid);
                     self.note_vain(asked, (*lot, among), fruitless.clone());
                 }
@@ -354,10 +375,12 @@ impl Engine {
             }
         }
         match parked {
-            Some((lot, quota)) if waiting.room().is_none() => {
-                let verdict = self.park_waiting(uid, (lot, &quota), waiting, now);
-                if gave_up {
-                    self.look_again(uid, now);
+            Some((lot, _)) if waiting.room().is_none() => {
+                let verdict = self.leave_refused(uid, lot, waiting, now);
+                match end {
+                    _ if gave_up => self.look_again(uid, now),
+                    SearchEnd::Overtaken => self.look_again_soon(uid, now),
+                    SearchEnd::Settled => {}
                 }
                 verdict
             }

@@ -1,5 +1,6 @@
 //! Quotas: a pod that its quota has no room for waits outside the queue, and who now fits is woken.
 
+mod growth;
 #[cfg(test)]
 mod laws;
 mod promises;
@@ -12,6 +13,7 @@ mod vain;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::clearings::InQuota;
 use super::searches::Searching;
 use super::{Engine, KNOWN, Question, Verdict, Waiting};
 use crate::examination::Examination;
@@ -23,8 +25,10 @@ use crate::preemption::LastResorts;
 use crate::queue::{Cure, Rejection};
 use crate::quota::{Freed, QuotaRefusal, View};
 use crate::reason::{Code, Reason, Refusal};
+use growth::Growth;
 use promises::Promises;
 use retries::Retries;
+pub(super) use retries::SearchEnd;
 use sweep::Sweep;
 pub(super) use vain::Among;
 use vain::Vain;
@@ -37,8 +41,6 @@ const OVERDUE_MAX: usize = 64;
 const TURNED_MAX: usize = 1024;
 /// How many pods of a lot are passed over since others go for them already.
 const ASKED_OF_LOT_MAX: usize = 512;
-/// For how many pods it is looked again at once whether others of their quota can make room.
-const RETRIED_MAX: usize = 4;
 /// Of how many lots the first pod is looked at again in one turn because others have got a node.
 const NOTICED_MAX: usize = 256;
 /// How often it is looked whether quotas have room for pods that wait for too long.
@@ -57,6 +59,8 @@ pub(super) struct Lots {
     looked: Moment,
     /// Of quotas of which others have got a node.
     joined: Sweep,
+    /// Those that nothing is divided for, while there is more to share.
+    growth: Growth,
     /// How many pods were woken and refused by a quota again.
     woken_in_vain: u64,
     /// What is kept for pods while others leave for them.
@@ -122,15 +126,26 @@ impl Engine {
             return Some(Some(self.park(&pod.uid, refusal, now)));
         }
         let charged = self.ledger.pod(&pod.uid).expect(KNOWN).charged()?;
+        if self.is_nobody_concerned() {
+            // It is the first, and knows of all that has happened so far.
+            self.ledger.quotas.forget_news();
+        }
         let quota = refusal.quota.clone();
         let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
         match self.clearings_in_quota(pod, question, (waiting, (charged, quota.clone())), now) {
-            Ok(clearings) => {
+            InQuota::Search(clearings) => {
                 let since = (attempts, self.refused.revision);
-                self.searches.push(Searching::clearing((pod.clone(), question), since, clearings));
+                let own = Searching::clearing((pod.clone(), question), since, *clearings);
+                self.lots.retries.begin_search((&pod.uid, question), quota);
+                self.searches.push(own);
                 Some(None)
             }
-            Err(waiting) => {
+            InQuota::Later(waiting) => {
+                let verdict = self.park_waiting(&pod.uid, (charged, &quota), *waiting, now);
+                self.look_again_soon(&pod.uid, now);
+                Some(Some(verdict))
+            }
+            InQuota::Nobody(waiting) => {
                 Some(Some(self.park_waiting(&pod.uid, (charged, &quota), *waiting, now)))
             }
         }
@@ -169,6 +184,31 @@ impl Engine {
             self.queue.notice(&self.ledger, left, now);
         }
         Verdict::Wait(Arc::new(waiting))
+    }
+
+    /// Has a pod wait for its quota for which nobody could go, or tries it: while others were looked for it was in no
+    /// lot, and nobody told it that there is room by now.
+    pub(super) fn leave_refused(
+        &mut self,
+        uid: &Uid,
+        lot: Charged,
+        waiting: Waiting,
+        now: Moment,
+    ) -> Verdict {
+        match self.ledger.admit(uid) {
+            Ok(()) => {
+                // Nobody else is told of it.
+                self.ledger.quotas.pledge(uid, lot, &self.ledger.asks.requests);
+                self.queue.again_at_once(uid, now);
+                Verdict::Wait(Arc::new(waiting))
+            }
+            Err(refusal) => {
+                let (quota, last_resorts) = (refusal.quota.clone(), waiting.last_resorts);
+                let waiting = Waiting::refused_by_quota(&self.ledger, refusal);
+                let waiting = Waiting { last_resorts, ..waiting };
+                self.park_waiting(uid, (lot, &quota), waiting, now)
+            }
+        }
     }
 
     /// Finds out what has to become otherwise before a lot is let in: nothing is divided for those who could
@@ -232,8 +272,9 @@ impl Engine {
 
     /// Whether somebody may be let in by a quota whom it refused before.
     pub(super) fn are_lots_due(&self) -> bool {
-        let Lots { freed, overdue, joined, .. } = &self.lots;
+        let Lots { freed, overdue, joined, growth, .. } = &self.lots;
         let is_under_way = [freed, overdue, joined].into_iter().any(|sweep| !sweep.is_done());
+        let is_under_way = is_under_way || !growth.is_done();
         let has_news = || self.ledger.quotas.forest().has_news() || self.ledger.quotas.has_joined();
         let is_anybody = !self.queue.is_nobody_parked();
         is_under_way || self.queue.has_turned() || is_anybody && has_news()
@@ -252,9 +293,11 @@ impl Engine {
             // What is kept for the group does not count just now.
             return;
         }
-        let Lots { freed, overdue, joined, .. } = &mut self.lots;
-        if self.queue.is_nobody_parked() {
+        self.forget_searched();
+        if self.is_nobody_concerned() {
+            let Lots { freed, overdue, joined, growth, .. } = &mut self.lots;
             [freed, overdue, joined].into_iter().for_each(Sweep::clear);
+            *growth = Growth::default();
             self.lots.looked = now;
             return;
         }
@@ -263,13 +306,9 @@ impl Engine {
             self.notice_freed(now);
         }
         if now.since(self.lots.looked) >= OVERDUE_INTERVAL {
-            self.lots.looked = now;
-            // Where others are looked at anyway, nobody knows who was overlooked.
-            self.lots.are_overlooked = self.lots.freed.is_done();
-            for quota in self.queue.quotas_refusing() {
-                self.lots.overdue.begin_or_repeat(quota, &self.queue);
-            }
+            self.look_at_all(now);
         }
+        self.follow_growth();
         for _ in 0..WOKEN_MAX {
             let Some(step) = self.lots.freed.take() else { break };
             self.let_in(step.lot(), now);
@@ -280,15 +319,24 @@ impl Engine {
             self.let_in_overdue(step.lot(), now);
             self.lots.overdue.go_on(step, &self.queue);
         }
-        for _ in 0..RETRIED_MAX {
-            let Some(uid) = self.lots.retries.next(now) else { return };
-            if self.may_have_room_made(&uid) {
-                self.forget_vain(&uid);
-                self.queue.unpark(&uid);
-            } else if self.unbound.get(&uid).is_none() && !self.is_gang_entry(&uid) {
-                self.lots.retries.forget(&uid);
-            }
+        self.retry(now);
+    }
+
+    /// Whether nobody waits for a quota, or will where nobody makes room.
+    fn is_nobody_concerned(&self) -> bool {
+        self.queue.is_nobody_parked() && self.lots.retries.is_nobody_searched()
+    }
+
+    /// It is looked who waits for too long, and who is waited for that does not go.
+    fn look_at_all(&mut self, now: Moment) {
+        self.lots.looked = now;
+        // Where others are looked at anyway, nobody knows who was overlooked.
+        self.lots.are_overlooked = self.lots.freed.is_done();
+        for quota in self.queue.quotas_refusing() {
+            self.lots.overdue.begin_or_repeat(quota, &self.queue);
         }
+        self.forget_all_vain();
+        self.give_up_waiting(now);
     }
 
     /// It is looked again after a while who makes room for a pod that waits for its quota.
@@ -296,9 +344,19 @@ impl Engine {
         self.lots.retries.rest(uid, now);
     }
 
+    /// The same, as soon as it has been left alone for long enough.
+    pub(super) fn look_again_soon(&mut self, uid: &Uid, now: Moment) {
+        self.lots.retries.ask(uid, now);
+    }
+
     /// Quotas may have more room: their lots are looked at from the most important one on.
     fn notice_freed(&mut self, now: Moment) {
         let freed = self.ledger.quotas.take_freed();
+        self.note_growth();
+        match &freed {
+            Freed::All => self.forget_vain_refused_by(|_| true),
+            Freed::These(quotas) => self.forget_vain_refused_by(|quota| quotas.contains(quota)),
+        }
         if !freed.is_nobody() {
             self.redeem(now);
         }

@@ -185,7 +185,7 @@ fn whole(
     let charged = ledger.gang_floor(members.iter().map(|(gang, uid)| (gang, uid)), least, own);
     let sum = Requests { charged, ..Requests::default() };
     let amounts = ledger.asks.requests.hold(sum).0;
-    let told = explain_charged(ledger, Charged { amounts, ..own });
+    let told = explain_charged(ledger, Charged { amounts, ..own }, None);
     ledger.asks.requests.release(amounts);
     told
 }

@@ -5,8 +5,9 @@
 use std::fmt;
 
 use crate::fact::Uid;
-use crate::ledger::{Charged, Ledger, PodRow};
-use crate::needs::Amounts;
+use crate::ledger::{Charged, Ledger, PodRow, Quotas};
+use crate::needs::{Amounts, Requests};
+use crate::pool::Pool;
 use crate::quota::{
     Bound, ByResource, Charge, Entry, Excess, Forest, Preemptible, QuotaRef, QuotaRefusal,
     RefusalReason, View, quantity,
@@ -99,18 +100,34 @@ pub struct QuotaExplanation {
 /// afterwards.
 pub fn explain_quota(ledger: &mut Ledger, uid: &Uid) -> Option<QuotaExplanation> {
     let charged = ledger.pod(uid).and_then(PodRow::charged)?;
-    explain_charged(ledger, charged)
+    explain_charged(ledger, charged, Some(uid))
 }
 
-/// The same of one that is charged like this.
-pub(super) fn explain_charged(ledger: &mut Ledger, charged: Charged) -> Option<QuotaExplanation> {
-    let refusal = ledger.quotas.admit(charged, &ledger.asks.requests).err()?;
+/// The same of one that is charged like this: what is kept for him himself is there for him.
+pub(super) fn explain_charged(
+    ledger: &mut Ledger,
+    charged: Charged,
+    whose: Option<&Uid>,
+) -> Option<QuotaExplanation> {
+    let Ledger { quotas, asks, .. } = ledger;
+    match whose {
+        Some(uid) => quotas.beside_own(uid, |quotas| explained(quotas, &asks.requests, charged)),
+        None => explained(quotas, &asks.requests, charged),
+    }
+}
+
+fn explained(
+    quotas: &mut Quotas,
+    requests: &Pool<Requests>,
+    charged: Charged,
+) -> Option<QuotaExplanation> {
+    let refusal = quotas.admit(charged, requests).err()?;
     let Charged { belonging, amounts, preemptible } = charged;
-    let own = ledger.quotas.quota(belonging)?.clone();
-    let request = ledger.asks.requests.get(amounts).charged.clone();
-    let view = ledger.quotas.forest_mut().view(&own.tree);
+    let own = quotas.quota(belonging)?.clone();
+    let request = requests.get(amounts).charged.clone();
+    let view = quotas.forest_mut().view(&own.tree);
     let above = view.map_or_else(Vec::new, |view| above(view, &own.name, &refusal));
-    let trial = Trial { forest: ledger.quotas.forest(), own, request, preemptible };
+    let trial = Trial { forest: quotas.forest(), own, request, preemptible };
     let mut cures = Vec::new();
     let further_up = above.iter().flat_map(|own| further_up(own));
     for cure in candidates(&refusal).into_iter().chain(further_up) {
@@ -247,5 +264,44 @@ impl Trial<'_> {
             }
         }
         forest.put(fact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::{Fact, NodeFact, PodFact};
+    use crate::quota::{QuotaFact, Settings};
+
+    #[test]
+    fn what_is_kept_for_a_pod_itself_keeps_nothing_from_it() {
+        let mut ledger = Ledger::default();
+        ledger.keep_quotas(Settings::default());
+        let allocatable = Amounts { cpu_millis: 9_000, ..Amounts::default() };
+        let node = NodeFact { name: "n".into(), allocatable, ..NodeFact::default() };
+        ledger.apply(Fact::Node(node));
+        let max = [("cpu".into(), 4_000)].into();
+        ledger.apply(Fact::Quota(Box::new(QuotaFact::new("a", max))));
+        for name in ["own", "other"] {
+            let mut pod = PodFact::new(name, "default", name);
+            pod.quota = Some("a".into());
+            pod.needs.requests.charged.cpu_millis = 3_000;
+            pod.needs.taken = pod.needs.requests.clone();
+            ledger.apply(Fact::Pod(Box::new(pod)));
+        }
+        let own = Uid::new("own");
+        let charged = ledger.pod(&own).and_then(PodRow::charged).expect("it is charged");
+        ledger.quotas.pledge(&own, charged, &ledger.asks.requests);
+        let used = |told: Option<QuotaExplanation>| match told?.refusal.reason {
+            RefusalReason::Exceeded { excesses, .. } => Some(excesses[0].used),
+            _ => None,
+        };
+        for (name, expected) in [("own", None), ("other", Some(3_000))] {
+            assert_eq!(used(explain_quota(&mut ledger, &Uid::new(name))), expected, "{name}");
+            assert!(ledger.quotas.keeps_what_was_pledged(), "{name}");
+        }
+        // The same of one that is charged like it, who may be anybody.
+        assert_eq!(used(explain_charged(&mut ledger, charged, Some(&own))), None);
+        assert_eq!(used(explain_charged(&mut ledger, charged, None)), Some(3_000));
     }
 }

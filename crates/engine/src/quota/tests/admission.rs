@@ -257,3 +257,27 @@ fn who_is_nowhere_admits_nothing_and_holds_nothing_until_it_has_a_place() {
     );
     check(&mut tree, |own| &own.runtime, &["r 100"]);
 }
+
+#[test]
+fn what_is_kept_for_others_who_never_make_room_is_no_reason_to_divide_nothing_for_one() {
+    // What is used and kept by those who never make room of a guarantee of 4, and whether one more of 2 is beyond it.
+    let check = |used: &str, kept: &str, expected: [bool; 2]| {
+        let mut tree = tree(Options::default(), "10", &["q< min=4 max=10"]);
+        tree.add_used("q", &amounts(used), 1, Preemptible::No);
+        let entry = Entry { charge: Charge::Pledged, preemptible: Preemptible::No, sign: 1 };
+        tree.charge("q", &amounts(kept), entry);
+        let two = amounts("2");
+        let own = crate::quota::Part { quota: "q", amounts: &two };
+        let view = tree.view();
+        let is_beyond = [Claim::Asked(own), Claim::Besides(own)]
+            .map(|claim| view.is_beyond_runtime(claim, Preemptible::No));
+        assert_eq!(is_beyond, expected, "{used} and {kept}");
+        let others = view.is_beyond_runtime(Claim::Besides(own), Preemptible::Yes);
+        assert!(!others, "who makes room is held to nothing of this");
+    };
+    check("0", "2", [false, false]);
+    check("0", "3", [false, true]);
+    check("2", "0", [false, false]);
+    check("2", "1", [false, true]);
+    check("3", "0", [true, true]);
+}

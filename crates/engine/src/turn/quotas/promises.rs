@@ -6,9 +6,14 @@
 //!
 //! What is kept is the pledge of the quota, which holds all that it names. A promise names nothing but pods:
 //! it is over when a pod is charged otherwise than it was.
+//!
+//! Nobody waits for ever: who is on a node that is gone, or of which nothing is heard, is not seen to go however
+//! long that takes, and neither is who has not gone for a long time. A quota that kept room for so long would keep
+//! it from everybody else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::fact::{PodRef, Uid};
 use crate::ledger::{Charged, Ledger};
@@ -22,6 +27,8 @@ use crate::turn::{Engine, Verdict, Waiting};
 /// For how many pods that their quotas refused room is kept at once, but for those for whom others are being
 /// looked for already.
 const REFUSED_MAX: usize = 256;
+/// For how long it is waited for those who have to go: longer than all but the longest grace periods.
+const AWAITED_MAX: Duration = Duration::from_mins(10);
 
 /// For whom room is kept.
 #[derive(Debug, Default)]
@@ -30,6 +37,10 @@ pub(super) struct Promises {
     going: GoingFor,
     /// Pods that their quotas refused: they are tried when there is enough.
     refused: BTreeSet<Uid>,
+    /// Since when it is known of each that somebody is waited for, once that was looked at.
+    since: BTreeMap<Uid, Option<Moment>>,
+    /// Those that were waited for for too long, until they are gone.
+    given_up: BTreeSet<Uid>,
 }
 
 impl Promises {
@@ -39,18 +50,36 @@ impl Promises {
 
     fn put(&mut self, uid: &Uid, victims: BTreeSet<Uid>) {
         self.refused.remove(uid);
+        self.since.insert(uid.clone(), None);
         self.going.put(uid, victims);
     }
 
     /// Whether there was one.
     fn remove(&mut self, uid: &Uid) -> bool {
         self.refused.remove(uid);
+        self.since.remove(uid);
         self.going.remove(uid).is_some()
     }
 
-    /// Whether any of those is still there who go for a pod.
+    /// Whether any of those is still there who go for a pod, and can be seen to go.
     fn is_anybody_left(&self, uid: &Uid, ledger: &Ledger) -> bool {
-        self.going.leavers(uid).any(|uid| ledger.pod(uid).is_some_and(|row| row.is_placed()))
+        let is_awaited = |uid: &Uid| !self.given_up.contains(uid) && ledger.can_be_seen_to_go(uid);
+        self.going.leavers(uid).any(is_awaited)
+    }
+
+    /// Whether nothing is kept for anybody, and nobody was given up.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { going, refused, since, given_up } = self;
+        going.is_empty() && refused.is_empty() && since.is_empty() && given_up.is_empty()
+    }
+
+    /// Gives up those who go for a pod where it is waited for them for too long.
+    fn give_up_overdue(&mut self, uid: &Uid, now: Moment) {
+        let Some(since) = self.since.get_mut(uid) else { return };
+        if now.since(*since.get_or_insert(now)) >= AWAITED_MAX {
+            self.given_up.extend(self.going.leavers(uid).cloned());
+        }
     }
 }
 
@@ -163,11 +192,20 @@ impl Engine {
     /// Somebody is gone: what was kept for whom he went is there for all where that is not to be tried. Those that
     /// their quotas refused are looked at all together, when these have the room.
     pub(in crate::turn) fn settle_promises(&mut self, victim: &Uid, now: Moment) {
+        self.lots.promises.given_up.remove(victim);
         let awaiting: Vec<Uid> = self.lots.promises.going.askers(victim).cloned().collect();
         for uid in awaiting {
             if self.queue.lot(&uid).is_none() {
                 self.settle_promise(&uid, now);
             }
+        }
+    }
+
+    /// Nobody waits any longer for those who cannot be seen to go, or have not gone for too long.
+    pub(super) fn give_up_waiting(&mut self, now: Moment) {
+        for uid in self.lots.promises.since.keys().cloned().collect::<Vec<Uid>>() {
+            self.lots.promises.give_up_overdue(&uid, now);
+            self.settle_promise(&uid, now);
         }
     }
 
