@@ -19,6 +19,7 @@ use api::pod_group::MatchPolicy;
 pub(crate) use course::{Course, Refused, Seatless, seat};
 pub(crate) use line::{Next, again_max, least_of};
 pub use membership::{Incarnation, Membership};
+pub(crate) use readiness::entry_of;
 pub use readiness::{Group, Need, Readiness};
 pub use words::{GangRefusal, GangStamp, GangWait};
 

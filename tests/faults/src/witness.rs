@@ -603,7 +603,7 @@ impl Witness for Onlooker {
             }
             for uid in core.nodeless() {
                 let is_held =
-                    ledger.pod(uid).is_some_and(|row| row.deleting || row.node().is_some());
+                    ledger.pod(uid).is_some_and(|row| row.is_deleting() || row.node().is_some());
                 let is_lined_up = queue.standing(uid).is_some() || is_with_gang(own, core, uid);
                 if !is_held && !is_lined_up && !own.lost.contains(uid) {
                     self.violated(&format!("{} is nowhere", name(own, uid)));

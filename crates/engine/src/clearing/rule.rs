@@ -45,6 +45,8 @@ impl Rule {
                 let owes = |own: &Borrower| ledger.owes(own, row);
                 is_lower(*priority) && !borrower.as_ref().is_some_and(owes)
             }
+            // Of whom nothing is heard, what he uses would be waited for in vain.
+            Self::Quota { .. } if !ledger.can_be_seen_to_go(uid) => false,
             Self::Quota { priority, quota, wants } => match (quota_of(ledger, row), wants) {
                 (Some(own), _) if own == *quota => {
                     is_lower(*priority) && !ledger.quotas.spares(&own)

@@ -28,6 +28,19 @@ pub struct Group {
     pub first: Vec<GangId>,
 }
 
+impl Group {
+    /// What the queue, and whoever keeps something for it, calls it.
+    #[must_use]
+    pub fn entry(&self) -> Uid {
+        entry_of(&self.key)
+    }
+}
+
+/// What the queue calls the group of this key.
+pub(crate) fn entry_of(key: &str) -> Uid {
+    Uid::new(&format!("gang {key}"))
+}
+
 /// How many members of a gang have to get a node at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {

@@ -28,7 +28,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{Decision, Engine, Looked, Question, Verdict, Waiting};
 use crate::fact::{Fact, PodRef, Uid};
-use crate::gangs::{GangWait, Group, Readiness, least_of};
+use crate::gangs::{GangWait, Group, Readiness, entry_of, least_of};
 use crate::ledger::{Ask, Charged, PodRow};
 use crate::moment::Moment;
 use crate::needs::Amounts;
@@ -161,11 +161,6 @@ const TOLD_AFTER: Duration = Duration::from_millis(500);
 /// When they are told once more, where it could not be written.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What the queue calls a group.
-fn uid_of(key: &str) -> Uid {
-    Uid::new(&format!("gang {key}"))
-}
-
 impl Engine {
     /// Gives nodes to so many members in one turn.
     #[cfg(test)]
@@ -199,7 +194,7 @@ impl Engine {
             let alone = |uid: &Uid| self.queue.standing(uid).is_some();
             let waiting =
                 waiting.filter(|(_, uid, _)| !alone(uid) && self.unbound.get(uid).is_some());
-            match (self.queue.standing(&uid_of(key)), waiting.count()) {
+            match (self.queue.standing(&entry_of(key)), waiting.count()) {
                 (_, 0) => {}
                 // The entry itself is counted with the others.
                 (Some(standing), count) => standings.push((standing, count - 1)),
@@ -322,7 +317,7 @@ impl Engine {
             if let Some(old) = old.filter(|old| *old != group.key) {
                 self.gangs.started.remove(&old);
                 self.gangs.forget_wait(&old);
-                self.dissolve(&uid_of(&old), now);
+                self.dissolve(&entry_of(&old), now);
             }
         }
         for group in groups.values() {
@@ -382,7 +377,7 @@ impl Engine {
 
     /// A group can start, or waits for something, or has started.
     fn settle_as(&mut self, group: &Group, readiness: Readiness, now: Moment) {
-        let uid = uid_of(&group.key);
+        let uid = group.entry();
         let is_planned = self.is_planned(&uid);
         // What is under way is looked at when it has come to its end.
         if self.gangs.rooms.get(&uid).is_some_and(|room| room.untold.is_empty()) {

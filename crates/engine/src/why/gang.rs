@@ -157,6 +157,9 @@ pub fn plan_group(
     let group = &stand.group;
     let least = least_of(needs.clone());
     let members = ledger.gang_by_size(group, |uid| deciders.of.contains_key(uid));
+    // What its quota keeps for it does not count, as it does not where it is planned.
+    let entry = group.entry();
+    let pledge = ledger.quotas.take_pledge(&entry);
     let course = Course::begin(least.clone(), members.clone());
     let mut thought =
         Thought { group, members: &members, course, seats: Vec::new(), refused: None };
@@ -170,6 +173,7 @@ pub fn plan_group(
             None => refused,
         }
     });
+    pledge.into_iter().for_each(|own| ledger.quotas.put_pledge(&entry, own));
     GroupPlan { needed: least.values().sum(), seats, refused }
 }
 

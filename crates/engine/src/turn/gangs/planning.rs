@@ -11,7 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use super::release::Release;
 use super::room::GroupClearing;
 use super::steps::{GangStep, PlanEnd};
-use super::{GangNews, LastWord, uid_of};
+use super::{GangNews, LastWord};
 use crate::decide::Looked;
 use crate::fact::{PodRef, Uid};
 use crate::gangs::{Course, Group, Next, Readiness, Refused, Seatless, least_of, seat};
@@ -530,7 +530,7 @@ impl Engine {
     /// What the queue calls the group of a gang.
     #[must_use]
     pub fn gang_entry(&self, gang: &GangId) -> Uid {
-        uid_of(&self.ledger.group_of(gang).key)
+        self.ledger.group_of(gang).entry()
     }
 }
 

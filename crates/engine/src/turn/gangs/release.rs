@@ -17,9 +17,8 @@ use std::time::Duration;
 use api::pod_group::GangId;
 use rustc_hash::FxHashMap;
 
-use super::uid_of;
 use crate::fact::{Allotment, Uid};
-use crate::gangs::{GangStamp, Group};
+use crate::gangs::{GangStamp, Group, entry_of};
 use crate::ledger::{Ask, Gangs, NodeId};
 use crate::moment::Moment;
 use crate::queue::{Change, History};
@@ -330,7 +329,7 @@ impl Engine {
         self.settle_gangs(&release.group.gangs, now);
         // Where it is to be tried again after all, it came to nothing and is left alone for a while.
         if !release.has_begun() || !release.members.is_empty() {
-            self.queue.failed_again(&uid_of(key), release.history, now);
+            self.queue.failed_again(&entry_of(key), release.history, now);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use super::whole::settled;
 use super::*;
+use crate::decide::Decider;
+use crate::why::{Deciders, GroupStand, plan_group};
 
 fn gone(engine: &mut Engine, name: &str) {
     engine.apply(Fact::PodGone(Uid::new(name)), START);
@@ -164,4 +166,29 @@ fn of_pods_alike_that_their_quota_refuses_all_have_others_go_and_not_one_after_t
         }
     }
     assert_eq!(victims.len(), 3, "nobody has gone yet: {victims:?}");
+}
+
+#[test]
+fn what_a_quota_keeps_for_a_gang_is_no_reason_why_it_has_no_room_for_it() {
+    let mut engine = jobs();
+    engine.apply(node("n", 40_000), START);
+    engine.apply(quota("q 0 20000"), START);
+    for name in ["x", "y"] {
+        engine.apply(on(of_quota(plain(name, 10_000, 1), "q"), "n"), START);
+    }
+    engine.apply(gang("g", 2), START);
+    for name in ["a", "b"] {
+        engine.apply(told(of_quota(member(name, "g", 10_000, 9), "q")), START);
+    }
+    assert_eq!(cleared(&mut engine).0, names(&["x", "y"]));
+    // One of them is gone, and the other will be.
+    gone(&mut engine, "x");
+    let mut ledger = engine.ledger().snapshot([]);
+    let stand = GroupStand::of(&ledger, &GangId::new("default", "g"), |_| false).unwrap();
+    let profile = Profile { quota: Some(quota::Settings::default()), ..Profile::kubernetes() };
+    let all = &mut [Decider::new(profile, &mut ledger, 0)];
+    let of = &["a", "b"].map(|name| (Uid::new(name), 0)).into();
+    let plan = plan_group(&mut ledger, &stand, &mut Deciders { all, of });
+    assert_eq!((plan.seats.len(), plan.needed), (1, 2), "there is room for one by now");
+    assert!(ledger.quotas.keeps_what_was_pledged());
 }
