@@ -115,9 +115,12 @@ impl Used {
     /// What one pod uses.
     pub(super) fn by(taken: &Amounts, ports: &[HostPort], allotment: &Allotment) -> Self {
         let cpus = Some(&allotment.cpus).filter(|cpus| !cpus.is_empty());
+        let mut amounts = taken.clone();
+        // What is named and nothing of which is taken would be named no longer once another pod has left.
+        amounts.scalars.retain(|(_, amount)| *amount != 0);
         Self {
             pods: 1,
-            amounts: taken.clone(),
+            amounts,
             ports: ports.to_vec(),
             cpus: cpus.map(|cpus| (cpus.clone(), 1)).into_iter().collect(),
             zones: allotment.zones.iter().cloned().collect(),
