@@ -5,11 +5,14 @@
 //! it was asked for. One who waits to lead watches behind a fence: it is told apart what was known
 //! before, and when all is known that happened before it began to lead.
 
+mod layouts;
+
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::condition;
-use api::cpus::{Layout, RESOURCE_STATUS};
+use api::cpus::RESOURCE_STATUS;
 use api::reservation::ALLOCATED;
 use api::{
     CsiDriver, CsiNode, CsiStorageCapacity, ElasticQuota, Namespace, Node, NodeMetric,
@@ -34,6 +37,7 @@ use crate::complaints::Complaints;
 use crate::config::{Configuration, TakeoverKey};
 use crate::extenders;
 use crate::message::{Kind, Message, PodNews, ReservationNews, Scheduled, Unreadable, Written};
+use layouts::LastLayout;
 
 /// How many objects are asked for at once when they are listed.
 const PAGE: u32 = 500;
@@ -288,12 +292,14 @@ fn nodes(reader: &mut impl Reader, sight: &Sight, complaints: Option<Arc<Complai
 
 fn layouts(reader: &mut impl Reader, complaints: Option<Arc<Complaints>>) {
     let heard = complaints.clone();
-    let message = move |layout: NodeResourceTopology| {
-        let own = Layout::of(&layout);
+    let last = RefCell::<LastLayout>::default();
+    let message = move |wire: NodeResourceTopology| {
+        let (name, mut last) = (wire.metadata.name.clone(), last.borrow_mut());
+        let (layout, told) = last.read(wire);
         if let Some(complaints) = &complaints {
-            complaints.hear_layout(&layout.metadata.name, &own);
+            complaints.hear_layout(&name, layout);
         }
-        Message::Fact(Fact::layout(&layout, own))
+        Message::Fact(Fact::Layout { node: name.into(), layout: Some(told.clone()) })
     };
     let gone = move |key: &Key, _: &str| {
         if let Some(heard) = &heard {

@@ -191,16 +191,8 @@ impl CpuLayout {
 
 impl From<&NodeResourceTopology> for Fact {
     fn from(wire: &NodeResourceTopology) -> Self {
-        Self::layout(wire, Layout::of(wire))
-    }
-}
-
-impl Fact {
-    /// What an object says whose annotations were read.
-    #[must_use]
-    pub fn layout(wire: &NodeResourceTopology, layout: Layout) -> Self {
         let node = wire.metadata.name.as_str().into();
-        Self::Layout { node, layout: Some(Arc::new(CpuLayout::new(wire, layout))) }
+        Self::Layout { node, layout: Some(Arc::new(CpuLayout::new(wire, Layout::of(wire)))) }
     }
 }
 
