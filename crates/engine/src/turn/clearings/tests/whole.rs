@@ -179,18 +179,18 @@ fn who_has_no_node_any_longer_need_not_go_from_the_next_one() {
 #[test]
 fn members_who_follow_others_that_follow_others_are_no_reason_why_room_would_not_help() {
     let mut engine = jobs();
-    for name in ["n1", "n2", "n3"] {
+    for name in ["n1", "n2", "n3", "n4"] {
         let Fact::Node(own) = node(name, 10_000) else { unreachable!() };
         let labels = [("zone".into(), "a".into())].into();
         engine.apply(Fact::Node(crate::fact::NodeFact { labels, ..own }), START);
     }
-    engine.apply(on(plain("old", 10_000, 1), "n3"), START);
-    engine.apply(gang("g", 3), START);
-    for (name, near) in [("a", Some("b")), ("b", Some("c")), ("c", None)] {
+    engine.apply(on(plain("old", 10_000, 1), "n4"), START);
+    engine.apply(gang("g", 4), START);
+    for (name, near) in [("a", Some("b")), ("b", Some("c")), ("c", Some("d")), ("d", None)] {
         engine.apply(told(following(name, near)), START);
     }
     let (victims, rooms, texts) = cleared(&mut engine);
-    assert_eq!((victims, rooms.len()), (names(&["old"]), 3), "{texts:?}");
+    assert_eq!((victims, rooms.len()), (names(&["old"]), 4), "{texts:?}");
 }
 
 /// A member of the gang g that takes all of a node, near another one.
